@@ -1,0 +1,26 @@
+"""JSON Pointer, JSON Patch in two dialects, diff, and strategic merge. Pure: documents in, documents out."""
+
+from app.patch.diff import diff
+from app.patch.equality import equal, identical
+from app.patch.errors import PatchError
+from app.patch.operations import CompiledPatch, Dialect, apply, compile_patch
+from app.patch.pointer import format_tokens as format_pointer
+from app.patch.pointer import parse as parse_pointer
+from app.patch.pointer import resolve as resolve_pointer
+from app.patch.strategic import StrategicMergeError, strategic_merge
+
+__all__ = [
+    "CompiledPatch",
+    "Dialect",
+    "PatchError",
+    "StrategicMergeError",
+    "apply",
+    "compile_patch",
+    "diff",
+    "equal",
+    "format_pointer",
+    "identical",
+    "parse_pointer",
+    "resolve_pointer",
+    "strategic_merge",
+]

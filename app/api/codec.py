@@ -1,0 +1,97 @@
+"""AdmissionReview to and from bytes."""
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from app.model.admission import (
+    API_VERSIONS,
+    KIND,
+    AdmissionRequest,
+    AdmissionResponse,
+    AdmissionReview,
+    Response,
+    Status,
+    StatusDetails,
+)
+from app.model.json import JSON
+
+_review_decoder: Final = msgspec.json.Decoder(AdmissionReview)
+_encoder: Final = msgspec.json.Encoder()
+
+
+class BadReviewError(ValueError):
+    """A body that is no answerable AdmissionReview; the text says what it should have been."""
+
+
+class Decoded(NamedTuple):
+    """A review to answer: ``problem`` is set where only uid and version of it could be read."""
+
+    api_version: str
+    uid: str
+    request: AdmissionRequest | None
+    problem: str
+
+
+def decode_review(body: bytes) -> Decoded:
+    """Return the request in ``body``.
+
+    Raises:
+        BadReviewError: Not JSON, not an AdmissionReview, or without a uid to answer to.
+    """
+    try:
+        review = _review_decoder.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        return _salvage(body, error)
+    request = review.request
+    if request is None:
+        raise BadReviewError("the AdmissionReview has no request")
+    if not request.uid:
+        raise BadReviewError("request.uid is empty, so there is nothing to answer to")
+    return Decoded(review.api_version, request.uid, request, "")
+
+
+def _salvage(body: bytes, error: Exception) -> Decoded:
+    """Find out whether a review that does not decode has at least a uid, so that its sender gets a review back."""
+    problem = "the JSON is nested too deep" if isinstance(error, RecursionError) else str(error)
+    try:
+        document: JSON = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as syntax_error:
+        raise BadReviewError(f"the body is not JSON: {syntax_error}") from None
+    except RecursionError:
+        raise BadReviewError("the body is JSON nested too deep") from None
+    if not isinstance(document, dict) or document.get("kind") != KIND or document.get("apiVersion") not in API_VERSIONS:
+        raise BadReviewError(f"the body is not an {KIND} of {' or '.join(API_VERSIONS)}") from None
+    request = document.get("request")
+    uid = request.get("uid") if isinstance(request, dict) else None
+    if not isinstance(uid, str) or not uid:
+        raise BadReviewError(f"the {KIND} cannot be answered: {problem}") from None
+    return Decoded(document["apiVersion"], uid, None, problem)
+
+
+def encode_response(response: Response, *, uid: str, api_version: str) -> bytes:
+    """Return the answer to the review of that uid, in the version that asked."""
+    patch = _encoder.encode(response.patch) if response.patch else None
+    answer = AdmissionResponse(
+        uid=uid,
+        allowed=response.allowed,
+        status=None if response.allowed else _status(response),
+        patch=patch,
+        patch_type=None if patch is None else "JSONPatch",
+        warnings=list(response.warnings) or None,
+    )
+    return _encoder.encode({"apiVersion": api_version, "kind": KIND, "response": answer})
+
+
+def _status(response: Response) -> Status:
+    details = StatusDetails(causes=response.causes) if response.causes else None
+    return Status(
+        status="Failure", message=response.message, reason=response.reason, code=response.code, details=details
+    )
+
+
+def encode_error(code: int, reason: str, message: str) -> bytes:
+    """Return a ``Status`` body for an answer that is no review."""
+    return _encoder.encode(
+        Status(api_version="v1", kind="Status", status="Failure", message=message, reason=reason, code=code)
+    )

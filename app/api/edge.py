@@ -1,0 +1,142 @@
+"""Answering reviews: plain ASGI endpoints, dispatched by exact path in front of FastAPI's router.
+
+A FastAPI route costs more than the whole answer does (its dependency solver and two exit stacks a request), so reviews
+do not pass through it; the same app documents them in its OpenAPI page.
+"""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from app.api.body import ClientGoneError, RequestError, check_headers, read_body
+from app.api.codec import BadReviewError, Decoded, decode_review, encode_error, encode_response
+from app.api.logs import LogSink, encode_line
+from app.api.metrics import Metrics
+from app.model.admission import AdmissionRequest, Response, as_object, errored
+from app.model.kcp import cluster_of
+
+ReviewHandler = Callable[[AdmissionRequest], Response]
+Endpoint = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_log: Final = logging.getLogger(__name__)
+_JSON: Final = (b"content-type", b"application/json")
+
+
+class ReviewEndpoint:
+    """One review route: reads the body, asks the handler, writes the answer, counts and logs it."""
+
+    def __init__(
+        self, path: str, handler: ReviewHandler, *, metrics: Metrics, body_limit: int, log: LogSink | None
+    ) -> None:
+        self._path: Final = path
+        self._handler: Final = handler
+        self._metrics: Final = metrics
+        self._body_limit: Final = body_limit
+        self._log: Final = log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request."""
+        if scope["method"] != "POST":
+            body = encode_error(405, "MethodNotAllowed", f"{self._path} takes POST, not {scope['method']}")
+            await _respond(send, 405, body, (b"allow", b"POST"))
+            return
+        self._metrics.in_flight += 1
+        try:
+            request_id = check_headers(scope["headers"], limit=self._body_limit)
+            body = await read_body(receive, limit=self._body_limit)
+            status, answer = self._answer(body, request_id)
+        except RequestError as error:
+            status, answer = error.code, encode_error(error.code, error.reason, str(error))
+        except ClientGoneError:
+            return
+        finally:
+            self._metrics.in_flight -= 1
+        await _respond(send, status, answer)
+
+    def _answer(self, body: bytes, request_id: str) -> tuple[int, bytes]:
+        started = time.perf_counter()
+        try:
+            review = decode_review(body)
+        except BadReviewError as error:
+            self._metrics.reviewed(
+                self._path, "", "malformed", seconds=time.perf_counter() - started, request_id=request_id
+            )
+            return 400, encode_error(400, "BadRequest", str(error))
+        response = self._decide(review)
+        answer = encode_response(response, uid=review.uid, api_version=review.api_version)
+        self._record(review, response, seconds=time.perf_counter() - started, request_id=request_id or review.uid)
+        return 200, answer
+
+    def _decide(self, review: Decoded) -> Response:
+        if review.request is None:
+            return errored(f"the review cannot be read: {review.problem}")
+        try:
+            return self._handler(review.request)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return errored(f"the object under review is not JSON: {error}")
+        except RecursionError:
+            return errored("the object under review is nested too deep")
+        except Exception:
+            # Whatever a handler did not foresee must still answer with the uid: a dropped connection would leave
+            # the caller with a timeout and without a reason.
+            _log.exception("review handler failed", extra={"fields": {"route": self._path, "uid": review.uid}})
+            return errored(
+                f"fleethook failed to answer; its log has the reason under uid {review.uid}",
+                code=500,
+                reason="InternalError",
+            )
+
+    def _record(self, review: Decoded, response: Response, *, seconds: float, request_id: str) -> None:
+        request = review.request
+        operation = request.operation if request else ""
+        self._metrics.reviewed(self._path, operation, _outcome(response), seconds=seconds, request_id=request_id)
+        if self._log is not None:
+            self._log(encode_line(_log_fields(self._path, review, response, seconds=seconds, request_id=request_id)))
+
+
+def _outcome(response: Response) -> str:
+    if response.allowed:
+        return "patched" if response.patch else "allowed"
+    return "denied" if response.reason in ("Forbidden", "Invalid") else "errored"
+
+
+def _log_fields(
+    path: str, review: Decoded, response: Response, *, seconds: float, request_id: str
+) -> dict[str, object]:
+    fields: dict[str, object] = {
+        "ts": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "level": "info",
+        "msg": "review",
+        "route": path,
+        "requestId": request_id,
+        "uid": review.uid,
+        "allowed": response.allowed,
+        "patchOps": len(response.patch),
+        "ms": round(seconds * 1000, 3),
+    }
+    if (request := review.request) is not None:
+        kind = request.kind
+        # Only what the handler decoded is looked into: a log line must not cost another decode.
+        document = request.__dict__.get("object") or request.__dict__.get("old_object")
+        fields["cluster"] = cluster_of(document) if isinstance(document, dict) else ""
+        fields["gvk"] = f"{kind.group}/{kind.version}/{kind.kind}"
+        fields["namespace"] = request.namespace
+        fields["name"] = request.name or as_object(as_object(document).get("metadata")).get("generateName", "")
+        fields["operation"] = request.operation
+    if response.message:
+        fields["message"] = response.message
+    return fields
+
+
+async def _respond(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
+    length = (b"content-length", b"%d" % len(body))
+    await send({"type": "http.response.start", "status": status, "headers": [_JSON, length, *headers]})
+    await send({"type": "http.response.body", "body": body})
+
+
+ReviewRoutes = Mapping[str, Endpoint]

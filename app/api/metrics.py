@@ -1,0 +1,117 @@
+"""Prometheus metrics of the review edge and the store."""
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+
+from app.model.gvk import GroupKind
+
+_MULTIPROCESS: Final = "PROMETHEUS_MULTIPROC_DIR"
+
+# A review takes some 0.1 ms; an apiserver gives up after timeoutSeconds, 30 s at most.
+_BUCKETS: Final = (
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+)  # fmt: skip
+
+
+class Metrics:
+    """The metrics of one server process, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry: Final = CollectorRegistry()
+        self._reviews: Final = Counter(
+            "fleethook_reviews",
+            "Reviews answered, by route, operation and outcome.",
+            ["route", "operation", "outcome"],
+            registry=self.registry,
+        )
+        self._seconds: Final = Histogram(
+            "fleethook_review_duration_seconds",
+            "Time from the last byte of a review to its answer; exemplars carry the request id.",
+            ["route"],
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        # labels() costs more than the increment itself, so each combination is looked up once.
+        self._counters: Final[dict[tuple[str, str, str], Counter]] = {}
+        self._histograms: Final[dict[str, Histogram]] = {}
+        self.in_flight = 0
+        self.registry.register(Gauges("fleethook_reviews_in_flight", "Reviews being answered.", self._in_flight))
+
+    def _in_flight(self) -> Iterator[tuple[dict[str, str], float]]:
+        yield {}, self.in_flight
+
+    def reviewed(self, route: str, operation: str, outcome: str, *, seconds: float, request_id: str) -> None:
+        """Count one answered review."""
+        key = (route, operation, outcome)
+        counter = self._counters.get(key)
+        if counter is None:
+            counter = self._counters[key] = self._reviews.labels(route, operation, outcome)
+        counter.inc()
+        histogram = self._histograms.get(route)
+        if histogram is None:
+            histogram = self._histograms[route] = self._seconds.labels(route)
+        # An exemplar may have 128 characters (OpenMetrics); a longer id from a client is cut, not an error.
+        histogram.observe(seconds, {"request_id": request_id[:100]} if request_id else None)
+
+    def exposition(self, accept: str) -> tuple[bytes, str]:
+        """Return the metrics as text and its content type, in the format that ``accept`` asks for."""
+        registry = self.registry
+        if os.environ.get(_MULTIPROCESS):
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        encode, content_type = choose_encoder(accept)
+        return encode(registry), content_type
+
+
+class Gauges(Collector):
+    """A gauge whose samples are read when it is scraped."""
+
+    def __init__(
+        self, name: str, text: str, read: Callable[[], Iterator[tuple[dict[str, str], float]]], *labels: str
+    ) -> None:
+        self._name: Final = name
+        self._text: Final = text
+        self._read: Final = read
+        self._labels: Final = labels
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the gauge with its current samples."""
+        family = GaugeMetricFamily(self._name, self._text, labels=self._labels)
+        for labels, value in self._read():
+            family.add_metric([labels[name] for name in self._labels], value)
+        yield family
+
+
+def store_gauges(
+    counts: Callable[[], dict[GroupKind, int]], age: Callable[[], float | None], errors: Callable[[], int]
+) -> Iterator[Collector]:
+    """Yield the gauges of a store.
+
+    Args:
+        counts: How many objects of each kind there are.
+        age: Seconds since the source last agreed with the store, None before it first did.
+        errors: How many parts of the source cannot be read just now.
+    """
+
+    def objects() -> Iterator[tuple[dict[str, str], float]]:
+        for group_kind, count in counts().items():
+            yield {"group": group_kind.group, "kind": group_kind.kind}, count
+
+    def seconds() -> Iterator[tuple[dict[str, str], float]]:
+        value = age()
+        if value is not None:
+            yield {}, value
+
+    yield Gauges("fleethook_store_objects", "Objects in the store.", objects, "group", "kind")
+    yield Gauges("fleethook_store_age_seconds", "Seconds since the source last agreed with the store.", seconds)
+    yield Gauges(
+        "fleethook_manifest_errors", "Manifest files that cannot be read; their last good state is used.",
+        lambda: iter([({}, float(errors()))]),
+    )  # fmt: skip

@@ -1,0 +1,40 @@
+"""Review routes in the OpenAPI document, from the same types that decode them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from app.api.routes import ReviewRoute
+from app.model.admission import AdmissionReview, Status
+
+_TEMPLATE = "#/components/schemas/{name}"
+
+
+def describe_reviews(document: dict[str, Any], routes: Sequence[ReviewRoute]) -> dict[str, Any]:
+    """Add the review routes and their types to ``document``, and return it; doing so twice changes nothing."""
+    (review, status), components = msgspec.json.schema_components((AdmissionReview, Status), ref_template=_TEMPLATE)
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    schemas.update(components)
+    for route in routes:
+        document.setdefault("paths", {})[route.path] = {"post": _operation(route, review, status)}
+    return document
+
+
+def _operation(route: ReviewRoute, review: dict[str, Any], status: dict[str, Any]) -> dict[str, Any]:
+    def answer(text: str, schema: dict[str, Any]) -> dict[str, Any]:
+        return {"description": text, "content": {"application/json": {"schema": schema}}}
+
+    return {
+        "tags": ["reviews"],
+        "summary": route.summary,
+        "operationId": route.path.strip("/"),
+        "requestBody": {"required": True, "content": {"application/json": {"schema": review}}},
+        "responses": {
+            "200": answer("The same review with its response; allowed or not", review),
+            "400": answer("No usable review in the body", status),
+            "405": answer("Not a POST", status),
+            "413": answer("The body is larger than the limit", status),
+            "415": answer("Not application/json", status),
+        },
+    }

@@ -1,0 +1,131 @@
+"""The application: routes, sources and their lifetime."""
+
+import asyncio
+import contextlib
+import gc
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
+
+from app import __version__
+from app.api.codec import encode_error
+from app.api.edge import Endpoint, ReviewEndpoint
+from app.api.health import Check, health_routes
+from app.api.logs import LogSink, write_line
+from app.api.metrics import Metrics, store_gauges
+from app.api.openapi import describe_reviews
+from app.api.routes import ReviewRoute, review_routes
+from app.overrider.binding import OVERRIDERS_BY_SUBJECT
+from app.overrider.plans import PlanCache
+from app.settings import Settings
+from app.store import Store
+from app.store.sources.manifests import ManifestSource
+
+INDEXES: Final = (OVERRIDERS_BY_SUBJECT,)
+
+_REASONS: Final = {404: "NotFound", 405: "MethodNotAllowed"}
+
+
+class Fleethook(FastAPI):
+    """One FastAPI app whose review routes are dispatched by exact path in front of its router."""
+
+    def __init__(self, settings: Settings, *, log: LogSink | None) -> None:
+        super().__init__(
+            title="fleethook",
+            version=__version__,
+            summary="Admission and review webhooks for a fleet of Kubernetes clusters",
+            lifespan=_lifespan,
+        )
+        self.settings: Final = settings
+        self.store: Final = Store(INDEXES)
+        self.metrics: Final = Metrics()
+        self.source: Final = None if settings.manifests is None else ManifestSource(settings.manifests, self.store)
+        self.draining = False
+        self.routes_of_reviews: Final[list[ReviewRoute]] = review_routes(self.store, PlanCache())
+        self.reviews: Final[dict[str, Endpoint]] = {
+            route.path: ReviewEndpoint(
+                route.path, route.handler, metrics=self.metrics, body_limit=settings.body_limit, log=log
+            )
+            for route in self.routes_of_reviews
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer reviews here and leave everything else to FastAPI."""
+        endpoint = self.reviews.get(scope["path"]) if scope["type"] == "http" else None
+        if endpoint is not None:
+            await endpoint(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI document, review routes included."""
+        return describe_reviews(super().openapi(), self.routes_of_reviews)
+
+    def checks(self) -> Iterator[Check]:
+        """Yield what readiness depends on."""
+        yield Check("draining", not self.draining, "shutting down" if self.draining else "")
+        if self.source is None:
+            yield Check("manifests", ok=True, detail="no source of objects is configured; the store is empty")
+            return
+        errors = self.source.errors
+        yield Check("manifests", self.source.synced, "; ".join(errors.values()))
+
+
+@contextlib.asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    assert isinstance(app, Fleethook)
+    source = app.source
+    if source is None:
+        yield
+        return
+    _load(source)
+    for collector in store_gauges(app.store.counts, source.age, lambda: len(source.errors)):
+        app.metrics.registry.register(collector)
+    stop = asyncio.Event()
+    follower = asyncio.create_task(source.follow(stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        await follower
+
+
+def _load(source: ManifestSource) -> None:
+    """Fill the store, and take what is in it out of the garbage collector's sight: it stays for good."""
+    gc.disable()
+    try:
+        source.load()
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+
+
+async def _http_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    body = encode_error(error.status_code, _REASONS.get(error.status_code, "Unknown"), str(error.detail))
+    return Response(body, status_code=error.status_code, media_type="application/json", headers=error.headers)
+
+
+async def _bad_request(_: Request, error: Exception) -> Response:
+    return Response(encode_error(400, "BadRequest", str(error)), status_code=400, media_type="application/json")
+
+
+def create_app(settings: Settings | None = None, *, log: LogSink | None = write_line) -> Fleethook:
+    """Return the application.
+
+    Args:
+        settings: Read from the environment and the settings file if not given, as worker processes do.
+        log: Where review log lines go.
+    """
+    settings = settings or Settings()
+    app = Fleethook(settings, log=log if settings.log_reviews else None)
+    app.include_router(health_routes(app.checks, app.metrics))
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(RequestValidationError, _bad_request)
+    return app

@@ -1,0 +1,41 @@
+"""The ``fleethook`` command: one module per command."""
+
+import sys
+
+import typer
+
+from app import __version__
+from app.cli.render import render
+from app.cli.serve import serve
+
+app = typer.Typer(
+    name="fleethook",
+    help="Admission and review webhooks for a fleet of Kubernetes clusters.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(serve)
+app.command()(render)
+
+
+def _print_version(*, wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"fleethook {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(  # noqa: ARG001 - its callback does the work
+        False, "--version", callback=lambda wanted: _print_version(wanted=wanted), is_eager=True,
+        help="Print the version and exit.",
+    ),
+) -> None:  # fmt: skip
+    pass
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

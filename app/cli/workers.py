@@ -1,0 +1,72 @@
+"""Several server processes on one listening socket."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from types import FrameType
+from typing import Final
+
+LISTENER_VARIABLE: Final = "FLEETHOOK_LISTEN_FD"
+_METRICS_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket that child processes can inherit; raises OSError if the address is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((host, port))
+    listener.listen(2048)
+    listener.set_inheritable(True)
+    return listener
+
+
+class Workers:
+    """Child processes that serve on the same socket; one that dies is replaced, a signal reaches all."""
+
+    def __init__(self, listener: socket.socket, arguments: Sequence[str], *, count: int) -> None:
+        self._listener: Final = listener
+        self._arguments: Final = list(arguments)
+        self._count: Final = count
+        self._children: Final[dict[int, subprocess.Popen[bytes]]] = {}
+        self._stopping = False
+
+    def run(self) -> int:
+        """Serve until a signal stops it; return the exit code: 0, or that of a worker that could not start."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._forward)
+        with tempfile.TemporaryDirectory(prefix="fleethook-metrics-") as metrics:
+            for _ in range(self._count):
+                self._start(metrics)
+            while self._children:
+                pid, status = os.wait()
+                child = self._children.pop(pid, None)
+                code = os.waitstatus_to_exitcode(status)
+                if child is None or self._stopping:
+                    continue
+                if code > 0:
+                    # It said itself why it cannot serve; starting it again would say it again, for ever.
+                    self._forward(signal.SIGTERM, None)
+                    return code
+                self._start(metrics)
+        return 0
+
+    def _start(self, metrics: str) -> None:
+        environment = {
+            **os.environ,
+            LISTENER_VARIABLE: str(self._listener.fileno()),
+            _METRICS_VARIABLE: metrics,
+        }
+        child = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            [sys.executable, "-m", "app", *self._arguments], env=environment, pass_fds=[self._listener.fileno()]
+        )
+        self._children[child.pid] = child
+
+    def _forward(self, number: int, _frame: FrameType | None) -> None:
+        self._stopping = True
+        for child in self._children.values():
+            child.send_signal(number)

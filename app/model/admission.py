@@ -1,0 +1,168 @@
+"""AdmissionReview, ``admission.k8s.io/v1`` and ``v1beta1``, and the verdict a handler returns.
+
+The two versions share one shape; they differ only in what a dispatcher demands of the answer, so one set of types
+serves both and the answer repeats the ``apiVersion`` that asked (k8s.io/api/admission).
+
+``object`` and ``oldObject`` stay undecoded bytes until a handler asks: an UPDATE review carries the workload twice and
+most handlers need one of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from app.model.json import JSON, JSONObject
+
+API_VERSIONS: Final = ("admission.k8s.io/v1", "admission.k8s.io/v1beta1")
+KIND: Final = "AdmissionReview"
+
+Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+AdmissionAPIVersion = Literal["admission.k8s.io/v1", "admission.k8s.io/v1beta1"]
+
+_NULL: Final = msgspec.Raw(b"null")
+_decode = msgspec.json.Decoder().decode
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """``metav1.GroupVersionKind`` as a review carries it."""
+
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+
+
+class Resource(msgspec.Struct, frozen=True):
+    """``metav1.GroupVersionResource`` as a review carries it."""
+
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+
+
+class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
+    """The request half of a review; fields as in k8s.io/api/admission/v1."""
+
+    uid: Annotated[str, msgspec.Meta(description="Identifies this call; the answer repeats it.")]
+    operation: Operation
+    kind: Kind = Kind()
+    resource: Resource = Resource()
+    sub_resource: str = ""
+    request_kind: Kind | None = None
+    request_resource: Resource | None = None
+    request_sub_resource: str = ""
+    name: str = ""
+    namespace: str = ""
+    user_info: msgspec.Raw = _NULL
+    object_raw: msgspec.Raw = msgspec.field(default=_NULL, name="object")
+    old_object_raw: msgspec.Raw = msgspec.field(default=_NULL, name="oldObject")
+    dry_run: bool | None = None
+    options: msgspec.Raw = _NULL
+
+    @cached_property
+    def object(self) -> JSON:
+        """The object under review, decoded on first use; None on DELETE. Raises msgspec.DecodeError."""
+        return _decode(self.object_raw)
+
+    @cached_property
+    def old_object(self) -> JSON:
+        """The stored object, decoded on first use; None on CREATE. Raises msgspec.DecodeError."""
+        return _decode(self.old_object_raw)
+
+
+class StatusCause(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One finding of a rejected object: ``metav1.StatusCause``."""
+
+    field: Annotated[str, msgspec.Meta(description="Where: a path such as entries[0].patches[1].path.")] = ""
+    message: str = ""
+    reason: str = ""
+
+
+class StatusDetails(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``metav1.StatusDetails``, as far as an answer fills it."""
+
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    causes: tuple[StatusCause, ...] = ()
+
+
+class Status(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """``metav1.Status``, the result of an answer and the body of an HTTP error."""
+
+    api_version: str = ""
+    kind: str = ""
+    status: str = ""
+    message: str = ""
+    reason: str = ""
+    details: StatusDetails | None = None
+    code: int = 0
+
+
+class AdmissionResponse(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The response half of a review; ``patch`` holds JSON Patch text, base64 on the wire."""
+
+    uid: str
+    allowed: bool
+    status: Status | None = None
+    patch: bytes | None = None
+    patch_type: Literal["JSONPatch"] | None = None
+    audit_annotations: dict[str, str] | None = None
+    warnings: list[str] | None = None
+
+
+class AdmissionReview(msgspec.Struct, rename="camel", omit_defaults=True):
+    """The envelope, in both directions."""
+
+    api_version: AdmissionAPIVersion
+    kind: Literal["AdmissionReview"]
+    request: AdmissionRequest | None = None
+    response: AdmissionResponse | None = None
+
+
+class Response(msgspec.Struct, frozen=True):
+    """What a handler decides: a value, encoded by the HTTP edge, printed by the CLI, compared by tests."""
+
+    allowed: bool
+    patch: Sequence[JSONObject] = ()
+    warnings: tuple[str, ...] = ()
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+    causes: tuple[StatusCause, ...] = ()
+
+
+_ALLOWED: Final = Response(allowed=True)
+
+
+def allowed(*, warnings: Sequence[str] = ()) -> Response:
+    """Admit the object as it is."""
+    return Response(allowed=True, warnings=tuple(warnings)) if warnings else _ALLOWED
+
+
+def patched(operations: Sequence[JSONObject], *, warnings: Sequence[str] = ()) -> Response:
+    """Admit the object with these RFC 6902 operations applied to it."""
+    return Response(allowed=True, patch=operations, warnings=tuple(warnings))
+
+
+def denied(message: str, *, warnings: Sequence[str] = ()) -> Response:
+    """Refuse the object: 403 Forbidden, the code controller-runtime's ``Denied`` gives."""
+    return Response(allowed=False, code=403, reason="Forbidden", message=message, warnings=tuple(warnings))
+
+
+def errored(message: str, *, code: int = 400, reason: str = "BadRequest") -> Response:
+    """Refuse because the review itself cannot be answered, not because a rule says no."""
+    return Response(allowed=False, code=code, reason=reason, message=message)
+
+
+def invalid(message: str, causes: Sequence[StatusCause], *, warnings: Sequence[str] = ()) -> Response:
+    """Refuse with every finding: 422 Invalid, as the apiserver answers for its own validation."""
+    return Response(
+        allowed=False, code=422, reason="Invalid", message=message, causes=tuple(causes), warnings=tuple(warnings)
+    )
+
+
+def as_object(value: JSON) -> Mapping[str, JSON]:
+    """``value`` if it is a JSON object, else an empty one: for reading optional members of foreign objects."""
+    return value if isinstance(value, dict) else {}

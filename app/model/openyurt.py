@@ -1,0 +1,206 @@
+"""OpenYurt's API group ``apps.openyurt.io``, version v1alpha1, as shipped in v1.4 to v1.6, and its well-known keys."""
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from app.model.gvk import GroupKind
+
+GROUP: Final = "apps.openyurt.io"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+
+YURT_APP_OVERRIDER: Final = GroupKind(GROUP, "YurtAppOverrider")
+YURT_APP_SET: Final = GroupKind(GROUP, "YurtAppSet")
+YURT_APP_DAEMON: Final = GroupKind(GROUP, "YurtAppDaemon")
+NODE_POOL: Final = GroupKind(GROUP, "NodePool")
+
+POOL_NAME_LABEL: Final = "apps.openyurt.io/pool-name"
+REVISION_LABEL: Final = "apps.openyurt.io/controller-revision-hash"
+POOL_PATCH_ANNOTATION: Final = "apps.openyurt.io/patch"
+REF_NODEPOOL_ANNOTATION: Final = "apps.openyurt.io/ref-nodepool"
+TRIGGER_ANNOTATION: Final = "LastOverrideTime"
+NODE_LABEL_NODEPOOL: Final = "apps.openyurt.io/nodepool"
+NODEPOOL_TOKEN: Final = "{{nodepool}}"  # noqa: S105 - a placeholder, not a secret
+
+FreeObject = Annotated[dict[str, Any], msgspec.Meta(extra_json_schema={"x-kubernetes-preserve-unknown-fields": True})]
+"""An object of somebody else's schema: kept as it is."""
+
+Labels = dict[str, str]
+
+
+class API(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Common settings: JSON names in camel case, unknown members allowed, defaults not sent."""
+
+
+def _said(text: str, **constraints: Any) -> Any:
+    return msgspec.Meta(description=text, **constraints)
+
+
+class ImageItem(API):
+    """Replaces the image of the containers and init containers of one name."""
+
+    container_name: Annotated[str, _said("Name of the container whose image is replaced.", min_length=1)]
+    image_claim: Annotated[str, _said("The image it gets; {{nodepool}} stands for the pool's name.", min_length=1)]
+
+
+class Item(API):
+    """One configuration to inject; exactly one member is set."""
+
+    image: Annotated[ImageItem | None, _said("Replaces a container's image.")] = None
+    replicas: Annotated[
+        Annotated[int, msgspec.Meta(ge=0, le=2147483647, extra_json_schema={"format": "int32"})] | None,
+        _said("Replaces the number of replicas."),
+    ] = None
+
+
+class Patch(API):
+    """One operation of a JSON Patch (RFC 6902) on the whole workload."""
+
+    path: Annotated[
+        str, _said("JSON pointer into the workload; {{nodepool}} stands for the pool's name.", pattern="^/")
+    ]
+    operation: Annotated[Literal["add", "remove", "replace"], _said("What is done at the path.")]
+    value: Annotated[
+        Any,
+        _said(
+            "The value for add and replace, of any type; null unsets. Empty for remove.",
+            extra_json_schema={"x-kubernetes-preserve-unknown-fields": True},
+        ),
+    ] = msgspec.UNSET
+
+
+class Entry(API):
+    """A set of node pools and the configuration they share."""
+
+    pools: Annotated[
+        list[Annotated[str, msgspec.Meta(min_length=1)]],
+        _said("Names of node pools; '*' selects every pool, '-name' excludes one wherever it stands.", min_length=1),
+    ]
+    items: Annotated[list[Item] | None, _said("Applied in order, before the patches.")] = None
+    patches: Annotated[list[Patch] | None, _said("Applied in order, all or none.")] = None
+
+
+class Subject(API):
+    """The object whose workloads are overridden, in the namespace of the overrider."""
+
+    kind: Annotated[Literal["YurtAppSet", "YurtAppDaemon"], _said("Kind of the subject.")]
+    name: Annotated[str, _said("Name of the subject.", min_length=1)]
+    api_version: Annotated[str, _said("API version of the subject.")] = API_VERSION
+
+
+class YurtAppOverrider(API):
+    """Configuration of the workloads of a YurtAppSet or YurtAppDaemon by node pool."""
+
+    subject: Subject
+    entries: Annotated[list[Entry], _said("Applied in order; a later entry wins over an earlier one.")]
+    api_version: str = API_VERSION
+    kind: str = "YurtAppOverrider"
+    metadata: FreeObject = {}
+
+
+class WorkloadTemplateSpec(API):
+    """A template of a Deployment or StatefulSet."""
+
+    metadata: FreeObject = {}
+    spec: Annotated[FreeObject, _said("As spec of apps/v1 Deployment or StatefulSet.")] = {}
+
+
+class WorkloadTemplate(API):
+    """What every pool's workload is made from; exactly one member is set."""
+
+    deployment_template: WorkloadTemplateSpec | None = None
+    stateful_set_template: WorkloadTemplateSpec | None = None
+
+
+class LabelSelector(API):
+    """``metav1.LabelSelector``."""
+
+    match_labels: Labels | None = None
+    match_expressions: list[FreeObject] | None = None
+
+
+class NodeSelectorTerm(API):
+    """``core/v1.NodeSelectorTerm``."""
+
+    match_expressions: list[FreeObject] | None = None
+    match_fields: list[FreeObject] | None = None
+
+
+class Pool(API):
+    """One node pool of a YurtAppSet's topology."""
+
+    name: Annotated[str, _said("Name of the pool.", min_length=1)]
+    node_selector_term: Annotated[NodeSelectorTerm | None, _said("Where the pool's pods run.")] = None
+    tolerations: list[FreeObject] | None = None
+    replicas: Annotated[
+        Annotated[int, msgspec.Meta(ge=0, le=2147483647, extra_json_schema={"format": "int32"})] | None,
+        _said("Number of the pool's pods."),
+    ] = None
+    patch: Annotated[
+        FreeObject | None, _said("Strategic merge patch on the pool's workload; wins over replicas.")
+    ] = None
+
+
+class Topology(API):
+    """How the workloads are spread."""
+
+    pools: Annotated[list[Pool] | None, _said("The node pools, each with a workload of its own.")] = None
+
+
+class YurtAppSetSpec(API):
+    """Desired state of a YurtAppSet."""
+
+    selector: Annotated[LabelSelector, _said("Selects the pods; must match the template's labels.")]
+    workload_template: WorkloadTemplate = WorkloadTemplate()
+    topology: Topology = Topology()
+    revision_history_limit: Annotated[int | None, _said("Old revisions to keep.")] = None
+
+
+class YurtAppSet(API):
+    """One workload per listed node pool."""
+
+    spec: YurtAppSetSpec
+    api_version: str = API_VERSION
+    kind: str = "YurtAppSet"
+    metadata: FreeObject = {}
+    status: FreeObject = {}
+
+
+class YurtAppDaemonSpec(API):
+    """Desired state of a YurtAppDaemon."""
+
+    selector: Annotated[LabelSelector, _said("Selects the pods; must match the template's labels.")]
+    workload_template: WorkloadTemplate = WorkloadTemplate()
+    nodepool_selector: Annotated[LabelSelector | None, _said("Selects the node pools by their labels.")] = None
+    revision_history_limit: Annotated[int | None, _said("Old revisions to keep.")] = None
+
+
+class YurtAppDaemon(API):
+    """One workload per node pool that a selector matches."""
+
+    spec: YurtAppDaemonSpec
+    api_version: str = API_VERSION
+    kind: str = "YurtAppDaemon"
+    metadata: FreeObject = {}
+    status: FreeObject = {}
+
+
+class NodePoolSpec(API):
+    """Desired state of a NodePool."""
+
+    type: Annotated[Literal["Edge", "Cloud"], _said("Whether the nodes are at the edge or in the cloud.")] = "Edge"
+    selector: Annotated[LabelSelector | None, _said("Selects the pool's nodes.")] = None
+    labels: Annotated[Labels | None, _said("Put on every node of the pool.")] = None
+    annotations: Annotated[Labels | None, _said("Put on every node of the pool.")] = None
+    taints: Annotated[list[FreeObject] | None, _said("Put on every node of the pool.")] = None
+
+
+class NodePool(API):
+    """A set of nodes in one place."""
+
+    spec: NodePoolSpec = NodePoolSpec()
+    api_version: str = API_VERSION
+    kind: str = "NodePool"
+    metadata: FreeObject = {}
+    status: FreeObject = {}

@@ -1,0 +1,81 @@
+"""Label selectors, as ``metav1.LabelSelector`` and k8s.io/apimachinery/pkg/labels have them."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from app.model.json import JSON
+from app.model.meta import label_key_problem, label_value_problem
+
+Selects = Callable[[Mapping[str, str]], bool]
+
+_WITH_VALUES: Final = frozenset({"In", "NotIn"})
+_WITHOUT_VALUES: Final = frozenset({"Exists", "DoesNotExist"})
+
+
+def compile_selector(selector: JSON) -> Selects:
+    """Return a function that says whether a set of labels is selected.
+
+    A missing selector selects nothing and an empty one everything, as ``metav1.LabelSelectorAsSelector`` has it. A
+    requirement that `validate_selector` would refuse selects nothing.
+    """
+    if not isinstance(selector, dict):
+        return lambda _labels: False
+    wanted = dict(selector.get("matchLabels") or {})
+    tests = [_compile_requirement(requirement) for requirement in selector.get("matchExpressions") or ()]
+
+    def selects(labels: Mapping[str, str]) -> bool:
+        return all(labels.get(key) == value for key, value in wanted.items()) and all(test(labels) for test in tests)
+
+    return selects
+
+
+def _compile_requirement(requirement: JSON) -> Selects:
+    if not isinstance(requirement, dict) or not isinstance(requirement.get("key"), str):
+        return lambda _labels: False
+    key, operator = requirement["key"], requirement.get("operator")
+    values = frozenset(value for value in requirement.get("values") or () if isinstance(value, str))
+    if operator == "In":
+        return lambda labels: labels.get(key) in values
+    if operator == "NotIn":
+        # An absent label is in no list: NotIn selects it.
+        return lambda labels: labels.get(key) not in values
+    if operator == "Exists":
+        return lambda labels: key in labels
+    if operator == "DoesNotExist":
+        return lambda labels: key not in labels
+    return lambda _labels: False
+
+
+def validate_selector(selector: JSON, path: str) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with ``selector``: JSON pointer below ``path``, and the finding."""
+    if not isinstance(selector, dict):
+        yield path, "must be an object"
+        return
+    for key, value in (selector.get("matchLabels") or {}).items():
+        if problem := label_key_problem(key):
+            yield f"{path}/matchLabels", problem
+        if not isinstance(value, str):
+            yield f"{path}/matchLabels", f"the value of {key!r} must be text"
+        elif problem := label_value_problem(value):
+            yield f"{path}/matchLabels", problem
+    for number, requirement in enumerate(selector.get("matchExpressions") or ()):
+        yield from _requirement_problems(requirement, f"{path}/matchExpressions/{number}")
+
+
+def _requirement_problems(requirement: JSON, path: str) -> Iterator[tuple[str, str]]:
+    if not isinstance(requirement, dict):
+        yield path, "must be an object"
+        return
+    key, operator, values = requirement.get("key"), requirement.get("operator"), requirement.get("values") or []
+    if problem := label_key_problem(key if isinstance(key, str) else ""):
+        yield f"{path}/key", problem
+    if operator in _WITH_VALUES and not values:
+        yield f"{path}/values", f"must be given when the operator is {operator}"
+    elif operator in _WITHOUT_VALUES and values:
+        yield f"{path}/values", f"must be empty when the operator is {operator}"
+    elif operator not in _WITH_VALUES | _WITHOUT_VALUES:
+        yield f"{path}/operator", f"must be In, NotIn, Exists or DoesNotExist, not {operator!r}"
+    for value in values:
+        problem = label_value_problem(value) if isinstance(value, str) else "must be text"
+        if problem:
+            yield f"{path}/values", problem

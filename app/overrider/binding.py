@@ -1,0 +1,53 @@
+"""Which YurtAppOverrider is bound to a subject."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from app.model.admission import as_object
+from app.model.gvk import GroupKind, parse_api_version
+from app.model.json import JSON, JSONObject
+from app.model.openyurt import API_VERSION, GROUP, YURT_APP_OVERRIDER
+from app.store import Index, StoreView
+
+SubjectKey = tuple[str, str, str, str]
+"""Cluster, namespace, subject kind and subject name."""
+
+
+def subject_of(overrider: JSONObject) -> tuple[str, str] | None:
+    """Return kind and name of the subject that ``overrider`` names, or None if it names none of OpenYurt's.
+
+    Only the group of ``subject.apiVersion`` counts, and a missing one means this API: upstream compared the text with
+    the owner reference, so an overrider without it never matched anything, silently.
+    """
+    subject = as_object(overrider.get("subject"))
+    group, _ = parse_api_version(subject.get("apiVersion") or API_VERSION)
+    kind, name = subject.get("kind"), subject.get("name")
+    if group != GROUP or not isinstance(kind, str) or not isinstance(name, str):
+        return None
+    return kind, name
+
+
+def _subject_keys(cluster: str, overrider: JSONObject) -> Iterable[SubjectKey]:
+    subject = subject_of(overrider)
+    return [(cluster, overrider["metadata"].get("namespace") or "", *subject)] if subject else []
+
+
+OVERRIDERS_BY_SUBJECT: Final = Index("overriders_by_subject", YURT_APP_OVERRIDER, _subject_keys)
+
+
+def overriders_of(
+    store: StoreView, *, cluster: str, namespace: str, group_kind: GroupKind, name: str
+) -> tuple[JSONObject, ...]:
+    """Return the overriders bound to a subject, the effective one first.
+
+    Validation admits one overrider a subject, but two creates can race past it; then the older one stays in effect,
+    so that a late intruder changes nothing, and the name decides between equally old ones.
+    """
+    found = store.find(OVERRIDERS_BY_SUBJECT, (cluster, namespace, group_kind.kind, name))
+    return found if len(found) < 2 else tuple(sorted(found, key=_seniority))
+
+
+def _seniority(overrider: JSONObject) -> tuple[bool, str, str]:
+    metadata = overrider["metadata"]
+    created: JSON = metadata.get("creationTimestamp")
+    return (not created, str(created or ""), metadata["name"])

@@ -1,0 +1,56 @@
+"""Which node pools an entry applies to, and which node pools a subject has."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from app.model.admission import as_object
+from app.model.gvk import GroupKind
+from app.model.json import JSON, JSONObject
+from app.model.openyurt import NODE_POOL, YURT_APP_SET
+from app.model.selectors import compile_selector
+from app.store import StoreView
+
+EVERY_POOL: Final = "*"
+EXCLUDE: Final = "-"
+
+
+def applies_to(pools: JSON, pool: str) -> bool:
+    """Return whether an entry with these ``pools`` applies to ``pool``.
+
+    ``name`` selects that pool, ``*`` every pool, and ``-name`` excludes one wherever it stands in the list: upstream
+    documents the exclusion and skips the element instead, so there it never excluded anything.
+    """
+    if not isinstance(pools, list):
+        return False
+    return f"{EXCLUDE}{pool}" not in pools and (pool in pools or EVERY_POOL in pools)
+
+
+def named_pools(pools: Iterable[JSON]) -> list[str]:
+    """Return the pools that a list names, whether to select or to exclude them; ``*`` names none."""
+    return [item.removeprefix(EXCLUDE) for item in pools if isinstance(item, str) and item not in ("", EVERY_POOL)]
+
+
+def pools_of_subject(group_kind: GroupKind, subject: JSONObject, *, cluster: str, store: StoreView) -> list[str]:
+    """Return the names of the node pools that ``subject`` has workloads in, in a stable order.
+
+    A YurtAppSet lists them in its topology; a YurtAppDaemon selects NodePool objects by label.
+    """
+    spec = as_object(subject.get("spec"))
+    if group_kind == YURT_APP_SET:
+        return [name for name in topology(spec) if name]
+    selects = compile_selector(spec.get("nodepoolSelector"))
+    return sorted(
+        node_pool["metadata"]["name"]
+        for node_pool in store.each(cluster, NODE_POOL)
+        if selects(as_object(node_pool["metadata"].get("labels")))  # type: ignore[arg-type]
+    )
+
+
+def topology(spec: JSON) -> dict[str, JSONObject]:
+    """Return a YurtAppSet's pools by name, leaving out what is not an object with a name."""
+    pools = as_object(as_object(spec).get("topology")).get("pools")
+    return {
+        pool["name"]: pool
+        for pool in (pools if isinstance(pools, list) else ())
+        if isinstance(pool, dict) and isinstance(pool.get("name"), str)
+    }

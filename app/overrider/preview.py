@@ -1,0 +1,138 @@
+"""What every pool's workload will be, and which entry says so: rendering without a review."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from app.model.gvk import GroupKind
+from app.model.json import JSON, JSONObject
+from app.overrider.binding import overriders_of
+from app.overrider.owner import SUBJECT_KINDS
+from app.overrider.plan import base
+from app.overrider.plans import PlanCache
+from app.overrider.pools import pools_of_subject
+from app.overrider.rehearsal import Subject, workload_kinds
+from app.overrider.render import render_with
+from app.overrider.steps import ApplyPatches, Step, trace
+from app.overrider.template import seed
+from app.patch import diff, resolve_pointer
+from app.store import StoreView
+
+
+class Change(NamedTuple):
+    """One difference that an overrider makes.
+
+    ``before`` is None where the member was not there, ``after`` where it is removed; ``source`` is the part of the
+    overrider that set it last, such as ``entries[0].items[1]``.
+    """
+
+    path: str
+    before: JSON
+    after: JSON
+    source: str
+
+
+class Preview(NamedTuple):
+    """The workload of one pool, as it will be."""
+
+    subject: str
+    overrider: str
+    pool: str
+    kind: str
+    workload: JSONObject
+    changes: tuple[Change, ...]
+    warnings: tuple[str, ...]
+
+
+class Cell(NamedTuple):
+    """One place in the matrix of subjects, pools and workload kinds."""
+
+    subject: Subject
+    overrider: JSONObject | None
+    pool: str
+    kind: str
+
+    def title(self) -> str:
+        """Return how messages name this place."""
+        metadata = self.subject.document["metadata"]
+        namespace = metadata.get("namespace") or "default"
+        return f"{self.subject.group_kind.kind} {namespace}/{metadata['name']}, node pool {self.pool}, {self.kind}"
+
+
+def cells(store: StoreView, clusters: list[str]) -> Iterator[Cell]:
+    """Yield every pool of every subject in the store."""
+    for cluster in clusters:
+        for group_kind in sorted(SUBJECT_KINDS):
+            documents = sorted(store.each(cluster, group_kind), key=_sort_key)
+            for document in documents:
+                yield from _subject_cells(store, Subject(group_kind, document, cluster))
+
+
+def _sort_key(document: JSONObject) -> tuple[str, str]:
+    return document["metadata"].get("namespace") or "", document["metadata"]["name"]
+
+
+def _subject_cells(store: StoreView, subject: Subject) -> Iterator[Cell]:
+    namespace, name = _sort_key(subject.document)
+    bound = overriders_of(
+        store, cluster=subject.cluster, namespace=namespace, group_kind=subject.group_kind, name=name
+    )
+    for pool in pools_of_subject(subject.group_kind, subject.document, cluster=subject.cluster, store=store):
+        for kind in workload_kinds(subject.document):
+            yield Cell(subject, bound[0] if bound else None, pool, kind)
+
+
+def preview(cell: Cell, store: StoreView, plans: PlanCache) -> Preview:
+    """Return the workload of one cell, as its creation would be rendered.
+
+    Raises:
+        SubjectError: Nothing can be built from the subject.
+        RenderError: The overrider does not fit.
+    """
+    group_kind, document, cluster = cell.subject
+    plan = plans.plan(
+        group_kind, document, cell.overrider, kind=cell.kind, pool=cell.pool, cluster=cluster, store=store
+    )
+    if plan.error is not None:
+        raise plan.error.with_traceback(None)
+    seeded = seed(group_kind, document, kind=cell.kind, pool=cell.pool)
+    bare = base(seeded, plan.template, creating=True)
+    return Preview(
+        subject=_qualified(group_kind, document),
+        overrider="" if cell.overrider is None else cell.overrider["metadata"]["name"],
+        pool=cell.pool,
+        kind=cell.kind,
+        workload=render_with(plan, seeded, memory={}, creating=True),
+        changes=tuple(_changes(bare, plan.steps)),
+        warnings=plan.warnings,
+    )
+
+
+def _qualified(group_kind: GroupKind, document: JSONObject) -> str:
+    namespace, name = _sort_key(document)
+    return f"{group_kind.kind} {namespace or 'default'}/{name}"
+
+
+def _changes(bare: JSONObject, steps: tuple[Step, ...]) -> Iterator[Change]:
+    sources: list[tuple[str, str]] = []
+    before = rendered = bare
+    for step, rendered in trace(bare, steps):  # noqa: B007 - the last one is the result
+        sources += [(operation["path"], _source(step, operation["path"])) for operation in diff(before, rendered)]
+        before = rendered
+    for operation in diff(bare, rendered):
+        path = operation["path"]
+        source = next((source for other, source in reversed(sources) if _related(path, other)), "")
+        present = None if operation["op"] == "add" else resolve_pointer(bare, path)
+        yield Change(path, present, operation.get("value"), source)
+
+
+def _source(step: Step, path: str) -> str:
+    if not isinstance(step, ApplyPatches):
+        return step.field
+    for origin, patched in zip(reversed(step.origins), reversed(step.paths), strict=True):
+        if _related(path, patched.removesuffix("/-")):
+            return f"{step.field}.patches[{origin}]"
+    return f"{step.field}.patches"
+
+
+def _related(left: str, right: str) -> bool:
+    return left == right or left.startswith(right + "/") or right.startswith(left + "/")

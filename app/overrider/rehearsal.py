@@ -1,0 +1,141 @@
+"""Rendering an overrider for every pool it touches, before it is admitted."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from app.model.admission import StatusCause, as_object
+from app.model.gvk import GroupKind
+from app.model.json import JSONObject
+from app.model.openyurt import GROUP
+from app.overrider.binding import subject_of
+from app.overrider.plan import base, checked
+from app.overrider.pools import applies_to, named_pools, pools_of_subject
+from app.overrider.steps import (
+    ApplyPatches,
+    RenderError,
+    SetImage,
+    SetReplicas,
+    Step,
+    compile_steps,
+    container_names,
+    trace,
+)
+from app.overrider.template import SubjectError, build_template, seed
+from app.patch import StrategicMergeError
+from app.store import StoreView
+
+
+class Findings(NamedTuple):
+    """What a rehearsal found."""
+
+    causes: list[StatusCause]
+    warnings: list[str]
+
+
+class Subject(NamedTuple):
+    """The subject of an overrider, as stored."""
+
+    group_kind: GroupKind
+    document: JSONObject
+    cluster: str
+
+
+def find_subject(overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView) -> Subject | None:
+    """Return the subject that ``overrider`` is bound to, or None if it is not in the store."""
+    kind, name = subject_of(overrider) or ("", "")
+    group_kind = GroupKind(GROUP, kind)
+    document = store.get(cluster, group_kind, namespace, name)
+    return None if document is None else Subject(group_kind, document, cluster)
+
+
+def workload_kinds(subject: JSONObject) -> list[str]:
+    """Return which workload kinds the subject has a template for."""
+    templates = as_object(as_object(subject.get("spec")).get("workloadTemplate"))
+    kinds = {"Deployment": "deploymentTemplate", "StatefulSet": "statefulSetTemplate"}
+    return [kind for kind, member in kinds.items() if templates.get(member)]
+
+
+def rehearse(overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView) -> Findings:
+    """Render ``overrider`` for each pool of its subject, and say what fails and what would change nothing.
+
+    The same entry failing alike in many pools is one finding that names the pools.
+    """
+    subject = find_subject(overrider, cluster=cluster, namespace=namespace, store=store)
+    if subject is None:
+        kind, name = subject_of(overrider) or ("", "")
+        return Findings([], [f"{kind} {namespace}/{name} is not known yet, so nothing could be rendered to check this"])
+    pools = pools_of_subject(subject.group_kind, subject.document, cluster=cluster, store=store)
+    failures: dict[tuple[str, str], list[str]] = {}
+    remarks: dict[str, list[str]] = {}
+    for pool in pools:
+        for kind in workload_kinds(subject.document):
+            _rehearse_pool(overrider, subject, kind=kind, pool=pool, failures=failures, remarks=remarks)
+    causes = [
+        StatusCause(field, f"{_pools(where)}: {reason}", "FieldValueInvalid")
+        for (field, reason), where in failures.items()
+    ]
+    warnings = [f"{text} ({_pools(where)})" for text, where in remarks.items()]
+    return Findings(causes, [*_unknown_pools(overrider, subject, pools), *warnings])
+
+
+def _pools(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return f"node pool {shown}" if len(names) == 1 else f"node pools {shown}"
+
+
+def _rehearse_pool(
+    overrider: JSONObject,
+    subject: Subject,
+    *,
+    kind: str,
+    pool: str,
+    failures: dict[tuple[str, str], list[str]],
+    remarks: dict[str, list[str]],
+) -> None:
+    try:
+        for remark in _remarks(overrider, subject, kind=kind, pool=pool):
+            remarks.setdefault(remark, []).append(pool)
+    except RenderError as error:
+        failures.setdefault((error.field, error.reason), []).append(pool)
+    except (SubjectError, StrategicMergeError) as error:
+        remarks.setdefault(f"not checked: {error}", []).append(pool)
+
+
+def _remarks(overrider: JSONObject, subject: Subject, *, kind: str, pool: str) -> Iterator[str]:
+    steps = compile_steps(overrider.get("entries"), pool)
+    if not steps:
+        return
+    template = build_template(subject.group_kind, subject.document, kind=kind, pool=pool, node_pool=None)
+    bare = base(seed(subject.group_kind, subject.document, kind=kind, pool=pool), template, creating=True)
+    before = bare
+    for step, after in trace(bare, steps):
+        if (remark := _idle(step, before, after)) is not None:
+            yield remark
+        before = after
+    checked(bare, before)
+
+
+def _idle(step: Step, before: JSONObject, after: JSONObject) -> str | None:
+    """Return what to say about a step that changed nothing, or None if it changed something."""
+    if after is before or after == before:
+        if isinstance(step, SetImage):
+            known = container_names(before)
+            if step.container not in known:
+                return f"{step.field}: no container is named {step.container!r}; there are {', '.join(known) or 'none'}"
+            return f"{step.field}: container {step.container} has image {step.image} already"
+        if isinstance(step, SetReplicas):
+            return f"{step.field}: replicas is {step.replicas} already"
+        if isinstance(step, ApplyPatches):
+            return f"{step.field}.patches: change nothing"
+    return None
+
+
+def _unknown_pools(overrider: JSONObject, subject: Subject, pools: Sequence[str]) -> Iterator[str]:
+    name = subject.document["metadata"]["name"]
+    for number, entry in enumerate(overrider.get("entries") or ()):
+        listed = as_object(entry).get("pools")
+        for pool in named_pools(listed if isinstance(listed, list) else ()):
+            if pool not in pools:
+                yield f"entries[{number}].pools: {subject.group_kind.kind} {name} has no node pool {pool!r}"
+        if pools and not any(applies_to(listed, pool) for pool in pools):
+            yield f"entries[{number}]: applies to none of the node pools of {subject.group_kind.kind} {name}"

@@ -1,0 +1,128 @@
+"""Admission of YurtAppOverriders themselves: defaults and validation (seed 004, "Validating Webhook")."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from app.model import admission
+from app.model.admission import AdmissionRequest, Response, StatusCause, as_object
+from app.model.gvk import GroupKind
+from app.model.json import JSON, JSONObject
+from app.model.kcp import cluster_of
+from app.model.openyurt import API_VERSION, GROUP, YURT_APP_OVERRIDER
+from app.overrider.binding import overriders_of, subject_of
+from app.overrider.rehearsal import rehearse
+from app.overrider.rules import check_overrider
+from app.store import StoreView
+
+# A status answer is kept in events and printed by kubectl; beyond this nobody reads on.
+_MOST_CAUSES: Final = 50
+
+
+def default_overrider(request: AdmissionRequest) -> Response:
+    """Give a subject without apiVersion the one that is meant: without it no owner reference ever equals it."""
+    overrider = request.object
+    if (refusal := _not_an_overrider(request, overrider)) is not None:
+        return refusal
+    subject = overrider.get("subject")
+    if request.operation not in ("CREATE", "UPDATE") or not isinstance(subject, dict) or subject.get("apiVersion"):
+        return admission.allowed()
+    return admission.patched([{"op": "add", "path": "/subject/apiVersion", "value": API_VERSION}])
+
+
+def _not_an_overrider(request: AdmissionRequest, overrider: JSON) -> Response | None:
+    kind = request.kind.kind or as_object(overrider).get("kind")
+    if kind != YURT_APP_OVERRIDER.kind:
+        return admission.errored(f"expected a YurtAppOverrider but got a {kind or 'nothing'}")
+    if request.operation != "DELETE" and not isinstance(as_object(overrider).get("metadata"), dict):
+        return admission.errored("request.object is not an object with metadata")
+    return None
+
+
+def validate_overrider(request: AdmissionRequest, *, store: StoreView) -> Response:
+    """Answer the review of a YurtAppOverrider with everything that is wrong with it, not the first finding only.
+
+    Deletion is always admitted: the workloads go back to their template. So is an update that changes neither subject
+    nor entries, and any update of an object that is being deleted.
+    """
+    overrider = request.object
+    if (refusal := _not_an_overrider(request, overrider)) is not None:
+        return refusal
+    if request.sub_resource or request.operation not in ("CREATE", "UPDATE") or _untouched(request, overrider):
+        return admission.allowed()
+    causes = [*_immutable(request, overrider), *check_overrider(overrider)]
+    namespace = request.namespace or overrider["metadata"].get("namespace") or ""
+    cluster = cluster_of(overrider)
+    causes += _other_overriders(overrider, cluster=cluster, namespace=namespace, store=store)
+    warnings: Sequence[str] = ()
+    if not any(cause.field.startswith(("entries", "subject")) for cause in causes):
+        findings = rehearse(overrider, cluster=cluster, namespace=namespace, store=store)
+        causes += findings.causes
+        warnings = findings.warnings
+    if causes:
+        return _refused(overrider, namespace, causes, warnings)
+    return admission.allowed(warnings=warnings)
+
+
+def _untouched(request: AdmissionRequest, overrider: JSONObject) -> bool:
+    if request.operation != "UPDATE":
+        return False
+    old = as_object(request.old_object)
+    same = all(old.get(member) == overrider.get(member) for member in ("subject", "entries"))
+    named = _identity(old) == _identity(overrider)
+    return bool(overrider["metadata"].get("deletionTimestamp")) or (same and named)
+
+
+def _identity(overrider: JSON) -> tuple[JSON, JSON]:
+    metadata = as_object(as_object(overrider).get("metadata"))
+    return metadata.get("namespace"), metadata.get("name")
+
+
+def _immutable(request: AdmissionRequest, overrider: JSONObject) -> list[StatusCause]:
+    if request.operation != "UPDATE":
+        return []
+    old = as_object(request.old_object)
+    name = _identity(old)[1]
+    causes = []
+    if _identity(old) != _identity(overrider):
+        causes.append(
+            StatusCause("metadata", f"unable to change metadata after {name} is created", "FieldValueForbidden")
+        )
+    if _bound_to(old) != _bound_to(overrider):
+        message = f"unable to modify subject after {name} is created: delete it and create another one"
+        causes.append(StatusCause("subject", message, "FieldValueForbidden"))
+    return causes
+
+
+def _bound_to(overrider: JSON) -> tuple[JSON, JSON, JSON]:
+    subject = as_object(as_object(overrider).get("subject"))
+    return subject.get("apiVersion") or API_VERSION, subject.get("kind"), subject.get("name")
+
+
+def _other_overriders(
+    overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView
+) -> list[StatusCause]:
+    subject = subject_of(overrider) or ("", as_object(overrider.get("subject")).get("name") or "")
+    kind, name = subject
+    bound = overriders_of(
+        store, cluster=cluster, namespace=namespace, group_kind=GroupKind(GROUP, kind), name=name
+    )
+    others = [other["metadata"]["name"] for other in bound if other["metadata"]["name"] != _identity(overrider)[1]]
+    if not others:
+        return []
+    message = (
+        f"unable to bind multiple yurtappoverriders to one subject resource {name} in namespace {namespace}, "
+        f"{others[0]} already exists"
+    )
+    return [StatusCause("subject.name", message, "FieldValueDuplicate")]
+
+
+def _refused(
+    overrider: JSONObject, namespace: str, causes: Sequence[StatusCause], warnings: Sequence[str]
+) -> Response:
+    shown = causes[:_MOST_CAUSES]
+    listed = "; ".join(f"{cause.field}: {cause.message}" for cause in shown)
+    more = f"; and {len(causes) - len(shown)} more" if len(causes) > len(shown) else ""
+    name = overrider["metadata"].get("name") or overrider["metadata"].get("generateName", "")
+    return admission.invalid(
+        f"YurtAppOverrider {namespace or 'default'}/{name} is invalid: {listed}{more}", shown, warnings=warnings
+    )

@@ -1,0 +1,289 @@
+"""What a subject's template says about the workload of one node pool.
+
+The rules are those by which OpenYurt's own controllers build these workloads (YurtAppSet:
+adapter.DeploymentAdapter.ApplyPoolTemplate; YurtAppDaemon: workloadcontroller.DeploymentController.ApplyTemplate),
+so that a pool with an override differs from one without by the override alone. They differ where upstream is wrong:
+the revision label is left as it came in, no empty node selector term is left behind, members that the template does
+not name are kept.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from app.model.admission import as_object
+from app.model.gvk import GroupKind
+from app.model.json import JSON, JSONObject
+from app.model.kcp import CLUSTER_ANNOTATION, cluster_of
+from app.model.merge_keys import WORKLOAD
+from app.model.meta import is_dns1123_subdomain
+from app.model.openyurt import (
+    NODE_LABEL_NODEPOOL,
+    POOL_NAME_LABEL,
+    POOL_PATCH_ANNOTATION,
+    REF_NODEPOOL_ANNOTATION,
+    YURT_APP_SET,
+)
+from app.overrider.pools import topology
+from app.patch import strategic_merge
+
+_TEMPLATES: Final = {"Deployment": "deploymentTemplate", "StatefulSet": "statefulSetTemplate"}
+
+# An apiserver refuses an update that changes these (ValidateDeploymentUpdate, ValidateStatefulSetUpdate), and the
+# replica count of a living workload belongs to whoever scales it unless an override claims it.
+_CREATE_ONLY: Final = frozenset({"selector", "replicas", "serviceName", "podManagementPolicy", "volumeClaimTemplates"})
+
+
+class SubjectError(ValueError):
+    """A subject that no workload of this pool can be built from; the text says what is missing."""
+
+
+class PoolTemplate(NamedTuple):
+    """The template of one pool, taken apart into what is set, and how placement is added."""
+
+    named: JSONObject
+    """What a new workload is given."""
+    named_on_update: JSONObject
+    """The same without what only a new workload can be given."""
+    expressions: tuple[JSONObject, ...]
+    """Node affinity expressions that every required term must contain."""
+    tolerations: tuple[JSONObject, ...]
+    dropped_affinity: JSON
+    """A YurtAppDaemon template's own required node affinity, which gives way to the pool's node selector."""
+    pool_patch: JSON
+    """The pool's strategic merge patch, or None."""
+
+
+def build_template(
+    group_kind: GroupKind, subject: JSONObject, *, kind: str, pool: str, node_pool: JSONObject | None
+) -> PoolTemplate:
+    """Return what ``subject`` says about its workload in ``pool``.
+
+    Args:
+        group_kind: YurtAppSet or YurtAppDaemon.
+        subject: The subject as stored.
+        kind: Deployment or StatefulSet.
+        pool: The node pool's name.
+        node_pool: The NodePool object, where it is known; its taints matter to a YurtAppDaemon.
+
+    Raises:
+        SubjectError: The subject has no template of that kind, or does not list the pool.
+    """
+    spec = as_object(subject.get("spec"))
+    template = as_object(as_object(spec.get("workloadTemplate")).get(_TEMPLATES[kind]))
+    if not template:
+        raise SubjectError(f"{_name(group_kind, subject)} has no spec.workloadTemplate.{_TEMPLATES[kind]}")
+    named = _common(template, spec=spec, pool=pool)
+    if group_kind == YURT_APP_SET:
+        config = topology(spec).get(pool)
+        if config is None:
+            raise SubjectError(f"{_name(group_kind, subject)} has no pool {pool!r} in spec.topology.pools")
+        return _app_set_template(named, spec=spec, config=config)
+    return _app_daemon_template(named, node_pool=node_pool, pool=pool)
+
+
+def _name(group_kind: GroupKind, subject: JSONObject) -> str:
+    metadata = subject["metadata"]
+    return f"{group_kind.kind} {metadata.get('namespace') or 'default'}/{metadata['name']}"
+
+
+def _common(
+    template: Mapping[str, JSON], *, spec: Mapping[str, JSON], pool: str
+) -> JSONObject:
+    metadata = as_object(template.get("metadata"))
+    selector = as_object(as_object(spec.get("selector")).get("matchLabels"))
+    pool_label = {POOL_NAME_LABEL: pool}
+    workload_spec = dict(_members(template.get("spec")))
+    own_selector = as_object(as_object(workload_spec.get("selector")).get("matchLabels"))
+    workload_spec["selector"] = {"matchLabels": {**(own_selector or selector), **pool_label}}
+    pod_template = as_object(workload_spec.get("template"))
+    pod_metadata = as_object(pod_template.get("metadata"))
+    pod_labels = {**as_object(pod_metadata.get("labels")), **pool_label}
+    workload_spec["template"] = {**pod_template, "metadata": {**pod_metadata, "labels": pod_labels}}
+    return {
+        "metadata": {
+            "labels": {**_members(metadata.get("labels")), **selector, **pool_label},
+            "annotations": dict(_members(metadata.get("annotations"))),
+        },
+        "spec": workload_spec,
+    }
+
+
+def _members(value: JSON) -> Mapping[str, JSON]:
+    return as_object(_without_nulls(value))
+
+
+def seed(group_kind: GroupKind, subject: JSONObject, *, kind: str, pool: str) -> JSONObject:
+    """Return the empty workload that OpenYurt's controller starts from: identity, owner and pool label."""
+    metadata = subject["metadata"]
+    owner = {"apiVersion": subject["apiVersion"], "kind": group_kind.kind, "name": metadata["name"]}
+    if metadata.get("uid"):
+        owner["uid"] = metadata["uid"]
+    seeded: JSONObject = {
+        "generateName": workload_prefix(metadata["name"], pool),
+        "labels": {POOL_NAME_LABEL: pool},
+        "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
+    }
+    if metadata.get("namespace"):
+        seeded["namespace"] = metadata["namespace"]
+    if cluster := cluster_of(subject):
+        seeded["annotations"] = {CLUSTER_ANNOTATION: cluster}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": seeded, "spec": {}}
+
+
+def workload_prefix(controller: str, pool: str) -> str:
+    """Return the generateName of a pool's workload: without the pool where that would not be a valid name."""
+    prefix = f"{controller}-{pool}-"
+    return prefix if is_dns1123_subdomain(prefix + "x") else f"{controller}-"
+
+
+def _app_set_template(named: JSONObject, *, spec: Mapping[str, JSON], config: JSONObject) -> PoolTemplate:
+    workload_spec = named["spec"]
+    workload_spec["selector"] = {
+        "matchLabels": {
+            **as_object(as_object(spec.get("selector")).get("matchLabels")),
+            POOL_NAME_LABEL: config["name"],
+        }
+    }
+    workload_spec.pop("replicas", None)
+    if config.get("replicas") is not None:
+        workload_spec["replicas"] = config["replicas"]
+    if spec.get("revisionHistoryLimit") is not None:
+        workload_spec["revisionHistoryLimit"] = spec["revisionHistoryLimit"]
+    patch = config.get("patch")
+    named["metadata"]["annotations"][POOL_PATCH_ANNOTATION] = _patch_text(patch)
+    term = as_object(config.get("nodeSelectorTerm"))
+    return PoolTemplate(
+        named=named,
+        named_on_update=_on_update(named),
+        expressions=_objects(term.get("matchExpressions")),
+        tolerations=_objects(config.get("tolerations")),
+        dropped_affinity=None,
+        pool_patch=patch if isinstance(patch, dict) else None,
+    )
+
+
+def _patch_text(patch: JSON) -> str:
+    # Keys sorted, no spaces: how an apiserver prints the member, and so what OpenYurt's controller writes here.
+    return msgspec.json.encode(patch, order="sorted").decode() if patch else ""
+
+
+def _app_daemon_template(named: JSONObject, *, node_pool: JSONObject | None, pool: str) -> PoolTemplate:
+    named["metadata"]["annotations"][REF_NODEPOOL_ANNOTATION] = pool
+    pod_spec = {**as_object(named["spec"]["template"].get("spec")), "nodeSelector": {NODE_LABEL_NODEPOOL: pool}}
+    dropped = None
+    if node_affinity := as_object(as_object(pod_spec.get("affinity")).get("nodeAffinity")):
+        dropped = node_affinity.get(_REQUIRED)
+        kept = {name: value for name, value in node_affinity.items() if name != _REQUIRED}
+        pod_spec["affinity"] = {**pod_spec["affinity"], "nodeAffinity": kept}
+        if not kept:
+            del pod_spec["affinity"]["nodeAffinity"]
+        if not pod_spec["affinity"]:
+            del pod_spec["affinity"]
+    named["spec"]["template"] = {**named["spec"]["template"], "spec": pod_spec}
+    taints = _objects(as_object(as_object(node_pool or {}).get("spec")).get("taints"))
+    return PoolTemplate(
+        named=named,
+        named_on_update=_on_update(named),
+        expressions=(),
+        tolerations=tuple(tolerate(taint) for taint in taints),
+        dropped_affinity=dropped,
+        pool_patch=None,
+    )
+
+
+def tolerate(taint: JSONObject) -> JSONObject:
+    """Return the toleration that lets a pod onto nodes with ``taint``, whatever the taint's value."""
+    toleration = {"key": taint.get("key", ""), "operator": "Exists"}
+    return {**toleration, "effect": taint["effect"]} if taint.get("effect") else toleration
+
+
+def _on_update(named: JSONObject) -> JSONObject:
+    spec = {name: value for name, value in named["spec"].items() if name not in _CREATE_ONLY}
+    return {"metadata": named["metadata"], "spec": spec}
+
+
+def _objects(value: JSON) -> tuple[JSONObject, ...]:
+    return tuple(item for item in value if isinstance(item, dict)) if isinstance(value, list) else ()
+
+
+def _without_nulls(value: JSON) -> JSON:
+    """Return ``value`` without null members: in the Kubernetes API they mean the same as absent ones."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [_without_nulls(inner) for inner in value]
+    return value
+
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def apply_pool_patch(workload: JSONObject, template: PoolTemplate) -> JSONObject:
+    """Return ``workload`` with the pool's own patch merged into it; raises StrategicMergeError."""
+    if template.pool_patch is None:
+        return workload
+    merged: JSONObject = strategic_merge(workload, template.pool_patch, WORKLOAD)
+    return merged
+
+
+def place(workload: JSONObject, template: PoolTemplate) -> JSONObject:
+    """Return ``workload`` with the pool's placement added where it is not there yet.
+
+    Every required node affinity term gets the pool's expressions. A term without any matches no node at all
+    (upstream leaves ``nodeSelectorTerms: [{}]`` for a pool without expressions, and the pods never start): such
+    terms are dropped.
+    """
+    pod_template = workload["spec"].get("template")
+    pod_spec = pod_template.get("spec") if isinstance(pod_template, dict) else None
+    if not isinstance(pod_spec, dict):
+        return workload
+    placed = _tolerating(_attracted(pod_spec, template), template.tolerations)
+    if placed is pod_spec:
+        return workload
+    return {**workload, "spec": {**workload["spec"], "template": {**pod_template, "spec": placed}}}
+
+
+def _tolerating(pod_spec: JSONObject, tolerations: tuple[JSONObject, ...]) -> JSONObject:
+    present = pod_spec.get("tolerations") or []
+    missing = [toleration for toleration in tolerations if toleration not in present]
+    return {**pod_spec, "tolerations": [*present, *missing]} if missing else pod_spec
+
+
+def _attracted(pod_spec: JSONObject, template: PoolTemplate) -> JSONObject:
+    affinity = as_object(pod_spec.get("affinity"))
+    node_affinity = as_object(affinity.get("nodeAffinity"))
+    required = node_affinity.get(_REQUIRED)
+    wanted = _required_affinity(required, template)
+    if wanted == required:
+        return pod_spec
+    node_affinity = _with_member(node_affinity, _REQUIRED, wanted)
+    affinity = _with_member(affinity, "nodeAffinity", node_affinity or None)
+    return _with_member(pod_spec, "affinity", affinity or None)
+
+
+def _required_affinity(required: JSON, template: PoolTemplate) -> JSON:
+    if template.dropped_affinity is not None and required == template.dropped_affinity:
+        return None
+    terms = _objects(as_object(required).get("nodeSelectorTerms"))
+    terms = tuple(term for term in terms if term.get("matchExpressions") or term.get("matchFields"))
+    if template.expressions:
+        terms = tuple(_with_expressions(term, template.expressions) for term in terms or ({},))
+    return {**required, "nodeSelectorTerms": list(terms)} if required and terms else _term_list(terms)
+
+
+def _term_list(terms: tuple[JSONObject, ...]) -> JSON:
+    return {"nodeSelectorTerms": list(terms)} if terms else None
+
+
+def _with_expressions(term: JSONObject, expressions: tuple[JSONObject, ...]) -> JSONObject:
+    present = term.get("matchExpressions") or []
+    missing = [expression for expression in expressions if expression not in present]
+    return {**term, "matchExpressions": [*present, *missing]} if missing else term
+
+
+def _with_member(target: Mapping[str, JSON], name: str, value: JSON) -> JSONObject:
+    if value is None:
+        return {member: inner for member, inner in target.items() if member != name}
+    return {**target, name: value}

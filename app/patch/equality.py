@@ -1,0 +1,33 @@
+"""When two JSON values are the same."""
+
+from app.model.json import JSON
+
+
+def identical(left: JSON, right: JSON) -> bool:
+    """Return whether both would be written as the same JSON: ``1``, ``1.0`` and ``true`` all differ."""
+    if left is right:
+        return True
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict):
+        return len(left) == len(right) and all(
+            name in right and identical(value, right[name]) for name, value in left.items()
+        )
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(identical, left, right))
+    return bool(left == right)
+
+
+def equal(left: JSON, right: JSON) -> bool:
+    """Return whether both are equal by RFC 6902 section 4.6: numbers by value, and true is not a number."""
+    if left is right:
+        return True
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, dict) and isinstance(right, dict):
+        return len(left) == len(right) and all(
+            name in right and equal(value, right[name]) for name, value in left.items()
+        )
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(equal, left, right))
+    return bool(left == right)

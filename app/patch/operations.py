@@ -1,0 +1,84 @@
+"""JSON Patch documents, compiled and applied."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Literal
+
+from app.model.json import JSON
+from app.patch import kubernetes, rfc6902
+from app.patch.draft import Draft
+from app.patch.errors import PatchError, Refusal
+
+Dialect = Literal["rfc6902", "kubernetes"]
+
+_COMPILERS: Final[dict[str, Callable[[Mapping[str, JSON]], Callable[[Draft], None]]]] = {
+    "rfc6902": rfc6902.compile_operation,
+    "kubernetes": kubernetes.compile_operation,
+}
+
+
+class CompiledPatch:
+    """A patch whose pointers are parsed and whose shape is checked; apply it as often as you like."""
+
+    __slots__ = ("_appliers", "_operations")
+
+    def __init__(self, operations: Sequence[Mapping[str, JSON]], dialect: Dialect) -> None:
+        self._operations: Final = tuple(operations)
+        compiler = _COMPILERS[dialect]
+        appliers: list[Callable[[Draft], None]] = []
+        for index, operation in enumerate(self._operations):
+            if not isinstance(operation, Mapping):
+                raise PatchError(f"element {index} is not an object")
+            try:
+                appliers.append(compiler(operation))
+            except Refusal as refusal:
+                raise self._error(index, refusal) from None
+        self._appliers: Final = tuple(appliers)
+
+    def apply(self, document: JSON) -> JSON:
+        """Return ``document`` with every operation applied, in order.
+
+        ``document`` is not changed; what no operation touches is shared with the result.
+
+        Raises:
+            PatchError: The first operation that does not apply; then none has been.
+        """
+        draft = Draft(document)
+        index = 0
+        try:
+            for index, applier in enumerate(self._appliers):  # noqa: B007 - the error says which one failed
+                applier(draft)
+        except Refusal as refusal:
+            raise self._error(index, refusal) from None
+        return draft.root
+
+    def _error(self, index: int, refusal: Refusal) -> PatchError:
+        operation = self._operations[index]
+        op, path = operation.get("op"), operation.get("path")
+        return PatchError(
+            str(refusal),
+            index=index,
+            op=op if isinstance(op, str) else repr(op),
+            path=path if isinstance(path, str) else repr(path),
+        )
+
+
+def compile_patch(operations: Sequence[Mapping[str, JSON]] | None, *, dialect: Dialect = "rfc6902") -> CompiledPatch:
+    """Return ``operations`` ready to be applied.
+
+    Args:
+        operations: A JSON Patch document as decoded; null is no operation in the kubernetes dialect.
+        dialect: ``rfc6902``, strictly, or ``kubernetes``, what apiservers apply.
+
+    Raises:
+        PatchError: The patch or one of its operations is malformed.
+    """
+    if operations is None and dialect == "kubernetes":
+        return CompiledPatch((), dialect)
+    if not isinstance(operations, Sequence) or isinstance(operations, str | bytes):
+        raise PatchError("a JSON Patch is an array of operations")
+    return CompiledPatch(operations, dialect)
+
+
+def apply(document: JSON, operations: Sequence[Mapping[str, JSON]] | None, *, dialect: Dialect = "rfc6902") -> JSON:
+    """Return ``document`` patched, as `compile_patch` and `CompiledPatch.apply` do; raises PatchError."""
+    return compile_patch(operations, dialect=dialect).apply(document)
