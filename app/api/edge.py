@@ -81,7 +81,7 @@ class ReviewEndpoint:
             return errored(f"the object under review is not JSON: {error}")
         except RecursionError:
             return errored("the object under review is nested too deep")
-        except Exception:
+        except Exception:  # noqa: BLE001 - see below
             # Whatever a handler did not foresee must still answer with the uid: a dropped connection would leave
             # the caller with a timeout and without a reason.
             _log.exception("review handler failed", extra={"fields": {"route": self._path, "uid": review.uid}})

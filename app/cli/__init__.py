@@ -28,7 +28,7 @@ def _print_version(*, wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: bool = typer.Option(  # noqa: ARG001 - its callback does the work
+    version: bool = typer.Option(
         False, "--version", callback=lambda wanted: _print_version(wanted=wanted), is_eager=True,
         help="Print the version and exit.",
     ),

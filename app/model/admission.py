@@ -25,6 +25,11 @@ _NULL: Final = msgspec.Raw(b"null")
 _decode = msgspec.json.Decoder().decode
 
 
+def _null() -> msgspec.Raw:
+    # A factory and not a default: a schema has to write defaults down, and cannot write this type.
+    return _NULL
+
+
 class Kind(msgspec.Struct, frozen=True):
     """``metav1.GroupVersionKind`` as a review carries it."""
 
@@ -54,11 +59,11 @@ class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
     request_sub_resource: str = ""
     name: str = ""
     namespace: str = ""
-    user_info: msgspec.Raw = _NULL
-    object_raw: msgspec.Raw = msgspec.field(default=_NULL, name="object")
-    old_object_raw: msgspec.Raw = msgspec.field(default=_NULL, name="oldObject")
+    user_info: msgspec.Raw = msgspec.field(default_factory=_null)
+    object_raw: msgspec.Raw = msgspec.field(default_factory=_null, name="object")
+    old_object_raw: msgspec.Raw = msgspec.field(default_factory=_null, name="oldObject")
     dry_run: bool | None = None
-    options: msgspec.Raw = _NULL
+    options: msgspec.Raw = msgspec.field(default_factory=_null)
 
     @cached_property
     def object(self) -> JSON:

@@ -25,7 +25,9 @@ def label_key_problem(key: str) -> str | None:
     if separator and not is_dns1123_subdomain(prefix):
         return f"the prefix {prefix!r} must be a lower case DNS subdomain"
     if len(name) > _LONGEST_LABEL or not _QUALIFIED.fullmatch(name):
-        return f"the name {name!r} must have 1 to 63 letters, digits, '-', '_' or '.', with a letter or digit at its ends"
+        return (
+            f"the name {name!r} must have 1 to 63 letters, digits, '-', '_' or '.', with a letter or digit at its ends"
+        )
     return None
 
 

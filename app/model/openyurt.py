@@ -37,14 +37,14 @@ def _said(text: str, **constraints: Any) -> Any:
     return msgspec.Meta(description=text, **constraints)
 
 
-class ImageItem(API):
+class ImageItem(API, frozen=True):
     """Replaces the image of the containers and init containers of one name."""
 
     container_name: Annotated[str, _said("Name of the container whose image is replaced.", min_length=1)]
     image_claim: Annotated[str, _said("The image it gets; {{nodepool}} stands for the pool's name.", min_length=1)]
 
 
-class Item(API):
+class Item(API, frozen=True):
     """One configuration to inject; exactly one member is set."""
 
     image: Annotated[ImageItem | None, _said("Replaces a container's image.")] = None
@@ -54,7 +54,7 @@ class Item(API):
     ] = None
 
 
-class Patch(API):
+class Patch(API, frozen=True):
     """One operation of a JSON Patch (RFC 6902) on the whole workload."""
 
     path: Annotated[
@@ -70,7 +70,7 @@ class Patch(API):
     ] = msgspec.UNSET
 
 
-class Entry(API):
+class Entry(API, frozen=True):
     """A set of node pools and the configuration they share."""
 
     pools: Annotated[
@@ -81,7 +81,7 @@ class Entry(API):
     patches: Annotated[list[Patch] | None, _said("Applied in order, all or none.")] = None
 
 
-class Subject(API):
+class Subject(API, frozen=True):
     """The object whose workloads are overridden, in the namespace of the overrider."""
 
     kind: Annotated[Literal["YurtAppSet", "YurtAppDaemon"], _said("Kind of the subject.")]
@@ -89,7 +89,7 @@ class Subject(API):
     api_version: Annotated[str, _said("API version of the subject.")] = API_VERSION
 
 
-class YurtAppOverrider(API):
+class YurtAppOverrider(API, frozen=True):
     """Configuration of the workloads of a YurtAppSet or YurtAppDaemon by node pool."""
 
     subject: Subject
@@ -99,35 +99,35 @@ class YurtAppOverrider(API):
     metadata: FreeObject = {}
 
 
-class WorkloadTemplateSpec(API):
+class WorkloadTemplateSpec(API, frozen=True):
     """A template of a Deployment or StatefulSet."""
 
     metadata: FreeObject = {}
     spec: Annotated[FreeObject, _said("As spec of apps/v1 Deployment or StatefulSet.")] = {}
 
 
-class WorkloadTemplate(API):
+class WorkloadTemplate(API, frozen=True):
     """What every pool's workload is made from; exactly one member is set."""
 
     deployment_template: WorkloadTemplateSpec | None = None
     stateful_set_template: WorkloadTemplateSpec | None = None
 
 
-class LabelSelector(API):
+class LabelSelector(API, frozen=True):
     """``metav1.LabelSelector``."""
 
     match_labels: Labels | None = None
     match_expressions: list[FreeObject] | None = None
 
 
-class NodeSelectorTerm(API):
+class NodeSelectorTerm(API, frozen=True):
     """``core/v1.NodeSelectorTerm``."""
 
     match_expressions: list[FreeObject] | None = None
     match_fields: list[FreeObject] | None = None
 
 
-class Pool(API):
+class Pool(API, frozen=True):
     """One node pool of a YurtAppSet's topology."""
 
     name: Annotated[str, _said("Name of the pool.", min_length=1)]
@@ -137,18 +137,18 @@ class Pool(API):
         Annotated[int, msgspec.Meta(ge=0, le=2147483647, extra_json_schema={"format": "int32"})] | None,
         _said("Number of the pool's pods."),
     ] = None
-    patch: Annotated[
-        FreeObject | None, _said("Strategic merge patch on the pool's workload; wins over replicas.")
-    ] = None
+    patch: Annotated[FreeObject | None, _said("Strategic merge patch on the pool's workload; wins over replicas.")] = (
+        None
+    )
 
 
-class Topology(API):
+class Topology(API, frozen=True):
     """How the workloads are spread."""
 
     pools: Annotated[list[Pool] | None, _said("The node pools, each with a workload of its own.")] = None
 
 
-class YurtAppSetSpec(API):
+class YurtAppSetSpec(API, frozen=True):
     """Desired state of a YurtAppSet."""
 
     selector: Annotated[LabelSelector, _said("Selects the pods; must match the template's labels.")]
@@ -157,7 +157,7 @@ class YurtAppSetSpec(API):
     revision_history_limit: Annotated[int | None, _said("Old revisions to keep.")] = None
 
 
-class YurtAppSet(API):
+class YurtAppSet(API, frozen=True):
     """One workload per listed node pool."""
 
     spec: YurtAppSetSpec
@@ -167,7 +167,7 @@ class YurtAppSet(API):
     status: FreeObject = {}
 
 
-class YurtAppDaemonSpec(API):
+class YurtAppDaemonSpec(API, frozen=True):
     """Desired state of a YurtAppDaemon."""
 
     selector: Annotated[LabelSelector, _said("Selects the pods; must match the template's labels.")]
@@ -176,7 +176,7 @@ class YurtAppDaemonSpec(API):
     revision_history_limit: Annotated[int | None, _said("Old revisions to keep.")] = None
 
 
-class YurtAppDaemon(API):
+class YurtAppDaemon(API, frozen=True):
     """One workload per node pool that a selector matches."""
 
     spec: YurtAppDaemonSpec
@@ -186,7 +186,7 @@ class YurtAppDaemon(API):
     status: FreeObject = {}
 
 
-class NodePoolSpec(API):
+class NodePoolSpec(API, frozen=True):
     """Desired state of a NodePool."""
 
     type: Annotated[Literal["Edge", "Cloud"], _said("Whether the nodes are at the edge or in the cloud.")] = "Edge"
@@ -196,7 +196,7 @@ class NodePoolSpec(API):
     taints: Annotated[list[FreeObject] | None, _said("Put on every node of the pool.")] = None
 
 
-class NodePool(API):
+class NodePool(API, frozen=True):
     """A set of nodes in one place."""
 
     spec: NodePoolSpec = NodePoolSpec()

@@ -153,5 +153,5 @@ def check_workload(document: JSONObject) -> str | None:
         twice = {name for name in names if names.count(name) > 1}
         if twice:
             member_name = "initContainers" if member == "init_containers" else member
-            return f"{member_name} has more than one element named {sorted(twice)[0]!r} - at `$.spec.template.spec`"
+            return f"{member_name} has more than one element named {min(twice)!r} - at `$.spec.template.spec`"
     return None

@@ -42,7 +42,7 @@ def pools_of_subject(group_kind: GroupKind, subject: JSONObject, *, cluster: str
     return sorted(
         node_pool["metadata"]["name"]
         for node_pool in store.each(cluster, NODE_POOL)
-        if selects(as_object(node_pool["metadata"].get("labels")))  # type: ignore[arg-type]
+        if selects(as_object(node_pool["metadata"].get("labels")))
     )
 
 

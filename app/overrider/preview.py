@@ -73,9 +73,7 @@ def _sort_key(document: JSONObject) -> tuple[str, str]:
 
 def _subject_cells(store: StoreView, subject: Subject) -> Iterator[Cell]:
     namespace, name = _sort_key(subject.document)
-    bound = overriders_of(
-        store, cluster=subject.cluster, namespace=namespace, group_kind=subject.group_kind, name=name
-    )
+    bound = overriders_of(store, cluster=subject.cluster, namespace=namespace, group_kind=subject.group_kind, name=name)
     for pool in pools_of_subject(subject.group_kind, subject.document, cluster=subject.cluster, store=store):
         for kind in workload_kinds(subject.document):
             yield Cell(subject, bound[0] if bound else None, pool, kind)
@@ -115,7 +113,7 @@ def _qualified(group_kind: GroupKind, document: JSONObject) -> str:
 def _changes(bare: JSONObject, steps: tuple[Step, ...]) -> Iterator[Change]:
     sources: list[tuple[str, str]] = []
     before = rendered = bare
-    for step, rendered in trace(bare, steps):  # noqa: B007 - the last one is the result
+    for step, rendered in trace(bare, steps):
         sources += [(operation["path"], _source(step, operation["path"])) for operation in diff(before, rendered)]
         before = rendered
     for operation in diff(bare, rendered):

@@ -101,9 +101,7 @@ def render(
     overrider = overriders[0] if overriders else None
     kind = request.kind.kind
     try:
-        plan = plans.plan(
-            owner.group_kind, subject, overrider, kind=kind, pool=pool, cluster=cluster, store=store
-        )
+        plan = plans.plan(owner.group_kind, subject, overrider, kind=kind, pool=pool, cluster=cluster, store=store)
         if not plan.steps and memory is None:
             return Rendering(workload, ())
         rendered = render_with(plan, workload, memory=memory or {}, creating=request.operation == "CREATE")

@@ -98,14 +98,10 @@ def _bound_to(overrider: JSON) -> tuple[JSON, JSON, JSON]:
     return subject.get("apiVersion") or API_VERSION, subject.get("kind"), subject.get("name")
 
 
-def _other_overriders(
-    overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView
-) -> list[StatusCause]:
+def _other_overriders(overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView) -> list[StatusCause]:
     subject = subject_of(overrider) or ("", as_object(overrider.get("subject")).get("name") or "")
     kind, name = subject
-    bound = overriders_of(
-        store, cluster=cluster, namespace=namespace, group_kind=GroupKind(GROUP, kind), name=name
-    )
+    bound = overriders_of(store, cluster=cluster, namespace=namespace, group_kind=GroupKind(GROUP, kind), name=name)
     others = [other["metadata"]["name"] for other in bound if other["metadata"]["name"] != _identity(overrider)[1]]
     if not others:
         return []
@@ -116,9 +112,7 @@ def _other_overriders(
     return [StatusCause("subject.name", message, "FieldValueDuplicate")]
 
 
-def _refused(
-    overrider: JSONObject, namespace: str, causes: Sequence[StatusCause], warnings: Sequence[str]
-) -> Response:
+def _refused(overrider: JSONObject, namespace: str, causes: Sequence[StatusCause], warnings: Sequence[str]) -> Response:
     shown = causes[:_MOST_CAUSES]
     listed = "; ".join(f"{cause.field}: {cause.message}" for cause in shown)
     more = f"; and {len(causes) - len(shown)} more" if len(causes) > len(shown) else ""

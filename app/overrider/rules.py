@@ -42,8 +42,11 @@ _PROTECTED: Final[tuple[tuple[str, ...], ...]] = (
     ("spec", "template", "metadata", "labels", POOL_NAME_LABEL),
 )
 # These contain protected members and much besides; replacing them whole is caught by rehearsing the render.
-_REHEARSED: Final = frozenset({("metadata", "labels"), ("spec", "template")} | {("spec", "template", "metadata")}
-                              | {("spec", "template", "metadata", "labels")})
+_REHEARSED: Final = frozenset(
+    {("metadata", "labels"), ("spec", "template")}
+    | {("spec", "template", "metadata")}
+    | {("spec", "template", "metadata", "labels")}
+)
 
 
 def check_overrider(overrider: JSONObject) -> Iterator[StatusCause]:
@@ -65,7 +68,9 @@ def _check_subject(subject: JSON) -> Iterator[StatusCause]:
         return
     kinds = sorted(group_kind.kind for group_kind in SUBJECT_KINDS)
     if subject.get("kind") not in kinds:
-        yield StatusCause("subject.kind", f"must be one of {', '.join(kinds)}, not {subject.get('kind')!r}", _UNSUPPORTED)
+        yield StatusCause(
+            "subject.kind", f"must be one of {', '.join(kinds)}, not {subject.get('kind')!r}", _UNSUPPORTED
+        )
     version = subject.get("apiVersion")
     if version and version != API_VERSION:
         message = f"must be {API_VERSION}, not {version!r}; workloads of other versions are not rendered by overriders"

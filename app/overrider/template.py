@@ -88,9 +88,7 @@ def _name(group_kind: GroupKind, subject: JSONObject) -> str:
     return f"{group_kind.kind} {metadata.get('namespace') or 'default'}/{metadata['name']}"
 
 
-def _common(
-    template: Mapping[str, JSON], *, spec: Mapping[str, JSON], pool: str
-) -> JSONObject:
+def _common(template: Mapping[str, JSON], *, spec: Mapping[str, JSON], pool: str) -> JSONObject:
     metadata = as_object(template.get("metadata"))
     selector = as_object(as_object(spec.get("selector")).get("matchLabels"))
     pool_label = {POOL_NAME_LABEL: pool}

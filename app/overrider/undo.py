@@ -125,9 +125,7 @@ def _retract_member(present: JSON, step: JSON, schema: MergeSchema) -> JSON:
 
 
 def _retract_elements(present: list[JSON], undo: list[JSON], schema: MergeSchema, key: str) -> list[JSON]:
-    steps = {
-        step[key]: step for step in undo if isinstance(step, dict) and isinstance(step.get(key), (str, int))
-    }
+    steps = {step[key]: step for step in undo if isinstance(step, dict) and isinstance(step.get(key), (str, int))}
     kept: list[JSON] = []
     for element in present:
         step = steps.get(element.get(key)) if isinstance(element, dict) and _scalar(element.get(key)) else None

@@ -12,7 +12,7 @@ _MISSING: Final = object()
 
 
 def diff(before: JSON, after: JSON) -> list[JSONObject]:
-    """Return a small RFC 6902 patch with ``apply(before, diff(before, after)) == after``.
+    """Return a small RFC 6902 patch that makes ``after`` of ``before``, to the type of each number.
 
     Branches that both share by identity cost nothing, so a document changed by copy-on-write is compared along the
     changes only. The patch means the same in the kubernetes dialect.
@@ -66,10 +66,12 @@ def _compare_lists(before: list[JSON], after: list[JSON], path: str, operations:
         position += common
         for _ in range(len(removed) - common):
             operations.append({"op": "remove", "path": f"{path}/{position}"})
-        for element in added[common:]:
-            operations.append({"op": "add", "path": f"{path}/{position}", "value": element})
-            position += 1
-        position += 1  # the common element behind the gap
+        more = added[common:]
+        operations += [
+            {"op": "add", "path": f"{path}/{position + offset}", "value": element}
+            for offset, element in enumerate(more)
+        ]
+        position += len(more) + 1  # the common element behind the gap
 
 
 def _gaps(old: list[JSON], new: list[JSON]) -> list[tuple[list[JSON], list[JSON]]]:

@@ -1,9 +1,9 @@
 """JSON Patch as apiservers apply it: the dialect of evanphx/json-patch v4, texts included.
 
-It differs from RFC 6902 in that ``replace`` of a missing member creates it, ``test`` of null passes on a missing member,
-``copy`` of a missing member stores null, indices may be negative or written ``01`` and ``+1``, a missing value is null,
-text before the first ``/`` of a path is ignored, and ``add ""`` is an error. Webhook authors rely on parts of this
-(``replace`` as upsert above all), so what other people's webhooks send is applied by these rules.
+It differs from RFC 6902: ``replace`` of a missing member creates it, ``test`` of null passes on a missing member,
+``copy`` of a missing member stores null, indices may be negative or written ``01`` and ``+1``, a missing value is
+null, text before the first ``/`` of a path is ignored, and ``add ""`` is an error. Webhook authors rely on parts of
+this (``replace`` as upsert above all), so what other people's webhooks send is applied by these rules.
 """
 
 import re
@@ -40,7 +40,7 @@ def compile_operation(operation: Mapping[str, JSON]) -> Apply:
 
 
 def _tokens(path: str) -> Tokens:
-    """Return the tokens of a path; empty where there is no slash at all, and whatever stands before the first is gone."""
+    """Return the tokens of a path; empty where it has no slash; what stands before the first one is ignored."""
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:])
 
 

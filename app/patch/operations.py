@@ -74,7 +74,7 @@ def compile_patch(operations: Sequence[Mapping[str, JSON]] | None, *, dialect: D
     """
     if operations is None and dialect == "kubernetes":
         return CompiledPatch((), dialect)
-    if not isinstance(operations, Sequence) or isinstance(operations, str | bytes):
+    if not isinstance(operations, list | tuple):
         raise PatchError("a JSON Patch is an array of operations")
     return CompiledPatch(operations, dialect)
 

@@ -65,12 +65,16 @@ def _merge_object(original: JSONObject, patch: JSONObject, schema: MergeSchema, 
             _merge_member(result, name, value, schema.fields.get(name, _ATOMIC), f"{path}/{escape(name)}")
         elif name not in (_DIRECTIVE, _RETAIN) and not name.startswith((_DELETE_PREFIX, _ORDER_PREFIX)):
             raise StrategicMergeError(f"{path}/{escape(name)}", "is an unknown directive")
+    _apply_orders(result, original, patch, schema, path)
+    same = len(result) == len(original) and all(original.get(name, _MISSING) is value for name, value in result.items())
+    return original if same else result
+
+
+def _apply_orders(result: JSONObject, original: JSONObject, patch: JSONObject, schema: MergeSchema, path: str) -> None:
     for name, value in patch.items():
         if name.startswith(_ORDER_PREFIX):
             member = name.removeprefix(_ORDER_PREFIX)
             _reorder(result, original, member, _list(value, path), schema.fields.get(member, _ATOMIC))
-    same = len(result) == len(original) and all(original.get(name, _MISSING) is value for name, value in result.items())
-    return original if same else result
 
 
 def _action(patch: JSONObject, path: str) -> str:
@@ -170,9 +174,7 @@ def _reorder(result: JSONObject, original: JSONObject, name: str, order: list[JS
     result[name] = list(_interleave(others, ordered, before, key))
 
 
-def _interleave(
-    others: list[JSON], ordered: list[JSON], before: list[JSON], key: str | None
-) -> Iterable[JSON]:
+def _interleave(others: list[JSON], ordered: list[JSON], before: list[JSON], key: str | None) -> Iterable[JSON]:
     # mergeSortedSlice: a server-only element goes first only where it stood before the patched one on the server.
     left, right = list(others), list(ordered)
     while left and right:

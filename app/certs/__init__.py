@@ -1,0 +1,1 @@
+"""Certificates: an authority of our own, serving certificates, and the files they live in."""

@@ -1,0 +1,134 @@
+"""Certificates in a directory: made on first start, used as they are where somebody else puts them."""
+
+import contextlib
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cryptography import x509
+
+from app.certs.authority import KeyPair, issue_serving, names_of, new_authority
+
+_RENEW_AT: Final = 2 / 3
+"""Share of its life after which a certificate is issued anew."""
+
+
+class CertificateError(Exception):
+    """Certificate files that cannot be used; the text names the file and what to do."""
+
+
+class CertificateFiles(NamedTuple):
+    """Where the serving certificate and its authority are."""
+
+    certificate: Path
+    key: Path
+    authority_certificate: Path
+    created: bool
+
+
+def ensure_certificates(directory: Path, *, names: Sequence[str], now: datetime) -> CertificateFiles:
+    """Return a serving certificate in ``directory``, issuing what is missing.
+
+    A directory with ``tls.crt`` and ``tls.key`` and no ``ca.key`` belongs to somebody else (a mounted Secret,
+    cert-manager) and is never written to. Otherwise an authority is made once and the serving certificate whenever it
+    is missing, past two thirds of its life, does not cover ``names`` or does not fit its key.
+
+    Raises:
+        CertificateError: Files are there and cannot be used.
+        OSError: The directory cannot be written.
+    """
+    files = CertificateFiles(directory / "tls.crt", directory / "tls.key", directory / "ca.crt", created=False)
+    authority_key = directory / "ca.key"
+    if files.certificate.exists() and files.key.exists() and not authority_key.exists():
+        return files
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _lock(directory):
+        authority = _authority(files.authority_certificate, authority_key, now=now)
+        if _still_good(files, authority, names=names, now=now):
+            return files
+        serving = issue_serving(authority, names=names, now=now)
+        _write(files.key, serving.key_pem, mode=0o600)
+        _write(files.certificate, serving.certificate_pem, mode=0o644)
+    return files._replace(created=True)
+
+
+@contextlib.contextmanager
+def _lock(directory: Path) -> Iterator[None]:
+    """Let one process at a time issue: worker processes start together."""
+    import fcntl  # noqa: PLC0415 - only Unix has it, and only this function needs it
+
+    with (directory / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _authority(certificate: Path, key: Path, *, now: datetime) -> KeyPair:
+    if certificate.exists() and key.exists():
+        authority = KeyPair(certificate.read_bytes(), key.read_bytes())
+        try:
+            fits = authority.certificate.public_key() == authority.key.public_key()
+        except ValueError as error:
+            raise CertificateError(
+                f"{certificate} or {key} cannot be read ({error}); remove both to start anew"
+            ) from None
+        if not fits:
+            raise CertificateError(f"{key} is not the key of {certificate}; remove both to start anew")
+        if authority.certificate.not_valid_after_utc > now:
+            return authority
+    authority = new_authority(now=now)
+    _write(key, authority.key_pem, mode=0o600)
+    _write(certificate, authority.certificate_pem, mode=0o644)
+    return authority
+
+
+def _still_good(files: CertificateFiles, authority: KeyPair, *, names: Sequence[str], now: datetime) -> bool:
+    if not (files.certificate.exists() and files.key.exists()):
+        return False
+    serving = KeyPair(files.certificate.read_bytes(), files.key.read_bytes())
+    try:
+        certificate = serving.certificate
+        certificate.verify_directly_issued_by(authority.certificate)
+        fits = certificate.public_key() == serving.key.public_key()
+    except Exception:  # noqa: BLE001 - whatever is wrong with what we made ourselves, making it anew is the cure
+        return False
+    return fits and set(names) <= names_of(certificate) and now < _renewal(certificate)
+
+
+def _renewal(certificate: x509.Certificate) -> datetime:
+    life = certificate.not_valid_after_utc - certificate.not_valid_before_utc
+    return certificate.not_valid_before_utc + life * _RENEW_AT
+
+
+def _write(path: Path, data: bytes, *, mode: int) -> None:
+    """Write a file so that it is there whole or not at all, and never readable by more than ``mode`` allows."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def server_context(files: CertificateFiles) -> ssl.SSLContext:
+    """Return a TLS context that serves with ``files``; raises CertificateError if they cannot be used."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # An apiserver asks for HTTP/1.1 only, and this server speaks nothing else.
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        context.load_cert_chain(files.certificate, files.key)
+    except (OSError, ssl.SSLError) as error:
+        raise CertificateError(
+            f"{files.certificate} and {files.key} cannot be used: {error}; they must be a PEM certificate and its key"
+        ) from None
+    return context

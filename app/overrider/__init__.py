@@ -1,0 +1,1 @@
+"""YurtAppOverrider: one workload, rendered differently for each node pool (seed 004)."""

@@ -1,0 +1,218 @@
+"""YAML manifests to JSON objects, read as Kubernetes reads them (sigs.k8s.io/yaml)."""
+
+import math
+import re
+from collections.abc import Hashable, Iterator
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from app.model.json import JSON, JSONObject
+
+# An apiserver takes objects of at most 3 MiB, and the shortest node takes two bytes; a file that expands to more than
+# this is an alias bomb.
+_MOST_NODES: Final = 1_000_000
+
+_BASE: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class ManifestError(ValueError):
+    """A manifest that cannot be read; the text is ``FILE:LINE: reason``."""
+
+    def __init__(self, source: str, line: int, reason: str) -> None:
+        super().__init__(f"{source}:{line}: {reason}")
+        self.source = source
+        self.line = line
+        self.reason = reason
+
+
+class Document(NamedTuple):
+    """One object, and where it stands."""
+
+    object: JSONObject
+    source: str
+    line: int
+
+
+class _Loader(_BASE):  # type: ignore[misc]
+    """YAML 1.1 as Kubernetes' tools resolve it: without dates and base-60 numbers."""
+
+
+# The resolver table is shared with the base class until it is replaced.
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] not in ("timestamp", "int", "float")]
+    for first, resolvers in _BASE.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:int",
+    re.compile(r"[-+]?(?:0|0b[01_]+|0o?[0-7_]+|[1-9][0-9_]*|0x[0-9a-fA-F_]+)"),
+    list("-+0123456789"),
+)
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(
+        r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?|[0-9][0-9_]*[eE][-+]?[0-9]+"
+        r"|\.(?:inf|Inf|INF))|\.(?:nan|NaN|NAN)"
+    ),
+    list("-+0123456789."),
+)
+
+
+def _full(resolvers: dict[str, list[tuple[str, re.Pattern[str]]]]) -> None:
+    """Make the two patterns above match whole scalars: PyYAML matches from the start only."""
+    for entries in resolvers.values():
+        for position, (tag, pattern) in enumerate(entries):
+            if tag.rpartition(":")[2] in ("int", "float") and not pattern.pattern.endswith("$"):
+                entries[position] = (tag, re.compile(f"(?:{pattern.pattern})$"))
+
+
+_full(_Loader.yaml_implicit_resolvers)
+
+
+def read_documents(text: str, *, source: str) -> list[Document]:
+    """Return the objects in ``text``.
+
+    Several documents are split, empty ones skipped, and lists (``kind: List``, ``DeploymentList``) taken apart.
+
+    Args:
+        text: YAML or JSON.
+        source: What errors call the file.
+
+    Raises:
+        ManifestError: Not YAML, a duplicate key, a value that JSON does not have, or not a Kubernetes object.
+    """
+    loader = _Loader(text)
+    documents: list[Document] = []
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            converter = _Converter(source)
+            value = converter.value(node)
+            if value is not None:
+                documents += _objects(value, source, node.start_mark.line + 1)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise ManifestError(source, mark.line + 1 if mark else 1, error.problem or "is not YAML") from None
+    except yaml.YAMLError as error:
+        raise ManifestError(source, 1, str(error)) from None
+    except RecursionError:
+        raise ManifestError(source, 1, "is nested too deep") from None
+    finally:
+        loader.dispose()
+    return documents
+
+
+class _Converter:
+    """One document's nodes to JSON values."""
+
+    def __init__(self, source: str) -> None:
+        self._source: Final = source
+        self._nodes = 0
+
+    def _error(self, node: yaml.Node, reason: str) -> ManifestError:
+        return ManifestError(self._source, node.start_mark.line + 1, f"{reason} (column {node.start_mark.column + 1})")
+
+    def value(self, node: yaml.Node) -> JSON:
+        """Return the JSON value of ``node``; an alias is expanded anew each time it is met."""
+        self._nodes += 1
+        if self._nodes > _MOST_NODES:
+            raise self._error(node, f"expands to more than {_MOST_NODES} values")
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node)
+        if isinstance(node, yaml.SequenceNode):
+            self._expect(node, "seq")
+            return [self.value(element) for element in node.value]
+        return self._scalar(node)
+
+    def _expect(self, node: yaml.Node, *kinds: str) -> None:
+        prefix, _, kind = node.tag.rpartition(":")
+        if prefix != "tag:yaml.org,2002" or kind not in kinds:
+            raise self._error(node, f"the tag {node.tag} has no meaning in a manifest")
+
+    def _mapping(self, node: yaml.MappingNode) -> JSONObject:
+        self._expect(node, "map")
+        merged: JSONObject = {}
+        own: JSONObject = {}
+        for key_node, value_node in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                for inherited in self._merged(value_node):
+                    merged = {**inherited, **merged}
+                continue
+            key = self._key(key_node)
+            if key in own:
+                raise self._error(key_node, f"the key {key!r} stands here a second time")
+            own[key] = self.value(value_node)
+        return {**merged, **own} if merged else own
+
+    def _merged(self, node: yaml.Node) -> Iterator[JSONObject]:
+        sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        for inherited in sources:
+            value = self.value(inherited)
+            if not isinstance(value, dict):
+                raise self._error(inherited, "'<<' merges mappings only")
+            yield value
+
+    def _key(self, node: yaml.Node) -> str:
+        if not isinstance(node, yaml.ScalarNode):
+            raise self._error(node, "a key must be a scalar")
+        value = self._scalar(node)
+        if isinstance(value, str):
+            return value
+        # As JSON would write it: `1: a` is {"1": "a"}, `yes: a` is {"true": "a"}.
+        return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+    def _scalar(self, node: yaml.Node) -> JSON:
+        self._expect(node, "str", "int", "float", "bool", "null", "value")
+        kind, text = node.tag.rpartition(":")[2], node.value
+        if kind == "null":
+            return None
+        if kind == "bool":
+            return text.lower() in ("yes", "true", "on")
+        if kind == "int":
+            return self._integer(node, text.replace("_", ""))
+        if kind == "float":
+            return self._float(node, text.replace("_", ""))
+        return text
+
+    def _integer(self, node: yaml.Node, text: str) -> int:
+        sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
+        octal = len(digits) > 1 and digits[0] == "0" and digits[1].isdecimal()
+        try:
+            return sign * int(f"0o{digits[1:]}" if octal else digits, 0)
+        except ValueError:
+            raise self._error(node, f"{text!r} is not a number") from None
+
+    def _float(self, node: yaml.Node, text: str) -> float:
+        lowered = text.lower()
+        if lowered.lstrip("+-") in (".inf", ".nan"):
+            raise self._error(node, f"{text!r} is not a number that JSON has")
+        try:
+            value = float(lowered)
+        except ValueError:
+            raise self._error(node, f"{text!r} is not a number") from None
+        if not math.isfinite(value):
+            raise self._error(node, f"{text!r} is too large a number")
+        return value
+
+
+def _objects(value: JSON, source: str, line: int) -> Iterator[Document]:
+    if not isinstance(value, dict):
+        raise ManifestError(source, line, "a manifest must be an object with apiVersion, kind and metadata")
+    kind, api_version = value.get("kind"), value.get("apiVersion")
+    if not isinstance(kind, str) or not kind or not isinstance(api_version, str) or not api_version:
+        raise ManifestError(source, line, "apiVersion and kind are required")
+    items = value.get("items")
+    if kind.endswith("List") and isinstance(items, list):
+        for item in items:
+            yield from _objects(item, source, line)
+        return
+    metadata = value.get("metadata")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
+        raise ManifestError(source, line, f"{kind} has no metadata.name")
+    for member in ("labels", "annotations"):
+        if not isinstance(metadata.get(member) or {}, dict):
+            raise ManifestError(source, line, f"metadata.{member} of {kind} {metadata['name']} must be a mapping")
+    namespace: Hashable = metadata.get("namespace") or ""
+    if not isinstance(namespace, str):
+        raise ManifestError(source, line, f"metadata.namespace of {kind} {metadata['name']} must be text")
+    yield Document(value, source, line)
