@@ -64,8 +64,7 @@ def _compare_lists(before: list[JSON], after: list[JSON], path: str, operations:
         for offset in range(common):
             _compare(removed[offset], added[offset], f"{path}/{position + offset}", operations)
         position += common
-        for _ in range(len(removed) - common):
-            operations.append({"op": "remove", "path": f"{path}/{position}"})
+        operations += [{"op": "remove", "path": f"{path}/{position}"} for _ in range(len(removed) - common)]
         more = added[common:]
         operations += [
             {"op": "add", "path": f"{path}/{position + offset}", "value": element}

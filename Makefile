@@ -1,0 +1,66 @@
+# Everything a contributor does, the same as CI does it. Needs Python 3.11+ and make; nothing else set up by hand.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PORT ?= 9443
+REVIEW := examples/yurtappoverrider/story-2/review.json
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check format bench schemas lock controlplane clean
+
+help: ## List the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+# What is installed is pinned with hashes; the stamps make an up-to-date environment cost nothing.
+$(VENV)/run.stamp: requirements/run.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("fleethook needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else 0'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/run.stamp requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@touch $@
+
+run: $(VENV)/run.stamp ## Serve the examples over HTTPS, no cluster needed
+	@echo 'In another terminal, once it serves, try:'
+	@echo
+	@echo "  curl --cacert certs/ca.crt -H 'Content-Type: application/json' \\"
+	@echo '    --data @$(REVIEW) \'
+	@echo '    https://localhost:$(PORT)/mutate-apps-v1-deployment'
+	@echo
+	@exec $(BIN)/fleethook serve --manifests examples --cert-dir certs --port $(PORT)
+
+test: $(VENV)/dev.stamp ## Run the tests
+	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+
+check: $(VENV)/dev.stamp ## Lint, formatting, types, import contracts, generated files
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python schemas/generate.py --check
+	$(BIN)/python tests/dockerfile_rules.py Dockerfile
+
+format: $(VENV)/dev.stamp ## Format the code and fix what can be fixed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/dev.stamp ## Measure the server next to its peers (some minutes)
+	$(BIN)/python benchmarks/run.py $(ARGS)
+
+schemas: $(VENV)/dev.stamp ## Generate schemas/ from app/model
+	$(BIN)/python schemas/generate.py
+
+lock: $(VENV)/dev.stamp ## Pin the newest releases that pyproject.toml allows
+	$(BIN)/uv --version >/dev/null 2>&1 || $(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links pyproject.toml -o requirements/run.txt
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links --group dev pyproject.toml -o requirements/dev.txt
+
+controlplane: ## Build kube-apiserver and etcd for the end-to-end tests
+	@echo 'There are no tests against a real control plane yet; nothing to build.'
+
+clean: ## Remove what the targets made
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
