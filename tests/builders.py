@@ -1,0 +1,173 @@
+"""Small objects for tests, each complete enough to be real."""
+
+from typing import Any
+
+import msgspec
+
+from app.model.admission import AdmissionRequest, Response
+from app.overrider.binding import OVERRIDERS_BY_SUBJECT
+from app.overrider.plans import PlanCache
+from app.overrider.render import mutate_workload
+from app.patch import apply
+from app.store import Store
+
+API = "apps.openyurt.io/v1alpha1"
+POOL_LABEL = "apps.openyurt.io/pool-name"
+UID = "3f0c2b6e-5d0a-4c9e-9a51-5b8a9b6d8e01"
+
+
+def container(name: str = "nginx", image: str = "nginx:1.0", **fields: Any) -> dict[str, Any]:
+    return {"name": name, "image": image, **fields}
+
+
+def pod_template(**spec: Any) -> dict[str, Any]:
+    return {"metadata": {"labels": {"app": "demo"}}, "spec": {"containers": [container()], **spec}}
+
+
+def yurt_app_set(
+    name: str = "demo", pools: list[dict[str, Any]] | None = None, kind: str = "Deployment", **spec: Any
+) -> dict[str, Any]:
+    member = "deploymentTemplate" if kind == "Deployment" else "statefulSetTemplate"
+    template = {"metadata": {"labels": {"app": "demo"}}, "spec": {"template": pod_template(), **spec}}
+    return {
+        "apiVersion": API,
+        "kind": "YurtAppSet",
+        "metadata": {"name": name, "namespace": "default", "uid": UID},
+        "spec": {
+            "selector": {"matchLabels": {"app": "demo"}},
+            "workloadTemplate": {member: template},
+            "topology": {"pools": pools if pools is not None else [pool("hangzhou"), pool("beijing")]},
+        },
+    }
+
+
+def pool(name: str, replicas: int | None = 2, **fields: Any) -> dict[str, Any]:
+    return {"name": name, **({} if replicas is None else {"replicas": replicas}), **fields}
+
+
+def yurt_app_daemon(name: str = "agent", **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": API,
+        "kind": "YurtAppDaemon",
+        "metadata": {"name": name, "namespace": "default", "uid": UID},
+        "spec": {
+            "selector": {"matchLabels": {"app": "demo"}},
+            "nodepoolSelector": {"matchLabels": {"region": "east"}},
+            "workloadTemplate": {
+                "deploymentTemplate": {
+                    "metadata": {"labels": {"app": "demo"}},
+                    "spec": {"selector": {"matchLabels": {"app": "demo"}}, "template": pod_template(), **spec},
+                }
+            },
+        },
+    }
+
+
+def node_pool(name: str, labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": API, "kind": "NodePool", "metadata": {"name": name, "labels": labels or {}}, "spec": spec}
+
+
+def overrider(
+    *entries: dict[str, Any], name: str = "demo1", subject: dict[str, Any] | None = None, **metadata: Any
+) -> dict[str, Any]:
+    return {
+        "apiVersion": API,
+        "kind": "YurtAppOverrider",
+        "metadata": {"name": name, "namespace": "default", **metadata},
+        "subject": subject or {"apiVersion": API, "kind": "YurtAppSet", "name": "demo"},
+        "entries": list(entries),
+    }
+
+
+def entry(*pools: str, items: Any = None, patches: Any = None) -> dict[str, Any]:
+    made: dict[str, Any] = {"pools": list(pools)}
+    if items is not None:
+        made["items"] = items
+    if patches is not None:
+        made["patches"] = patches
+    return made
+
+
+def image(name: str, claim: str) -> dict[str, Any]:
+    return {"image": {"containerName": name, "imageClaim": claim}}
+
+
+def patch(operation: str, path: str, *value: Any) -> dict[str, Any]:
+    return {"operation": operation, "path": path, **({"value": value[0]} if value else {})}
+
+
+def owner(kind: str = "YurtAppSet", name: str = "demo", **fields: Any) -> dict[str, Any]:
+    return {"apiVersion": API, "kind": kind, "name": name, "uid": UID, "controller": True, **fields}
+
+
+def workload(
+    kind: str = "Deployment", pool: str | None = "hangzhou", owners: Any = None, **fields: Any
+) -> dict[str, Any]:
+    """A workload as OpenYurt's controller creates it; `fields` go into its spec."""
+    labels = {"app": "demo"} | ({POOL_LABEL: pool} if pool else {})
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {
+            "name": f"demo-{pool}-x",
+            "namespace": "default",
+            "labels": dict(labels),
+            "annotations": {"apps.openyurt.io/patch": ""},
+            "ownerReferences": [owner()] if owners is None else owners,
+        },
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": dict(labels)},
+            "template": {"metadata": {"labels": dict(labels)}, "spec": {"containers": [container()]}},
+            **fields,
+        },
+    }
+
+
+def store_of(*objects: dict[str, Any]) -> Store:
+    store = Store([OVERRIDERS_BY_SUBJECT])
+    for document in objects:
+        store.put(document)
+    return store
+
+
+def request(
+    document: Any, operation: str = "CREATE", old: Any = None, kind: str | None = None, **fields: Any
+) -> AdmissionRequest:
+    """An admission request, decoded from bytes as the server decodes it."""
+    body = {
+        "uid": "u-1",
+        "operation": operation,
+        "kind": {"group": "apps", "version": "v1", "kind": kind or (document or old)["kind"]},
+        "namespace": "default",
+        "name": ((document or old).get("metadata") or {}).get("name", ""),
+        "object": document,
+        "oldObject": old,
+        **fields,
+    }
+    return msgspec.json.decode(msgspec.json.encode(body), type=AdmissionRequest)
+
+
+def review(document: Any, *objects: dict[str, Any], **fields: Any) -> Response:
+    """The answer to the review of a workload, given the objects of the store."""
+    return mutate_workload(request(document, **fields), store=store_of(*objects), plans=PlanCache())
+
+
+def rendered(document: Any, *objects: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """The workload after the answer's patch; fails if it is denied."""
+    answer = review(document, *objects, **fields)
+    assert answer.allowed, answer.message
+    result: dict[str, Any] = apply(document, answer.patch)
+    # What an apiserver makes of it must be the same as what RFC 6902 makes of it.
+    assert apply(document, answer.patch, dialect="kubernetes") == result
+    return result
+
+
+def pod_spec(document: dict[str, Any]) -> dict[str, Any]:
+    spec: dict[str, Any] = document["spec"]["template"]["spec"]
+    return spec
+
+
+def images(document: dict[str, Any]) -> dict[str, str]:
+    spec = pod_spec(document)
+    return {c["name"]: c["image"] for c in [*spec["containers"], *spec.get("initContainers", [])]}
