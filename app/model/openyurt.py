@@ -65,7 +65,7 @@ class Patch(API, frozen=True):
         Any,
         _said(
             "The value for add and replace, of any type; null unsets. Empty for remove.",
-            extra_json_schema={"x-kubernetes-preserve-unknown-fields": True},
+            extra_json_schema={"x-kubernetes-preserve-unknown-fields": True, "nullable": True},
         ),
     ] = msgspec.UNSET
 

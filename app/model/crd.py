@@ -1,0 +1,185 @@
+"""CustomResourceDefinitions and JSON Schemas, generated from the API types.
+
+An apiserver takes structural schemas only (apiextensions.k8s.io/v1, "Specifying a structural schema"): every node has
+a type or preserves unknown fields, nothing is referenced, and alternatives carry no types of their own. The types of
+``app.model`` stay inside what can be said that way.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from app.model import openyurt
+from app.model.admission import AdmissionReview
+from app.model.json import JSON, JSONObject
+
+_REF: Final = "#/$defs/{name}"
+_PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
+_KEPT: Final = (
+    "type", "format", "enum", "pattern", "minimum", "maximum", "minLength", "maxLength", "minItems", "description",
+    "nullable", _PRESERVE,
+)  # fmt: skip
+
+
+class Column(NamedTuple):
+    """A column that ``kubectl get`` prints."""
+
+    name: str
+    type: str
+    json_path: str
+    description: str
+
+
+class Resource(NamedTuple):
+    """A kind, as a CustomResourceDefinition presents it."""
+
+    type: type[msgspec.Struct]
+    plural: str
+    short_names: tuple[str, ...]
+    columns: tuple[Column, ...]
+    namespaced: bool = True
+    status: bool = True
+
+
+_AGE: Final = Column("Age", "date", ".metadata.creationTimestamp", "Time since the object was created.")
+
+RESOURCES: Final = (
+    Resource(
+        openyurt.YurtAppOverrider,
+        "yurtappoverriders",
+        # As proposed, and as it was shipped.
+        ("yacr", "yao"),
+        (
+            Column("Subject", "string", ".subject.kind", "Kind of the subject."),
+            Column("Name", "string", ".subject.name", "Name of the subject."),
+            _AGE,
+        ),
+        status=False,
+    ),
+    Resource(
+        openyurt.YurtAppSet,
+        "yurtappsets",
+        ("yas",),
+        (
+            Column("Ready", "integer", ".status.readyReplicas", "Pods that are ready."),
+            Column("Template", "string", ".status.templateType", "Kind of the workloads."),
+            _AGE,
+        ),
+    ),
+    Resource(
+        openyurt.YurtAppDaemon,
+        "yurtappdaemons",
+        ("yad",),
+        (Column("Template", "string", ".status.templateType", "Kind of the workloads."), _AGE),
+    ),
+    Resource(
+        openyurt.NodePool,
+        "nodepools",
+        ("np",),
+        (
+            Column("Type", "string", ".spec.type", "Where the nodes are."),
+            Column("ReadyNodes", "integer", ".status.readyNodeNum", "Nodes that are ready."),
+            _AGE,
+        ),
+        namespaced=False,
+    ),
+)
+
+
+def custom_resource_definition(resource: Resource) -> JSONObject:
+    """Return the CustomResourceDefinition of ``resource``."""
+    kind = resource.type.__name__
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{resource.plural}.{openyurt.GROUP}"},
+        "spec": {
+            "group": openyurt.GROUP,
+            "names": {
+                "kind": kind,
+                "listKind": f"{kind}List",
+                "plural": resource.plural,
+                "singular": kind.lower(),
+                "shortNames": list(resource.short_names),
+            },
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+            "versions": [_version(resource)],
+        },
+    }
+
+
+def _version(resource: Resource) -> JSONObject:
+    version: JSONObject = {
+        "name": openyurt.VERSION,
+        "served": True,
+        "storage": True,
+        "additionalPrinterColumns": [
+            {"name": name, "type": kind, "jsonPath": path, "description": text}
+            for name, kind, path, text in resource.columns
+        ],
+        "schema": {"openAPIV3Schema": structural_schema(resource.type)},
+    }
+    return {**version, "subresources": {"status": {}}} if resource.status else version
+
+
+def structural_schema(api_type: type[msgspec.Struct]) -> JSONObject:
+    """Return the structural schema of ``api_type``: its JSON Schema without references and alternatives."""
+    (root,), definitions = msgspec.json.schema_components((api_type,), ref_template=_REF)
+    schema: JSONObject = _structural(root, definitions)
+    # These three belong to the apiserver, which knows more about them than a schema may say.
+    schema["properties"]["apiVersion"] = {"type": "string"}
+    schema["properties"]["kind"] = {"type": "string"}
+    schema["properties"]["metadata"] = {"type": "object"}
+    return schema
+
+
+def _structural(node: JSONObject, definitions: Mapping[str, JSONObject]) -> JSONObject:
+    node = _resolved(node, definitions)
+    made: JSONObject = {name: node[name] for name in _KEPT if name in node}
+    if "enum" in made:
+        made.setdefault("type", "string")
+    if node.get("default") is not None and node["default"] != {}:
+        made["default"] = node["default"]
+    if "properties" in node:
+        made["properties"] = {name: _structural(inner, definitions) for name, inner in node["properties"].items()}
+        if node.get("required"):
+            made["required"] = list(node["required"])
+    elif isinstance(node.get("additionalProperties"), dict) and node["additionalProperties"]:
+        made["additionalProperties"] = _structural(node["additionalProperties"], definitions)
+    if "items" in node:
+        made["items"] = _structural(node["items"], definitions)
+    return made
+
+
+def _resolved(node: JSONObject, definitions: Mapping[str, JSONObject]) -> JSONObject:
+    """Return ``node`` with its reference followed and ``or null`` dropped; what is said beside either wins."""
+    beside = {name: value for name, value in node.items() if name not in ("$ref", "anyOf", "title")}
+    if "$ref" in node:
+        target = definitions[node["$ref"].rpartition("/")[2]]
+        return {**_resolved(target, definitions), **beside}
+    if "anyOf" in node:
+        (only,) = (choice for choice in node["anyOf"] if choice != {"type": "null"})
+        # The default of an optional member is its absence, which a structural schema does not write down.
+        beside.pop("default", None)
+        return {**_resolved(only, definitions), **beside}
+    return beside
+
+
+def json_schema(api_type: type[msgspec.Struct]) -> JSONObject:
+    """Return the JSON Schema (draft 2020-12) of ``api_type``."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(api_type)}
+
+
+def openapi_components() -> JSONObject:
+    """Return an OpenAPI 3.1 document with every API type as a component."""
+    types: tuple[Any, ...] = (*(resource.type for resource in RESOURCES), AdmissionReview)
+    _, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    information: JSON = {"title": "fleethook API types", "version": openyurt.VERSION}
+    return {"openapi": "3.1.0", "info": information, "paths": {}, "components": {"schemas": components}}
+
+
+def json_schemas() -> dict[str, JSONObject]:
+    """Return the JSON Schema of every type that has one, by name."""
+    types: list[type[msgspec.Struct]] = [*(resource.type for resource in RESOURCES), AdmissionReview]
+    return {api_type.__name__: json_schema(api_type) for api_type in types}

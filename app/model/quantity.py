@@ -1,0 +1,139 @@
+"""Resource quantities, exact and in canonical form (k8s.io/apimachinery/pkg/api/resource)."""
+
+import re
+from fractions import Fraction
+from functools import total_ordering
+from typing import Final, Literal
+
+Format = Literal["DecimalSI", "BinarySI", "DecimalExponent"]
+
+_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_DECIMAL_SUFFIX: Final = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
+_BINARY: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
+_BINARY_SUFFIX: Final = {power: suffix for suffix, power in _BINARY.items()}
+
+# At most 18 digits of exponent text: int() of longer ones is slow, and the value is capped long before.
+_QUANTITY: Final = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,9}|[a-zA-Z]{0,2})", re.ASCII)
+_LARGEST: Final = 2**63 - 1
+_NANO: Final = 10**9
+# 10^400 is far beyond the cap and 10^-400 far below a nano: larger exponents need not be computed to be decided.
+_LARGEST_EXPONENT: Final = 400
+
+
+@total_ordering
+class Quantity:
+    """An amount of a resource: CPU, bytes, a count.
+
+    Arithmetic is exact. The text is canonical: no fractional digits, the largest suffix that allows that, the family of
+    suffixes that the amount was written with.
+    """
+
+    __slots__ = ("format", "value")
+
+    def __init__(self, value: Fraction | int, format_: Format = "DecimalSI") -> None:
+        self.value: Final = Fraction(value)
+        self.format: Final[Format] = format_
+
+    @classmethod
+    def parse(cls, text: str | int) -> "Quantity":
+        """Return the amount that ``text`` writes.
+
+        What is finer than a nano is rounded away from zero, so that a request for something never becomes one for
+        nothing; what is beyond 2^63-1 is capped, as upstream does.
+
+        Raises:
+            ValueError: ``text`` is no quantity.
+        """
+        match = _QUANTITY.fullmatch(str(text))
+        if match is None:
+            raise _not_a_quantity(text)
+        sign, number, suffix = match.groups()
+        factor, format_ = _suffix(suffix, text)
+        magnitude = min(_rounded_up(Fraction(number.rstrip(".")) * factor, _NANO), Fraction(_LARGEST))
+        if format_ == "BinarySI" and 0 < magnitude < 1:
+            format_ = "DecimalSI"
+        return cls(-magnitude if sign == "-" else magnitude, format_)
+
+    def __add__(self, other: "Quantity") -> "Quantity":
+        return Quantity(self.value + other.value, self.format if self.value else other.format)
+
+    def __sub__(self, other: "Quantity") -> "Quantity":
+        return Quantity(self.value - other.value, self.format if self.value else other.format)
+
+    def __neg__(self) -> "Quantity":
+        return Quantity(-self.value, self.format)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Quantity) and self.value == other.value
+
+    def __lt__(self, other: "Quantity") -> bool:
+        return self.value < other.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __repr__(self) -> str:
+        return f"Quantity({str(self)!r})"
+
+    def __int__(self) -> int:
+        """Return the amount as a whole number, rounded away from zero (upstream's ``Value``)."""
+        return self._scaled(1)
+
+    def milli(self) -> int:
+        """Return the amount in thousandths, rounded away from zero (upstream's ``MilliValue``)."""
+        return self._scaled(1000)
+
+    def _scaled(self, parts: int) -> int:
+        magnitude = int(_rounded_up(abs(self.value), parts) * parts)
+        return -magnitude if self.value < 0 else magnitude
+
+    def __str__(self) -> str:
+        if not self.value:
+            return "0"
+        # Below 1024 and for fractions a binary suffix would lose digits, so upstream writes those in decimal.
+        if self.format == "BinarySI" and abs(self.value) >= 1024 and self.value.denominator == 1:
+            return _binary(self.value.numerator)
+        mantissa, exponent = _decimal(self.value)
+        if self.format == "DecimalExponent":
+            return f"{mantissa}e{exponent}" if exponent else str(mantissa)
+        return f"{mantissa}{_DECIMAL_SUFFIX[exponent]}"
+
+
+def _not_a_quantity(text: str | int) -> ValueError:
+    return ValueError(f"{text!r} is not a quantity: write a number and one of n u m k M G T P E Ki Mi Gi Ti Pi Ei or eN")
+
+
+def _suffix(suffix: str, text: str | int) -> tuple[Fraction, Format]:
+    if suffix in _DECIMAL:
+        return Fraction(10) ** _DECIMAL[suffix], "DecimalSI"
+    if suffix in _BINARY:
+        return Fraction(1024) ** _BINARY[suffix], "BinarySI"
+    if suffix[:1] in ("e", "E") and suffix[1:]:
+        try:
+            exponent = int(suffix[1:])
+        except ValueError:
+            raise _not_a_quantity(text) from None
+        return Fraction(10) ** max(-_LARGEST_EXPONENT, min(exponent, _LARGEST_EXPONENT)), "DecimalExponent"
+    raise _not_a_quantity(text)
+
+
+def _rounded_up(magnitude: Fraction, parts: int) -> Fraction:
+    """Return a non-negative amount rounded up to the next whole ``1/parts``."""
+    return Fraction(-(-magnitude.numerator * parts // magnitude.denominator), parts)
+
+
+def _decimal(value: Fraction) -> tuple[int, int]:
+    """Return mantissa and exponent of ``value``, the exponent as large as it can be and a multiple of three."""
+    mantissa, exponent = int(value * _NANO), -9
+    while mantissa % 1000 == 0 and exponent < 18:
+        mantissa //= 1000
+        exponent += 3
+    return mantissa, exponent
+
+
+def _binary(value: int) -> str:
+    power = 0
+    while value % 1024 == 0 and power < 6:
+        value //= 1024
+        power += 1
+    return f"{value}{_BINARY_SUFFIX[power]}" if power else str(value)

@@ -1,0 +1,16 @@
+from app.model.gvk import GroupKind, GroupVersionKind, gvk_of, parse_api_version
+
+
+def test_api_versions_split_into_group_and_version() -> None:
+    assert parse_api_version("apps/v1") == ("apps", "v1")
+    assert parse_api_version("v1") == ("", "v1")
+
+
+def test_the_kind_of_an_object_is_what_it_says() -> None:
+    gvk = gvk_of({"apiVersion": "apps/v1", "kind": "Deployment"})
+    assert gvk == GroupVersionKind("apps", "v1", "Deployment")
+    assert (gvk.group_kind, gvk.api_version, str(gvk.group_kind)) == (
+        GroupKind("apps", "Deployment"), "apps/v1", "Deployment.apps",
+    )  # fmt: skip
+    assert gvk_of({"apiVersion": "v1", "kind": "Pod"}).api_version == "v1"
+    assert str(GroupKind("", "Pod")) == "Pod"

@@ -1,0 +1,60 @@
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.model.quantity import Quantity
+
+NUMBERS = st.from_regex(r"\A[+-]?[0-9]{1,9}(\.[0-9]{0,9})?\Z")
+SUFFIXES = st.sampled_from(["n", "u", "m", "", "k", "M", "G", "Ki", "Mi", "Gi", "e3", "E-2", "e0"])
+QUANTITIES = st.builds(lambda number, suffix: number + suffix, NUMBERS, SUFFIXES)
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("0", "0"), ("0Mi", "0"), ("-0", "0"), ("1", "1"), ("100m", "100m"), ("0.1", "100m"), ("0.5", "500m"),
+        ("1500m", "1500m"), ("1000m", "1"), ("1000", "1k"), ("1e3", "1e3"), ("12e6", "12e6"), ("100e3", "100e3"),
+        ("1E3", "1e3"), ("1.5Gi", "1536Mi"), ("1024Mi", "1Gi"), ("1024", "1024"), ("1023Ki", "1023Ki"),
+        ("0.5Ki", "512"), ("0.001Ki", "1024m"), ("1.1Ki", "1126400m"), ("1n", "1n"), ("0.1n", "1n"), ("-0.1n", "-1n"),
+        ("1E", "1E"), ("+5", "5"), (".5", "500m"), ("5.", "5"), ("9223372036854775807", "9223372036854775807"),
+        ("99999999999999999999", "9223372036854775807"), ("-1.5Gi", "-1536Mi"), ("1e99999999", "9223372036854775807e0"),
+    ],
+)  # fmt: skip
+def test_the_text_is_canonical(text: str, canonical: str) -> None:
+    assert str(Quantity.parse(text)) == canonical.removesuffix("e0")
+
+
+@pytest.mark.parametrize("text", ["", ".", "1.5.5", "1ki", "1K", "1kb", "Gi", "1e", "1e1.5", "1 Gi", " 1", "--1", "1Gim", "٣", "0x1"])
+def test_what_is_no_quantity_is_an_error_that_quotes_it(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a quantity") as caught:
+        Quantity.parse(text)
+    assert repr(text) in str(caught.value)
+
+
+def test_whole_and_milli_values_round_away_from_zero() -> None:
+    assert (int(Quantity.parse("1500m")), Quantity.parse("1500m").milli()) == (2, 1500)
+    assert (int(Quantity.parse("-1500m")), Quantity.parse("1u").milli()) == (-2, 1)
+
+
+def test_sums_keep_the_family_of_the_first_amount_that_is_not_zero() -> None:
+    assert str(Quantity.parse("1Gi") + Quantity.parse("1Gi")) == "2Gi"
+    assert str(Quantity.parse("0") + Quantity.parse("1Gi")) == "1Gi"
+    assert str(Quantity.parse("1Gi") - Quantity.parse("1Gi")) == "0"
+
+
+@given(QUANTITIES)
+def test_canonical_text_reads_back_as_the_same_amount(text: str) -> None:
+    quantity = Quantity.parse(text)
+    assert Quantity.parse(str(quantity)) == quantity
+    assert str(Quantity.parse(str(quantity))) == str(quantity)
+
+
+@given(QUANTITIES, QUANTITIES)
+def test_arithmetic_and_order_are_exact(left: str, right: str) -> None:
+    a, b = Quantity.parse(left), Quantity.parse(right)
+    assert (a + b).value == Fraction(a.value) + Fraction(b.value)
+    assert (a - b) == -(b - a)
+    assert (a < b) is (a.value < b.value)
+    assert ((a == b) is False) or hash(a) == hash(b)
