@@ -28,9 +28,7 @@ def generated() -> dict[str, str]:
 def stale(directory: Path) -> list[str]:
     """Return which generated files in ``directory`` are missing or differ, and which should not be there."""
     files = generated()
-    there = {
-        str(path.relative_to(directory)) for path in directory.rglob("*") if path.suffix in (".yaml", ".json")
-    }
+    there = {str(path.relative_to(directory)) for path in directory.rglob("*") if path.suffix in (".yaml", ".json")}
     differing = [name for name, text in files.items() if name not in there or (directory / name).read_text() != text]
     return sorted([*differing, *(there - files.keys())])
 

@@ -17,7 +17,8 @@ from app.api.body import ClientGoneError, RequestError, check_headers, read_body
 from app.api.codec import BadReviewError, Decoded, decode_review, encode_error, encode_response
 from app.api.logs import LogSink, encode_line
 from app.api.metrics import Metrics
-from app.model.admission import AdmissionRequest, Response, as_object, errored
+from app.model.admission import AdmissionRequest, Response, errored
+from app.model.json import as_object
 from app.model.kcp import cluster_of
 
 ReviewHandler = Callable[[AdmissionRequest], Response]

@@ -7,7 +7,7 @@ serves both and the answer repeats the ``apiVersion`` that asked (k8s.io/api/adm
 most handlers need one of them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated, Final, Literal
 
@@ -166,8 +166,3 @@ def invalid(message: str, causes: Sequence[StatusCause], *, warnings: Sequence[s
     return Response(
         allowed=False, code=422, reason="Invalid", message=message, causes=tuple(causes), warnings=tuple(warnings)
     )
-
-
-def as_object(value: JSON) -> Mapping[str, JSON]:
-    """``value`` if it is a JSON object, else an empty one: for reading optional members of foreign objects."""
-    return value if isinstance(value, dict) else {}

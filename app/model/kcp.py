@@ -2,13 +2,12 @@
 
 from typing import Final
 
-from app.model.json import JSONObject
+from app.model.json import JSONObject, as_object
 
 CLUSTER_ANNOTATION: Final = "kcp.io/cluster"
 
 
 def cluster_of(document: JSONObject) -> str:
     """Return the logical cluster that ``document`` says it lives in; ``""`` is a plain cluster."""
-    annotations = (document.get("metadata") or {}).get("annotations") or {}
-    cluster = annotations.get(CLUSTER_ANNOTATION)
+    cluster = as_object(as_object(document.get("metadata")).get("annotations")).get(CLUSTER_ANNOTATION)
     return cluster if isinstance(cluster, str) else ""

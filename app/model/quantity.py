@@ -100,7 +100,9 @@ class Quantity:
 
 
 def _not_a_quantity(text: str | int) -> ValueError:
-    return ValueError(f"{text!r} is not a quantity: write a number and one of n u m k M G T P E Ki Mi Gi Ti Pi Ei or eN")
+    return ValueError(
+        f"{text!r} is not a quantity: write a number and one of n u m k M G T P E Ki Mi Gi Ti Pi Ei or eN"
+    )
 
 
 def _suffix(suffix: str, text: str | int) -> tuple[Fraction, Format]:

@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from typing import Final
 
-from app.model.admission import as_object
 from app.model.gvk import GroupKind, parse_api_version
-from app.model.json import JSON, JSONObject
+from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import API_VERSION, GROUP, YURT_APP_OVERRIDER
 from app.store import Index, StoreView
 

@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from typing import Final
 
-from app.model.admission import as_object
 from app.model.gvk import GroupKind
-from app.model.json import JSON, JSONObject
+from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import NODE_POOL, YURT_APP_SET
 from app.model.selectors import compile_selector
 from app.store import StoreView

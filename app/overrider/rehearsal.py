@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from app.model.admission import StatusCause, as_object
+from app.model.admission import StatusCause
 from app.model.gvk import GroupKind
-from app.model.json import JSONObject
+from app.model.json import JSONObject, as_object
 from app.model.openyurt import GROUP
 from app.overrider.binding import subject_of
 from app.overrider.plan import base, checked

@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from app.model import admission
-from app.model.admission import AdmissionRequest, Response, as_object
-from app.model.json import JSON, JSONObject
+from app.model.admission import AdmissionRequest, Response
+from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import cluster_of
 from app.model.merge_keys import WORKLOAD
 from app.model.openyurt import POOL_NAME_LABEL

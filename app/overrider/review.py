@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from app.model import admission
-from app.model.admission import AdmissionRequest, Response, StatusCause, as_object
+from app.model.admission import AdmissionRequest, Response, StatusCause
 from app.model.gvk import GroupKind
-from app.model.json import JSON, JSONObject
+from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import cluster_of
 from app.model.openyurt import API_VERSION, GROUP, YURT_APP_OVERRIDER
 from app.overrider.binding import overriders_of, subject_of

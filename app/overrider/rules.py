@@ -7,8 +7,8 @@ no apiserver has seen, and because a message can say what was meant.
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from app.model.admission import StatusCause, as_object
-from app.model.json import JSON, JSONObject
+from app.model.admission import StatusCause
+from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import API_VERSION, POOL_NAME_LABEL
 from app.overrider.owner import SUBJECT_KINDS
 from app.overrider.pools import EXCLUDE

@@ -7,8 +7,7 @@ document: all of them or none.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from app.model.admission import as_object
-from app.model.json import JSON, JSONObject
+from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import NODEPOOL_TOKEN
 from app.overrider.pools import applies_to
 from app.patch import CompiledPatch, PatchError, compile_patch

@@ -12,9 +12,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from app.model.admission import as_object
 from app.model.gvk import GroupKind
-from app.model.json import JSON, JSONObject
+from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import CLUSTER_ANNOTATION, cluster_of
 from app.model.merge_keys import WORKLOAD
 from app.model.meta import is_dns1123_subdomain

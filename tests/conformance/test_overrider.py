@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
+from app.model.gvk import GroupKind
+from app.model.json import JSON
 from app.overrider.plan import base
 from app.overrider.review import default_overrider, validate_overrider
 from app.overrider.steps import RenderError, compile_steps, run_steps
 from app.overrider.template import build_template, seed, tolerate, workload_prefix
-from app.model.gvk import GroupKind
-from app.model.json import JSON
 from app.patch import resolve_pointer
 from tests.builders import (
     API,
@@ -268,7 +268,9 @@ def test_vc_3_one_overrider_a_subject() -> None:
     assert not answer.allowed
     bound = {"kind": "YurtAppSet", "name": "app-set"}
     others = [named({**other, "subject": bound}) for other in case["store_has"]]
-    answer = validate_overrider(request({**named(case["obj"]), "subject": bound, "entries": []}), store=store_of(*others))
+    answer = validate_overrider(
+        request({**named(case["obj"]), "subject": bound, "entries": []}), store=store_of(*others)
+    )
     assert case["expect_error"] in answer.message
     assert "test-not-exist already exists" in answer.message
 
@@ -423,7 +425,9 @@ def test_proposal_stories(case: dict[str, Any]) -> None:
 def test_e2e() -> None:
     setup = CASES["e2e"]["setup"]
     name, replicas = setup["nodepool"], setup["yurtappset"]["pools"][0]["replicas"]
-    template = pod_template(containers=[container(setup["yurtappset"]["container"], setup["yurtappset"]["template_image"])])
+    template = pod_template(
+        containers=[container(setup["yurtappset"]["container"], setup["yurtappset"]["template_image"])]
+    )
     subject = yurt_app_set(pools=[pool(name, replicas)], template=template)
     incoming = workload(pool=name, replicas=replicas, template=template)
     result = rendered(incoming, subject, overrider(*setup["overrider"]["entries"]))
@@ -453,16 +457,7 @@ def test_constants() -> None:
     from app.model import openyurt  # noqa: PLC0415 - only this test needs it
 
     constants = CASES["meta"]["constants"]
-    assert (
-        openyurt.API_VERSION,
-        openyurt.POOL_NAME_LABEL,
-        openyurt.REVISION_LABEL,
-        openyurt.POOL_PATCH_ANNOTATION,
-        openyurt.REF_NODEPOOL_ANNOTATION,
-        openyurt.TRIGGER_ANNOTATION,
-        openyurt.NODE_LABEL_NODEPOOL,
-        openyurt.NODEPOOL_TOKEN,
-    ) == tuple(
+    assert tuple(
         constants[name]
         for name in (
             "group_version",
@@ -474,6 +469,15 @@ def test_constants() -> None:
             "node_label_nodepool",
             "token_v1alpha1",
         )
+    ) == (
+        openyurt.API_VERSION,
+        openyurt.POOL_NAME_LABEL,
+        openyurt.REVISION_LABEL,
+        openyurt.POOL_PATCH_ANNOTATION,
+        openyurt.REF_NODEPOOL_ANNOTATION,
+        openyurt.TRIGGER_ANNOTATION,
+        openyurt.NODE_LABEL_NODEPOOL,
+        openyurt.NODEPOOL_TOKEN,
     )
 
 

@@ -26,7 +26,9 @@ def test_the_text_is_canonical(text: str, canonical: str) -> None:
     assert str(Quantity.parse(text)) == canonical.removesuffix("e0")
 
 
-@pytest.mark.parametrize("text", ["", ".", "1.5.5", "1ki", "1K", "1kb", "Gi", "1e", "1e1.5", "1 Gi", " 1", "--1", "1Gim", "٣", "0x1"])
+@pytest.mark.parametrize(
+    "text", ["", ".", "1.5.5", "1ki", "1K", "1kb", "Gi", "1e", "1e1.5", "1 Gi", " 1", "--1", "1Gim", "٣", "0x1"]
+)
 def test_what_is_no_quantity_is_an_error_that_quotes_it(text: str) -> None:
     with pytest.raises(ValueError, match="is not a quantity") as caught:
         Quantity.parse(text)

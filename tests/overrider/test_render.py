@@ -180,9 +180,10 @@ def test_an_entry_applies_once_however_often_it_names_the_pool() -> None:
 
 def test_entries_run_in_order_and_the_last_wins() -> None:
     first = entry("hangzhou", patches=[patch("replace", "/spec/replicas", 7)])
-    assert rendered(workload(), yurt_app_set(), overrider(first, entry("*", items=[{"replicas": 5}])))["spec"][
-        "replicas"
-    ] == 5
+    assert (
+        rendered(workload(), yurt_app_set(), overrider(first, entry("*", items=[{"replicas": 5}])))["spec"]["replicas"]
+        == 5
+    )
 
 
 def test_inside_an_entry_items_come_before_patches() -> None:
@@ -196,7 +197,9 @@ def test_inside_an_entry_items_come_before_patches() -> None:
 
 
 def test_an_image_item_reaches_containers_and_init_containers_of_its_name() -> None:
-    template = pod_template(containers=[container("c"), container("d")], initContainers=[container("c"), container("i")])
+    template = pod_template(
+        containers=[container("c"), container("d")], initContainers=[container("c"), container("i")]
+    )
     rule = overrider(entry("*", items=[image("c", "new")]))
     result = rendered(workload(template=template), yurt_app_set(template=template), rule)
     assert [c["image"] for c in pod_spec(result)["containers"]] == ["new", "nginx:1.0"]
@@ -503,7 +506,9 @@ def test_the_memory_of_a_render_is_found_on_the_stored_object_when_a_client_lost
     assert rendered(stripped, yurt_app_set(), APPENDING, operation="UPDATE", old=first) == first
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"spec":[]}', '{"spec":{"template":null}}', '{"metadata":{"name":null}}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "7", '{"spec":[]}', '{"spec":{"template":null}}', '{"metadata":{"name":null}}']
+)
 def test_a_tampered_memory_is_no_panic_and_cannot_take_identity_away(text: str) -> None:
     first = rendered(workload(), yurt_app_set(), NEW_IMAGE)
     first["metadata"]["annotations"][UNDO_ANNOTATION] = text

@@ -216,9 +216,15 @@ def test_pools_that_an_entry_does_not_touch_are_not_rehearsed() -> None:
     [
         (entry("hangzhou", items=[{"replicas": 2}]), "entries[0].items[0]: replicas is 2 already (node pool hangzhou)"),
         (entry("hangzhou", items=[image("nginx", "nginx:1.0")]), "container nginx has image nginx:1.0 already"),
-        (entry("*", items=[image("x", "y")]), "no container is named 'x'; there are nginx (node pools hangzhou, beijing)"),
+        (
+            entry("*", items=[image("x", "y")]),
+            "no container is named 'x'; there are nginx (node pools hangzhou, beijing)",
+        ),
         (entry("*", patches=[patch("replace", "/spec/replicas", 2)]), "entries[0].patches: change nothing"),
-        (entry("*", "-shanghai", items=[{"replicas": 3}]), "entries[0].pools: YurtAppSet demo has no node pool 'shanghai'"),
+        (
+            entry("*", "-shanghai", items=[{"replicas": 3}]),
+            "entries[0].pools: YurtAppSet demo has no node pool 'shanghai'",
+        ),
         (entry("nowhere"), "entries[0]: applies to none of the node pools"),
     ],
 )
@@ -238,9 +244,7 @@ def test_a_daemons_pools_are_those_its_selector_matches() -> None:
     rule = overrider(entry("*", items=[image("x", "y")]), subject={"kind": "YurtAppDaemon", "name": "agent"})
     east, west = node_pool("hangzhou", {"region": "east"}), node_pool("chengdu", {"region": "west"})
     answer = validate(rule, yurt_app_daemon(), east, west)
-    assert answer.warnings == (
-        "entries[0].items[0]: no container is named 'x'; there are nginx (node pool hangzhou)",
-    )
+    assert answer.warnings == ("entries[0].items[0]: no container is named 'x'; there are nginx (node pool hangzhou)",)
 
 
 # Defaults.

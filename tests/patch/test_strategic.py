@@ -50,12 +50,16 @@ def test_null_deletes_a_member() -> None:
 
 
 def test_patch_delete_removes_an_element_and_replace_replaces_one() -> None:
-    result = merged_pod(pod(containers=[{"name": "c0", "$patch": "delete"}, {"name": "c1", "$patch": "replace", "tty": True}]))
+    result = merged_pod(
+        pod(containers=[{"name": "c0", "$patch": "delete"}, {"name": "c1", "$patch": "replace", "tty": True}])
+    )
     assert result["containers"] == [{"name": "c1", "tty": True}]
 
 
 def test_patch_replace_replaces_an_object_or_a_whole_list() -> None:
-    assert strategic_merge(BASE, {"metadata": {"$patch": "replace", "labels": {}}}, WORKLOAD)["metadata"] == {"labels": {}}
+    assert strategic_merge(BASE, {"metadata": {"$patch": "replace", "labels": {}}}, WORKLOAD)["metadata"] == {
+        "labels": {}
+    }
     result = merged_pod(pod(containers=[{"$patch": "replace"}, {"name": "only"}]))
     assert result["containers"] == [{"name": "only"}]
 

@@ -42,14 +42,19 @@ def test_a_changed_missing_or_left_over_file_is_stale(tmp_path: Path) -> None:
 
 def structural_problems(node: dict[str, Any], path: str) -> list[str]:
     """What an apiserver would refuse in a structural schema (apiextensions.k8s.io/v1)."""
-    problems = [f"{path}: {word}" for word in ("$ref", "anyOf", "oneOf", "allOf", "not", "$schema", "title") if word in node]
+    problems = [
+        f"{path}: {word}" for word in ("$ref", "anyOf", "oneOf", "allOf", "not", "$schema", "title") if word in node
+    ]
     if "type" not in node and not node.get("x-kubernetes-preserve-unknown-fields"):
         problems.append(f"{path}: no type")
     if "properties" in node and "additionalProperties" in node:
         problems.append(f"{path}: properties beside additionalProperties")
     if node.get("type") == "array" and "items" not in node:
         problems.append(f"{path}: array without items")
-    problems += [f"{path}: {name} is required and not there" for name in set(node.get("required", ())) - set(node.get("properties", ()))]
+    problems += [
+        f"{path}: {name} is required and not there"
+        for name in set(node.get("required", ())) - set(node.get("properties", ()))
+    ]
     types = {"string": str, "integer": int, "boolean": bool, "array": list, "object": dict}
     if "default" in node and not isinstance(node["default"], types[node["type"]]):
         problems.append(f"{path}: default of another type")
@@ -75,7 +80,12 @@ def test_the_checker_finds_what_it_looks_for() -> None:
 
 
 def test_there_is_a_crd_for_each_kind() -> None:
-    assert [path.stem.partition(".")[0] for path in CRDS] == ["nodepools", "yurtappdaemons", "yurtappoverriders", "yurtappsets"]
+    assert [path.stem.partition(".")[0] for path in CRDS] == [
+        "nodepools",
+        "yurtappdaemons",
+        "yurtappoverriders",
+        "yurtappsets",
+    ]
 
 
 def test_the_overriders_crd_has_both_short_names_and_prints_its_subject() -> None:
@@ -88,7 +98,11 @@ def test_the_overriders_crd_has_both_short_names_and_prints_its_subject() -> Non
 
 def test_the_types_take_real_objects_and_apply_defaults() -> None:
     rule = overrider(
-        entry("*", items=[image("a", "b"), {"replicas": 3}], patches=[patch("add", "/spec/x", None), patch("remove", "/y")]),
+        entry(
+            "*",
+            items=[image("a", "b"), {"replicas": 3}],
+            patches=[patch("add", "/spec/x", None), patch("remove", "/y")],
+        ),
         subject={"kind": "YurtAppSet", "name": "demo"},
     )
     typed = msgspec.convert(rule, YurtAppOverrider)

@@ -1,0 +1,222 @@
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from app.asgi import Fleethook, create_app
+from app.settings import Settings
+from tests.asgi_client import call
+from tests.builders import entry, image, overrider, workload, yurt_app_set
+
+MUTATE = "/mutate-apps-v1-deployment"
+VALIDATE = "/validate-apps-openyurt-io-v1alpha1-yurtappoverrider"
+RULE = overrider(entry("*", items=[image("nginx", "nginx:2.0")]))
+
+
+@pytest.fixture
+def lines() -> list[dict[str, Any]]:
+    return []
+
+
+@pytest.fixture
+def app(lines: list[dict[str, Any]]) -> Fleethook:
+    made = create_app(Settings(body_limit=20_000), log=lambda line: lines.append(json.loads(line)))
+    for document in (yurt_app_set(), RULE):
+        made.store.put(document)
+    return made
+
+
+def review(document: Any = None, version: str = "v1", **request: Any) -> bytes:
+    body = {
+        "uid": "u-1", "operation": "CREATE", "namespace": "default",
+        "kind": {"group": "apps", "version": "v1", "kind": "Deployment"}, "object": document or workload(), **request,
+    }  # fmt: skip
+    return json.dumps(
+        {"apiVersion": f"admission.k8s.io/{version}", "kind": "AdmissionReview", "request": body}
+    ).encode()
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+async def test_a_review_is_answered_in_the_version_that_asked(app: Fleethook, version: str) -> None:
+    answer = (await call(app, MUTATE, review(version=version))).json()
+    assert answer["apiVersion"] == f"admission.k8s.io/{version}"
+    assert answer["kind"] == "AdmissionReview"
+    response = answer["response"]
+    assert (response["uid"], response["allowed"], response["patchType"]) == ("u-1", True, "JSONPatch")
+    patch = json.loads(base64.b64decode(response["patch"]))
+    assert {"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "nginx:2.0"} in patch
+    assert "status" not in response
+
+
+async def test_an_answer_without_patch_has_neither_patch_nor_patch_type(app: Fleethook) -> None:
+    response = (await call(app, MUTATE, review(workload(owners=[])))).json()["response"]
+    assert response == {"uid": "u-1", "allowed": True}
+
+
+async def test_a_denial_carries_code_reason_message_and_causes(app: Fleethook) -> None:
+    broken = {**RULE, "entries": [{"pools": []}], "metadata": {"name": "n", "namespace": "default"}}
+    kind = {"group": "apps.openyurt.io", "version": "v1alpha1", "kind": "YurtAppOverrider"}
+    response = (await call(app, VALIDATE, review(broken, kind=kind))).json()["response"]
+    status = response["status"]
+    assert (response["allowed"], status["code"], status["reason"], status["status"]) == (
+        False,
+        422,
+        "Invalid",
+        "Failure",
+    )
+    assert status["details"]["causes"][0] == {
+        "field": "entries[0].pools", "message": "names no node pool; write '*' for all of them", "reason": "FieldValueRequired",
+    }  # fmt: skip
+
+
+async def test_a_body_in_chunks_is_the_same_body(app: Fleethook) -> None:
+    body = review()
+    assert (await call(app, MUTATE, body[:10], body[10:500], b"", body[500:])).status == 200
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "application/json; charset=utf-8", "Application/JSON"])
+async def test_json_is_taken_with_any_charset(app: Fleethook, content_type: str) -> None:
+    assert (await call(app, MUTATE, review(), headers={"Content-Type": content_type})).status == 200
+
+
+@pytest.mark.parametrize(
+    "headers", [{}, {"Content-Type": "text/plain"}, {"Content-Type": "application/yaml"},
+                {"Content-Type": "application/json", "Content-Encoding": "gzip"}],
+)  # fmt: skip
+async def test_another_content_type_is_415(app: Fleethook, headers: dict[str, str]) -> None:
+    answer = await call(app, MUTATE, review(), headers=headers)
+    assert (answer.status, answer.json()["reason"]) == (415, "UnsupportedMediaType")
+
+
+@pytest.mark.parametrize("announced", [True, False])
+async def test_a_body_over_the_limit_is_413(app: Fleethook, announced: bool) -> None:
+    headers = {"content-type": "application/json"} | ({"content-length": "20001"} if announced else {})
+    chunks = [b"{}"] if announced else [b" " * 10_000, b" " * 10_001]
+    answer = await call(app, MUTATE, *chunks, headers=headers)
+    assert (answer.status, answer.json()["reason"]) == (413, "RequestEntityTooLarge")
+    assert answer.json()["message"] == "the body is larger than 20000 bytes"
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"", "the body is not JSON"),
+        (b"{", "the body is not JSON"),
+        (b"[]", "the body is not an AdmissionReview"),
+        (b"null", "the body is not an AdmissionReview"),
+        (b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v2"}', "admission.k8s.io/v1 or admission.k8s.io/v1beta1"),
+        (b'{"kind":"Pod","apiVersion":"v1"}', "the body is not an AdmissionReview"),
+        (b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}', "has no request"),
+        (b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"","operation":"CREATE"}}', "uid is empty"),
+        (b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"operation":"CREATE"}}', "cannot be answered"),
+        (b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":7}', "cannot be answered"),
+        (review().replace(b'"replicas": 2', b'"replicas": NaN'), "the body is not JSON"),
+        (review().replace(b'"replicas": 2', b'"replicas": Infinity'), "the body is not JSON"),
+        (b"[" * 10_000, "nested too deep"),
+        (b"\xff\xfe", "the body is not JSON"),
+    ],
+)  # fmt: skip
+async def test_what_is_no_usable_review_is_400_with_a_status(app: Fleethook, body: bytes, text: str) -> None:
+    answer = await call(app, MUTATE, body)
+    status = answer.json()
+    assert (answer.status, status["kind"], status["apiVersion"], status["code"]) == (400, "Status", "v1", 400)
+    assert text in status["message"]
+
+
+@pytest.mark.parametrize(
+    "request_fields",
+    [{"operation": "EXPLODE"}, {"kind": "Deployment"}, {"object": "text"}, {"object": [1]}, {"object": {}},
+     {"object": {"metadata": 1}}, {"name": 5}],
+)  # fmt: skip
+async def test_a_review_with_a_uid_is_always_answered_to_that_uid(app: Fleethook, request_fields: Any) -> None:
+    answer = await call(app, MUTATE, review(**request_fields))
+    response = answer.json()["response"]
+    assert (answer.status, response["uid"], response["allowed"]) == (200, "u-1", False)
+    assert (response["status"]["code"], bool(response["status"]["message"])) == (400, True)
+
+
+async def test_bad_text_inside_the_object_is_answered_to_its_uid(app: Fleethook) -> None:
+    answer = await call(app, MUTATE, review().replace(b"nginx:1.0", b"nginx:\xff"))
+    assert answer.json().get("response", {}).get("uid", "u-1") == "u-1"
+    assert answer.status in (200, 400)
+
+
+async def test_a_depth_bomb_inside_the_object_is_refused(app: Fleethook) -> None:
+    bomb = b'{"a":' * 3_000 + b"1" + b"}" * 3_000
+    answer = await call(app, MUTATE, review({"x": 1}).replace(b'{"x": 1}', bomb))
+    assert answer.status == 400
+    assert "nested too deep" in answer.json()["message"]
+
+
+async def test_a_failing_handler_is_answered_and_logged(app: Fleethook, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(_: Any) -> Any:
+        raise ZeroDivisionError("secret detail")
+
+    app.reviews[MUTATE]._handler = fail  # type: ignore[attr-defined]
+    response = (await call(app, MUTATE, review())).json()["response"]
+    assert (response["uid"], response["allowed"], response["status"]["code"]) == ("u-1", False, 500)
+    assert "secret detail" not in response["status"]["message"]
+    assert "secret detail" in caplog.text
+
+
+async def test_a_client_that_goes_away_is_not_answered(app: Fleethook) -> None:
+    assert (await call(app, MUTATE, review()[:20], None)).status == 0
+    assert app.metrics.in_flight == 0
+
+
+async def test_only_post_is_taken(app: Fleethook) -> None:
+    answer = await call(app, MUTATE, method="GET")
+    assert (answer.status, answer.headers["allow"], answer.json()["reason"]) == (405, "POST", "MethodNotAllowed")
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "status"), [("/nope", "GET", 404), ("/nope", "POST", 404), ("/healthz", "POST", 405)]
+)
+async def test_other_paths_and_methods_are_answered_with_a_status(
+    app: Fleethook, path: str, method: str, status: int
+) -> None:
+    answer = await call(app, path, method=method)
+    assert (answer.status, answer.json()["kind"], answer.json()["code"]) == (status, "Status", status)
+
+
+async def test_one_log_line_per_review_says_all_there_is_to_say(app: Fleethook, lines: list[dict[str, Any]]) -> None:
+    await call(
+        app, MUTATE, review(name="demo-hangzhou-x"), headers={"content-type": "application/json", "X-Request-Id": "r-7"}
+    )
+    (line,) = lines
+    assert line.pop("ts")
+    assert line.pop("ms") >= 0
+    assert line == {
+        "level": "info", "msg": "review", "route": MUTATE, "requestId": "r-7", "uid": "u-1", "allowed": True, "patchOps": 2,
+        "cluster": "", "gvk": "apps/v1/Deployment", "namespace": "default", "name": "demo-hangzhou-x", "operation": "CREATE",
+    }  # fmt: skip
+
+
+async def test_metrics_count_by_route_operation_and_outcome_with_the_request_id_as_exemplar(app: Fleethook) -> None:
+    await call(app, MUTATE, review())
+    await call(app, MUTATE, review(workload(owners=[])))
+    await call(app, MUTATE, b"{")
+    accept = {"accept": "application/openmetrics-text; version=1.0.0"}
+    text = (await call(app, "/metrics", method="GET", headers=accept)).body.decode()
+    for operation, outcome in (("CREATE", "patched"), ("CREATE", "allowed"), ("", "malformed")):
+        assert f'fleethook_reviews_total{{operation="{operation}",outcome="{outcome}",route="{MUTATE}"}} 1.0' in text
+    assert f'fleethook_review_duration_seconds_count{{route="{MUTATE}"}} 3.0' in text
+    assert '# {request_id="u-1"}' in text
+    assert "fleethook_reviews_in_flight 0.0" in text
+
+
+async def test_openapi_documents_every_review_route(app: Fleethook) -> None:
+    document = (await call(app, "/openapi.json", method="GET")).json()
+    assert set(app.reviews) <= set(document["paths"])
+    schema = document["paths"][MUTATE]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert schema["$ref"] == "#/components/schemas/AdmissionReview"
+    assert "AdmissionReview" in document["components"]["schemas"]
+
+
+async def test_readiness_goes_off_while_draining(app: Fleethook) -> None:
+    assert (await call(app, "/readyz", method="GET")).status == 200
+    app.draining = True
+    answer = await call(app, "/readyz", method="GET")
+    assert (answer.status, answer.json()["ready"]) == (503, False)
+    assert (await call(app, "/healthz", method="GET")).status == 200
