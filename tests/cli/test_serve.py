@@ -1,0 +1,180 @@
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.patch import apply
+from tests.serving import MUTATE, REVIEW, ROOT, Server, serving
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(tmp_path_factory.mktemp("server")) as started:
+        yield started
+
+
+def run(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "app", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False, env={**os.environ, **environment})
+
+
+def answer(body: bytes) -> Any:
+    return json.loads(body)["response"]
+
+
+def test_the_readmes_curl_gets_the_patch_of_the_proposals_second_story(server: Server) -> None:
+    status, body = server.request("POST", f"{MUTATE}?timeout=10s", REVIEW.read_bytes())
+    response = answer(body)
+    document = json.loads(REVIEW.read_text())["request"]["object"]
+    result = apply(document, json.loads(base64.b64decode(response["patch"])))
+    assert (status, response["uid"], response["allowed"]) == (200, json.loads(REVIEW.read_text())["request"]["uid"], True)
+    assert result["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:1.14.2"
+    assert result["spec"]["replicas"] == 3
+
+
+def test_many_reviews_share_a_connection(server: Server) -> None:
+    connection = server.connect()
+    sockets = set()
+    for _ in range(5):
+        connection.request("POST", MUTATE, REVIEW.read_bytes(), {"Content-Type": "application/json"})
+        assert answer(connection.getresponse().read())["allowed"]
+        sockets.add(id(connection.sock))
+    connection.close()
+    assert len(sockets) == 1
+
+
+def test_operations_endpoints_answer(server: Server) -> None:
+    assert json.loads(server.request("GET", "/healthz")[1]) == {"status": "ok"}
+    ready = json.loads(server.request("GET", "/readyz")[1])
+    assert ready["ready"] is True
+    metrics = server.request("GET", "/metrics")[1].decode()
+    assert 'fleethook_store_objects{group="apps.openyurt.io",kind="YurtAppOverrider"} 6.0' in metrics
+    assert "fleethook_store_age_seconds " in metrics
+    assert "fleethook_manifest_errors 0.0" in metrics
+    assert server.request("GET", "/docs")[0] == 200
+
+
+def test_each_review_is_one_line_of_json_in_the_log(server: Server) -> None:
+    server.request("POST", MUTATE, REVIEW.read_bytes(), X_Request_Id="log-me")
+    lines = [json.loads(line) for line in server.log.read_text().splitlines()]
+    (line,) = [line for line in lines if line.get("requestId") == "log-me"]
+    assert (line["namespace"], line["operation"], line["allowed"], line["patchOps"]) == ("story-2", "CREATE", True, 4)
+
+
+def test_a_changed_manifest_changes_the_answer_and_a_broken_one_does_not(tmp_path: Path) -> None:
+    manifests = tmp_path / "m"
+    manifests.mkdir()
+    story = REVIEW.parent
+    for name in ("yurtappset.yaml", "overrider.yaml"):
+        (manifests / name).write_text((story / name).read_text())
+    with serving(tmp_path, manifests=manifests) as server:
+
+        def image() -> str:
+            response = answer(server.request("POST", MUTATE, REVIEW.read_bytes())[1])
+            return str(next(op["value"] for op in json.loads(base64.b64decode(response["patch"])) if op["path"].endswith("/image")))
+
+        rule = manifests / "overrider.yaml"
+        assert image() == "nginx:1.14.2"
+        rule.write_text(rule.read_text().replace("nginx:1.14.2", "nginx:9"))
+        _until(lambda: image() == "nginx:9")
+        rule.write_text("broken: [")
+        _until(lambda: "fleethook_manifest_errors 1.0" in server.request("GET", "/metrics")[1].decode())
+        assert image() == "nginx:9"
+        status, body = server.request("GET", "/readyz")
+        assert status == 200
+        assert "overrider.yaml:" in json.loads(body)["checks"][1]["detail"]
+        assert "manifest not read" in server.log.read_text()
+
+
+def _until(condition: Any) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end, "the condition never came true"
+
+
+def test_sigterm_turns_readiness_off_finishes_and_exits_zero(tmp_path: Path) -> None:
+    with serving(tmp_path, "--drain-delay", "1.5") as server:
+        busy = server.connect()
+        body = REVIEW.read_bytes()
+        busy.putrequest("POST", MUTATE)
+        busy.putheader("Content-Type", "application/json")
+        busy.putheader("Content-Length", str(len(body)))
+        busy.endheaders(body[:100])
+        server.process.send_signal(signal.SIGTERM)
+        _until(lambda: server.request("GET", "/readyz")[0] == 503)
+        assert answer(server.request("POST", MUTATE, body)[1])["allowed"], "still served while draining"
+        busy.send(body[100:])
+        assert answer(busy.getresponse().read())["allowed"]
+        busy.close()
+        assert server.process.wait(timeout=30) == 0
+
+
+def test_two_workers_share_the_port_and_one_that_dies_is_replaced(tmp_path: Path) -> None:
+    with serving(tmp_path, "--workers", "2") as server:
+
+        def workers() -> set[int]:
+            children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+            return {int(pid) for pid in children.read_text().split()}
+
+        _until(lambda: server.log.read_text().count("Application startup complete") == 2)
+        first = workers()
+        assert len(first) == 2
+        victim = min(first)
+        os.kill(victim, signal.SIGKILL)
+        _until(lambda: server.log.read_text().count("Application startup complete") == 3)
+        assert victim not in workers()
+        assert len(workers()) == 2
+        for _ in range(4):
+            assert answer(server.request("POST", MUTATE, REVIEW.read_bytes())[1])["allowed"]
+        text = server.request("GET", "/metrics")[1].decode()
+        assert f'fleethook_reviews_total{{operation="CREATE",outcome="patched",route="{MUTATE}"}} 4.0' in text
+        assert server.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "text"),
+    [
+        ([], {}, "there is nothing to answer from: give --manifests DIR"),
+        (["--manifests", "/nowhere"], {}, "/nowhere is not a directory"),
+        (["--manifests", "examples", "--port", "99999"], {}, "settings: port: Input should be less than or equal to 65535"),
+        (["--manifests", "examples"], {"FLEETHOOK_BODY_LIMIT": "many"}, "settings: body_limit:"),
+        (["--manifests", "examples", "--config", "/nowhere.yaml"], {}, "/nowhere.yaml is not a file"),
+    ],
+)
+def test_wrong_usage_exits_2_and_says_what_to_do(arguments: list[str], environment: dict[str, str], text: str) -> None:
+    result = run("serve", *arguments, **environment)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert text in result.stderr
+
+
+def test_settings_come_from_flags_then_environment_then_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from app.settings import Settings  # noqa: PLC0415 - the environment has to be set first
+
+    file = tmp_path / "settings.yaml"
+    file.write_text("port: 1\nkeep_alive: 2\nbody_limit: 3\n")
+    monkeypatch.setenv("FLEETHOOK_CONFIG", str(file))
+    monkeypatch.setenv("FLEETHOOK_PORT", "10")
+    monkeypatch.setenv("FLEETHOOK_KEEP_ALIVE", "20")
+    settings = Settings(port=100)
+    assert (settings.port, settings.keep_alive, settings.body_limit) == (100, 20, 3)
+
+
+def test_a_port_in_use_is_an_error(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        result = run("serve", "--manifests", "examples", "--cert-dir", str(tmp_path / "certs"), "--port", str(server.port))
+    assert result.returncode != 0
+    assert "address already in use" in result.stderr
+
+
+def test_help_and_version() -> None:
+    assert "Serve admission reviews over HTTPS." in run("serve", "--help").stdout
+    assert run("--version").stdout.startswith("fleethook ")
+    assert run("nonsense").returncode == 2

@@ -1,0 +1,128 @@
+"""Clients that are slow, half-open or flooding, against the real server process."""
+
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.serving import MUTATE, REVIEW, Server, serving
+
+HEAD = f"POST {MUTATE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n".encode()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    limits = {"FLEETHOOK_HEADER_TIMEOUT": "0.4", "FLEETHOOK_REQUEST_TIMEOUT": "0.8", "FLEETHOOK_BODY_LIMIT": "100000"}
+    with serving(tmp_path_factory.mktemp("hostile"), **limits) as started:
+        yield started
+
+
+def read_to_end(connection: ssl.SSLSocket) -> bytes:
+    """Everything until the server closes; a server that does not close fails the test by the socket's timeout."""
+    received = b""
+    try:
+        while chunk := connection.recv(65536):
+            received += chunk
+    except ConnectionResetError:
+        pass
+    connection.close()
+    return received
+
+
+def test_a_client_that_says_nothing_is_cut(server: Server) -> None:
+    assert read_to_end(server.raw()).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_client_that_stops_in_its_headers_is_cut(server: Server) -> None:
+    connection = server.raw()
+    connection.sendall(HEAD)
+    assert read_to_end(connection).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_client_that_drips_its_headers_is_cut_all_the_same(server: Server) -> None:
+    connection = server.raw()
+    connection.settimeout(0.1)
+    connection.sendall(HEAD)
+    received = b""
+    for number in range(1000):
+        try:
+            connection.sendall(b"X-%d: y\r\n" % number)
+            received = connection.recv(100)
+        except TimeoutError:
+            continue
+        except OSError:
+            break
+        break
+    connection.close()
+    assert number < 900
+    assert received.startswith(b"HTTP/1.1 408 ") or received == b""
+
+
+def test_a_client_that_stops_in_its_body_is_cut(server: Server) -> None:
+    connection = server.raw()
+    connection.sendall(HEAD + b"Content-Length: 500\r\n\r\n{")
+    assert read_to_end(connection).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_client_that_stops_in_a_later_request_is_cut(server: Server) -> None:
+    connection = server.raw()
+    body = REVIEW.read_bytes()
+    connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body + HEAD)
+    received = read_to_end(connection)
+    assert received.startswith(b"HTTP/1.1 200 ")
+    assert b"HTTP/1.1 408 " in received
+
+
+def test_bytes_that_begin_no_request_do_not_keep_a_connection(server: Server) -> None:
+    connection = server.raw()
+    body = REVIEW.read_bytes()
+    connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+    connection.sendall(b"\r\n")
+    read_to_end(connection)
+
+
+def test_headers_without_end_are_cut_by_their_size(server: Server) -> None:
+    connection = server.raw()
+    connection.sendall(HEAD)
+    received = b""
+    try:
+        for _ in range(40):
+            connection.sendall(b"X-A: " + b"a" * 8000 + b"\r\n")
+        received = read_to_end(connection)
+    except OSError:
+        received = b"HTTP/1.1 431 "
+    assert received == b"" or received.startswith((b"HTTP/1.1 431 ", b"HTTP/1.1 400 "))
+
+
+def test_pipelined_requests_are_answered_in_turn(server: Server) -> None:
+    connection = server.raw()
+    body = REVIEW.read_bytes()
+    one = HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    connection.sendall(one * 3)
+    received = b""
+    while received.count(b'"response"') < 3:
+        received += connection.recv(65536)
+    connection.close()
+    assert received.count(b"HTTP/1.1 200 ") == 3
+
+
+def test_a_body_over_the_limit_is_413_even_when_chunked(server: Server) -> None:
+    connection = server.raw()
+    chunk = b"8000\r\n" + b" " * 0x8000 + b"\r\n"
+    connection.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunk * 4)
+    assert connection.recv(65536).startswith(b"HTTP/1.1 413 ")
+    connection.close()
+
+
+def test_what_is_no_http_is_400(server: Server) -> None:
+    connection = server.raw()
+    connection.sendall(b"\x00\x01\x02 nonsense\r\n\r\n")
+    assert read_to_end(connection).startswith(b"HTTP/1.1 400 ")
+
+
+def test_after_all_of_that_the_server_answers_as_before(server: Server) -> None:
+    assert server.request("POST", MUTATE, REVIEW.read_bytes())[0] == 200
+    assert "fleethook_reviews_in_flight 0.0" in server.request("GET", "/metrics")[1].decode()
+    assert "Traceback" not in Path(server.log).read_text()

@@ -1,0 +1,97 @@
+"""A real server process on loopback, and raw connections to it."""
+
+import contextlib
+import http.client
+import os
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from app.patch import apply
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
+REVIEW = EXAMPLES / "yurtappoverrider" / "story-2" / "review.json"
+MUTATE = "/mutate-apps-v1-deployment"
+
+
+class Server(NamedTuple):
+    """A running `fleethook serve`."""
+
+    process: "subprocess.Popen[str]"
+    port: int
+    authority: Path
+    log: Path
+
+    def context(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=str(self.authority))
+
+    def connect(self) -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection("localhost", self.port, context=self.context(), timeout=20)
+
+    def raw(self) -> ssl.SSLSocket:
+        plain = socket.create_connection(("127.0.0.1", self.port), timeout=20)
+        return self.context().wrap_socket(plain, server_hostname="localhost")
+
+    def request(self, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes]:
+        with contextlib.closing(self.connect()) as connection:
+            given = {"Content-Type": "application/json", **{name.replace("_", "-"): text for name, text in headers.items()}}
+            connection.request(method, path, body=body, headers=given)
+            response = connection.getresponse()
+            return response.status, response.read()
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=30)
+
+
+@contextlib.contextmanager
+def serving(directory: Path, *arguments: str, manifests: Path = EXAMPLES, **environment: str) -> Iterator[Server]:
+    """Start the server on a free port and wait until it says that it serves; end it by its pid."""
+    log = directory / "server.log"
+    command = [sys.executable, "-m", "app", "serve", "--manifests", str(manifests)]
+    command += ["--cert-dir", str(directory / "certs"), "--port", "0", *arguments]
+    with log.open("w") as errors:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT, env={**os.environ, **environment}
+        )
+    try:
+        yield Server(process, _port(process, log), directory / "certs" / "ca.crt", log)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(timeout=15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if process.stdout:
+            process.stdout.close()
+
+
+def _port(process: "subprocess.Popen[str]", log: Path) -> int:
+    assert process.stdout
+    watchdog = threading.Timer(30, process.kill)
+    watchdog.start()
+    try:
+        for line in process.stdout:
+            if match := re.search(r"serves on https://.*:(\d+)", line):
+                return int(match[1])
+    finally:
+        watchdog.cancel()
+    raise AssertionError(f"the server did not start: {log.read_text()}")
+
+
+def patched(document: Any, response: Any) -> Any:
+    """The document after a review's answer."""
+    import base64  # noqa: PLC0415 - only this function needs it
+    import json  # noqa: PLC0415 - as above
+
+    return apply(document, json.loads(base64.b64decode(response["patch"])))

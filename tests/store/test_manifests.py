@@ -1,0 +1,124 @@
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.model.gvk import GroupKind
+from app.store import Store
+from app.store.sources.manifests import ManifestSource
+
+CONFIG = GroupKind("", "ConfigMap")
+
+
+def config(name: str, value: str = "1") -> str:
+    return f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: d}}\ndata: {{v: '{value}'}}\n"
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store()
+
+
+@pytest.fixture
+def source(tmp_path: Path, store: Store) -> ManifestSource:
+    return ManifestSource(tmp_path, store)
+
+
+def names(store: Store) -> dict[str, str]:
+    return {document["metadata"]["name"]: document["data"]["v"] for document in store.each("", CONFIG)}
+
+
+def test_all_yaml_files_are_read_and_nothing_else(tmp_path: Path, source: ManifestSource, store: Store) -> None:
+    (tmp_path / "sub" / "..2024").mkdir(parents=True)
+    (tmp_path / "a.yaml").write_text(config("a") + "---\n" + config("b"))
+    (tmp_path / "sub" / "c.yml").write_text(config("c"))
+    (tmp_path / "sub" / "..2024" / "d.yaml").write_text(config("d"))
+    (tmp_path / "review.json").write_text("{}")
+    assert source.load()
+    assert names(store) == {"a": "1", "b": "1", "c": "1"}
+    assert (source.synced, source.errors, source.load()) == (True, {}, False)
+
+
+def test_changes_and_deletions_are_followed(tmp_path: Path, source: ManifestSource, store: Store) -> None:
+    (tmp_path / "a.yaml").write_text(config("a"))
+    (tmp_path / "b.yaml").write_text(config("b"))
+    source.load()
+    kept = store.get("", CONFIG, "d", "b")
+    (tmp_path / "a.yaml").write_text(config("a", "22"))
+    source.load()
+    assert names(store) == {"a": "22", "b": "1"}
+    assert store.get("", CONFIG, "d", "b") is kept
+    (tmp_path / "a.yaml").unlink()
+    source.load()
+    assert names(store) == {"b": "1"}
+
+
+def test_a_broken_file_keeps_its_last_good_state_and_is_reported(
+    tmp_path: Path, source: ManifestSource, store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(config("a"))
+    source.load()
+    file.write_text("kind: [broken")
+    source.load()
+    assert names(store) == {"a": "1"}
+    assert list(source.errors) == [str(file)]
+    assert "a.yaml:2: " in source.errors[str(file)]
+    source.load()
+    assert caplog.text.count("manifest not read") == 1
+    file.write_text(config("a", "2"))
+    source.load()
+    assert (names(store), source.errors) == ({"a": "2"}, {})
+
+
+def test_a_file_broken_from_the_start_does_not_hide_the_others(tmp_path: Path, source: ManifestSource, store: Store) -> None:
+    (tmp_path / "bad.yaml").write_bytes(b"\xff")
+    (tmp_path / "good.yaml").write_text(config("a"))
+    source.load()
+    assert (names(store), len(source.errors), source.synced) == ({"a": "1"}, 1, True)
+
+
+def test_an_object_in_two_files_is_reported_and_the_first_wins(tmp_path: Path, source: ManifestSource, store: Store) -> None:
+    (tmp_path / "a.yaml").write_text(config("same", "first"))
+    (tmp_path / "b.yaml").write_text(config("same", "second"))
+    source.load()
+    assert names(store) == {"same": "first"}
+    (text,) = source.errors.values()
+    assert "ConfigMap d/same is already defined at" in text
+    assert "a.yaml:1" in text
+
+
+def test_a_directory_that_is_gone_keeps_everything(tmp_path: Path, store: Store) -> None:
+    directory = tmp_path / "m"
+    directory.mkdir()
+    (directory / "a.yaml").write_text(config("a"))
+    source = ManifestSource(directory, store)
+    source.load()
+    (directory / "a.yaml").unlink()
+    directory.rmdir()
+    source.load()
+    assert (names(store), len(source.errors)) == ({"a": "1"}, 1)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(15):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_following_sees_new_changed_and_deleted_files(tmp_path: Path, source: ManifestSource, store: Store) -> None:
+    source.load()
+    stop = asyncio.Event()
+    follower = asyncio.create_task(source.follow(stop))
+    (tmp_path / "a.yaml").write_text(config("a"))
+    await until(lambda: names(store) == {"a": "1"})
+    (tmp_path / "a.yaml").write_text(config("a", "2"))
+    await until(lambda: names(store) == {"a": "2"})
+    (tmp_path / "a.yaml").unlink()
+    await until(lambda: names(store) == {})
+    stop.set()
+    await asyncio.wait_for(follower, 15)
+    age = source.age()
+    assert age is not None
+    assert age >= 0

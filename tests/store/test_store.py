@@ -1,0 +1,57 @@
+from app.model.gvk import GroupKind
+from app.overrider.binding import OVERRIDERS_BY_SUBJECT
+from app.store import Store
+from app.store.narrow import Narrow
+from app.store.store import key_of
+from tests.builders import entry, overrider, store_of, workload, yurt_app_set
+
+SET = GroupKind("apps.openyurt.io", "YurtAppSet")
+KEY = ("", "default", "YurtAppSet", "demo")
+
+
+def test_an_object_is_found_by_cluster_kind_namespace_and_name() -> None:
+    document = yurt_app_set()
+    store = store_of(document)
+    assert store.get("", SET, "default", "demo") is document
+    for place in (("ws", SET, "default", "demo"), ("", SET, "other", "demo"), ("", SET, "default", "x")):
+        assert store.get(*place) is None
+    assert store.get("", GroupKind("apps.openyurt.io", "YurtAppDaemon"), "default", "demo") is None
+
+
+def test_an_object_of_one_cluster_is_never_found_in_another() -> None:
+    document = overrider(entry("*"), annotations={"kcp.io/cluster": "ws1"})
+    store = store_of(document)
+    assert store.find(OVERRIDERS_BY_SUBJECT, ("ws1", *KEY[1:])) == (document,)
+    assert store.find(OVERRIDERS_BY_SUBJECT, KEY) == ()
+    assert list(store.each("", GroupKind("apps.openyurt.io", "YurtAppOverrider"))) == []
+
+
+def test_an_index_follows_replacement_and_removal() -> None:
+    first = overrider(entry("*"))
+    store = store_of(first)
+    moved = {**first, "subject": {"kind": "YurtAppSet", "name": "other"}}
+    store.put(moved)
+    assert store.find(OVERRIDERS_BY_SUBJECT, KEY) == ()
+    assert store.find(OVERRIDERS_BY_SUBJECT, (*KEY[:3], "other")) == (moved,)
+    store.remove(key_of(moved))
+    assert store.find(OVERRIDERS_BY_SUBJECT, (*KEY[:3], "other")) == ()
+    assert sum(store.counts().values()) == 0
+
+
+def test_what_an_index_gives_is_in_the_order_of_names() -> None:
+    names = ["c", "a", "b"]
+    store = store_of(*(overrider(entry("*"), name=name) for name in names))
+    assert [found["metadata"]["name"] for found in store.find(OVERRIDERS_BY_SUBJECT, KEY)] == sorted(names)
+
+
+def test_removing_what_is_not_there_is_nothing() -> None:
+    store = Store()
+    store.remove(key_of(yurt_app_set()))
+    assert store.counts() == {}
+
+
+def test_workloads_are_kept_narrow() -> None:
+    document = workload()
+    kept = store_of(document).get("", GroupKind("apps", "Deployment"), "default", "demo-hangzhou-x")
+    assert isinstance(kept, Narrow)
+    assert (kept.labels, kept.owners) == (document["metadata"]["labels"], tuple(document["metadata"]["ownerReferences"]))

@@ -1,0 +1,109 @@
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.store.yaml_reader import ManifestError, read_documents
+
+HEAD = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"
+
+
+def value_of(text: str) -> Any:
+    (document,) = read_documents(f"{HEAD}data: {text}\n", source="f.yaml")
+    return document.object["data"]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2023-01-01", "2023-01-01"), ("2023-01-01T10:00:00Z", "2023-01-01T10:00:00Z"), ("12:30:45", "12:30:45"),
+        ("1:30", "1:30"), ("yes", True), ("Off", False), ("y", "y"), ("0644", 420), ("0o644", 420), ("0x1F", 31), ("0b11", 3), ("-5", -5),
+        ("+5", 5), ("1_000", 1000), ("1.5", 1.5), ("1e3", 1000.0), (".5", 0.5), ("1.", 1.0), ("08", "08"), ("~", None),
+        ("null", None), ("", None), ("'1'", "1"), ("1.2.3", "1.2.3"), ("1e", "1e"), ("123abc", "123abc"), ("=", "="),
+        ("{1: a, true: b, null: c, 1.5: d}", {"1": "a", "true": "b", "null": "c", "1.5": "d"}),
+        ("9007199254740993", 9007199254740993), ("{a: &x [1], b: *x}", {"a": [1], "b": [1]}),
+        ("{a: &x {k: 1, l: 2}, b: {<<: *x, k: 3}}", {"a": {"k": 1, "l": 2}, "b": {"k": 3, "l": 2}}),
+        ("\"\\u263A\"", "☺"),
+    ],
+)  # fmt: skip
+def test_scalars_are_read_as_kubernetes_reads_them(text: str, value: Any) -> None:
+    found = value_of(text)
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{a: 1, a: 2}", "the key 'a' stands here a second time"), ("{1: a, '1': b}", "the key '1' stands here"),
+        (".nan", "not a number that JSON has"), ("-.inf", "not a number that JSON has"), ("1e999", "too large a number"),
+        ("!!python/object:os.system {}", "has no meaning in a manifest"), ("!!binary aGk=", "has no meaning"),
+        ("!custom x", "the tag !custom has no meaning"), ("{[a]: b}", "a key must be a scalar"), ("[1", "expected"),
+        ("*nowhere", "undefined alias"), ("{<<: 1}", "'<<' merges mappings only"),
+    ],
+)  # fmt: skip
+def test_what_json_or_kubernetes_does_not_have_is_an_error_at_its_line(text: str, reason: str) -> None:
+    with pytest.raises(ManifestError) as caught:
+        value_of(text)
+    assert reason in caught.value.reason
+    assert str(caught.value).startswith("f.yaml:4: ") or caught.value.line == 5
+
+
+def test_documents_are_split_and_empty_ones_skipped() -> None:
+    text = f"---\n# nothing\n---\n{HEAD}---\n\n---\n{HEAD.replace('x', 'y')}...\n"
+    documents = read_documents(text, source="f")
+    assert [(document.object["metadata"]["name"], document.line) for document in documents] == [("x", 4), ("y", 10)]
+
+
+def test_lists_are_taken_apart() -> None:
+    text = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: A, metadata: {name: a}}\n- {apiVersion: v1, kind: B, metadata: {name: b}}\n"
+    assert [document.object["kind"] for document in read_documents(text, source="f")] == ["A", "B"]
+
+
+def test_json_is_yaml() -> None:
+    assert read_documents('{"apiVersion":"v1","kind":"A","metadata":{"name":"a"},"n":1e3}', source="f")[0].object["n"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("[]", "must be an object"), ("text", "must be an object"), ("a: 1", "apiVersion and kind are required"),
+        ("{apiVersion: v1, kind: 5}", "apiVersion and kind are required"), ("{apiVersion: v1, kind: A}", "A has no metadata.name"),
+        ("{apiVersion: v1, kind: A, metadata: {name: 5}}", "has no metadata.name"),
+        ("{apiVersion: v1, kind: A, metadata: {name: a, labels: [x]}}", "metadata.labels of A a must be a mapping"),
+        ("{apiVersion: v1, kind: A, metadata: {name: a, namespace: 5}}", "metadata.namespace of A a must be text"),
+        ("{apiVersion: v1, kind: List, items: [7]}", "must be an object"),
+    ],
+)  # fmt: skip
+def test_what_is_no_kubernetes_object_is_an_error(text: str, reason: str) -> None:
+    with pytest.raises(ManifestError, match=reason):
+        read_documents(text, source="f")
+
+
+def test_an_alias_bomb_is_refused() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
+    with pytest.raises(ManifestError, match="expands to more than 1000000 values"):
+        read_documents(HEAD + "\n".join(lines), source="f")
+
+
+def test_depth_is_refused_not_crashed_on() -> None:
+    with pytest.raises(ManifestError, match="nested too deep"):
+        read_documents(HEAD + "a: " + "[" * 5000 + "]" * 5000, source="f")
+
+
+TEXT = st.text(st.characters(min_codepoint=32, max_codepoint=0xD7FF), max_size=8)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(VALUES)
+def test_what_was_dumped_reads_back(value: Any) -> None:
+    document = {"apiVersion": "v1", "kind": "A", "metadata": {"name": "a"}, "value": value}
+    text = yaml.safe_dump(document)
+    assert read_documents(text, source="f")[0].object == document
