@@ -40,7 +40,7 @@ def overlay(current: JSON, named: JSON, schema: MergeSchema) -> JSON:
         return _overlay_object(current, named, schema)
     if type(named) is list and type(current) is list:
         return _overlay_list(current, named, schema)
-    return current if current == named and type(current) is type(named) else named
+    return current if current == named else named
 
 
 def _overlay_object(current: JSONObject, named: JSONObject, schema: MergeSchema) -> JSONObject:
@@ -48,14 +48,14 @@ def _overlay_object(current: JSONObject, named: JSONObject, schema: MergeSchema)
     fields = schema.fields
     for name, value in named.items():
         present = current.get(name, _MISSING)
-        if present is value:
+        # Whole branches are compared in C first: most of a template stands in the object as it is. That takes 1 for
+        # 1.0 and for true, which an apiserver would not let differ in a member of one type.
+        if present == value:
             continue
-        if present is _MISSING:
-            new = value
-        elif type(value) is dict or type(value) is list:
-            new = overlay(present, value, fields.get(name, _NO_SCHEMA))
+        if type(value) is dict or type(value) is list:
+            new = value if present is _MISSING else overlay(present, value, fields.get(name, _NO_SCHEMA))
         else:
-            new = present if present == value and type(present) is type(value) else value
+            new = value
         if new is not present:
             if result is None:
                 result = dict(current)
@@ -91,7 +91,10 @@ def _overlay_elements(
     merged: list[JSON] = []
     for key, element in wanted.items():
         before = present.get(key)
-        merged.append(element if before is None else _overlay_object(before, element, schema))
+        if before is None:
+            merged.append(element)
+        else:
+            merged.append(before if before == element else _overlay_object(before, element, schema))
     if len(present) > len(wanted) or present.keys() - wanted.keys():
         merged += [element for key, element in present.items() if key not in wanted]
     same = len(merged) == len(current) and all(map(_is, merged, current))
@@ -115,10 +118,12 @@ def _by_key(elements: list[JSON], key: str) -> dict[JSON, JSONObject] | None:
 
 def _covers(current: JSON, named: JSON) -> bool:
     """Return whether ``current`` says all that ``named`` says: equal but for members the apiserver defaulted."""
+    if current == named:
+        return True
     if type(named) is dict:
         return type(current) is dict and all(
             name in current and _covers(current[name], value) for name, value in named.items()
         )
     if type(named) is list:
         return type(current) is list and len(current) == len(named) and all(map(_covers, current, named))
-    return bool(current == named) and type(current) is type(named)
+    return False

@@ -33,29 +33,38 @@ def _compare(before: JSON, after: JSON, path: str, operations: list[JSONObject])
 
 
 def _compare_objects(before: JSONObject, after: JSONObject, path: str, operations: list[JSONObject]) -> None:
-    if before and after and path and before.keys().isdisjoint(after):
+    if path and before and after and next(iter(before)) not in after and before.keys().isdisjoint(after):
         # Nothing in common: one replace is shorter than removing and adding every member.
         operations.append({"op": "replace", "path": path, "value": after})
         return
+    common = len(before)
     for name, present in before.items():
         wanted = after.get(name, _MISSING)
         if wanted is present:
             continue
         if wanted is _MISSING:
+            common -= 1
             operations.append({"op": "remove", "path": f"{path}/{escape(name)}"})
         else:
             _compare(present, wanted, f"{path}/{escape(name)}", operations)
-    for name, wanted in after.items():
-        if name not in before:
-            operations.append({"op": "add", "path": f"{path}/{escape(name)}", "value": wanted})
+    if len(after) > common:
+        operations += [
+            {"op": "add", "path": f"{path}/{escape(name)}", "value": wanted}
+            for name, wanted in after.items()
+            if name not in before
+        ]
 
 
 def _compare_lists(before: list[JSON], after: list[JSON], path: str, operations: list[JSONObject]) -> None:
-    start, shorter = 0, min(len(before), len(after))
-    while start < shorter and identical(before[start], after[start]):
+    start = 0
+    shorter = len(before) if len(before) < len(after) else len(after)
+    # Identity is asked first and here: most elements are shared, and a call costs more than the question.
+    while start < shorter and (before[start] is after[start] or identical(before[start], after[start])):
         start += 1
     end = 0
-    while end < shorter - start and identical(before[-1 - end], after[-1 - end]):
+    while end < shorter - start and (
+        before[-1 - end] is after[-1 - end] or identical(before[-1 - end], after[-1 - end])
+    ):
         end += 1
     old, new = before[start : len(before) - end], after[start : len(after) - end]
     position = start

@@ -29,12 +29,16 @@ class Draft:
             step: Looks a token up in a container, raising what the dialect raises.
         """
         node = self.root = self._own(self.root)
+        owned = self._owned
         for token in tokens[:-1]:
-            child = step(node, token)
-            owned = self._own(child)
-            if owned is not child:
-                node[token if isinstance(node, dict) else int(token)] = owned
-            node = owned
+            # The usual case without a call: this is the inner loop of every patch.
+            child = node.get(token) if type(node) is dict else None
+            if child is None:
+                child = step(node, token)
+            if id(child) not in owned:
+                child = self._own(child)
+                node[token if type(node) is dict else int(token)] = child
+            node = child
         return node
 
     def _own(self, node: JSON) -> JSON:
