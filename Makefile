@@ -42,7 +42,7 @@ check: $(VENV)/dev.stamp ## Lint, formatting, types, import contracts, generated
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python schemas/generate.py --check
-	$(BIN)/python tests/dockerfile_rules.py Dockerfile
+	$(BIN)/hadolint Dockerfile
 
 format: $(VENV)/dev.stamp ## Format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .

@@ -65,7 +65,9 @@ async def run(port: int, operation: str, seconds: float, connections: int, autho
     for _ in range(connections):
         client = Client(head.encode() + body, started + seconds, latencies, loop.create_future())
         clients.append(client)
-        await loop.create_connection(lambda client=client: client, "127.0.0.1", port, ssl=context, server_hostname="localhost")
+        await loop.create_connection(
+            lambda client=client: client, "127.0.0.1", port, ssl=context, server_hostname="localhost"
+        )
     await asyncio.gather(*(client.done for client in clients))
     took = time.perf_counter() - started
     latencies.sort()

@@ -10,20 +10,40 @@ TERM = {"matchExpressions": [{"key": "apps.openyurt.io/nodepool", "operator": "I
 
 
 def _container(name: str, image: str) -> dict[str, Any]:
-    probe = {"httpGet": {"path": "/healthz", "port": 8080}, "initialDelaySeconds": 10, "periodSeconds": 10, "timeoutSeconds": 1}
+    probe = {
+        "httpGet": {"path": "/healthz", "port": 8080},
+        "initialDelaySeconds": 10,
+        "periodSeconds": 10,
+        "timeoutSeconds": 1,
+    }
     return {
         "name": name,
         "image": image,
         "imagePullPolicy": "Always",
-        "args": ["--config=/etc/app/config.yaml", "--region=$(REGION)", "--log-level=info", "--metrics-bind-address=:9090"],
+        "args": [
+            "--config=/etc/app/config.yaml",
+            "--region=$(REGION)",
+            "--log-level=info",
+            "--metrics-bind-address=:9090",
+        ],
         "env": [{"name": f"SETTING_{number:02d}", "value": f"value-{number}"} for number in range(12)]
         + [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}}],
-        "ports": [{"name": "http", "containerPort": 8080, "protocol": "TCP"}, {"name": "metrics", "containerPort": 9090, "protocol": "TCP"}],
+        "ports": [
+            {"name": "http", "containerPort": 8080, "protocol": "TCP"},
+            {"name": "metrics", "containerPort": 9090, "protocol": "TCP"},
+        ],
         "resources": {"requests": {"cpu": "250m", "memory": "256Mi"}, "limits": {"cpu": "1", "memory": "512Mi"}},
         "livenessProbe": probe,
         "readinessProbe": {**probe, "initialDelaySeconds": 5},
-        "volumeMounts": [{"name": "config", "mountPath": "/etc/app", "readOnly": True}, {"name": "data", "mountPath": "/var/lib/app"}],
-        "securityContext": {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}},
+        "volumeMounts": [
+            {"name": "config", "mountPath": "/etc/app", "readOnly": True},
+            {"name": "data", "mountPath": "/var/lib/app"},
+        ],
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
         "terminationMessagePath": "/dev/termination-log",
         "terminationMessagePolicy": "File",
     }
@@ -36,8 +56,13 @@ def _pod_template() -> dict[str, Any]:
             "annotations": {"prometheus.io/scrape": "true", "prometheus.io/port": "9090"},
         },
         "spec": {
-            "containers": [_container("app", "registry.example.com/shop/app:1.13.0"), _container("proxy", "registry.example.com/mesh/proxy:2.1.0")],
-            "initContainers": [{"name": "migrate", "image": "registry.example.com/shop/app:1.13.0", "command": ["/migrate", "--wait"]}],
+            "containers": [
+                _container("app", "registry.example.com/shop/app:1.13.0"),
+                _container("proxy", "registry.example.com/mesh/proxy:2.1.0"),
+            ],
+            "initContainers": [
+                {"name": "migrate", "image": "registry.example.com/shop/app:1.13.0", "command": ["/migrate", "--wait"]}
+            ],
             "volumes": [
                 {"name": "config", "configMap": {"name": "shop-config", "defaultMode": 420}},
                 {"name": "data", "emptyDir": {}},
@@ -57,8 +82,19 @@ def yurt_app_set() -> dict[str, Any]:
         "metadata": {"name": "shop", "namespace": "default", "uid": "4f3a7c1e-0000-4000-8000-000000000001"},
         "spec": {
             "selector": {"matchLabels": {"app": "shop"}},
-            "workloadTemplate": {"deploymentTemplate": {"metadata": {"labels": {"app": "shop"}}, "spec": {"template": _pod_template()}}},
-            "topology": {"pools": [{"name": POOL, "replicas": 3, "nodeSelectorTerm": TERM, "tolerations": [{"key": "edge", "operator": "Exists"}]}]},
+            "workloadTemplate": {
+                "deploymentTemplate": {"metadata": {"labels": {"app": "shop"}}, "spec": {"template": _pod_template()}}
+            },
+            "topology": {
+                "pools": [
+                    {
+                        "name": POOL,
+                        "replicas": 3,
+                        "nodeSelectorTerm": TERM,
+                        "tolerations": [{"key": "edge", "operator": "Exists"}],
+                    }
+                ]
+            },
         },
     }
 
@@ -71,14 +107,36 @@ def overrider(name: str = "shop") -> dict[str, Any]:
         "metadata": {"name": name, "namespace": "default"},
         "subject": {"apiVersion": API, "kind": "YurtAppSet", "name": name},
         "entries": [
-            {"pools": ["*"], "items": [{"image": {"containerName": "app", "imageClaim": "registry.{{nodepool}}.example.com/shop/app:1.14.2"}}]},
+            {
+                "pools": ["*"],
+                "items": [
+                    {
+                        "image": {
+                            "containerName": "app",
+                            "imageClaim": "registry.{{nodepool}}.example.com/shop/app:1.14.2",
+                        }
+                    }
+                ],
+            },
             {
                 "pools": [POOL],
                 "items": [{"replicas": 5}],
                 "patches": [
-                    {"operation": "add", "path": "/spec/template/spec/containers/0/env/-", "value": {"name": "REGION", "value": "{{nodepool}}"}},
-                    {"operation": "add", "path": "/spec/template/spec/volumes/-", "value": {"name": "logs", "hostPath": {"path": "/data/logs"}}},
-                    {"operation": "replace", "path": "/spec/template/spec/containers/0/args/2", "value": "--log-level=debug"},
+                    {
+                        "operation": "add",
+                        "path": "/spec/template/spec/containers/0/env/-",
+                        "value": {"name": "REGION", "value": "{{nodepool}}"},
+                    },
+                    {
+                        "operation": "add",
+                        "path": "/spec/template/spec/volumes/-",
+                        "value": {"name": "logs", "hostPath": {"path": "/data/logs"}},
+                    },
+                    {
+                        "operation": "replace",
+                        "path": "/spec/template/spec/containers/0/args/2",
+                        "value": "--log-level=debug",
+                    },
                 ],
             },
         ],
@@ -141,4 +199,6 @@ def review(operation: str) -> bytes:
         "object": document, "oldObject": old, "dryRun": False,
         "options": {"kind": f"{operation.title()}Options", "apiVersion": "meta.k8s.io/v1"},
     }  # fmt: skip
-    return json.dumps({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}, separators=(",", ":")).encode()
+    return json.dumps(
+        {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}, separators=(",", ":")
+    ).encode()

@@ -113,7 +113,9 @@ def table(operation: str, rounds: list[dict[str, dict[str, float]]], size: int) 
         )
     flat = spread([made[MANY]["requests_per_second"] / made[OURS]["requests_per_second"] for made in rounds])
     busiest = max(result["client_cpu"] for made in rounds for result in made.values())
-    return "\n".join([*lines, "", f"100,000 overriders over 10: {flat}. Busiest load generator: {busiest:.0%} of its core.", ""])
+    return "\n".join(
+        [*lines, "", f"100,000 overriders over 10: {flat}. Busiest load generator: {busiest:.0%} of its core.", ""]
+    )
 
 
 def main() -> None:
@@ -127,11 +129,18 @@ def main() -> None:
     sys.path.insert(0, str(HERE))
     from reviews import review  # noqa: PLC0415 - its folder is on the path only now
 
-    packages = ", ".join(f"{name} {version(name)}" for name in ("uvicorn", "uvloop", "msgspec", "fastapi", "pydantic", "jsonpatch"))
-    print(f"Python {platform.python_version()}, {packages}; {given.rounds} rounds of {given.seconds:g} s; median (range).\n", flush=True)
+    packages = ", ".join(
+        f"{name} {version(name)}" for name in ("uvicorn", "uvloop", "msgspec", "fastapi", "pydantic", "jsonpatch")
+    )
+    print(
+        f"Python {platform.python_version()}, {packages}; {given.rounds} rounds of {given.seconds:g} s; median (range).\n",
+        flush=True,
+    )
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        running: dict[str, Any] = {server: start(arguments, directory, server_core) for server, arguments in SERVERS.items()}
+        running: dict[str, Any] = {
+            server: start(arguments, directory, server_core) for server, arguments in SERVERS.items()
+        }
         try:
             for operation in ("UPDATE", "CREATE"):
                 rounds = []
@@ -148,7 +157,9 @@ def main() -> None:
                 process.process.terminate()
                 process.process.wait()
     overrider_bytes, deployment_bytes = memory_per_overrider()
-    print(f"Memory per cached object: overrider {overrider_bytes:,.0f} bytes, Deployment (kept narrow) {deployment_bytes:,.0f} bytes.")
+    print(
+        f"Memory per cached object: overrider {overrider_bytes:,.0f} bytes, Deployment (kept narrow) {deployment_bytes:,.0f} bytes."
+    )
 
 
 if __name__ == "__main__":

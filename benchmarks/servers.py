@@ -144,7 +144,10 @@ def ordinary(port: int, directory: Path) -> None:
         first.image = "registry.hangzhou.example.com/shop/app:1.14.2"
         first.env = [*(first.env or []), EnvVar(name="REGION", value="hangzhou")]
         first.args = [*(first.args or [])[:2], "--log-level=debug", *(first.args or [])[3:]]
-        changed.spec.template.spec.volumes = [*(changed.spec.template.spec.volumes or []), {"name": "logs", "hostPath": {"path": "/data/logs"}}]
+        changed.spec.template.spec.volumes = [
+            *(changed.spec.template.spec.volumes or []),
+            {"name": "logs", "hostPath": {"path": "/data/logs"}},
+        ]
         changed.spec.replicas = 5
         patch = jsonpatch.make_patch(before, changed.model_dump(by_alias=True, exclude_unset=True))
         response = {

@@ -42,7 +42,10 @@ class Server(NamedTuple):
 
     def request(self, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes]:
         with contextlib.closing(self.connect()) as connection:
-            given = {"Content-Type": "application/json", **{name.replace("_", "-"): text for name, text in headers.items()}}
+            given = {
+                "Content-Type": "application/json",
+                **{name.replace("_", "-"): text for name, text in headers.items()},
+            }
             connection.request(method, path, body=body, headers=given)
             response = connection.getresponse()
             return response.status, response.read()

@@ -57,7 +57,7 @@ def _compare_objects(before: JSONObject, after: JSONObject, path: str, operation
 
 def _compare_lists(before: list[JSON], after: list[JSON], path: str, operations: list[JSONObject]) -> None:
     start = 0
-    shorter = len(before) if len(before) < len(after) else len(after)
+    shorter = min(len(before), len(after))
     # Identity is asked first and here: most elements are shared, and a call costs more than the question.
     while start < shorter and (before[start] is after[start] or identical(before[start], after[start])):
         start += 1

@@ -105,7 +105,7 @@ def test_a_key_that_does_not_fit_its_authority_is_an_error_that_names_both(tmp_p
 def test_an_unreadable_authority_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     ensure_certificates(tmp_path, names=NAMES, now=NOW)
     (tmp_path / "ca.key").write_text("-----BEGIN")
-    with pytest.raises(CertificateError, match="cannot be read .*; remove both to start anew"):
+    with pytest.raises(CertificateError, match=r"cannot be read .*; remove both to start anew"):
         ensure_certificates(tmp_path, names=NAMES, now=NOW)
 
 
@@ -133,7 +133,10 @@ def test_a_client_that_trusts_the_authority_connects_by_every_name(tmp_path: Pat
 
             thread = threading.Thread(target=serve)
             thread.start()
-            with socket.create_connection(listener.getsockname()) as plain, context.wrap_socket(plain, server_hostname=name):
+            with (
+                socket.create_connection(listener.getsockname()) as plain,
+                context.wrap_socket(plain, server_hostname=name),
+            ):
                 pass
             thread.join(timeout=10)
             assert accepted == ["TLSv1.3"]

@@ -14,7 +14,14 @@ STORIES = EXAMPLES / "yurtappoverrider"
 def render(*arguments: str, stdin: str = "", **environment: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "app", "render", *arguments]
     return subprocess.run(
-        command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False, input=stdin, env={**os.environ, **environment}
+        command,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+        check=False,
+        input=stdin,
+        env={**os.environ, **environment},
     )
 
 
@@ -42,7 +49,9 @@ def test_diff_names_the_entry_that_set_each_field() -> None:
         "- nginx:1.13.0",
         "+ nginx:1.14.2",
     ]
-    assert any(line.endswith("# entries[2].patches[0]") and line.startswith("/spec/template/spec/volumes/1") for line in lines)
+    assert any(
+        line.endswith("# entries[2].patches[0]") and line.startswith("/spec/template/spec/volumes/1") for line in lines
+    )
     assert "hangzhou" not in result.stdout
 
 
@@ -57,7 +66,12 @@ def test_json_has_the_changes_and_their_sources() -> None:
     result = render("-f", str(STORIES / "story-3"), "--output", "json")
     rows = {row["pool"]: row for row in json.loads(result.stdout)}
     assert rows["hangzhou"]["changes"] == [
-        {"path": "/spec/template/spec/containers/0/image", "before": "demo:1.0", "after": "xxx:latest", "source": "entries[0].items[0]"}
+        {
+            "path": "/spec/template/spec/containers/0/image",
+            "before": "demo:1.0",
+            "after": "xxx:latest",
+            "source": "entries[0].items[0]",
+        }
     ]
     assert rows["beijing"]["changes"] == []
 
@@ -81,7 +95,10 @@ def test_an_overrider_that_does_not_fit_exits_1_and_says_where() -> None:
     broken = (STORIES / "story-5" / "overrider.yaml").read_text().replace("volumes/-", "nothing/-")
     result = render("-f", str(STORIES / "story-5" / "yurtappset.yaml"), "-f", "-", stdin=broken)
     assert result.returncode == 1
-    assert "YurtAppSet story-5/yurtappset-demo, node pool hangzhou, Deployment: entries[1].patches[0]: add" in result.stderr
+    assert (
+        "YurtAppSet story-5/yurtappset-demo, node pool hangzhou, Deployment: entries[1].patches[0]: add"
+        in result.stderr
+    )
     assert "pool-name: shanghai" in result.stdout, "what does fit is still shown"
 
 
@@ -94,7 +111,11 @@ def test_an_invalid_overrider_exits_1_with_file_and_line() -> None:
 
 def test_unreadable_input_exits_2(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("a: [")
-    for path, text in ((tmp_path / "bad.yaml", "bad.yaml:2: "), (tmp_path / "none.yaml", "No such file"), (tmp_path, "bad.yaml:2")):
+    for path, text in (
+        (tmp_path / "bad.yaml", "bad.yaml:2: "),
+        (tmp_path / "none.yaml", "No such file"),
+        (tmp_path, "bad.yaml:2"),
+    ):
         result = render("-f", str(path))
         assert (result.returncode, result.stdout) == (2, "")
         assert text in result.stderr

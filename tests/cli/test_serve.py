@@ -23,7 +23,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def run(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "app", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False, env={**os.environ, **environment})
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False, env={**os.environ, **environment}
+    )
 
 
 def answer(body: bytes) -> Any:
@@ -35,7 +37,11 @@ def test_the_readmes_curl_gets_the_patch_of_the_proposals_second_story(server: S
     response = answer(body)
     document = json.loads(REVIEW.read_text())["request"]["object"]
     result = apply(document, json.loads(base64.b64decode(response["patch"])))
-    assert (status, response["uid"], response["allowed"]) == (200, json.loads(REVIEW.read_text())["request"]["uid"], True)
+    assert (status, response["uid"], response["allowed"]) == (
+        200,
+        json.loads(REVIEW.read_text())["request"]["uid"],
+        True,
+    )
     assert result["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:1.14.2"
     assert result["spec"]["replicas"] == 3
 
@@ -79,7 +85,13 @@ def test_a_changed_manifest_changes_the_answer_and_a_broken_one_does_not(tmp_pat
 
         def image() -> str:
             response = answer(server.request("POST", MUTATE, REVIEW.read_bytes())[1])
-            return str(next(op["value"] for op in json.loads(base64.b64decode(response["patch"])) if op["path"].endswith("/image")))
+            return str(
+                next(
+                    op["value"]
+                    for op in json.loads(base64.b64decode(response["patch"]))
+                    if op["path"].endswith("/image")
+                )
+            )
 
         rule = manifests / "overrider.yaml"
         assert image() == "nginx:1.14.2"
@@ -144,7 +156,11 @@ def test_two_workers_share_the_port_and_one_that_dies_is_replaced(tmp_path: Path
     [
         ([], {}, "there is nothing to answer from: give --manifests DIR"),
         (["--manifests", "/nowhere"], {}, "/nowhere is not a directory"),
-        (["--manifests", "examples", "--port", "99999"], {}, "settings: port: Input should be less than or equal to 65535"),
+        (
+            ["--manifests", "examples", "--port", "99999"],
+            {},
+            "settings: port: Input should be less than or equal to 65535",
+        ),
         (["--manifests", "examples"], {"FLEETHOOK_BODY_LIMIT": "many"}, "settings: body_limit:"),
         (["--manifests", "examples", "--config", "/nowhere.yaml"], {}, "/nowhere.yaml is not a file"),
     ],
@@ -169,7 +185,9 @@ def test_settings_come_from_flags_then_environment_then_file(tmp_path: Path, mon
 
 def test_a_port_in_use_is_an_error(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
-        result = run("serve", "--manifests", "examples", "--cert-dir", str(tmp_path / "certs"), "--port", str(server.port))
+        result = run(
+            "serve", "--manifests", "examples", "--cert-dir", str(tmp_path / "certs"), "--port", str(server.port)
+        )
     assert result.returncode != 0
     assert "address already in use" in result.stderr
 

@@ -72,14 +72,18 @@ def test_a_broken_file_keeps_its_last_good_state_and_is_reported(
     assert (names(store), source.errors) == ({"a": "2"}, {})
 
 
-def test_a_file_broken_from_the_start_does_not_hide_the_others(tmp_path: Path, source: ManifestSource, store: Store) -> None:
+def test_a_file_broken_from_the_start_does_not_hide_the_others(
+    tmp_path: Path, source: ManifestSource, store: Store
+) -> None:
     (tmp_path / "bad.yaml").write_bytes(b"\xff")
     (tmp_path / "good.yaml").write_text(config("a"))
     source.load()
     assert (names(store), len(source.errors), source.synced) == ({"a": "1"}, 1, True)
 
 
-def test_an_object_in_two_files_is_reported_and_the_first_wins(tmp_path: Path, source: ManifestSource, store: Store) -> None:
+def test_an_object_in_two_files_is_reported_and_the_first_wins(
+    tmp_path: Path, source: ManifestSource, store: Store
+) -> None:
     (tmp_path / "a.yaml").write_text(config("same", "first"))
     (tmp_path / "b.yaml").write_text(config("same", "second"))
     source.load()
@@ -107,7 +111,9 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_following_sees_new_changed_and_deleted_files(tmp_path: Path, source: ManifestSource, store: Store) -> None:
+async def test_following_sees_new_changed_and_deleted_files(
+    tmp_path: Path, source: ManifestSource, store: Store
+) -> None:
     source.load()
     stop = asyncio.Event()
     follower = asyncio.create_task(source.follow(stop))

@@ -54,4 +54,7 @@ def test_workloads_are_kept_narrow() -> None:
     document = workload()
     kept = store_of(document).get("", GroupKind("apps", "Deployment"), "default", "demo-hangzhou-x")
     assert isinstance(kept, Narrow)
-    assert (kept.labels, kept.owners) == (document["metadata"]["labels"], tuple(document["metadata"]["ownerReferences"]))
+    assert (kept.labels, kept.owners) == (
+        document["metadata"]["labels"],
+        tuple(document["metadata"]["ownerReferences"]),
+    )

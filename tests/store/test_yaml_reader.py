@@ -25,7 +25,7 @@ def value_of(text: str) -> Any:
         ("{1: a, true: b, null: c, 1.5: d}", {"1": "a", "true": "b", "null": "c", "1.5": "d"}),
         ("9007199254740993", 9007199254740993), ("{a: &x [1], b: *x}", {"a": [1], "b": [1]}),
         ("{a: &x {k: 1, l: 2}, b: {<<: *x, k: 3}}", {"a": {"k": 1, "l": 2}, "b": {"k": 3, "l": 2}}),
-        ("\"\\u263A\"", "☺"),
+        ('"\\u263A"', "☺"),
     ],
 )  # fmt: skip
 def test_scalars_are_read_as_kubernetes_reads_them(text: str, value: Any) -> None:
@@ -62,7 +62,10 @@ def test_lists_are_taken_apart() -> None:
 
 
 def test_json_is_yaml() -> None:
-    assert read_documents('{"apiVersion":"v1","kind":"A","metadata":{"name":"a"},"n":1e3}', source="f")[0].object["n"] == 1000
+    assert (
+        read_documents('{"apiVersion":"v1","kind":"A","metadata":{"name":"a"},"n":1e3}', source="f")[0].object["n"]
+        == 1000
+    )
 
 
 @pytest.mark.parametrize(
