@@ -27,6 +27,7 @@ EXAMPLE_OBJECTS = [made for path in sorted(EXAMPLES.rglob("*.yaml")) for made in
         ("story-2", "entries[0].pools", "each pool takes a dash: - beijing, - hangzhou"),
         ("story-2", "entries[1].pools", "each pool takes a dash: - shanghai"),
         ("story-2", "subject.nameSpace", "a subject is always in the namespace of its overrider; remove it"),
+        ("story-3", "entries[0].pools", "each pool takes a dash: - hangzhou"),
         ("story-4", "entries[0].pools", "each pool takes a dash: - hangzhou"),
         ("story-5", "entries[1].patches[1].path", "to append, use operation add"),
         ("story-5", "entries[2].patches[1].path", "to append, use operation add"),

@@ -1,0 +1,95 @@
+"""What holds for any overrider: rendering again changes nothing, and taking it away gives the workload back."""
+
+import copy
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.patch import identical
+from tests.builders import (
+    container,
+    entry,
+    image,
+    overrider,
+    patch,
+    pod_template,
+    rendered,
+    review,
+    workload,
+    yurt_app_set,
+)
+
+SPEC = "/spec/template/spec"
+TEMPLATE = pod_template(
+    containers=[container("nginx", args=["a"], env=[{"name": "E", "value": "1"}]), container("second")],
+    volumes=[{"name": "config", "configMap": {"name": "cm"}}],
+    nodeSelector={"disk": "ssd"},
+)
+TEMPLATE["metadata"]["annotations"] = {"own": "1"}
+SUBJECT = yurt_app_set(template=TEMPLATE)
+
+ITEMS = st.lists(
+    st.sampled_from([image("nginx", "x:1"), image("second", "y:2"), image("absent", "z"), {"replicas": 9}]), max_size=3
+)
+PATCHES = st.lists(
+    st.sampled_from(
+        [
+            patch("add", f"{SPEC}/volumes/-", {"name": "mine", "hostPath": {"path": "/d"}}),
+            patch("add", f"{SPEC}/containers/-", container("extra")),
+            patch("add", f"{SPEC}/containers/0/args/-", "b"),
+            patch("add", f"{SPEC}/containers/0/env/0", {"name": "P", "value": "{{nodepool}}"}),
+            patch("replace", f"{SPEC}/containers/0/env/0/value", "2"),
+            patch("remove", f"{SPEC}/containers/1"),
+            patch("remove", f"{SPEC}/volumes/0"),
+            patch("replace", f"{SPEC}/volumes/0", {"name": "config", "emptyDir": {}}),
+            patch("replace", f"{SPEC}/nodeSelector", {"zone": "z"}),
+            patch("remove", f"{SPEC}/nodeSelector"),
+            patch("add", f"{SPEC}/tolerations", [{"key": "t"}]),
+            patch("add", f"{SPEC}/securityContext", {"runAsUser": 1, "sysctls": [{"name": "s", "value": "1"}]}),
+            patch("add", "/spec/template/metadata/annotations/note", "{{nodepool}}"),
+            patch("add", "/metadata/annotations/note", "x"),
+            patch("replace", "/spec/replicas", 4),
+            patch("add", "/spec/minReadySeconds", 3),
+        ]
+    ),
+    max_size=4,
+    unique_by=lambda made: (made["operation"], made["path"]),
+)
+RULES = st.lists(st.builds(lambda items, patches: entry("*", items=items, patches=patches), ITEMS, PATCHES), max_size=3)
+
+
+def incoming() -> dict[str, Any]:
+    """The workload as its owner made it, with what others set on it since.
+
+    Others' list elements are left out: they stand behind the template's, and an entry that removes or replaces by an
+    index beyond those would mean them. Rules about elements of others have tests of their own.
+    """
+    document = workload(template=copy.deepcopy(TEMPLATE), paused=True)
+    document["spec"]["template"]["metadata"]["labels"] = dict(document["metadata"]["labels"])
+    document["metadata"]["annotations"]["theirs"] = "1"
+    document["spec"]["template"]["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"] = "now"
+    document["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 30
+    return document
+
+
+@settings(max_examples=300, deadline=None)
+@given(RULES)
+def test_rendering_again_changes_nothing(entries: Any) -> None:
+    rule = overrider(*copy.deepcopy(entries))
+    if not review(incoming(), SUBJECT, rule).allowed:
+        return
+    first = rendered(incoming(), SUBJECT, rule)
+    again = rendered(first, SUBJECT, rule, operation="UPDATE", old=first)
+    assert identical(again, first)
+
+
+@settings(max_examples=300, deadline=None)
+@given(RULES)
+def test_taking_the_overrider_away_gives_the_workload_back(entries: Any) -> None:
+    rule = overrider(*copy.deepcopy(entries))
+    if not review(incoming(), SUBJECT, rule).allowed:
+        return
+    first = rendered(incoming(), SUBJECT, rule)
+    back = rendered(first, SUBJECT, operation="UPDATE", old=first)
+    assert identical(back, incoming())
