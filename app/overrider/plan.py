@@ -10,6 +10,7 @@ from app.model.json import JSON, JSONObject
 from app.model.merge_keys import WORKLOAD
 from app.model.openyurt import POOL_NAME_LABEL
 from app.model.workloads import check_workload
+from app.overrider.direct import DirectPatch, compile_direct
 from app.overrider.overlay import overlay
 from app.overrider.pools import applies_to
 from app.overrider.steps import RenderError, SetImage, Step, compile_steps, container_names, run_steps
@@ -32,6 +33,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Hash over everything the result depends on; kept on the workload as ``fleethook.io/rendered``."""
     undo_text: str
     """What takes the steps' additions back, from rendering the bare template; kept as ``fleethook.io/undo``."""
+    direct: DirectPatch | None
+    """The patch of a workload that stands as the template wants it, None where each has to be rendered."""
     warnings: tuple[str, ...]
     error: RenderError | None
     """Why the steps do not even fit the bare template; on a living workload they still may."""
@@ -65,16 +68,17 @@ def compile_plan(
     steps = compile_steps(entries, pool)
     digest = _digest(template, entries, kind=kind, pool=pool)
     if not steps:
-        return Plan(template, (), digest, "", (), None)
+        return Plan(template, (), digest, "", None, (), None)
     try:
         bare = base(seed(group_kind, subject, kind=kind, pool=pool), template, creating=True)
         rendered = checked(bare, run_steps(bare, steps))
     except RenderError as error:
-        return Plan(template, steps, digest, "", (), error)
+        return Plan(template, steps, digest, "", None, (), error)
     except StrategicMergeError as error:
-        return Plan(template, steps, digest, "", (), RenderError("the pool's patch", str(error)))
+        return Plan(template, steps, digest, "", None, (), RenderError("the pool's patch", str(error)))
     undo = undo_of(bare, rendered, named=template.named_on_update, schema=WORKLOAD)
-    return Plan(template, steps, digest, as_annotation(undo), _unknown_containers(bare, steps), None)
+    direct = compile_direct(bare, steps)
+    return Plan(template, steps, digest, as_annotation(undo), direct, _unknown_containers(bare, steps), None)
 
 
 def base(workload: JSONObject, template: PoolTemplate, *, creating: bool) -> JSONObject:

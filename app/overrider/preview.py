@@ -126,8 +126,8 @@ def _changes(bare: JSONObject, steps: tuple[Step, ...]) -> Iterator[Change]:
 def _source(step: Step, path: str) -> str:
     if not isinstance(step, ApplyPatches):
         return step.field
-    for origin, patched in zip(reversed(step.origins), reversed(step.paths), strict=True):
-        if _related(path, patched.removesuffix("/-")):
+    for origin, operation in zip(reversed(step.origins), reversed(step.operations), strict=True):
+        if _related(path, str(operation["path"]).removesuffix("/-")):
             return f"{step.field}.patches[{origin}]"
     return f"{step.field}.patches"
 

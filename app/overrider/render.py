@@ -1,6 +1,6 @@
 """Rendering a workload at admission: which overrider applies, and the patch that it makes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -12,6 +12,7 @@ from app.model.kcp import cluster_of
 from app.model.merge_keys import WORKLOAD
 from app.model.openyurt import POOL_NAME_LABEL
 from app.overrider.binding import overriders_of
+from app.overrider.direct import direct_operations
 from app.overrider.owner import Owner, find_owner
 from app.overrider.plan import Plan, base, checked
 from app.overrider.plans import PlanCache
@@ -28,9 +29,9 @@ _RENDERED_BYTES: Final = RENDERED_ANNOTATION.encode()
 
 
 class Rendering(NamedTuple):
-    """A workload with the overrides of its pool applied."""
+    """What makes a workload the one that its pool is to have; nothing where there is nothing to render."""
 
-    workload: JSONObject
+    operations: Sequence[JSONObject]
     warnings: tuple[str, ...]
 
 
@@ -69,15 +70,15 @@ def _mutate_owned(
         if _runs_the_same(request, workload):
             return admission.allowed(warnings=[f"not rendered: {error}"])
         return admission.denied(str(error))
-    if rendering.workload is workload:
+    if not rendering.operations:
         return admission.allowed(warnings=rendering.warnings)
-    return admission.patched(diff(workload, rendering.workload), warnings=rendering.warnings)
+    return admission.patched(rendering.operations, warnings=rendering.warnings)
 
 
 def render(
     request: AdmissionRequest, workload: JSONObject, *, owner: Owner, store: StoreView, plans: PlanCache
 ) -> Rendering:
-    """Return ``workload`` rendered for its pool; the workload itself where there is nothing to render.
+    """Return the operations that render ``workload`` for its pool.
 
     Raises:
         SubjectError: The owner or its template is missing: somebody else's broken object.
@@ -90,7 +91,7 @@ def render(
     )
     memory = _memory(request, workload)
     if not overriders and memory is None:
-        return Rendering(workload, ())
+        return Rendering((), ())
     pool = as_object(workload["metadata"].get("labels")).get(POOL_NAME_LABEL)
     if not isinstance(pool, str) or not pool:
         raise SubjectError(f"the workload has no label {POOL_NAME_LABEL}, so its node pool is not known")
@@ -103,11 +104,11 @@ def render(
     try:
         plan = plans.plan(owner.group_kind, subject, overrider, kind=kind, pool=pool, cluster=cluster, store=store)
         if not plan.steps and memory is None:
-            return Rendering(workload, ())
-        rendered = render_with(plan, workload, memory=memory or {}, creating=request.operation == "CREATE")
+            return Rendering((), ())
+        operations = _operations(plan, workload, memory=memory or {}, creating=request.operation == "CREATE")
     except RenderError as error:
         raise _named(error, overrider, namespace=namespace, pool=pool) from error
-    return Rendering(rendered, _second_overrider(overriders) + plan.warnings)
+    return Rendering(operations, _second_overrider(overriders) + plan.warnings)
 
 
 def _check_uid(subject: JSONObject, owner: Owner) -> None:
@@ -150,7 +151,21 @@ def render_with(plan: Plan, workload: JSONObject, *, memory: JSONObject, creatin
     Raises:
         RenderError: An entry does not fit this workload.
     """
+    return _run(plan, _bare(plan, workload, memory=memory, creating=creating))
+
+
+def _operations(plan: Plan, workload: JSONObject, *, memory: JSONObject, creating: bool) -> Sequence[JSONObject]:
     bare = _bare(plan, workload, memory=memory, creating=creating)
+    # An undo that an earlier render left and this one does not is taken away only by rendering.
+    stale = UNDO_ANNOTATION in as_object(workload["metadata"].get("annotations")) and not plan.undo_text
+    if bare is workload and plan.direct is not None and not stale:
+        direct = direct_operations(plan.direct, workload, _annotations(plan, plan.undo_text))
+        if direct is not None:
+            return direct
+    return diff(workload, _run(plan, bare))
+
+
+def _run(plan: Plan, bare: JSONObject) -> JSONObject:
     rendered = run_steps(bare, plan.steps)
     if plan.error is None:
         return _remember(rendered, plan, undo_text=plan.undo_text)
@@ -158,6 +173,11 @@ def render_with(plan: Plan, workload: JSONObject, *, memory: JSONObject, creatin
     checked(bare, rendered)
     undo = undo_of(bare, rendered, named=plan.template.named_on_update, schema=WORKLOAD)
     return _remember(rendered, plan, undo_text=as_annotation(undo))
+
+
+def _annotations(plan: Plan, undo_text: str) -> dict[str, str]:
+    rendered = {RENDERED_ANNOTATION: plan.digest} if plan.steps else {}
+    return {**rendered, UNDO_ANNOTATION: undo_text} if undo_text else rendered
 
 
 def _bare(plan: Plan, workload: JSONObject, *, memory: JSONObject, creating: bool) -> JSONObject:
@@ -188,9 +208,7 @@ def _replicas_of_template(workload: JSONObject, plan: Plan) -> JSONObject:
 def _remember(rendered: JSONObject, plan: Plan, *, undo_text: str) -> JSONObject:
     metadata = rendered["metadata"]
     annotations = metadata.get("annotations") or {}
-    wanted = {RENDERED_ANNOTATION: plan.digest} if plan.steps else {}
-    if undo_text:
-        wanted[UNDO_ANNOTATION] = undo_text
+    wanted = _annotations(plan, undo_text)
     known = {name: annotations[name] for name in (RENDERED_ANNOTATION, UNDO_ANNOTATION) if name in annotations}
     if known == wanted:
         return rendered

@@ -12,7 +12,7 @@ from app.model.openyurt import NODEPOOL_TOKEN
 from app.overrider.pools import applies_to
 from app.patch import CompiledPatch, PatchError, compile_patch
 
-_CONTAINER_LISTS: Final = ("containers", "initContainers")
+CONTAINER_LISTS: Final = ("containers", "initContainers")
 
 
 class RenderError(ValueError):
@@ -47,13 +47,13 @@ class SetReplicas(NamedTuple):
 class ApplyPatches(NamedTuple):
     """The patches of one entry.
 
-    ``origins[i]`` is the index in the entry of the patch that operation ``i`` comes from, ``paths[i]`` its path.
+    ``origins[i]`` is the index in the entry of the patch that operation ``i`` comes from.
     """
 
     field: str
     patch: CompiledPatch
     origins: tuple[int, ...]
-    paths: tuple[str, ...]
+    operations: tuple[JSONObject, ...]
 
 
 Step = SetImage | SetReplicas | ApplyPatches
@@ -92,7 +92,7 @@ def _patch_step(field: str, patches: Sequence[JSON], pool: str) -> ApplyPatches:
         compiled = compile_patch(operations)
     except PatchError as error:
         raise _patch_error(field, origins, error) from error
-    return ApplyPatches(field, compiled, tuple(origins), tuple(str(operation["path"]) for operation in operations))
+    return ApplyPatches(field, compiled, tuple(origins), tuple(operations))
 
 
 def _item_steps(field: str, item: Mapping[str, JSON], pool: str) -> Iterator[Step]:
@@ -166,7 +166,7 @@ def run_steps(workload: JSONObject, steps: tuple[Step, ...]) -> JSONObject:
 def container_names(workload: JSONObject) -> list[str]:
     """Return the names of the workload's containers and init containers."""
     pod_spec = as_object(as_object(workload["spec"].get("template")).get("spec"))
-    lists = (pod_spec.get(member) for member in _CONTAINER_LISTS)
+    lists = (pod_spec.get(member) for member in CONTAINER_LISTS)
     return [str(element.get("name")) for elements in lists for element in elements or () if isinstance(element, dict)]
 
 
@@ -183,7 +183,7 @@ def _set_image(workload: JSONObject, step: SetImage) -> JSONObject:
     if not isinstance(pod_spec, dict):
         return workload
     changed: JSONObject = {}
-    for member in _CONTAINER_LISTS:
+    for member in CONTAINER_LISTS:
         elements = pod_spec.get(member)
         if elements and any(_wants_image(element, step) for element in elements):
             changed[member] = [

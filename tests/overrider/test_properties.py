@@ -6,6 +6,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.model.openyurt import YURT_APP_SET
+from app.overrider.plan import compile_plan
+from app.overrider.render import render_with
+from app.overrider.steps import RenderError
 from app.patch import identical
 from tests.builders import (
     container,
@@ -45,6 +49,9 @@ PATCHES = st.lists(
             patch("replace", f"{SPEC}/volumes/0", {"name": "config", "emptyDir": {}}),
             patch("replace", f"{SPEC}/nodeSelector", {"zone": "z"}),
             patch("remove", f"{SPEC}/nodeSelector"),
+            patch("remove", f"{SPEC}/nodeSelector/disk"),
+            patch("add", f"{SPEC}/nodeSelector/zone", "z"),
+            patch("replace", f"{SPEC}/containers/0/env", [{"name": "E", "value": "3"}]),
             patch("add", f"{SPEC}/tolerations", [{"key": "t"}]),
             patch("add", f"{SPEC}/securityContext", {"runAsUser": 1, "sysctls": [{"name": "s", "value": "1"}]}),
             patch("add", "/spec/template/metadata/annotations/note", "{{nodepool}}"),
@@ -93,3 +100,40 @@ def test_taking_the_overrider_away_gives_the_workload_back(entries: Any) -> None
     first = rendered(incoming(), SUBJECT, rule)
     back = rendered(first, SUBJECT, operation="UPDATE", old=first)
     assert identical(back, incoming())
+
+
+@settings(max_examples=300, deadline=None)
+@given(RULES, st.booleans(), st.integers(0, 4), st.booleans())
+def test_the_direct_patch_does_what_rendering_does(entries: Any, creating: Any, replicas: int, theirs: Any) -> None:
+    document = incoming()
+    document["spec"]["replicas"] = replicas
+    spec = document["spec"]["template"]["spec"]
+    spec["nodeSelector"]["theirs"] = "1"
+    spec["containers"][0]["imagePullPolicy"] = "Always"
+    spec["containers"][0]["env"][0]["theirs"] = "1"
+    if theirs:
+        spec["volumes"].append({"name": "theirs"})
+        document["metadata"]["annotations"]["fleethook.io/undo"] = "{}"
+    rule = overrider(*copy.deepcopy(entries))
+    plan = compile_plan(YURT_APP_SET, SUBJECT, rule, kind="Deployment", pool="hangzhou", node_pool=None)
+    if plan.error or not plan.steps:
+        return
+    fields = {} if creating else {"operation": "UPDATE", "old": document}
+    try:
+        expected = render_with(plan, document, memory={}, creating=creating)
+    except RenderError:
+        assert not review(document, SUBJECT, rule, **fields).patch
+        return
+    by_patch = rendered(document, SUBJECT, rule, **fields)
+    assert identical(by_patch, expected)
+
+
+def test_a_workload_fresh_from_its_owner_takes_the_direct_patch() -> None:
+    rule = overrider(entry("*", items=[image("nginx", "x:1"), {"replicas": 9}]))
+    plan = compile_plan(YURT_APP_SET, SUBJECT, rule, kind="Deployment", pool="hangzhou", node_pool=None)
+    assert plan.direct is not None
+    assert [made["path"] for made in plan.direct.operations] == [f"{SPEC}/containers/0/image", "/spec/replicas"]
+    assert plan.direct.fits(incoming())
+    other = incoming()
+    other["spec"]["template"]["spec"]["containers"].append(container("sidecar"))
+    assert not plan.direct.fits(other)
