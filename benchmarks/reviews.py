@@ -143,6 +143,24 @@ def overrider(name: str = "shop") -> dict[str, Any]:
     }
 
 
+def _managed(manager: str) -> dict[str, Any]:
+    container = {
+        f"f:{name}": {} for name in ("args", "image", "imagePullPolicy", "name", "ports", "resources", "volumeMounts")
+    }
+    spec = {
+        "f:containers": {'k:{"name":"app"}': container, 'k:{"name":"proxy"}': container},
+        "f:volumes": {},
+        "f:affinity": {},
+    }
+    fields = {
+        "f:spec": {"f:replicas": {}, "f:strategy": {}, "f:template": {"f:metadata": {"f:labels": {}}, "f:spec": spec}}
+    }
+    return {
+        "manager": manager, "operation": "Update", "apiVersion": "apps/v1", "time": "2026-01-01T00:00:00Z",
+        "fieldsType": "FieldsV1", "fieldsV1": fields,
+    }  # fmt: skip
+
+
 def deployment() -> dict[str, Any]:
     """The pool's Deployment as OpenYurt's controller writes it and an apiserver hands it on."""
     template = _pod_template()
@@ -166,6 +184,7 @@ def deployment() -> dict[str, Any]:
             "uid": "0d3c2b1a-0000-4000-8000-000000000002",
             "labels": {**labels, "apps.openyurt.io/controller-revision-hash": "6c9f8d7b5"},
             "annotations": {"apps.openyurt.io/patch": "", "deployment.kubernetes.io/revision": "7"},
+            "managedFields": [_managed("yurt-manager"), _managed("kube-controller-manager")],
             "ownerReferences": [
                 {
                     "apiVersion": API, "kind": "YurtAppSet", "name": "shop", "uid": "4f3a7c1e-0000-4000-8000-000000000001",
