@@ -41,7 +41,6 @@ _CONTAINERS: Final = _by(
     ports=_by("containerPort"),
     volumeDevices=_by("devicePath"),
     volumeMounts=_by("mountPath"),
-    resources=_object(claims=_by("name")),
 )
 
 _METADATA: Final = _object(finalizers=MergeSchema(primitive=True), ownerReferences=_by("uid"))
@@ -55,7 +54,7 @@ _POD_SPEC: Final = _object(
     resourceClaims=_by("name", retain_keys=True),
     schedulingGates=_by("name"),
     topologySpreadConstraints=_by("topologyKey"),
-    volumes=_by("name", retain_keys=True),
+    volumes=_by("name", retain_keys=True, ephemeral=_object(volumeClaimTemplate=_object(metadata=_METADATA))),
 )
 
 WORKLOAD: Final = _object(

@@ -3,11 +3,13 @@
 from typing import Final
 
 from app.model.json import JSON, JSONObject
+from app.patch.alignment import align
 from app.patch.equality import identical
 from app.patch.pointer import escape
 
-# Aligning two lists compares their elements pairwise; beyond this many pairs they are compared in place instead.
-_MOST_PAIRS: Final = 4096
+# Fewer operations than this are about as short as one replace of what they are in.
+_WORTH_WEIGHING: Final = 3
+_OVERHEAD: Final = len('{"op":"replace","path":"","value":},')
 _MISSING: Final = object()
 
 
@@ -24,12 +26,42 @@ def diff(before: JSON, after: JSON) -> list[JSONObject]:
 
 
 def _compare(before: JSON, after: JSON, path: str, operations: list[JSONObject]) -> None:
+    start = len(operations)
     if type(before) is dict and type(after) is dict:
         _compare_objects(before, after, path, operations)
     elif type(before) is list and type(after) is list:
         _compare_lists(before, after, path, operations)
     elif type(before) is not type(after) or before != after:
         operations.append({"op": "replace", "path": path, "value": after})
+    # Weighed only where several members of this very container changed, which is cheap to ask and where there is
+    # something to win; never for the whole document: who reads a patch wants to see what changed in it.
+    if path and len(operations) - start >= _WORTH_WEIGHING:
+        own, length = 0, len(path)
+        for made in operations[start:]:
+            own += made["path"].rfind("/") == length
+        if own >= _WORTH_WEIGHING:
+            _shorten(after, path, operations, start)
+
+
+def _shorten(after: JSON, path: str, operations: list[JSONObject], start: int) -> None:
+    """Put one replace in the place of the operations from ``start`` on, if it is less than half as long."""
+    limit = sum(_OVERHEAD + len(made["path"]) + _text_size(made.get("value")) for made in operations[start:]) // 2
+    if _OVERHEAD + len(path) + _text_size(after, limit) < limit:
+        operations[start:] = [{"op": "replace", "path": path, "value": after}]
+
+
+def _text_size(value: JSON, limit: int = 1 << 30) -> int:
+    """Return about how long ``value`` is as JSON text; counting stops soon after ``limit``."""
+    if isinstance(value, str):
+        return len(value) + 2
+    if not isinstance(value, dict | list):
+        return 4
+    size = 2
+    for inner in value if isinstance(value, list) else value.values():
+        size += _text_size(inner, limit - size) + 1
+        if size > limit:
+            return size
+    return size + sum(len(name) + 3 for name in value) if isinstance(value, dict) else size
 
 
 def _compare_objects(before: JSONObject, after: JSONObject, path: str, operations: list[JSONObject]) -> None:
@@ -66,49 +98,33 @@ def _compare_lists(before: list[JSON], after: list[JSON], path: str, operations:
         before[-1 - end] is after[-1 - end] or identical(before[-1 - end], after[-1 - end])
     ):
         end += 1
+    if shorter == len(after) == len(before) and start + end + 1 == shorter:
+        # The usual change, one element among others: nothing to align.
+        _compare(before[start], after[start], f"{path}/{start}", operations)
+        return
     old, new = before[start : len(before) - end], after[start : len(after) - end]
-    position = start
-    for removed, added in _gaps(old, new):
+    _compare_middle(old, new, path=path, position=start, operations=operations)
+
+
+def _compare_middle(
+    old: list[JSON], new: list[JSON], *, path: str, position: int, operations: list[JSONObject]
+) -> None:
+    """Compare what is left of two lists between their common ends; ``position`` is where it starts."""
+    pairs = align(old, new) if old and new else []
+    old_at = new_at = 0
+    for old_index, new_index in (*pairs, (len(old), len(new))):
+        removed, added = old[old_at:old_index], new[new_at:new_index]
         common = min(len(removed), len(added))
         for offset in range(common):
             _compare(removed[offset], added[offset], f"{path}/{position + offset}", operations)
         position += common
         operations += [{"op": "remove", "path": f"{path}/{position}"} for _ in range(len(removed) - common)]
-        more = added[common:]
         operations += [
             {"op": "add", "path": f"{path}/{position + offset}", "value": element}
-            for offset, element in enumerate(more)
+            for offset, element in enumerate(added[common:])
         ]
-        position += len(more) + 1  # the common element behind the gap
-
-
-def _gaps(old: list[JSON], new: list[JSON]) -> list[tuple[list[JSON], list[JSON]]]:
-    """Return what lies between the elements that both lists have in the same order, one pair of runs per gap."""
-    if not old or not new or len(old) == len(new) or len(old) * len(new) > _MOST_PAIRS:
-        return [(old, new)] if old or new else []
-    gaps: list[tuple[list[JSON], list[JSON]]] = []
-    old_at = new_at = 0
-    for old_index, new_index in _common_subsequence(old, new):
-        gaps.append((old[old_at:old_index], new[new_at:new_index]))
+        position += len(added) - common
+        if old_index < len(old):
+            _compare(old[old_index], new[new_index], f"{path}/{position}", operations)
+            position += 1
         old_at, new_at = old_index + 1, new_index + 1
-    gaps.append((old[old_at:], new[new_at:]))
-    return gaps
-
-
-def _common_subsequence(old: list[JSON], new: list[JSON]) -> list[tuple[int, int]]:
-    lengths = [[0] * (len(new) + 1) for _ in range(len(old) + 1)]
-    same = [[identical(left, right) for right in new] for left in old]
-    for i in range(len(old) - 1, -1, -1):
-        for j in range(len(new) - 1, -1, -1):
-            lengths[i][j] = lengths[i + 1][j + 1] + 1 if same[i][j] else max(lengths[i + 1][j], lengths[i][j + 1])
-    pairs: list[tuple[int, int]] = []
-    i = j = 0
-    while i < len(old) and j < len(new):
-        if same[i][j]:
-            pairs.append((i, j))
-            i, j = i + 1, j + 1
-        elif lengths[i + 1][j] >= lengths[i][j + 1]:
-            i += 1
-        else:
-            j += 1
-    return pairs

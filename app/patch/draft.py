@@ -1,58 +1,82 @@
 """A document that is changed without changing the one it was made from."""
 
+import json
 from collections.abc import Callable
 from typing import Final
 
 from app.model.json import JSON
+from app.patch.errors import Refusal
+from app.patch.pointer import Tokens
 
-Step = Callable[[JSON, str], JSON]
+Locate = Callable[[JSON, str], str | int]
+"""Returns the key or index that a token means in a container; raises what its dialect raises where there is none."""
+
+# kube-apiserver's JSONPatchMaxCopyBytes: what the copies of one patch may add up to. Without it thirty operations that
+# each copy the document into itself make 2^30 documents of one.
+_MOST_COPIED: Final = 3 * 1024 * 1024
 
 
 class Draft:
     """A copy-on-write view of a document.
 
     Only containers on the way to a change are copied, each once; everything else stays shared with the original.
+    A container made here is never inside one that was not, so whatever is not owned has nothing owned in it.
     """
 
-    __slots__ = ("_owned", "root")
+    __slots__ = ("_copied", "_owned", "root")
 
     def __init__(self, document: JSON) -> None:
         self.root = document
         # Containers made here, kept by reference: an id alone may be reused once its container is gone.
         self._owned: Final[dict[int, JSON]] = {}
+        self._copied = 0
 
-    def parent(self, tokens: tuple[str, ...], step: Step) -> JSON:
-        """Return the container that holds the last of ``tokens``, ready to be changed.
-
-        Args:
-            tokens: The way to the change; at least one.
-            step: Looks a token up in a container, raising what the dialect raises.
-        """
-        node = self.root = self._own(self.root)
-        owned = self._owned
-        for token in tokens[:-1]:
+    def find(self, tokens: Tokens, locate: Locate) -> JSON:
+        """Return what ``tokens`` name, to be looked at only."""
+        node = self.root
+        for token in tokens:
             # The usual case without a call: this is the inner loop of every patch.
-            child = node.get(token) if type(node) is dict else None
-            if child is None:
-                child = step(node, token)
-            if id(child) not in owned:
-                child = self._own(child)
-                node[token if type(node) is dict else int(token)] = child
+            node = node[token if type(node) is dict and token in node else locate(node, token)]
+        return node
+
+    def container(self, tokens: Tokens, locate: Locate) -> JSON:
+        """Return the container that ``tokens`` name, ready to be changed."""
+        node = self.root = self._own(self.root)
+        for token in tokens:
+            key = token if type(node) is dict and token in node else locate(node, token)
+            child = node[key]
+            if id(child) not in self._owned:
+                child = node[key] = self._own(child)
             node = child
         return node
 
+    def share(self, value: JSON) -> JSON:
+        """Return ``value`` for a second place in the document, where a change of the first does not reach it.
+
+        Raises:
+            Refusal: The copies of this draft add up to more than an apiserver allows.
+        """
+        # Counted as text, because shared branches cost nothing here and everything once they are written out.
+        self._copied += len(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
+        if self._copied > _MOST_COPIED:
+            raise Refusal(
+                "Unable to complete the copy, the accumulated size increase of copy is "
+                f"{self._copied}, exceeding the limit {_MOST_COPIED}"
+            )
+        return self._copy_owned(value)
+
     def _own(self, node: JSON) -> JSON:
-        if id(node) in self._owned or not isinstance(node, (dict, list)):
+        if id(node) in self._owned or not isinstance(node, dict | list):
             return node
-        copy: JSON = node.copy()
-        self._owned[id(copy)] = copy
-        return copy
+        return self._keep(node.copy())
 
+    def _keep(self, made: JSON) -> JSON:
+        self._owned[id(made)] = made
+        return made
 
-def clone(value: JSON) -> JSON:
-    """Return a copy of ``value`` that shares no container with it."""
-    if isinstance(value, dict):
-        return {name: clone(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [clone(inner) for inner in value]
-    return value
+    def _copy_owned(self, value: JSON) -> JSON:
+        if id(value) not in self._owned:
+            return value
+        if isinstance(value, dict):
+            return self._keep({name: self._copy_owned(inner) for name, inner in value.items()})
+        return self._keep([self._copy_owned(inner) for inner in value])

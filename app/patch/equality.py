@@ -1,6 +1,10 @@
 """When two JSON values are the same."""
 
-from app.model.json import JSON
+from typing import Final
+
+from app.model.json import JSON, JSONObject
+
+_MISSING: Final = object()
 
 
 def identical(left: JSON, right: JSON) -> bool:
@@ -10,12 +14,18 @@ def identical(left: JSON, right: JSON) -> bool:
     if type(left) is not type(right):
         return False
     if isinstance(left, dict):
-        return len(left) == len(right) and all(
-            name in right and identical(value, right[name]) for name, value in left.items()
-        )
+        return len(left) == len(right) and _same_members(left, right)
     if isinstance(left, list):
         return len(left) == len(right) and all(map(identical, left, right))
     return bool(left == right)
+
+
+def _same_members(left: JSONObject, right: JSONObject) -> bool:
+    # A loop, not all(): this is the inner loop of every diff, and a generator costs more than the comparison.
+    for name, value in left.items():  # noqa: SIM110
+        if not identical(value, right.get(name, _MISSING)):
+            return False
+    return True
 
 
 def equal(left: JSON, right: JSON) -> bool:

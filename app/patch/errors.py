@@ -20,5 +20,19 @@ class PatchError(ValueError):
         self.reason = reason
 
 
+class StrategicMergeError(ValueError):
+    """A strategic merge patch that does not fit; the text starts with the JSON pointer of the place.
+
+    Attributes:
+        path: The pointer, into the patch.
+        reason: What is wrong.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path or '/'}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
 class Refusal(Exception):  # noqa: N818 - raised inside the package only, and always turned into a PatchError
     """Why one operation does not apply."""

@@ -49,6 +49,8 @@ class CompiledPatch:
                 applier(draft)
         except Refusal as refusal:
             raise self._error(index, refusal) from None
+        except RecursionError:
+            raise self._error(index, Refusal("the document or the value is nested too deeply")) from None
         return draft.root
 
     def _error(self, index: int, refusal: Refusal) -> PatchError:

@@ -49,17 +49,17 @@ def index_of(token: str) -> int:
     return int(token)
 
 
-def step(node: JSON, token: str) -> JSON:
-    """Return the member or element of ``node`` that ``token`` names; raises Refusal if there is none."""
+def locate(node: JSON, token: str) -> str | int:
+    """Return the key or the index that ``token`` means in ``node``; raises Refusal if nothing is there."""
     if isinstance(node, dict):
         if token not in node:
             raise Refusal(f"member {token!r} does not exist")
-        return node[token]
+        return token
     if isinstance(node, list):
         index = index_of(token)
         if index >= len(node):
             raise Refusal(f"index {index} is out of range: the array has {len(node)} elements")
-        return node[index]
+        return index
     raise Refusal(f"{token!r} is looked for in a value that is neither object nor array")
 
 
@@ -72,7 +72,7 @@ def resolve(document: JSON, pointer: str) -> JSON:
     """
     try:
         for token in parse(pointer):
-            document = step(document, token)
+            document = document[locate(document, token)]
     except Refusal as refusal:
         raise LookupError(f"{pointer}: {refusal}") from None
     return document

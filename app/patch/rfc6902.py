@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from app.model.json import JSON
-from app.patch.draft import Draft, clone
-from app.patch.equality import equal
+from app.patch.draft import Draft
+from app.patch.equality import equal, identical
 from app.patch.errors import Refusal
-from app.patch.pointer import Tokens, index_of, parse, step
+from app.patch.pointer import Tokens, index_of, locate, parse
 
 Apply = Callable[[Draft], None]
 
@@ -17,20 +17,27 @@ _END: Final = "-"
 def compile_operation(operation: Mapping[str, JSON]) -> Apply:
     """Return the function that applies ``operation`` to a draft; raises Refusal if it is malformed."""
     op, path = operation.get("op"), operation.get("path")
-    if op not in _COMPILERS:
+    # Asked for text first: op is foreign, and a list or an object cannot be looked up.
+    compiler = _COMPILERS.get(op) if isinstance(op, str) else None
+    if compiler is None:
         raise Refusal(f"op must be one of {', '.join(_COMPILERS)}, not {op!r}")
     if not isinstance(path, str):
         raise Refusal("path is missing")
-    return _COMPILERS[op](_tokens(path), operation)
+    return compiler(_tokens(path), operation)
 
 
-def _tokens(pointer: JSON) -> Tokens:
-    if not isinstance(pointer, str):
-        raise Refusal("from is missing")
+def _tokens(pointer: str) -> Tokens:
     try:
         return parse(pointer)
     except ValueError as error:
         raise Refusal(str(error)) from None
+
+
+def _source(operation: Mapping[str, JSON]) -> Tokens:
+    source = operation.get("from")
+    if not isinstance(source, str):
+        raise Refusal("from is missing")
+    return _tokens(source)
 
 
 def _value(operation: Mapping[str, JSON]) -> JSON:
@@ -41,16 +48,19 @@ def _value(operation: Mapping[str, JSON]) -> JSON:
 
 def _add_at(draft: Draft, tokens: Tokens, value: JSON) -> None:
     if not tokens:
-        draft.root = value
+        _set_root(draft, value)
         return
-    parent, last = draft.parent(tokens, step), tokens[-1]
-    if isinstance(parent, dict):
-        parent[last] = value
-    elif isinstance(parent, list):
-        index = len(parent) if last == _END else index_of(last)
-        if index > len(parent):
-            raise Refusal(f"index {index} is out of range: the array has {len(parent)} elements")
-        parent.insert(index, value)
+    parents, last = tokens[:-1], tokens[-1]
+    present = draft.find(parents, locate)
+    if isinstance(present, dict):
+        # What is there already is left alone: a patch that changes nothing returns the document itself.
+        if last not in present or not identical(present[last], value):
+            draft.container(parents, locate)[last] = value
+    elif isinstance(present, list):
+        index = len(present) if last == _END else index_of(last)
+        if index > len(present):
+            raise Refusal(f"index {index} is out of range: the array has {len(present)} elements")
+        draft.container(parents, locate).insert(index, value)
     else:
         raise Refusal(f"{last!r} is added to a value that is neither object nor array")
 
@@ -58,17 +68,14 @@ def _add_at(draft: Draft, tokens: Tokens, value: JSON) -> None:
 def _remove_at(draft: Draft, tokens: Tokens) -> JSON:
     if not tokens:
         raise Refusal("the whole document cannot be removed")
-    parent, last = draft.parent(tokens, step), tokens[-1]
-    removed = step(parent, last)
-    del parent[last if isinstance(parent, dict) else int(last)]
-    return removed
+    parent = draft.container(tokens[:-1], locate)
+    key = locate(parent, tokens[-1])
+    return parent.pop(key)
 
 
-def _resolve(draft: Draft, tokens: Tokens) -> JSON:
-    node = draft.root
-    for token in tokens:
-        node = step(node, token)
-    return node
+def _set_root(draft: Draft, value: JSON) -> None:
+    if not identical(draft.root, value):
+        draft.root = value
 
 
 def _compile_add(tokens: Tokens, operation: Mapping[str, JSON]) -> Apply:
@@ -85,26 +92,29 @@ def _compile_remove(tokens: Tokens, _operation: Mapping[str, JSON]) -> Apply:
 
 def _compile_replace(tokens: Tokens, operation: Mapping[str, JSON]) -> Apply:
     value = _value(operation)
+    if not tokens:
+        return lambda draft: _set_root(draft, value)
+    parents, last = tokens[:-1], tokens[-1]
 
     def apply(draft: Draft) -> None:
-        if not tokens:
-            draft.root = value
-            return
-        parent, last = draft.parent(tokens, step), tokens[-1]
-        step(parent, last)
-        parent[last if isinstance(parent, dict) else int(last)] = value
+        present = draft.find(parents, locate)
+        key = locate(present, last)
+        if not identical(present[key], value):
+            draft.container(parents, locate)[key] = value
 
     return apply
 
 
 def _compile_move(tokens: Tokens, operation: Mapping[str, JSON]) -> Apply:
-    source = _tokens(operation.get("from"))
+    source = _source(operation)
     if len(source) < len(tokens) and tokens[: len(source)] == source:
         raise Refusal("a value cannot be moved into itself")
 
     def apply(draft: Draft) -> None:
         if source == tokens:
-            _resolve(draft, source)
+            draft.find(source, locate)
+        elif not tokens:
+            draft.root = draft.find(source, locate)
         else:
             _add_at(draft, tokens, _remove_at(draft, source))
 
@@ -112,16 +122,15 @@ def _compile_move(tokens: Tokens, operation: Mapping[str, JSON]) -> Apply:
 
 
 def _compile_copy(tokens: Tokens, operation: Mapping[str, JSON]) -> Apply:
-    source = _tokens(operation.get("from"))
-    # Cloned, because a later operation on one of the two places must not reach the other.
-    return lambda draft: _add_at(draft, tokens, clone(_resolve(draft, source)))
+    source = _source(operation)
+    return lambda draft: _add_at(draft, tokens, draft.share(draft.find(source, locate)))
 
 
 def _compile_test(tokens: Tokens, operation: Mapping[str, JSON]) -> Apply:
     value = _value(operation)
 
     def apply(draft: Draft) -> None:
-        if not equal(_resolve(draft, tokens), value):
+        if not equal(draft.find(tokens, locate), value):
             raise Refusal("the value is another one")
 
     return apply

@@ -1,41 +1,41 @@
-"""Strategic merge patch, as k8s.io/apimachinery/pkg/util/strategicpatch applies it."""
+"""Strategic merge patch, as k8s.io/apimachinery/pkg/util/strategicpatch applies it.
 
-from collections.abc import Iterable
+What is accepted here merges as it does there, with two exceptions: ``$patch: merge``, which the design of strategic
+merge names and upstream refuses, means what no directive means; and nulls and directives inside something new are
+left out, where upstream leaves some of them for the typed decoding behind it to drop. More is refused here: an element
+without its merge key even where the list is new, an object in place of a list, members beside ``$patch: replace``
+in a list (upstream drops the element and with it the whole list), directives that do not exist.
+"""
+
 from typing import Final
 
 from app.model.json import JSON, JSONObject
 from app.model.merge_keys import MergeSchema
 from app.patch.equality import identical
+from app.patch.errors import StrategicMergeError
 from app.patch.pointer import escape
+from app.patch.strategic_lists import delete_scalars, edits_of, identity_of, merge_scalars, order_list, server_elements
 
 _DIRECTIVE: Final = "$patch"
 _RETAIN: Final = "$retainKeys"
 _DELETE_PREFIX: Final = "$deleteFromPrimitiveList/"
 _ORDER_PREFIX: Final = "$setElementOrder/"
-_ACTIONS: Final = frozenset({"delete", "replace", "merge"})
 _ATOMIC: Final = MergeSchema()
-_MISSING: Final = object()
-
-
-class StrategicMergeError(ValueError):
-    """A strategic merge patch that does not fit; the text starts with the JSON pointer of the place."""
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(f"{path or '/'}: {reason}")
-        self.path = path
-        self.reason = reason
+_DROPPED: Final = object()
 
 
 def strategic_merge(original: JSON, patch: JSON, schema: MergeSchema) -> JSON:
     """Return ``original`` with ``patch`` merged into it.
 
-    Null deletes a member; objects merge member by member; lists with a merge key merge element by element, other
-    lists are replaced. ``$patch: delete|replace|merge``, ``$retainKeys``, ``$deleteFromPrimitiveList/<member>`` and
-    ``$setElementOrder/<member>`` do what they do upstream.
+    Null deletes a member; objects merge member by member; lists with a merge key merge element by element, lists of
+    scalars that are sets are united, other lists are replaced. What a patch names in a merged list stands in the
+    order of the patch, or of its ``$setElementOrder``. Members that the schema does not know merge as what they are.
 
     Args:
-        original: The object; never changed. What the patch does not touch is shared with the result.
-        patch: The patch.
+        original: The object; never changed. What the patch does not touch is shared with the result, and a patch
+            that changes nothing returns the object itself.
+        patch: The patch, with ``$patch``, ``$retainKeys``, ``$deleteFromPrimitiveList/<member>`` and
+            ``$setElementOrder/<member>`` as upstream has them.
         schema: Merge keys of the object.
 
     Raises:
@@ -43,67 +43,89 @@ def strategic_merge(original: JSON, patch: JSON, schema: MergeSchema) -> JSON:
     """
     if not isinstance(original, dict) or not isinstance(patch, dict):
         raise StrategicMergeError("", "both the object and the patch must be JSON objects")
-    merged = _merge_object(original, patch, schema, "")
-    return {} if merged is _MISSING else merged
+    try:
+        return _merge_object(original, patch, schema=schema, path="")
+    except RecursionError:
+        raise StrategicMergeError("", "the object or the patch is nested too deeply") from None
 
 
-def _merge_object(original: JSONObject, patch: JSONObject, schema: MergeSchema, path: str) -> JSON:
+def _merge_object(original: JSONObject, patch: JSONObject, *, schema: MergeSchema, path: str) -> JSONObject:
     action = _action(patch, path)
-    if action == "replace":
-        return {name: value for name, value in patch.items() if name != _DIRECTIVE}
     if action == "delete":
-        return _MISSING
+        return {} if original else original
+    if action == "replace":
+        replaced = _fresh_members(patch, schema, path)
+        return original if identical(original, replaced) else replaced
     result = dict(original)
     if _RETAIN in patch:
-        retained = _list(patch[_RETAIN], f"{path}/{_RETAIN}")
-        result = {name: value for name, value in result.items() if name in retained}
+        _retain(result, patch, path)
+    for name, value in patch.items():
+        if not _is_directive(name, path):
+            order = patch.get(_ORDER_PREFIX + name)
+            child = schema.fields.get(name, _ATOMIC)
+            _merge_member(result, name, value, order=order, schema=child, path=f"{path}/{escape(name)}")
+    _order_untouched(result, patch, schema, path)
+    # Last, as upstream has it wherever its own order is defined.
     for name, value in patch.items():
         if name.startswith(_DELETE_PREFIX):
-            _delete_scalars(result, name.removeprefix(_DELETE_PREFIX), value, path)
-    for name, value in patch.items():
-        if not name.startswith("$"):
-            _merge_member(result, name, value, schema.fields.get(name, _ATOMIC), f"{path}/{escape(name)}")
-        elif name not in (_DIRECTIVE, _RETAIN) and not name.startswith((_DELETE_PREFIX, _ORDER_PREFIX)):
-            raise StrategicMergeError(f"{path}/{escape(name)}", "is an unknown directive")
-    _apply_orders(result, original, patch, schema, path)
-    same = len(result) == len(original) and all(original.get(name, _MISSING) is value for name, value in result.items())
+            delete_scalars(result, name.removeprefix(_DELETE_PREFIX), value, path=f"{path}/{escape(name)}")
+    same = len(result) == len(original) and all(original.get(name, _DROPPED) is value for name, value in result.items())
     return original if same else result
 
 
-def _apply_orders(result: JSONObject, original: JSONObject, patch: JSONObject, schema: MergeSchema, path: str) -> None:
-    for name, value in patch.items():
-        if name.startswith(_ORDER_PREFIX):
-            member = name.removeprefix(_ORDER_PREFIX)
-            _reorder(result, original, member, _list(value, path), schema.fields.get(member, _ATOMIC))
+def _is_directive(name: str, path: str) -> bool:
+    if not name.startswith("$"):
+        return False
+    if name not in (_DIRECTIVE, _RETAIN) and not name.startswith((_DELETE_PREFIX, _ORDER_PREFIX)):
+        raise StrategicMergeError(f"{path}/{escape(name)}", "is an unknown directive")
+    return True
 
 
 def _action(patch: JSONObject, path: str) -> str:
     action = patch.get(_DIRECTIVE, "merge")
-    if action not in _ACTIONS:
+    if action not in ("delete", "replace", "merge"):
         raise StrategicMergeError(f"{path}/{_DIRECTIVE}", f"must be delete, replace or merge, not {action!r}")
     return str(action)
 
 
-def _list(value: JSON, path: str) -> list[JSON]:
-    if not isinstance(value, list):
-        raise StrategicMergeError(path, "must be a list")
-    return value
+def _retain(result: JSONObject, patch: JSONObject, path: str) -> None:
+    place, retained = f"{path}/{_RETAIN}", patch[_RETAIN]
+    if not isinstance(retained, list):
+        raise StrategicMergeError(place, "must be a list")
+    for name, value in patch.items():
+        if value is not None and not _is_directive(name, path) and name not in retained:
+            raise StrategicMergeError(place, f"must name {name!r}, which the patch sets")
+    for name in [name for name in result if name not in retained]:
+        del result[name]
 
 
-def _merge_member(result: JSONObject, name: str, value: JSON, schema: MergeSchema, path: str) -> None:
-    if value is None:
-        result.pop(name, None)
-        return
+def _order_untouched(result: JSONObject, patch: JSONObject, schema: MergeSchema, path: str) -> None:
+    """Order the lists whose order is all that the patch says about them."""
+    for directive, order in patch.items():
+        name = directive.removeprefix(_ORDER_PREFIX)
+        if directive.startswith(_ORDER_PREFIX) and name not in patch and isinstance(result.get(name), list):
+            place = f"{path}/{escape(directive)}"
+            child = schema.fields.get(name, _ATOMIC)
+            result[name] = order_list(result[name], order, named=(), schema=child, path=place)
+
+
+def _merge_member(result: JSONObject, name: str, value: JSON, *, order: JSON, schema: MergeSchema, path: str) -> None:
     present = result.get(name)
-    if present is not None and isinstance(present, (dict, list)) and type(present) is not type(value):
+    if value is None:
+        merged: JSON = _DROPPED
+    elif present is None:
+        merged = _fresh(value, schema, path)
+        if order is not None and isinstance(merged, list):
+            merged = order_list(merged, order, named=merged, schema=schema, path=path)
+    elif type(present) is not type(value) and isinstance(value, dict | list) | isinstance(present, dict | list):
         raise StrategicMergeError(path, f"the patch has {_kind(value)} where the object has {_kind(present)}")
-    if isinstance(value, dict):
-        merged = _merge_object(present or {}, value, schema, path)
+    elif isinstance(value, dict):
+        merged = _merge_object(present, value, schema=schema, path=path)
     elif isinstance(value, list):
-        merged = _merge_list(present or [], value, schema, path)
+        merged = _merge_list(present, value, order=order, schema=schema, path=path)
     else:
-        merged = present if name in result and identical(present, value) else value
-    if merged is _MISSING:
+        merged = present if identical(present, value) else value
+    if merged is _DROPPED:
         result.pop(name, None)
     else:
         result[name] = merged
@@ -113,77 +135,61 @@ def _kind(value: JSON) -> str:
     return "an object" if isinstance(value, dict) else "a list" if isinstance(value, list) else "a scalar"
 
 
-def _merge_list(original: list[JSON], patch: list[JSON], schema: MergeSchema, path: str) -> list[JSON]:
+def _merge_list(original: list[JSON], patch: list[JSON], *, order: JSON, schema: MergeSchema, path: str) -> list[JSON]:
+    merged: list[JSON]
     if schema.primitive:
-        added = [value for value in dict.fromkeys(patch) if value not in original]
-        return [*original, *added] if added else original
-    if schema.merge_key is None:
-        return original if identical(original, patch) else patch
-    if any(isinstance(element, dict) and element == {_DIRECTIVE: "replace"} for element in patch):
-        return [element for element in patch if element != {_DIRECTIVE: "replace"}]
-    return _merge_elements(original, patch, schema, path)
+        merged = merge_scalars(original, patch, order=order, path=path)
+    elif schema.merge_key is None:
+        merged = _fresh(patch, schema, path)
+    else:
+        merged = _merge_elements(original, patch, order=order, schema=schema, path=path)
+    return original if identical(original, merged) else merged
 
 
-def _merge_elements(original: list[JSON], patch: list[JSON], schema: MergeSchema, path: str) -> list[JSON]:
+def _merge_elements(
+    original: list[JSON], patch: list[JSON], *, order: JSON, schema: MergeSchema, path: str
+) -> list[JSON]:
     key = schema.merge_key or ""
-    result = list(original)
-    for number, element in enumerate(patch):
-        place = f"{path}/{number}"
-        if not isinstance(element, dict) or element.get(key) is None:
-            raise StrategicMergeError(place, f"has no {key!r}, by which elements of this list are merged")
-        position = _position(result, key, element[key])
-        action = _action(element, place)
-        stated = {name: value for name, value in element.items() if name != _DIRECTIVE}
-        if action == "delete":
-            result = [other for other in result if not (isinstance(other, dict) and other.get(key) == element[key])]
-        elif position is None:
-            result.append(_merge_object({}, stated, schema, place))
-        elif action == "replace":
-            result[position] = stated
+    edits = edits_of(patch, key, path)
+    merged = [] if edits.replace else server_elements(original, key, deleted=edits.deleted, path=path)
+    positions = {identity_of(element, key, path): at for at, element in reversed(list(enumerate(merged)))}
+    for identity, place, element in edits.stated:
+        position = positions.get(identity)
+        if edits.replace or position is None:
+            positions.setdefault(identity, len(merged))
+            merged.append(_fresh_members(element, schema, place))
         else:
-            result[position] = _merge_object(result[position], stated, schema, place)
-    same = len(result) == len(original) and all(left is right for left, right in zip(result, original, strict=True))
-    return original if same else result
+            merged[position] = _merge_object(merged[position], element, schema=schema, path=place)
+    named = [element for _, _, element in edits.stated]
+    wanted = named if order is None else order
+    return order_list(merged, wanted, named=named, schema=schema, path=path, server=original)
 
 
-def _position(elements: list[JSON], key: str, value: JSON) -> int | None:
-    for position, element in enumerate(elements):
-        if isinstance(element, dict) and element.get(key) == value:
-            return position
-    return None
+def _fresh(value: JSON, schema: MergeSchema, path: str) -> JSON:
+    """Return a value that the object has not, without nulls and directives, or _DROPPED if it is one."""
+    if isinstance(value, dict):
+        if _DIRECTIVE in value:
+            _action(value, path)
+            return _DROPPED
+        return _fresh_members(value, schema, path)
+    if not isinstance(value, list):
+        return value
+    fresh: list[JSON] = []
+    for number, element in enumerate(value):
+        kept = _fresh(element, schema, f"{path}/{number}")
+        if kept is not _DROPPED:
+            if schema.merge_key is not None:
+                identity_of(kept, schema.merge_key, f"{path}/{number}")
+            fresh.append(kept)
+    return fresh
 
 
-def _delete_scalars(result: JSONObject, name: str, values: JSON, path: str) -> None:
-    present = result.get(name)
-    unwanted = _list(values, f"{path}/{_DELETE_PREFIX}{name}")
-    if isinstance(present, list) and any(value in unwanted for value in present):
-        result[name] = [value for value in present if value not in unwanted]
-
-
-def _reorder(result: JSONObject, original: JSONObject, name: str, order: list[JSON], schema: MergeSchema) -> None:
-    """Sort a merged list: what the patch orders in its order, the server's own elements where they stood before it."""
-    present = result.get(name)
-    if not isinstance(present, list):
-        return
-    key = schema.merge_key
-    wanted = [_identity(element, key) for element in order]
-    before = [_identity(element, key) for element in original.get(name) or ()]
-    ordered = [element for element in present if _identity(element, key) in wanted]
-    ordered.sort(key=lambda element: wanted.index(_identity(element, key)))
-    others = [element for element in present if _identity(element, key) not in wanted]
-    result[name] = list(_interleave(others, ordered, before, key))
-
-
-def _interleave(others: list[JSON], ordered: list[JSON], before: list[JSON], key: str | None) -> Iterable[JSON]:
-    # mergeSortedSlice: a server-only element goes first only where it stood before the patched one on the server.
-    left, right = list(others), list(ordered)
-    while left and right:
-        first, second = _identity(left[0], key), _identity(right[0], key)
-        earlier = first in before and second in before and before.index(first) < before.index(second)
-        yield left.pop(0) if earlier else right.pop(0)
-    yield from left
-    yield from right
-
-
-def _identity(element: JSON, key: str | None) -> JSON:
-    return element.get(key) if key is not None and isinstance(element, dict) else element
+def _fresh_members(value: JSONObject, schema: MergeSchema, path: str) -> JSONObject:
+    fresh: JSONObject = {}
+    for name, inner in value.items():
+        if inner is None or _is_directive(name, path):
+            continue
+        kept = _fresh(inner, schema.fields.get(name, _ATOMIC), f"{path}/{escape(name)}")
+        if kept is not _DROPPED:
+            fresh[name] = kept
+    return fresh

@@ -51,6 +51,35 @@ def test_equal_documents_differ_by_nothing(document: Any) -> None:
             [{"op": "replace", "path": "/0/image", "value": "2"}],
         ),
         (1, 2, [{"op": "replace", "path": "", "value": 2}]),
+        # As many elements as before, and still only one went and one came.
+        ([1, 2, 3], [2, 3, 4], [{"op": "remove", "path": "/0"}, {"op": "add", "path": "/2", "value": 4}]),
+        # An element that changed is found again by its name.
+        (
+            [{"name": "a", "image": "1", "args": ["x"]}, {"name": "b"}],
+            [{"name": "new"}, {"name": "a", "image": "2", "args": ["x"]}, {"name": "b"}],
+            [
+                {"op": "add", "path": "/0", "value": {"name": "new"}},
+                {"op": "replace", "path": "/1/image", "value": "2"},
+            ],
+        ),
+        # Many operations on the members of one object are longer than the object.
+        (
+            {"a": {"b": 1, "c": 2, "d": 3, "e": 4, "f": 5}},
+            {"a": {"b": 2, "c": 3, "d": 4, "e": 5, "f": 6}},
+            [{"op": "replace", "path": "/a", "value": {"b": 2, "c": 3, "d": 4, "e": 5, "f": 6}}],
+        ),
+        ({"a": [1, 2, 3, 4, 5]}, {"a": [3]}, [{"op": "replace", "path": "/a", "value": [3]}]),
+        # Not where what stays is large, and not for the document itself.
+        (
+            {"a": {"b": 1, "c": 2, "d": 3, "e": "x" * 400}},
+            {"a": {"b": 2, "c": 3, "d": 4, "e": "x" * 400}},
+            [{"op": "replace", "path": f"/a/{name}", "value": value} for name, value in (("b", 2), ("c", 3), ("d", 4))],
+        ),
+        (
+            {"b": 1, "c": 2, "d": 3},
+            {"b": 2, "c": 3, "d": 4},
+            [{"op": "replace", "path": f"/{name}", "value": value} for name, value in (("b", 2), ("c", 3), ("d", 4))],
+        ),
     ],
 )
 def test_the_diff_is_small(before: Any, after: Any, expected: Any) -> None:
@@ -67,3 +96,30 @@ def test_shared_branches_are_not_looked_into() -> None:
 
     shared = Loud(a=1)
     assert diff({"s": shared, "n": 1}, {"s": shared, "n": 2}) == [{"op": "replace", "path": "/n", "value": 2}]
+
+
+def test_long_lists_are_compared_place_by_place() -> None:
+    before = [{"number": number} for number in range(400)]
+    after = [{"number": -number - 1} for number in range(401)]
+    operations = diff({"l": before}, {"l": after})
+    assert identical(apply({"l": before}, operations), {"l": after})
+
+
+def test_no_operation_says_dash() -> None:
+    assert diff({"l": []}, {"l": [1, 2]}) == [
+        {"op": "add", "path": "/l/0", "value": 1},
+        {"op": "add", "path": "/l/1", "value": 2},
+    ]
+
+
+NAMED = st.lists(
+    st.fixed_dictionaries({"name": st.sampled_from("abcd"), "n": SCALARS}, optional={"l": VALUES}), max_size=6
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(NAMED, NAMED)
+def test_lists_of_named_elements_survive_in_any_order(before: Any, after: Any) -> None:
+    operations = diff({"l": before}, {"l": after})
+    assert identical(apply({"l": before}, operations), {"l": after})
+    assert identical(apply({"l": before}, operations, dialect="kubernetes"), {"l": after})

@@ -1,3 +1,5 @@
+"""The expected results were made by apimachinery's strategicpatch v0.36 for apps/v1 Deployment, unless a test says so."""
+
 import copy
 from typing import Any
 
@@ -6,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.model.merge_keys import WORKLOAD
-from app.patch import StrategicMergeError, strategic_merge
+from app.patch import StrategicMergeError, identical, strategic_merge
 
 BASE: Any = {
-    "metadata": {"labels": {"a": "1"}, "finalizers": ["x"]},
+    "metadata": {"labels": {"a": "1"}, "finalizers": ["x", "y"]},
     "spec": {
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}},
         "template": {
@@ -27,8 +29,21 @@ def pod(**fields: Any) -> Any:
     return {"spec": {"template": {"spec": fields}}}
 
 
+def named(*names: str) -> list[dict[str, Any]]:
+    return [{"name": name} for name in names]
+
+
 def merged_pod(patch: Any) -> Any:
     return strategic_merge(BASE, patch, WORKLOAD)["spec"]["template"]["spec"]
+
+
+def merged_spec(**fields: Any) -> Any:
+    return strategic_merge(BASE, {"spec": fields}, WORKLOAD)["spec"]
+
+
+def merged_names(before: list[Any], **patch: Any) -> list[str]:
+    result = strategic_merge(pod(containers=before), pod(**patch), WORKLOAD)
+    return [element["name"] for element in result["spec"]["template"]["spec"]["containers"]]
 
 
 def test_a_list_with_a_merge_key_merges_element_by_element() -> None:
@@ -40,8 +55,12 @@ def test_a_list_with_a_merge_key_merges_element_by_element() -> None:
     ]
 
 
-def test_a_list_without_a_merge_key_is_replaced() -> None:
-    assert merged_pod(pod(tolerations=[{"key": "z"}]))["tolerations"] == [{"key": "z"}]
+@pytest.mark.parametrize("field", ["tolerations", "readinessGates"])
+def test_a_list_without_a_merge_key_is_replaced(field: str) -> None:
+    assert merged_pod(pod(**{field: [{"key": "z"}]}))[field] == [{"key": "z"}]
+
+
+def test_arguments_are_replaced_as_a_whole() -> None:
     assert merged_pod(pod(containers=[{"name": "c0", "args": ["--b"]}]))["containers"][0]["args"] == ["--b"]
 
 
@@ -49,62 +68,169 @@ def test_null_deletes_a_member() -> None:
     assert "tolerations" not in merged_pod(pod(tolerations=None))
 
 
-def test_patch_delete_removes_an_element_and_replace_replaces_one() -> None:
-    result = merged_pod(
-        pod(containers=[{"name": "c0", "$patch": "delete"}, {"name": "c1", "$patch": "replace", "tty": True}])
-    )
-    assert result["containers"] == [{"name": "c1", "tty": True}]
+def test_null_for_what_is_not_there_does_nothing() -> None:
+    assert strategic_merge(BASE, pod(nodeSelector=None), WORKLOAD) is BASE
 
 
-def test_patch_replace_replaces_an_object_or_a_whole_list() -> None:
-    assert strategic_merge(BASE, {"metadata": {"$patch": "replace", "labels": {}}}, WORKLOAD)["metadata"] == {
-        "labels": {}
-    }
-    result = merged_pod(pod(containers=[{"$patch": "replace"}, {"name": "only"}]))
-    assert result["containers"] == [{"name": "only"}]
-
-
-def test_patch_delete_removes_an_object() -> None:
-    assert "strategy" not in strategic_merge(BASE, {"spec": {"strategy": {"$patch": "delete"}}}, WORKLOAD)["spec"]
-
-
-def test_retain_keys_drops_what_it_does_not_name() -> None:
-    patch = {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}}
-    assert strategic_merge(BASE, patch, WORKLOAD)["spec"]["strategy"] == {"type": "Recreate"}
-
-
-def test_primitive_lists_merge_as_sets_and_can_be_deleted_from() -> None:
-    added = strategic_merge(BASE, {"metadata": {"finalizers": ["y", "x"]}}, WORKLOAD)
-    assert added["metadata"]["finalizers"] == ["x", "y"]
-    removed = strategic_merge(BASE, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["x"]}}, WORKLOAD)
-    assert removed["metadata"]["finalizers"] == []
-
-
-def test_set_element_order_sorts_and_leaves_server_elements_where_they_stood() -> None:
-    order = {"$setElementOrder/containers": [{"name": "c2"}, {"name": "c1"}], "containers": [{"name": "c2"}]}
-    assert [element["name"] for element in merged_pod(pod(**order))["containers"]] == ["c2", "c0", "c1"]
+def test_nulls_do_not_get_into_what_is_new() -> None:
+    patch = pod(securityContext={"fsGroup": None, "runAsUser": 1}, containers=[{"name": "c2", "tty": None}])
+    result = merged_pod(patch)
+    assert result["securityContext"] == {"runAsUser": 1}
+    assert {"name": "c2"} in result["containers"]
 
 
 @pytest.mark.parametrize(
-    ("patch", "place"),
+    ("before", "patch", "after"),
     [
-        (pod(containers=[{"image": "x"}]), "/spec/template/spec/containers/0"),
-        (pod(containers={"name": "x"}), "/spec/template/spec/containers"),
-        ({"spec": {"$patch": "explode"}}, "/spec/$patch"),
-        ({"spec": {"$what": 1}}, "/spec/$what"),
-        (pod(**{"$setElementOrder/containers": "c0"}), "/spec/template/spec"),
+        # What the patch adds goes in front of what it was not told about.
+        (named("a", "b"), {"containers": named("new")}, ["new", "a", "b"]),
+        (named("a", "b", "c"), {"containers": named("c", "a")}, ["b", "c", "a"]),
+        (named("a", "b", "c"), {"containers": named("b", "new")}, ["a", "b", "new", "c"]),
+        (named("a", "b", "c"), {"$setElementOrder/containers": named("c", "a")}, ["b", "c", "a"]),
+        (named("a", "b", "c"), {"$setElementOrder/containers": named("c", "a"), "containers": []}, ["b", "c", "a"]),
+        (
+            named("a", "b"),
+            {"$setElementOrder/containers": named("a", "new", "b"), "containers": named("new")},
+            ["a", "new", "b"],
+        ),
+        (named("a", "b"), {"containers": [{"$patch": "replace"}, {"name": "x"}]}, ["x"]),
+        (named("a", "b"), {"containers": [{"$patch": "replace"}]}, []),
+        (
+            named("a", "b"),
+            {"containers": [{"$patch": "delete", "name": "a"}, {"$patch": "delete", "name": "zz"}]},
+            ["b"],
+        ),
+        # Not upstream's: it refuses "merge", which the design names.
+        (named("a", "b"), {"containers": [{"$patch": "merge", "name": "b"}]}, ["a", "b"]),
     ],
 )
-def test_what_does_not_fit_is_an_error_with_its_place(patch: Any, place: str) -> None:
+def test_the_order_of_a_merged_list(before: list[Any], patch: Any, after: list[str]) -> None:
+    assert merged_names(before, **patch) == after
+
+
+def test_the_first_of_two_elements_with_one_key_is_merged_and_both_stay() -> None:
+    udp, tcp = {"containerPort": 53, "protocol": "UDP"}, {"containerPort": 53, "protocol": "TCP"}
+    original = pod(containers=[{"name": "a", "ports": [tcp, udp]}])
+    result = strategic_merge(
+        original, pod(containers=[{"name": "a", "ports": [{"containerPort": 53, "name": "dns"}]}]), WORKLOAD
+    )
+    assert result == pod(containers=[{"name": "a", "ports": [{**tcp, "name": "dns"}, udp]}])
+    assert strategic_merge(pod(containers=named("a")), original, WORKLOAD) == original
+
+
+def test_merge_keys_are_told_apart_by_type() -> None:
+    original = pod(containers=[{"name": "a", "ports": [{"containerPort": 1}]}])
+    patch = pod(containers=[{"name": "a", "ports": [{"containerPort": True}]}])
+    result = strategic_merge(original, patch, WORKLOAD)["spec"]["template"]["spec"]["containers"][0]["ports"]
+    assert identical(result, [{"containerPort": True}, {"containerPort": 1}])
+
+
+def test_patch_delete_empties_an_object() -> None:
+    assert merged_spec(strategy={"$patch": "delete"})["strategy"] == {}
+    assert strategic_merge(BASE, {"$patch": "delete"}, WORKLOAD) == {}
+
+
+def test_patch_replace_replaces_an_object() -> None:
+    assert merged_spec(strategy={"$patch": "replace", "type": "Recreate"})["strategy"] == {"type": "Recreate"}
+
+
+def test_patch_merge_is_what_no_directive_means() -> None:
+    strategy = merged_spec(strategy={"$patch": "merge", "type": "Recreate"})["strategy"]
+    assert strategy == {"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}
+
+
+def test_an_object_with_a_directive_is_not_added_where_there_is_none() -> None:
+    assert strategic_merge({"spec": {}}, {"spec": {"strategy": {"$patch": "replace", "type": "R"}}}, WORKLOAD) == {
+        "spec": {}
+    }
+
+
+def test_retain_keys_drops_what_it_does_not_name() -> None:
+    assert merged_spec(strategy={"$retainKeys": ["type"], "type": "Recreate"})["strategy"] == {"type": "Recreate"}
+
+
+def test_retain_keys_changes_a_union_in_a_list() -> None:
+    volume = {"name": "v", "$retainKeys": ["name", "emptyDir"], "emptyDir": {}}
+    assert merged_pod(pod(volumes=[volume]))["volumes"] == [{"name": "v", "emptyDir": {}}]
+
+
+def test_primitive_lists_merge_as_sets_in_the_order_of_the_patch() -> None:
+    added = strategic_merge(BASE, {"metadata": {"finalizers": ["z", "x"]}}, WORKLOAD)
+    assert added["metadata"]["finalizers"] == ["z", "x", "y"]
+
+
+def test_primitive_lists_can_be_deleted_from() -> None:
+    patch = {
+        "$setElementOrder/finalizers": ["y", "z"],
+        "finalizers": ["z"],
+        "$deleteFromPrimitiveList/finalizers": ["x", "absent"],
+    }
+    assert strategic_merge(BASE, {"metadata": patch}, WORKLOAD)["metadata"]["finalizers"] == ["y", "z"]
+
+
+SPEC = "/spec/template/spec"
+
+
+@pytest.mark.parametrize(
+    ("patch", "error"),
+    [
+        (pod(containers=[{"image": "x"}]), f"{SPEC}/containers/0: has no 'name'"),
+        (pod(containers=["x"]), f"{SPEC}/containers/0: has no 'name'"),
+        (pod(containers=[{"name": {}}]), f"{SPEC}/containers/0: must have a scalar as its 'name'"),
+        (pod(ephemeralContainers=[{}]), f"{SPEC}/ephemeralContainers/0: has no 'name'"),
+        (pod(containers=[{"$patch": "delete"}]), f"{SPEC}/containers/0: has no 'name'"),
+        (pod(containers=[{"$patch": "explode", "name": "a"}]), f"{SPEC}/containers/0/$patch: must be delete"),
+        (pod(containers=[{"$patch": [], "name": "a"}]), f"{SPEC}/containers/0/$patch: must be delete"),
+        (pod(containers=[{"$patch": "replace", "name": "a"}]), f"{SPEC}/containers/0: replaces the whole list"),
+        (pod(containers={"name": "x"}), f"{SPEC}/containers: the patch has an object where the object has a list"),
+        ({"spec": "x"}, "/spec: the patch has a scalar where the object has an object"),
+        ({"metadata": {"labels": {"a": {}}}}, "/metadata/labels/a: the patch has an object where the object has a s"),
+        ({"metadata": {"finalizers": [{}]}}, "/metadata/finalizers: must be a scalar"),
+        ({"spec": {"$patch": "explode"}}, "/spec/$patch: must be delete, replace or merge, not 'explode'"),
+        ({"spec": {"new": {"$patch": "explode"}}}, "/spec/new/$patch: must be"),
+        ({"spec": {"$what": 1}}, "/spec/$what: is an unknown directive"),
+        ({"spec": {"new": {"$what": 1}}}, "/spec/new/$what: is an unknown directive"),
+        ({"spec": {"strategy": {"$retainKeys": "type"}}}, "/spec/strategy/$retainKeys: must be a list"),
+        (
+            {"spec": {"strategy": {"$retainKeys": [], "type": "R"}}},
+            "/spec/strategy/$retainKeys: must name 'type', which the patch sets",
+        ),
+        (pod(**{"$setElementOrder/containers": "c0"}), f"{SPEC}/$setElementOrder~1containers: must be a list"),
+        (pod(**{"$setElementOrder/tolerations": []}), f"{SPEC}/$setElementOrder~1tolerations: is an order for a list"),
+        (
+            pod(**{"$setElementOrder/containers": named("c0", "c1"), "containers": named("c1", "c0")}),
+            f"{SPEC}/containers: the elements of the patch stand in another order",
+        ),
+        (
+            {"metadata": {"$deleteFromPrimitiveList/finalizers": "x"}},
+            "/metadata/$deleteFromPrimitiveList~1finalizers: must be a list",
+        ),
+        ([], "/: both the object and the patch must be JSON objects"),
+    ],
+)
+def test_what_does_not_fit_is_an_error_with_its_place(patch: Any, error: str) -> None:
     with pytest.raises(StrategicMergeError) as caught:
         strategic_merge(BASE, patch, WORKLOAD)
-    assert str(caught.value).startswith(f"{place}: ")
+    assert str(caught.value).startswith(error)
+
+
+def test_a_list_of_the_object_without_merge_keys_is_an_error() -> None:
+    with pytest.raises(StrategicMergeError, match="element 0 of the object"):
+        strategic_merge(pod(containers=[{}]), pod(containers=named("a")), WORKLOAD)
+
+
+def test_what_is_nested_too_deeply_is_refused() -> None:
+    deep: Any = {}
+    for _ in range(5000):
+        deep = {"d": deep}
+    with pytest.raises(StrategicMergeError, match="nested too deeply"):
+        strategic_merge({}, deep, WORKLOAD)
 
 
 ELEMENTS = st.lists(
-    st.fixed_dictionaries({"name": st.sampled_from("abc")}, optional={"image": st.sampled_from("xy")}),
+    st.fixed_dictionaries({"name": st.sampled_from("abcd")}, optional={"image": st.sampled_from("xy")}),
     unique_by=lambda element: element["name"],
-    max_size=3,
+    max_size=4,
 )
 PATCHES = st.fixed_dictionaries({}, optional={"containers": ELEMENTS, "nodeSelector": st.none() | st.just({"z": "1"})})
 
@@ -115,9 +241,30 @@ def test_merging_twice_is_merging_once_and_nothing_given_is_changed(elements: An
     original, patch = pod(containers=elements), pod(**fields)
     kept = copy.deepcopy((original, patch))
     once = strategic_merge(original, patch, WORKLOAD)
-    assert strategic_merge(once, patch, WORKLOAD) == once
+    # The very object: what is merged already is not made again.
+    assert strategic_merge(once, patch, WORKLOAD) is once
     assert (original, patch) == kept
 
 
-def test_a_patch_that_changes_nothing_gives_the_object_itself() -> None:
-    assert strategic_merge(BASE, pod(containers=[{"name": "c1", "image": "i1"}]), WORKLOAD) is BASE
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {},
+        pod(containers=[{"name": "c1", "image": "i1"}]),
+        pod(**{"$setElementOrder/containers": named("c0", "c1"), "containers": named("c0")}),
+        pod(tolerations=[{"key": "k"}]),
+        {"metadata": {"finalizers": ["x", "y"], "$deleteFromPrimitiveList/finalizers": ["absent"]}},
+        {"metadata": {"labels": {"$patch": "replace", "a": "1"}}},
+        {"spec": {"strategy": {"$retainKeys": ["type", "rollingUpdate"], "type": "RollingUpdate"}}},
+    ],
+)
+def test_a_patch_that_changes_nothing_gives_the_object_itself(patch: Any) -> None:
+    assert strategic_merge(BASE, patch, WORKLOAD) is BASE
+
+
+def test_what_the_patch_does_not_touch_is_shared() -> None:
+    result = strategic_merge(BASE, pod(containers=[{"name": "c1", "image": "new"}]), WORKLOAD)
+    assert result["metadata"] is BASE["metadata"]
+    containers = result["spec"]["template"]["spec"]["containers"]
+    assert containers[0] is BASE["spec"]["template"]["spec"]["containers"][0]
+    assert containers[1] == {"name": "c1", "image": "new"}

@@ -1,0 +1,50 @@
+"""Which elements of two lists belong together."""
+
+from typing import Final
+
+from app.model.json import JSON
+from app.patch.equality import identical
+
+# Aligning compares elements pairwise; beyond this many pairs lists are compared place by place instead.
+_MOST_PAIRS: Final = 4096
+# An element that stayed as it is outweighs two that only kept their name: it costs no operation at all.
+_SAME: Final = 3
+_ALIKE: Final = 1
+
+
+def align(old: list[JSON], new: list[JSON]) -> list[tuple[int, int]]:
+    """Return the positions of elements that belong together, in order: those that are the same or have one name."""
+    if len(old) * len(new) > _MOST_PAIRS:
+        return [(position, position) for position in range(min(len(old), len(new)))]
+    likeness = [[_likeness(left, right) for right in new] for left in old]
+    best = _best_scores(likeness, len(new))
+    pairs: list[tuple[int, int]] = []
+    i = j = 0
+    while i < len(old) and j < len(new):
+        score = likeness[i][j]
+        if score and best[i][j] == best[i + 1][j + 1] + score:
+            pairs.append((i, j))
+            i, j = i + 1, j + 1
+        elif best[i][j] == best[i + 1][j]:
+            i += 1
+        else:
+            j += 1
+    return pairs
+
+
+def _likeness(left: JSON, right: JSON) -> int:
+    if left is right or identical(left, right):
+        return _SAME
+    if isinstance(left, dict) and isinstance(right, dict) and "name" in left and left["name"] == right.get("name"):
+        return _ALIKE
+    return 0
+
+
+def _best_scores(likeness: list[list[int]], width: int) -> list[list[int]]:
+    best = [[0] * (width + 1) for _ in range(len(likeness) + 1)]
+    for i in range(len(likeness) - 1, -1, -1):
+        row, below, scores = best[i], best[i + 1], likeness[i]
+        for j in range(width - 1, -1, -1):
+            paired = below[j + 1] + scores[j] if scores[j] else 0
+            row[j] = max(paired, below[j], row[j + 1])
+    return best

@@ -1,0 +1,45 @@
+from app.model.merge_keys import WORKLOAD, MergeSchema
+
+CONTAINER = {"": "name", "/env": "name", "/ports": "containerPort", "/volumeDevices": "devicePath", "/volumeMounts": "mountPath"}  # fmt: skip
+POD = "/spec/template/spec"
+EPHEMERAL = f"{POD}/volumes/ephemeral/volumeClaimTemplate/metadata"
+
+# Every patchMergeKey tag of k8s.io/api v0.36 that a strategic merge of a Deployment or a StatefulSet can reach; what is
+# inside a list that is replaced as a whole (volumeClaimTemplates) it cannot.
+TAGS = {
+    "/metadata/ownerReferences": "uid",
+    "/spec/template/metadata/ownerReferences": "uid",
+    "/status/conditions": "type",
+    f"{EPHEMERAL}/ownerReferences": "uid",
+    f"{POD}/hostAliases": "ip",
+    f"{POD}/imagePullSecrets": "name",
+    f"{POD}/resourceClaims": "name",
+    f"{POD}/schedulingGates": "name",
+    f"{POD}/topologySpreadConstraints": "topologyKey",
+    f"{POD}/volumes": "name",
+} | {
+    f"{POD}/{kind}{field}": key
+    for kind in ("containers", "initContainers", "ephemeralContainers")
+    for field, key in CONTAINER.items()
+}
+
+
+def walk(schema: MergeSchema, path: str = "") -> dict[str, MergeSchema]:
+    found = {path: schema}
+    for name, field in schema.fields.items():
+        found |= walk(field, f"{path}/{name}")
+    return found
+
+
+def test_the_merge_keys_are_those_of_the_api() -> None:
+    assert {path: schema.merge_key for path, schema in walk(WORKLOAD).items() if schema.merge_key} == TAGS
+
+
+def test_the_sets_of_scalars_are_those_of_the_api() -> None:
+    sets = {path for path, schema in walk(WORKLOAD).items() if schema.primitive}
+    assert sets == {"/metadata/finalizers", "/spec/template/metadata/finalizers", f"{EPHEMERAL}/finalizers"}
+
+
+def test_the_unions_are_those_of_the_api() -> None:
+    unions = {path for path, schema in walk(WORKLOAD).items() if schema.retain_keys}
+    assert unions == {"/spec/strategy", f"{POD}/volumes", f"{POD}/resourceClaims"}
