@@ -123,7 +123,8 @@ def _log_fields(
     if (request := review.request) is not None:
         kind = request.kind
         # Only what the handler decoded is looked into: a log line must not cost another decode.
-        document = request.__dict__.get("object") or request.__dict__.get("old_object")
+        decoded = request.__dict__
+        document = decoded.get("desired_object") or decoded.get("object") or decoded.get("old_object")
         fields["cluster"] = cluster_of(document) if isinstance(document, dict) else ""
         fields["gvk"] = f"{kind.group}/{kind.version}/{kind.kind}"
         fields["namespace"] = request.namespace

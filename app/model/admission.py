@@ -9,7 +9,7 @@ most handlers need one of them.
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypedDict
 
 import msgspec
 
@@ -21,8 +21,38 @@ KIND: Final = "AdmissionReview"
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 AdmissionAPIVersion = Literal["admission.k8s.io/v1", "admission.k8s.io/v1beta1"]
 
+
+class _DesiredMeta(TypedDict, total=False):
+    """``metav1.ObjectMeta`` but for its managed fields: what is not named here is skipped undecoded."""
+
+    name: Any
+    generateName: Any
+    namespace: Any
+    selfLink: Any
+    uid: Any
+    resourceVersion: Any
+    generation: Any
+    creationTimestamp: Any
+    deletionTimestamp: Any
+    deletionGracePeriodSeconds: Any
+    labels: Any
+    annotations: Any
+    ownerReferences: Any
+    finalizers: Any
+
+
+class _Desired(TypedDict, total=False):
+    """An object with a spec."""
+
+    apiVersion: Any
+    kind: Any
+    metadata: _DesiredMeta
+    spec: Any
+
+
 _NULL: Final = msgspec.Raw(b"null")
 _decode = msgspec.json.Decoder().decode
+_decode_desired = msgspec.json.Decoder(_Desired).decode
 
 
 def _null() -> msgspec.Raw:
@@ -69,6 +99,16 @@ class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
     def object(self) -> JSON:
         """The object under review, decoded on first use; None on DELETE. Raises msgspec.DecodeError."""
         return _decode(self.object_raw)
+
+    @cached_property
+    def desired_object(self) -> JSON:
+        """The same without what nobody asks for: status and managed fields, a good fifth of an object's text."""
+        if "object" in self.__dict__:
+            return self.object
+        try:
+            return _decode_desired(self.object_raw)
+        except msgspec.ValidationError:
+            return self.object
 
     @cached_property
     def old_object(self) -> JSON:

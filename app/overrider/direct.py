@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from app.model.json import JSON, JSONObject
+from app.overrider.standing import Check, compile_standing
 from app.overrider.steps import CONTAINER_LISTS, SetImage, SetReplicas, Step, trace
+from app.overrider.template import PoolTemplate, stands_placed
 from app.patch import parse_pointer
 
 _REPLICAS: Final = "/spec/replicas"
@@ -20,7 +22,7 @@ _CREATE_ONLY: Final = ("/spec/selector", "/spec/serviceName", "/spec/podManageme
 class ListPlace(NamedTuple):
     """A list that an index in a pointer goes through, and how long it must be for the index to mean the same."""
 
-    tokens: tuple[str, ...]
+    tokens: tuple[str | int, ...]
     length: int
 
 
@@ -29,24 +31,50 @@ class DirectPatch(NamedTuple):
 
     operations: tuple[JSONObject, ...]
     lists: tuple[ListPlace, ...]
+    annotations: tuple[tuple[str, str, str], ...]
+    """What a render leaves on the workload: name, pointer and value of each."""
+    template: PoolTemplate
+    stands_on_update: Check
+    stands_as_created: Check
+
+    def stands(self, workload: JSONObject, *, creating: bool) -> bool:
+        """Return whether the template would change nothing in ``workload``; False where that takes a closer look."""
+        if self.template.pool_patch is not None:
+            return False
+        standing = self.stands_as_created if creating else self.stands_on_update
+        return standing(workload) and stands_placed(workload["spec"]["template"]["spec"], self.template)
 
     def fits(self, workload: JSONObject) -> bool:
         """Return whether every index in the operations means in ``workload`` what it means in the template."""
-        return all(_length(workload, tokens) == length for tokens, length in self.lists)
+        try:
+            return all(_length(workload, tokens) == length for tokens, length in self.lists)
+        except (KeyError, IndexError, TypeError):
+            return False
 
 
-def compile_direct(bare: JSONObject, steps: tuple[Step, ...]) -> DirectPatch | None:
+def compile_direct(
+    template: PoolTemplate, bare: JSONObject, steps: tuple[Step, ...], annotations: Mapping[str, str]
+) -> DirectPatch | None:
     """Return the direct patch of ``steps``, or None where each workload has to be rendered.
 
     Args:
+        template: What the plan's template says.
         bare: The template's workload, to which ``steps`` are known to apply.
         steps: What the plan does.
+        annotations: The annotations that a render leaves on the workload.
     """
     operations = tuple(_operations(bare, steps))
     if any(operation["path"].startswith(_CREATE_ONLY) for operation in operations):
         return None
     places = {place for operation in operations for place in _lists_on(bare, operation["path"])}
-    return DirectPatch(operations, tuple(sorted(places)))
+    return DirectPatch(
+        operations,
+        tuple(sorted(places)),
+        tuple((name, annotation_pointer(name), value) for name, value in annotations.items()),
+        template,
+        compile_standing(template.named_on_update),
+        compile_standing(template.named),
+    )
 
 
 def _operations(bare: JSONObject, steps: tuple[Step, ...]) -> Iterator[JSONObject]:
@@ -72,38 +100,44 @@ def _image_operations(workload: JSONObject, step: SetImage) -> Iterator[JSONObje
 
 
 def _lists_on(document: JSON, path: str) -> Iterator[ListPlace]:
-    tokens = parse_pointer(path)
-    for position, token in enumerate(tokens):
+    walked: list[str | int] = []
+    for token in parse_pointer(path):
         if isinstance(document, list):
-            yield ListPlace(tokens[:position], len(document))
-            document = document[int(token)] if token.isdecimal() and int(token) < len(document) else None
+            yield ListPlace(tuple(walked), len(document))
+            if not token.isdecimal() or int(token) >= len(document):
+                return
+            walked.append(int(token))
+        elif isinstance(document, dict) and token in document:
+            walked.append(token)
         else:
-            document = document.get(token) if isinstance(document, dict) else None
+            return
+        document = document[walked[-1]]
 
 
-def _length(document: JSON, tokens: tuple[str, ...]) -> int:
+def _length(document: JSON, tokens: tuple[str | int, ...]) -> int:
     for token in tokens:
-        document = document[int(token)] if type(document) is list else document.get(token)
+        document = document[token]
     return len(document)
 
 
-def direct_operations(
-    patch: DirectPatch, workload: JSONObject, annotations: Mapping[str, str]
-) -> list[JSONObject] | None:
+def annotation_pointer(name: str) -> str:
+    """Return the JSON Pointer of an annotation."""
+    return f"/metadata/annotations/{name.replace('~', '~0').replace('/', '~1')}"
+
+
+def direct_operations(patch: DirectPatch, workload: JSONObject) -> list[JSONObject] | None:
     """Return the operations for ``workload``, or None if it has to be rendered.
 
     Args:
         patch: The direct patch of the workload's plan.
         workload: A workload that the template would not change.
-        annotations: The annotations that a render leaves on it.
     """
     present = workload["metadata"].get("annotations")
     if type(present) is not dict or not patch.fits(workload):
         return None
     operations: list[JSONObject] = []
-    for name, value in annotations.items():
+    for name, path, value in patch.annotations:
         if (known := present.get(name)) != value:
-            path = f"/metadata/annotations/{name.replace('/', '~1')}"
             operations.append({"op": "add" if known is None else "replace", "path": path, "value": value})
     if not operations:
         # Rendered before: the difference may well be nothing, which only rendering shows.

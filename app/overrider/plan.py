@@ -15,7 +15,7 @@ from app.overrider.overlay import overlay
 from app.overrider.pools import applies_to
 from app.overrider.steps import RenderError, SetImage, Step, compile_steps, container_names, run_steps
 from app.overrider.template import PoolTemplate, apply_pool_patch, build_template, place, seed
-from app.overrider.undo import as_annotation, undo_of
+from app.overrider.undo import annotations_of, as_annotation, undo_of
 from app.patch import StrategicMergeError
 
 # Part of every hash, so that a change of the rules themselves shows as a changed input.
@@ -77,8 +77,9 @@ def compile_plan(
     except StrategicMergeError as error:
         return Plan(template, steps, digest, "", None, (), RenderError("the pool's patch", str(error)))
     undo = undo_of(bare, rendered, named=template.named_on_update, schema=WORKLOAD)
-    direct = compile_direct(bare, steps)
-    return Plan(template, steps, digest, as_annotation(undo), direct, _unknown_containers(bare, steps), None)
+    undo_text = as_annotation(undo)
+    direct = compile_direct(template, bare, steps, annotations_of(digest, undo_text))
+    return Plan(template, steps, digest, undo_text, direct, _unknown_containers(bare, steps), None)
 
 
 def base(workload: JSONObject, template: PoolTemplate, *, creating: bool) -> JSONObject:

@@ -18,13 +18,18 @@ from app.overrider.plan import Plan, base, checked
 from app.overrider.plans import PlanCache
 from app.overrider.steps import RenderError, run_steps
 from app.overrider.template import SubjectError
-from app.overrider.undo import as_annotation, retract, undo_of
+from app.overrider.undo import (
+    RENDERED_ANNOTATION,
+    UNDO_ANNOTATION,
+    annotations_of,
+    as_annotation,
+    retract,
+    undo_of,
+)
 from app.patch import StrategicMergeError, diff
 from app.store import StoreView
 
 KINDS: Final = frozenset({"Deployment", "StatefulSet"})
-RENDERED_ANNOTATION: Final = "fleethook.io/rendered"
-UNDO_ANNOTATION: Final = "fleethook.io/undo"
 _RENDERED_BYTES: Final = RENDERED_ANNOTATION.encode()
 
 
@@ -47,7 +52,7 @@ def mutate_workload(request: AdmissionRequest, *, store: StoreView, plans: PlanC
         return admission.errored(f"expected a Deployment or StatefulSet but got a {found}")
     if request.sub_resource or request.operation not in ("CREATE", "UPDATE"):
         return admission.allowed()
-    workload = request.object
+    workload = request.desired_object
     if not isinstance(workload, dict) or not isinstance(workload.get("metadata"), dict):
         return admission.errored("request.object is not an object with metadata")
     if not isinstance(workload.get("spec"), dict):
@@ -155,13 +160,15 @@ def render_with(plan: Plan, workload: JSONObject, *, memory: JSONObject, creatin
 
 
 def _operations(plan: Plan, workload: JSONObject, *, memory: JSONObject, creating: bool) -> Sequence[JSONObject]:
-    bare = _bare(plan, workload, memory=memory, creating=creating)
+    direct = plan.direct
     # An undo that an earlier render left and this one does not is taken away only by rendering.
-    stale = UNDO_ANNOTATION in as_object(workload["metadata"].get("annotations")) and not plan.undo_text
-    if bare is workload and plan.direct is not None and not stale:
-        direct = direct_operations(plan.direct, workload, _annotations(plan, plan.undo_text))
-        if direct is not None:
-            return direct
+    stale = not plan.undo_text and UNDO_ANNOTATION in (workload["metadata"].get("annotations") or ())
+    usual = direct is not None and not memory and not stale and direct.stands(workload, creating=creating)
+    bare = workload if usual else _bare(plan, workload, memory=memory, creating=creating)
+    if direct is not None and bare is workload and not stale:
+        operations = direct_operations(direct, workload)
+        if operations is not None:
+            return operations
     return diff(workload, _run(plan, bare))
 
 
@@ -173,11 +180,6 @@ def _run(plan: Plan, bare: JSONObject) -> JSONObject:
     checked(bare, rendered)
     undo = undo_of(bare, rendered, named=plan.template.named_on_update, schema=WORKLOAD)
     return _remember(rendered, plan, undo_text=as_annotation(undo))
-
-
-def _annotations(plan: Plan, undo_text: str) -> dict[str, str]:
-    rendered = {RENDERED_ANNOTATION: plan.digest} if plan.steps else {}
-    return {**rendered, UNDO_ANNOTATION: undo_text} if undo_text else rendered
 
 
 def _bare(plan: Plan, workload: JSONObject, *, memory: JSONObject, creating: bool) -> JSONObject:
@@ -208,7 +210,7 @@ def _replicas_of_template(workload: JSONObject, plan: Plan) -> JSONObject:
 def _remember(rendered: JSONObject, plan: Plan, *, undo_text: str) -> JSONObject:
     metadata = rendered["metadata"]
     annotations = metadata.get("annotations") or {}
-    wanted = _annotations(plan, undo_text)
+    wanted = annotations_of(plan.digest if plan.steps else "", undo_text)
     known = {name: annotations[name] for name in (RENDERED_ANNOTATION, UNDO_ANNOTATION) if name in annotations}
     if known == wanted:
         return rendered

@@ -234,7 +234,7 @@ def place(workload: JSONObject, template: PoolTemplate) -> JSONObject:
     """
     pod_template = workload["spec"].get("template")
     pod_spec = pod_template.get("spec") if isinstance(pod_template, dict) else None
-    if not isinstance(pod_spec, dict) or _stands_placed(pod_spec, template):
+    if not isinstance(pod_spec, dict) or stands_placed(pod_spec, template):
         return workload
     placed = _tolerating(_attracted(pod_spec, template), template.tolerations)
     if placed is pod_spec:
@@ -242,7 +242,7 @@ def place(workload: JSONObject, template: PoolTemplate) -> JSONObject:
     return {**workload, "spec": {**workload["spec"], "template": {**pod_template, "spec": placed}}}
 
 
-def _stands_placed(pod_spec: JSONObject, template: PoolTemplate) -> bool:
+def stands_placed(pod_spec: JSONObject, template: PoolTemplate) -> bool:
     """Return whether nothing has to be added, for the usual workload; False where that takes a closer look."""
     tolerations = pod_spec.get("tolerations") or ()
     if template.dropped_affinity is not None or not all(made in tolerations for made in template.tolerations):

@@ -15,6 +15,10 @@ import msgspec
 from app.model.json import JSON, JSONObject
 from app.model.merge_keys import MergeSchema
 
+RENDERED_ANNOTATION: Final = "fleethook.io/rendered"
+"""Hash over everything that a render depended on."""
+UNDO_ANNOTATION: Final = "fleethook.io/undo"
+
 _NO_SCHEMA: Final = MergeSchema()
 _MISSING: Final = object()
 _DIRECTIVE: Final = "$patch"
@@ -46,6 +50,12 @@ def undo_of(before: JSONObject, after: JSONObject, *, named: JSON, schema: Merge
 def as_annotation(undo: JSONObject) -> str:
     """Return ``undo`` as text for an annotation, always the same for the same undo; ``""`` where there is none."""
     return msgspec.json.encode(undo, order="sorted").decode() if undo else ""
+
+
+def annotations_of(digest: str, undo_text: str) -> dict[str, str]:
+    """Return the annotations that a render leaves on a workload; none for an empty text."""
+    rendered = {RENDERED_ANNOTATION: digest} if digest else {}
+    return {**rendered, UNDO_ANNOTATION: undo_text} if undo_text else rendered
 
 
 def _undo_added(value: JSON, schema: MergeSchema) -> JSON:

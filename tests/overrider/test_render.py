@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from app.overrider.render import RENDERED_ANNOTATION, UNDO_ANNOTATION
+from app.overrider.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
 from tests.builders import (
     API,
     POOL_LABEL,
