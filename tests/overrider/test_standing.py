@@ -1,0 +1,116 @@
+"""The quick question: does a workload stand as its template wants it?"""
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.model.merge_keys import WORKLOAD
+from app.overrider.overlay import overlay
+from app.overrider.standing import compile_standing
+
+NAMED: dict[str, Any] = {
+    "metadata": {"labels": {"app": "a"}, "annotations": {}},
+    "spec": {
+        "paused": False,
+        "template": {
+            "spec": {
+                "serviceAccountName": "sa",
+                "containers": [{"name": "c", "image": "i:1", "args": ["x", "y"], "ports": [{"containerPort": 80}]}],
+                "volumes": [{"name": "v", "emptyDir": {}}],
+            }
+        },
+    },
+}
+
+
+def stored() -> dict[str, Any]:
+    """NAMED as an apiserver hands it on: defaulted, labelled by others."""
+    document = copy.deepcopy(NAMED)
+    document["metadata"]["labels"]["theirs"] = "1"
+    document["metadata"]["annotations"]["theirs"] = "1"
+    spec = document["spec"]["template"]["spec"]
+    spec["restartPolicy"] = "Always"
+    spec["containers"][0]["imagePullPolicy"] = "IfNotPresent"
+    spec["containers"][0]["ports"][0]["protocol"] = "TCP"
+    return document
+
+
+def test_what_others_and_the_apiserver_added_does_not_matter() -> None:
+    assert compile_standing(NAMED)(NAMED)
+    assert compile_standing(NAMED)(stored())
+
+
+POD = ("spec", "template", "spec")
+CHANGES: list[tuple[tuple[Any, ...], Any]] = [
+    (("metadata", "labels", "app"), "b"),
+    (("spec", "paused"), True),
+    ((*POD, "serviceAccountName"), "other"),
+    ((*POD, "containers", 0, "image"), "i:2"),
+    ((*POD, "containers", 0, "args"), ["y", "x"]),
+    ((*POD, "containers", 0, "args"), ["x"]),
+    ((*POD, "containers", 0, "args"), "x"),
+    ((*POD, "containers", 0, "ports", 0, "containerPort"), 81),
+    ((*POD, "containers"), []),
+    ((*POD, "containers"), {}),
+    ((*POD, "volumes", 0), "v"),
+    ((*POD, "volumes", 0, "emptyDir"), None),
+    (("metadata",), "text"),
+    (("spec", "template"), []),
+]
+
+
+@pytest.mark.parametrize(("path", "value"), CHANGES, ids=lambda value: str(value))
+def test_a_changed_member_is_seen(path: tuple[Any, ...], value: Any) -> None:
+    document = stored()
+    target: Any = document
+    for token in path[:-1]:
+        target = target[token]
+    target[path[-1]] = value
+    assert not compile_standing(NAMED)(document)
+    del target[path[-1]]
+    assert not compile_standing(NAMED)(document)
+
+
+@pytest.mark.parametrize("document", [None, [], "text", 1, {}])
+def test_anything_else_does_not_stand(document: Any) -> None:
+    assert not compile_standing(NAMED)(document)
+
+
+def test_a_longer_list_takes_a_closer_look() -> None:
+    document = stored()
+    document["spec"]["template"]["spec"]["containers"].append({"name": "sidecar"})
+    assert not compile_standing(NAMED)(document)
+
+
+NAMES = st.sampled_from(["metadata", "spec", "template", "containers", "volumes", "env", "name", "args"])
+SCALARS = st.sampled_from([None, True, 0, 1, "a", "b"])
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=12,
+)
+OBJECTS = st.dictionaries(NAMES, JSON, max_size=4)
+
+
+@st.composite
+def covering(draw: Any, named: Any) -> Any:
+    """A value that says what ``named`` says, more or less."""
+    if draw(st.integers(0, 12)) == 0:
+        return draw(JSON)
+    if isinstance(named, dict):
+        return {**draw(OBJECTS), **{name: draw(covering(value)) for name, value in named.items()}}
+    if isinstance(named, list):
+        return [draw(covering(value)) for value in named]
+    return named
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.data())
+def test_overlay_changes_nothing_where_a_workload_stands(data: Any) -> None:
+    named = data.draw(OBJECTS)
+    document = data.draw(covering(named))
+    if isinstance(document, dict) and compile_standing(named)(document):
+        assert overlay(document, named, WORKLOAD) is document
