@@ -1,8 +1,6 @@
 """The application: routes, sources and their lifetime."""
 
-import asyncio
 import contextlib
-import gc
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final
 
@@ -14,17 +12,19 @@ from starlette.types import Receive, Scope, Send
 
 from app import __version__
 from app.api.codec import encode_error
-from app.api.edge import Endpoint, ReviewEndpoint
+from app.api.edge import Endpoint, ReviewEndpoint, not_synced
 from app.api.health import Check, health_routes
 from app.api.logs import LogSink, write_line
 from app.api.metrics import Metrics, store_gauges
 from app.api.openapi import describe_reviews
 from app.api.routes import ReviewRoute, review_routes
+from app.lifetime import Cluster, following_cluster, following_manifests
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.plans import PlanCache
 from app.settings import Settings
 from app.store import Store
 from app.store.sources.manifests import ManifestSource
+from app.store.sources.source import Source
 
 INDEXES: Final = (OVERRIDERS_BY_SUBJECT,)
 
@@ -44,12 +44,35 @@ class Fleethook(FastAPI):
         self.settings: Final = settings
         self.store: Final = Store(INDEXES)
         self.metrics: Final = Metrics()
-        self.source: Final = None if settings.manifests is None else ManifestSource(settings.manifests, self.store)
+        self.cluster: Final = Cluster(settings, self.store) if settings.follows_cluster else None
+        self.source: Final[Source | None] = self._source()
         self.draining = False
-        self.routes_of_reviews: Final[list[ReviewRoute]] = review_routes(self.store, PlanCache())
-        self.reviews: Final[dict[str, Endpoint]] = {
+        live = None if self.cluster is None else self.cluster.source
+        self.routes_of_reviews: Final[list[ReviewRoute]] = review_routes(self.store, PlanCache(), live)
+        self._log: Final = log
+        self.reviews: dict[str, Endpoint] = {}
+        if self.cluster is None:
+            self.open_reviews()
+        else:
+            self.reviews = {route.path: not_synced for route in self.routes_of_reviews}
+
+    def _source(self) -> Source | None:
+        if self.cluster is not None:
+            return self.cluster.source
+        manifests = self.settings.manifests
+        return None if manifests is None else ManifestSource(manifests, self.store)
+
+    def open_reviews(self) -> None:
+        """Begin to answer reviews: what they are answered from is there."""
+        self.reviews = {
             route.path: ReviewEndpoint(
-                route.path, route.handler, metrics=self.metrics, body_limit=settings.body_limit, log=log
+                route.path,
+                route.handler,
+                metrics=self.metrics,
+                body_limit=self.settings.body_limit,
+                log=self._log,
+                prepare=route.prepare,
+                known_clients_only=self.settings.client_ca_file is not None,
             )
             for route in self.routes_of_reviews
         }
@@ -72,47 +95,22 @@ class Fleethook(FastAPI):
         if self.source is None:
             yield Check("manifests", ok=True, detail="no source of objects is configured; the store is empty")
             return
-        errors = self.source.errors
-        yield Check("manifests", self.source.synced, "; ".join(errors.values()))
+        for part in self.source.parts():
+            yield Check(part.name, part.synced, part.detail)
 
 
 @contextlib.asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     assert isinstance(app, Fleethook)
-    source = app.source
-    with _settled_garbage_collector():
-        if source is not None:
-            source.load()
-    if source is None:
+    if app.source is not None:
+        for collector in store_gauges(app.store.counts, app.source.parts):
+            app.metrics.registry.register(collector)
+    async with contextlib.AsyncExitStack() as stack:
+        if isinstance(app.source, ManifestSource):
+            await stack.enter_async_context(following_manifests(app.source))
+        elif app.cluster is not None:
+            await stack.enter_async_context(following_cluster(app.cluster, synced=app.open_reviews))
         yield
-        return
-    for collector in store_gauges(app.store.counts, source.age, lambda: len(source.errors)):
-        app.metrics.registry.register(collector)
-    stop = asyncio.Event()
-    follower = asyncio.create_task(source.follow(stop))
-    try:
-        yield
-    finally:
-        stop.set()
-        await follower
-
-
-# A review allocates some 500 containers, which reference counting frees: JSON has no cycles. By default the collector
-# looks at the young ones every 700 allocations, and so several times in each review, to find nothing.
-_GC_THRESHOLDS: Final = (50_000, 20, 20)
-
-
-@contextlib.contextmanager
-def _settled_garbage_collector() -> Iterator[None]:
-    """Load without collecting, then take what is there out of the collector's sight: it stays for good."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*_GC_THRESHOLDS)
-        gc.enable()
 
 
 async def _http_error(_: Request, error: Exception) -> Response:

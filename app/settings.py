@@ -2,9 +2,9 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
 ENV_PREFIX = "FLEETHOOK_"
@@ -13,6 +13,9 @@ CONFIG_VARIABLE = "FLEETHOOK_CONFIG"
 # An object in etcd may have 1.5 MiB; a review carries it twice, JSON text is longer than what etcd stores, and managed
 # fields come on top. controller-runtime settled on 7 MiB by the same reckoning; we round up.
 _BODY_LIMIT = 8 * 1024 * 1024
+
+_NAMESPACED = r"^[a-z0-9-]+/[a-z0-9.-]+$"
+_SERVICE = r"^[a-z0-9-]+/[a-z0-9-]+(:\d{1,5})?$"
 
 
 class Settings(BaseSettings):
@@ -23,11 +26,46 @@ class Settings(BaseSettings):
     manifests: Annotated[
         Path | None, Field(description="Directory of YAML manifests that the server answers from; no cluster needed.")
     ] = None
+    kubeconfig: Annotated[
+        Path | None, Field(description="Kubeconfig of the cluster whose objects are followed, from outside of it.")
+    ] = None
+    in_cluster: Annotated[
+        bool, Field(description="Follow the objects of the cluster that this runs in, by the pod's service account.")
+    ] = False
+    kcp: Annotated[
+        bool, Field(description="The apiserver is kcp's: read all its logical clusters (/clusters/*) at once.")
+    ] = False
+    discovery_interval: Annotated[
+        float, Field(description="Seconds between looks for a resource that the apiserver does not serve yet.", gt=0)
+    ] = 10.0
     host: Annotated[str, Field(description="Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Field(description="Port to listen on; 0 takes a free one.", ge=0, le=65535)] = 9443
     cert_dir: Annotated[Path, Field(description="Directory of the serving certificate; made on first start.")] = Path(
         "certs"
     )
+    cert_secret: Annotated[
+        str | None,
+        Field(
+            description="NAMESPACE/NAME of a Secret that an own CA and certificate are kept in.", pattern=_NAMESPACED
+        ),
+    ] = None
+    client_ca_file: Annotated[
+        Path | None, Field(description="PEM authorities; reviews are answered to clients with a certificate of theirs.")
+    ] = None
+    registration: Annotated[
+        Literal["off", "ca-bundle", "all"],
+        Field(
+            description="What is written to the cluster: nothing, caBundle of the webhook configurations that are "
+            "there, or the configurations and CustomResourceDefinitions themselves."
+        ),
+    ] = "off"
+    service: Annotated[
+        str | None,
+        Field(description="NAMESPACE/NAME[:PORT] of the Service in front of this server.", pattern=_SERVICE),
+    ] = None
+    webhook_url: Annotated[
+        str | None, Field(description="Address that the apiserver calls, instead of a Service.", pattern=r"^https://")
+    ] = None
     dns_names: Annotated[list[str], Field(description="Names that a certificate made here is valid for.")] = [
         "localhost",
         "127.0.0.1",
@@ -45,6 +83,28 @@ class Settings(BaseSettings):
     ] = 0.0
     shutdown_timeout: Annotated[int, Field(description="Seconds for requests in flight at shutdown.", ge=0)] = 25
     log_reviews: Annotated[bool, Field(description="Write one log line per review.")] = True
+
+    @property
+    def follows_cluster(self) -> bool:
+        """Whether objects come from an apiserver."""
+        return self.in_cluster or self.kubeconfig is not None
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Settings":
+        if self.cert_secret is not None and not self.follows_cluster:
+            raise ValueError("--cert-secret needs a cluster: give --kubeconfig or --in-cluster")
+        if self.registration != "off" and not self.follows_cluster:
+            raise ValueError("registration needs a cluster: give --kubeconfig or --in-cluster")
+        if self.registration == "all" and (self.service is None) == (self.webhook_url is None):
+            raise ValueError("--register needs to know where this server is: give one of --service and --webhook-url")
+        return self
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "Settings":
+        given = [self.manifests is not None, self.kubeconfig is not None, self.in_cluster]
+        if sum(given) > 1:
+            raise ValueError("give one of --manifests, --kubeconfig and --in-cluster")
+        return self
 
     @classmethod
     def settings_customise_sources(

@@ -25,7 +25,8 @@ from app.api.body import check_headers, read_body
 from app.api.edge import ReviewEndpoint, _respond
 from app.api.logs import configure_logging, write_line
 from app.asgi import create_app
-from app.certs.files import ensure_certificates, server_context
+from app.certs.context import ReloadingContext
+from app.certs.files import ensure_certificates
 from app.cli.server import GracefulServer, server_config
 from app.model.admission import patched
 from app.settings import Settings
@@ -51,7 +52,7 @@ def ours(port: int, overriders: int, directory: Path, *, kind: str) -> None:
     elif kind == "echo":
         app.reviews[PATH] = constant_endpoint(settings.body_limit)
     files = ensure_certificates(directory, names=NAMES, now=datetime.now(UTC))
-    config = server_config(app, server_context(files))
+    config = server_config(app, ReloadingContext(files).context)
     announce = lambda port: print(f"serving on {port}", flush=True)  # noqa: E731 - a callback
     server = GracefulServer(config, app, ready=announce)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

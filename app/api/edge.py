@@ -6,7 +6,7 @@ do not pass through it; the same app documents them in its OpenAPI page.
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Final
 
@@ -20,8 +20,11 @@ from app.api.metrics import Metrics
 from app.model.admission import AdmissionRequest, Response, errored
 from app.model.json import as_object
 from app.model.kcp import cluster_of
+from app.overrider.freshness import StaleError
 
 ReviewHandler = Callable[[AdmissionRequest], Response]
+Prepare = Callable[[AdmissionRequest], Awaitable[None]]
+"""What has to be waited for before a handler is asked; raises StaleError where that does not come."""
 Endpoint = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _log: Final = logging.getLogger(__name__)
@@ -32,13 +35,23 @@ class ReviewEndpoint:
     """One review route: reads the body, asks the handler, writes the answer, counts and logs it."""
 
     def __init__(
-        self, path: str, handler: ReviewHandler, *, metrics: Metrics, body_limit: int, log: LogSink | None
+        self,
+        path: str,
+        handler: ReviewHandler,
+        *,
+        metrics: Metrics,
+        body_limit: int,
+        log: LogSink | None,
+        prepare: Prepare | None = None,
+        known_clients_only: bool = False,
     ) -> None:
         self._path: Final = path
         self._handler: Final = handler
         self._metrics: Final = metrics
         self._body_limit: Final = body_limit
         self._log: Final = log
+        self._prepare: Final = prepare
+        self._known_clients_only: Final = known_clients_only
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
@@ -46,11 +59,14 @@ class ReviewEndpoint:
             body = encode_error(405, "MethodNotAllowed", f"{self._path} takes POST, not {scope['method']}")
             await _respond(send, 405, body, (b"allow", b"POST"))
             return
+        if self._known_clients_only and not _client_name(scope):
+            await _respond(send, 403, encode_error(403, "Forbidden", "a client certificate is needed to ask here"))
+            return
         self._metrics.in_flight += 1
         try:
             request_id = check_headers(scope["headers"], limit=self._body_limit)
             body = await read_body(receive, limit=self._body_limit)
-            status, answer = self._answer(body, request_id)
+            status, answer = await self._answer(body, request_id)
         except RequestError as error:
             status, answer = error.code, encode_error(error.code, error.reason, str(error))
         except ClientGoneError:
@@ -59,7 +75,7 @@ class ReviewEndpoint:
             self._metrics.in_flight -= 1
         await _respond(send, status, answer)
 
-    def _answer(self, body: bytes, request_id: str) -> tuple[int, bytes]:
+    async def _answer(self, body: bytes, request_id: str) -> tuple[int, bytes]:
         started = time.perf_counter()
         try:
             review = decode_review(body)
@@ -68,6 +84,12 @@ class ReviewEndpoint:
                 self._path, "", "malformed", seconds=time.perf_counter() - started, request_id=request_id
             )
             return 400, encode_error(400, "BadRequest", str(error))
+        if self._prepare is not None and review.request is not None:
+            try:
+                await self._prepare(review.request)
+            except StaleError as error:
+                # Not a verdict: the caller is to ask again, which an apiserver's clients do after a failed call.
+                raise RequestError(503, "ServiceUnavailable", str(error)) from error
         response = self._decide(review)
         answer = encode_response(response, uid=review.uid, api_version=review.api_version)
         self._record(review, response, seconds=time.perf_counter() - started, request_id=request_id or review.uid)
@@ -98,6 +120,12 @@ class ReviewEndpoint:
         self._metrics.reviewed(self._path, operation, _outcome(response), seconds=seconds, request_id=request_id)
         if self._log is not None:
             self._log(encode_line(_log_fields(self._path, review, response, seconds=seconds, request_id=request_id)))
+
+
+def _client_name(scope: Scope) -> str | None:
+    """Return the subject of the certificate that the client showed (ASGI's TLS extension), None if it showed none."""
+    name: str | None = (scope.get("extensions") or {}).get("tls", {}).get("client_cert_name")
+    return name
 
 
 def _outcome(response: Response) -> str:
@@ -141,4 +169,7 @@ async def _respond(send: Send, status: int, body: bytes, *headers: tuple[bytes, 
     await send({"type": "http.response.body", "body": body})
 
 
-ReviewRoutes = Mapping[str, Endpoint]
+async def not_synced(_scope: Scope, _receive: Receive, send: Send) -> None:
+    """Answer a review that arrives before the store is filled: nothing may be admitted on what is not known yet."""
+    message = "the objects of the cluster are still being read; ask again"
+    await _respond(send, 503, encode_error(503, "ServiceUnavailable", message), (b"retry-after", b"1"))

@@ -11,6 +11,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from app.model.gvk import GroupKind
+from app.store.sources.source import PartState
 
 _MULTIPROCESS: Final = "PROMETHEUS_MULTIPROC_DIR"
 
@@ -90,14 +91,13 @@ class Gauges(Collector):
 
 
 def store_gauges(
-    counts: Callable[[], dict[GroupKind, int]], age: Callable[[], float | None], errors: Callable[[], int]
+    counts: Callable[[], dict[GroupKind, int]], parts: Callable[[], Iterator[PartState]]
 ) -> Iterator[Collector]:
     """Yield the gauges of a store.
 
     Args:
         counts: How many objects of each kind there are.
-        age: Seconds since the source last agreed with the store, None before it first did.
-        errors: How many parts of the source cannot be read just now.
+        parts: How each part of the source stands.
     """
 
     def objects() -> Iterator[tuple[dict[str, str], float]]:
@@ -105,13 +105,24 @@ def store_gauges(
             yield {"group": group_kind.group, "kind": group_kind.kind}, count
 
     def seconds() -> Iterator[tuple[dict[str, str], float]]:
-        value = age()
-        if value is not None:
-            yield {}, value
+        for part in parts():
+            if part.age is not None:
+                yield {"source": part.name}, part.age
+
+    def failing() -> Iterator[tuple[dict[str, str], float]]:
+        for part in parts():
+            yield {"source": part.name}, float(part.failing)
 
     yield Gauges("fleethook_store_objects", "Objects in the store.", objects, "group", "kind")
-    yield Gauges("fleethook_store_age_seconds", "Seconds since the source last agreed with the store.", seconds)
     yield Gauges(
-        "fleethook_manifest_errors", "Manifest files that cannot be read; their last good state is used.",
-        lambda: iter([({}, float(errors()))]),
-    )  # fmt: skip
+        "fleethook_store_age_seconds",
+        "Seconds since a part of the source last agreed with the store: a look, an event, a bookmark.",
+        seconds,
+        "source",
+    )
+    yield Gauges(
+        "fleethook_store_source_failing",
+        "1 where a part of the source cannot be read just now and its last good state is used.",
+        failing,
+        "source",
+    )

@@ -43,9 +43,11 @@ def guarded_protocol(  # noqa: C901 - counts the methods of the class inside
             self._header_bytes = 0
             self._timer: asyncio.TimerHandle | None = None
             self._timer_for = _Reading.NOTHING
+            self._extensions: dict[str, dict[object, object]] = {}
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
+            self._extensions = {"tls": _client_of(transport)}
             self._since = self.loop.time()
             self._arm()
 
@@ -55,6 +57,7 @@ def guarded_protocol(  # noqa: C901 - counts the methods of the class inside
 
         def on_message_begin(self) -> None:
             super().on_message_begin()
+            self.scope["extensions"] = self._extensions
             self._reading = _Reading.HEADERS
             self._since = self.loop.time()
             self._header_bytes = 0
@@ -127,3 +130,15 @@ def guarded_protocol(  # noqa: C901 - counts the methods of the class inside
             self.transport.close()
 
     return GuardedProtocol
+
+
+def _client_of(transport: asyncio.Transport) -> dict[object, object]:
+    """Return what the ASGI TLS extension says of the client: its certificate's subject, None if it showed none.
+
+    Only a certificate that was verified is told of: TLS ends the handshake of any other.
+    """
+    secured = transport.get_extra_info("ssl_object")
+    certificate = secured.getpeercert() if secured is not None else None
+    if not certificate:
+        return {"client_cert_name": None}
+    return {"client_cert_name": ",".join(f"{name}={value}" for rdn in certificate["subject"] for name, value in rdn)}

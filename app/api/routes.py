@@ -1,20 +1,16 @@
 """Which path answers which review."""
 
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
-from app.api.edge import ReviewHandler
+from app.api.edge import Prepare, ReviewHandler
 from app.model.admission import AdmissionRequest, Response
+from app.overrider.freshness import LiveSource, freshen_overrider, freshen_workload
 from app.overrider.plans import PlanCache
 from app.overrider.render import mutate_workload
 from app.overrider.review import default_overrider, validate_overrider
+from app.registration.paths import MUTATE_DEPLOYMENT, MUTATE_OVERRIDER, MUTATE_STATEFULSET, VALIDATE_OVERRIDER
 from app.store import StoreView
-
-# controller-runtime's habit, so that existing tooling reads them: /mutate-<group>-<version>-<kind>.
-MUTATE_DEPLOYMENT: Final = "/mutate-apps-v1-deployment"
-MUTATE_STATEFULSET: Final = "/mutate-apps-v1-statefulset"
-MUTATE_OVERRIDER: Final = "/mutate-apps-openyurt-io-v1alpha1-yurtappoverrider"
-VALIDATE_OVERRIDER: Final = "/validate-apps-openyurt-io-v1alpha1-yurtappoverrider"
 
 
 class ReviewRoute(NamedTuple):
@@ -23,10 +19,17 @@ class ReviewRoute(NamedTuple):
     path: str
     handler: ReviewHandler
     summary: str
+    prepare: Prepare | None = None
 
 
-def review_routes(store: StoreView, plans: PlanCache) -> list[ReviewRoute]:
-    """Return every route that takes an AdmissionReview."""
+def review_routes(store: StoreView, plans: PlanCache, live: LiveSource | None) -> list[ReviewRoute]:
+    """Return every route that takes an AdmissionReview.
+
+    Args:
+        store: The objects.
+        plans: What was compiled from them.
+        live: The source of the objects, if they can be read past the store.
+    """
 
     def render(request: AdmissionRequest) -> Response:
         return mutate_workload(request, store=store, plans=plans)
@@ -34,10 +37,18 @@ def review_routes(store: StoreView, plans: PlanCache) -> list[ReviewRoute]:
     def validate(request: AdmissionRequest) -> Response:
         return validate_overrider(request, store=store)
 
-    rows: list[tuple[str, Callable[[AdmissionRequest], Response], str]] = [
-        (MUTATE_DEPLOYMENT, render, "Render a Deployment for its node pool"),
-        (MUTATE_STATEFULSET, render, "Render a StatefulSet for its node pool"),
-        (MUTATE_OVERRIDER, default_overrider, "Set the defaults of a YurtAppOverrider"),
-        (VALIDATE_OVERRIDER, validate, "Validate a YurtAppOverrider and rehearse it for every pool"),
+    freshen_workloads = freshen_overriders = None
+    if live is not None:
+        freshen_workloads = partial(freshen_workload, store=store, live=live)
+        freshen_overriders = partial(freshen_overrider, live=live)
+    return [
+        ReviewRoute(MUTATE_DEPLOYMENT, render, "Render a Deployment for its node pool", freshen_workloads),
+        ReviewRoute(MUTATE_STATEFULSET, render, "Render a StatefulSet for its node pool", freshen_workloads),
+        ReviewRoute(MUTATE_OVERRIDER, default_overrider, "Set the defaults of a YurtAppOverrider"),
+        ReviewRoute(
+            VALIDATE_OVERRIDER,
+            validate,
+            "Validate a YurtAppOverrider and rehearse it for every pool",
+            freshen_overriders,
+        ),
     ]
-    return [ReviewRoute(*row) for row in rows]

@@ -19,8 +19,10 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-_AUTHORITY_LIFETIME: Final = timedelta(days=3650)
+AUTHORITY_LIFETIME: Final = timedelta(days=3650)
 SERVING_LIFETIME: Final = timedelta(days=90)
+_RENEW_AT: Final = 2 / 3
+"""Share of its life after which a certificate is issued anew."""
 # Clocks of a cluster's machines differ by seconds, of a badly kept one by minutes.
 _CLOCK_SKEW: Final = timedelta(minutes=5)
 
@@ -49,8 +51,10 @@ class KeyPair(NamedTuple):
         return key
 
 
-def new_authority(*, now: datetime, common_name: str = "fleethook CA") -> KeyPair:
-    """Return a new certificate authority, valid for ten years from ``now``."""
+def new_authority(
+    *, now: datetime, common_name: str = "fleethook CA", lifetime: timedelta = AUTHORITY_LIFETIME
+) -> KeyPair:
+    """Return a new certificate authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     usage = x509.KeyUsage(
@@ -58,7 +62,7 @@ def new_authority(*, now: datetime, common_name: str = "fleethook CA") -> KeyPai
         data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
     )  # fmt: skip
     builder = (
-        _builder(key, subject=name, issuer=name, now=now, until=now + _AUTHORITY_LIFETIME)
+        _builder(key, subject=name, issuer=name, now=now, until=now + lifetime)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
     )
@@ -84,6 +88,23 @@ def issue_serving(
         )
     )
     return _pair(builder.sign(authority.key, hashes.SHA256()), key)
+
+
+def renewal_of(certificate: x509.Certificate) -> datetime:
+    """Return when ``certificate`` is due to be issued anew: at two thirds of its life."""
+    life = certificate.not_valid_after_utc - certificate.not_valid_before_utc
+    return certificate.not_valid_before_utc + life * _RENEW_AT
+
+
+def serves(serving: KeyPair, authority: KeyPair, *, names: Sequence[str], now: datetime) -> bool:
+    """Return whether ``serving`` was issued by ``authority`` for ``names`` and is not due to be renewed."""
+    try:
+        certificate = serving.certificate
+        certificate.verify_directly_issued_by(authority.certificate)
+        fits = certificate.public_key() == serving.key.public_key()
+    except Exception:  # noqa: BLE001 - whatever is wrong with what we made ourselves, making it anew is the cure
+        return False
+    return fits and set(names) <= names_of(certificate) and now < renewal_of(certificate)
 
 
 def names_of(certificate: x509.Certificate) -> frozenset[str]:

@@ -2,19 +2,13 @@
 
 import contextlib
 import os
-import ssl
 import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from cryptography import x509
-
-from app.certs.authority import KeyPair, issue_serving, names_of, new_authority
-
-_RENEW_AT: Final = 2 / 3
-"""Share of its life after which a certificate is issued anew."""
+from app.certs.authority import KeyPair, issue_serving, new_authority, serves
 
 
 class CertificateError(Exception):
@@ -51,8 +45,8 @@ def ensure_certificates(directory: Path, *, names: Sequence[str], now: datetime)
         if _still_good(files, authority, names=names, now=now):
             return files
         serving = issue_serving(authority, names=names, now=now)
-        _write(files.key, serving.key_pem, mode=0o600)
-        _write(files.certificate, serving.certificate_pem, mode=0o644)
+        write_file(files.key, serving.key_pem, mode=0o600)
+        write_file(files.certificate, serving.certificate_pem, mode=0o644)
     return files._replace(created=True)
 
 
@@ -80,30 +74,18 @@ def _authority(certificate: Path, key: Path, *, now: datetime) -> KeyPair:
         if authority.certificate.not_valid_after_utc > now:
             return authority
     authority = new_authority(now=now)
-    _write(key, authority.key_pem, mode=0o600)
-    _write(certificate, authority.certificate_pem, mode=0o644)
+    write_file(key, authority.key_pem, mode=0o600)
+    write_file(certificate, authority.certificate_pem, mode=0o644)
     return authority
 
 
 def _still_good(files: CertificateFiles, authority: KeyPair, *, names: Sequence[str], now: datetime) -> bool:
     if not (files.certificate.exists() and files.key.exists()):
         return False
-    serving = KeyPair(files.certificate.read_bytes(), files.key.read_bytes())
-    try:
-        certificate = serving.certificate
-        certificate.verify_directly_issued_by(authority.certificate)
-        fits = certificate.public_key() == serving.key.public_key()
-    except Exception:  # noqa: BLE001 - whatever is wrong with what we made ourselves, making it anew is the cure
-        return False
-    return fits and set(names) <= names_of(certificate) and now < _renewal(certificate)
+    return serves(KeyPair(files.certificate.read_bytes(), files.key.read_bytes()), authority, names=names, now=now)
 
 
-def _renewal(certificate: x509.Certificate) -> datetime:
-    life = certificate.not_valid_after_utc - certificate.not_valid_before_utc
-    return certificate.not_valid_before_utc + life * _RENEW_AT
-
-
-def _write(path: Path, data: bytes, *, mode: int) -> None:
+def write_file(path: Path, data: bytes, *, mode: int) -> None:
     """Write a file so that it is there whole or not at all, and never readable by more than ``mode`` allows."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)
@@ -117,18 +99,3 @@ def _write(path: Path, data: bytes, *, mode: int) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-
-
-def server_context(files: CertificateFiles) -> ssl.SSLContext:
-    """Return a TLS context that serves with ``files``; raises CertificateError if they cannot be used."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # An apiserver asks for HTTP/1.1 only, and this server speaks nothing else.
-    context.set_alpn_protocols(["http/1.1"])
-    try:
-        context.load_cert_chain(files.certificate, files.key)
-    except (OSError, ssl.SSLError) as error:
-        raise CertificateError(
-            f"{files.certificate} and {files.key} cannot be used: {error}; they must be a PEM certificate and its key"
-        ) from None
-    return context

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,12 +10,12 @@ import typer
 import uvloop
 from pydantic import ValidationError
 
-from app.api.logs import configure_logging, write_line
-from app.asgi import create_app
-from app.certs.files import CertificateError, CertificateFiles, ensure_certificates, server_context
+from app.api.logs import configure_logging
+from app.certs.files import CertificateError
 from app.cli.failures import fail
-from app.cli.server import GracefulServer, server_config
+from app.cli.running import run_server
 from app.cli.workers import LISTENER_VARIABLE, Workers, listen
+from app.kube.errors import APIError, UnreachableError
 from app.settings import CONFIG_VARIABLE, Settings
 
 
@@ -24,7 +23,29 @@ def serve(
     manifests: Annotated[
         Path | None, typer.Option(help="Directory of YAML manifests to answer from; no cluster needed.")
     ] = None,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Follow the objects of the cluster that this kubeconfig names.")
+    ] = None,
+    in_cluster: Annotated[
+        bool | None, typer.Option("--in-cluster", help="Follow the objects of the cluster that this runs in.")
+    ] = None,
     cert_dir: Annotated[Path | None, typer.Option(help="Directory of the serving certificate [certs].")] = None,
+    cert_secret: Annotated[
+        str | None, typer.Option(help="NAMESPACE/NAME of the Secret to keep an own CA and certificate in.")
+    ] = None,
+    client_ca_file: Annotated[
+        Path | None, typer.Option(help="Only clients with a certificate of these authorities may ask for reviews.")
+    ] = None,
+    register: Annotated[
+        bool | None,
+        typer.Option("--register", help="Apply CRDs and webhook configurations at start, and keep caBundle."),
+    ] = None,
+    service: Annotated[
+        str | None, typer.Option(help="NAMESPACE/NAME[:PORT] of the Service in front of this server.")
+    ] = None,
+    webhook_url: Annotated[
+        str | None, typer.Option(help="Address that the apiserver calls, instead of a Service.")
+    ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for a free one [9443].")] = None,
     workers: Annotated[int | None, typer.Option(help="Server processes, each with its own store [1].")] = None,
@@ -35,26 +56,40 @@ def serve(
 ) -> None:
     """Serve admission reviews over HTTPS.
 
-    Objects come from --manifests and are followed while the files change. Every setting can also be given as
+    Objects come from --manifests, followed while the files change, or from an apiserver (--kubeconfig,
+    --in-cluster), followed by list and watch. Every setting can also be given as
     FLEETHOOK_<NAME> or in the file of --config.
     """
     flags = {
         "manifests": manifests,
+        "kubeconfig": kubeconfig,
+        "in_cluster": in_cluster,
         "cert_dir": cert_dir,
+        "cert_secret": cert_secret,
+        "client_ca_file": client_ca_file,
+        "registration": "all" if register else None,
+        "service": service,
+        "webhook_url": webhook_url,
         "host": host,
         "port": port,
         "workers": workers,
         "drain_delay": drain_delay,
     }
     settings = _settings({name: value for name, value in flags.items() if value is not None}, config)
-    if settings.manifests is None:
-        fail("there is nothing to answer from: give --manifests DIR")
-    if not settings.manifests.is_dir():
+    if settings.manifests is None and not settings.follows_cluster:
+        fail("there is nothing to answer from: give --manifests DIR, --kubeconfig FILE or --in-cluster")
+    if settings.manifests is not None and not settings.manifests.is_dir():
         fail(f"--manifests: {settings.manifests} is not a directory")
-    files = _certificates(settings)
     if settings.workers > 1 and LISTENER_VARIABLE not in os.environ:
         raise typer.Exit(_serve_with_workers(settings))
-    _serve_here(settings, files)
+    configure_logging()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        try:
+            served = runner.run(run_server(settings))
+        except (CertificateError, APIError, UnreachableError, OSError) as error:
+            fail(str(error))
+    if not served:
+        raise typer.Exit(2)
 
 
 def _settings(flags: dict[str, Any], config: Path | None) -> Settings:
@@ -69,13 +104,6 @@ def _settings(flags: dict[str, Any], config: Path | None) -> Settings:
         fail(f"settings: {problems}")
 
 
-def _certificates(settings: Settings) -> CertificateFiles:
-    try:
-        return ensure_certificates(settings.cert_dir, names=settings.dns_names, now=datetime.now(UTC))
-    except (CertificateError, OSError) as error:
-        fail(str(error))
-
-
 def _serve_with_workers(settings: Settings) -> int:
     try:
         listener = listen(settings.host, settings.port)
@@ -83,28 +111,3 @@ def _serve_with_workers(settings: Settings) -> int:
         fail(f"cannot listen on {settings.host}:{settings.port}: {error}")
     with listener:
         return Workers(listener, sys.argv[1:], count=settings.workers).run()
-
-
-def _serve_here(settings: Settings, files: CertificateFiles) -> None:
-    configure_logging()
-    app = create_app(settings, log=write_line)
-    inherited = os.environ.get(LISTENER_VARIABLE)
-    server_settings = server_config(
-        app, server_context(files), listener=int(inherited) if inherited is not None else None
-    )
-
-    def announce(port: int) -> None:
-        made = " (made just now)" if files.created else ""
-        sys.stdout.write(
-            f"fleethook serves on https://{settings.host}:{port}\n"
-            f"  objects:     {sum(app.store.counts().values())} from {settings.manifests}, followed while it changes\n"
-            f"  certificate: {files.certificate}{made}\n"
-            f"  CA:          {files.authority_certificate}\n"
-        )
-        sys.stdout.flush()
-
-    server = GracefulServer(server_settings, app, ready=announce)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(server.serve())
-    if not server.started:
-        raise typer.Exit(2)

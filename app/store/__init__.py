@@ -1,5 +1,5 @@
 """The objects the engines read: one indexed, cluster-keyed, in-memory store, fed by sources."""
 
-from app.store.store import Index, ObjectKey, Store, StoreView
+from app.store.store import Index, ObjectKey, Store, StoreView, key_of
 
-__all__ = ["Index", "ObjectKey", "Store", "StoreView"]
+__all__ = ["Index", "ObjectKey", "Store", "StoreView", "key_of"]

@@ -84,11 +84,28 @@ class Store:
         """Yield the objects of one kind in one cluster, in no particular order."""
         return iter(self._objects.get((cluster, group_kind), {}).values())
 
+    def keys(self, group_kind: GroupKind) -> Iterator[ObjectKey]:
+        """Yield the keys of the objects of one kind, over all clusters."""
+        for (cluster, stored_kind), objects in self._objects.items():
+            if stored_kind == group_kind:
+                for namespace, name in objects:
+                    yield ObjectKey(cluster, group_kind, namespace, name)
+
+    def keys_in(self, cluster: str, group_kind: GroupKind, namespace: str) -> list[ObjectKey]:
+        """Return the keys of the objects of one kind in one namespace."""
+        objects = self._objects.get((cluster, group_kind), {})
+        return [ObjectKey(cluster, group_kind, *key) for key in objects if key[0] == namespace]
+
     def put(self, document: JSONObject) -> None:
-        """Store ``document`` under its key, replacing what was there; the caller must not change it afterwards."""
+        """Store ``document`` under its key, replacing what was there; the caller must not change it afterwards.
+
+        What is equal already stays the same object, so that nothing has to be compiled anew for a repetition.
+        """
         key = key_of(document)
-        self.remove(key)
         kept: JSONObject | Narrow = narrow(document) if key.group_kind in NARROW_KINDS else document
+        if self.get(*key) == kept:
+            return
+        self.remove(key)
         self._objects.setdefault(key[:2], {})[key[2:]] = kept
         for index in self._indexes:
             if index.group_kind == key.group_kind:

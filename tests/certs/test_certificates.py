@@ -10,7 +10,8 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from app.certs.authority import KeyPair, issue_serving, names_of, new_authority
-from app.certs.files import CertificateError, CertificateFiles, ensure_certificates, server_context
+from app.certs.context import server_context
+from app.certs.files import CertificateError, CertificateFiles, ensure_certificates
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 NAMES = ["localhost", "127.0.0.1", "::1"]
@@ -83,7 +84,7 @@ def test_the_serving_certificate_is_issued_anew_when_it_no_longer_serves(tmp_pat
     assert renewed.created
     assert fingerprint(renewed) != kept
     assert (tmp_path / "ca.crt").read_bytes() == authority
-    server_context(renewed)
+    server_context(renewed, None)
 
 
 def test_certificates_of_somebody_else_are_used_and_never_written(tmp_path: Path) -> None:
@@ -116,7 +117,7 @@ def test_a_pair_that_does_not_fit_never_reaches_a_server(tmp_path: Path) -> None
     files.certificate.write_bytes(one.certificate_pem)
     files.key.write_bytes(other.key_pem)
     with pytest.raises(CertificateError, match=r"tls\.crt and .*tls\.key cannot be used"):
-        server_context(files)
+        server_context(files, None)
 
 
 def test_a_client_that_trusts_the_authority_connects_by_every_name(tmp_path: Path) -> None:
@@ -128,7 +129,7 @@ def test_a_client_that_trusts_the_authority_connects_by_every_name(tmp_path: Pat
 
             def serve(accepted: list[str | None] = accepted) -> None:
                 connection, _ = listener.accept()
-                with server_context(files).wrap_socket(connection, server_side=True) as secured:
+                with server_context(files, None).wrap_socket(connection, server_side=True) as secured:
                     accepted.append(secured.version())
 
             thread = threading.Thread(target=serve)

@@ -63,8 +63,8 @@ def test_operations_endpoints_answer(server: Server) -> None:
     assert ready["ready"] is True
     metrics = server.request("GET", "/metrics")[1].decode()
     assert 'fleethook_store_objects{group="apps.openyurt.io",kind="YurtAppOverrider"} 6.0' in metrics
-    assert "fleethook_store_age_seconds " in metrics
-    assert "fleethook_manifest_errors 0.0" in metrics
+    assert 'fleethook_store_age_seconds{source="manifests"}' in metrics
+    assert 'fleethook_store_source_failing{source="manifests"} 0.0' in metrics
     assert server.request("GET", "/docs")[0] == 200
 
 
@@ -98,7 +98,8 @@ def test_a_changed_manifest_changes_the_answer_and_a_broken_one_does_not(tmp_pat
         rule.write_text(rule.read_text().replace("nginx:1.14.2", "nginx:9"))
         _until(lambda: image() == "nginx:9")
         rule.write_text("broken: [")
-        _until(lambda: "fleethook_manifest_errors 1.0" in server.request("GET", "/metrics")[1].decode())
+        failing = 'fleethook_store_source_failing{source="manifests"} 1.0'
+        _until(lambda: failing in server.request("GET", "/metrics")[1].decode())
         assert image() == "nginx:9"
         status, body = server.request("GET", "/readyz")
         assert status == 200

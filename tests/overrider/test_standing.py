@@ -62,7 +62,7 @@ CHANGES: list[tuple[tuple[Any, ...], Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "value"), CHANGES, ids=lambda value: str(value))
+@pytest.mark.parametrize(("path", "value"), CHANGES, ids=str)
 def test_a_changed_member_is_seen(path: tuple[Any, ...], value: Any) -> None:
     document = stored()
     target: Any = document

@@ -125,6 +125,7 @@ async def test_following_sees_new_changed_and_deleted_files(
     await until(lambda: names(store) == {})
     stop.set()
     await asyncio.wait_for(follower, 15)
-    age = source.age()
-    assert age is not None
-    assert age >= 0
+    (part,) = source.parts()
+    assert (part.name, part.synced, part.failing) == ("manifests", True, False)
+    assert part.age is not None
+    assert part.age >= 0

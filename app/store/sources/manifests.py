@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from watchfiles import awatch
 
+from app.store.sources.source import PartState
 from app.store.store import ObjectKey, Store, key_of
 from app.store.yaml_reader import Document, ManifestError, read_documents
 
@@ -51,9 +52,10 @@ class ManifestSource:
         """Whether the directory has been read once."""
         return self._checked_at is not None
 
-    def age(self) -> float | None:
-        """Return the seconds since the directory was last looked at, None before the first time."""
-        return None if self._checked_at is None else time.monotonic() - self._checked_at
+    def parts(self) -> Iterator[PartState]:
+        """Yield the state of the directory, and of each file that cannot be read."""
+        age = None if self._checked_at is None else time.monotonic() - self._checked_at
+        yield PartState("manifests", self.synced, "; ".join(self.errors.values()), age, failing=bool(self.errors))
 
     def load(self) -> bool:
         """Read what changed since the last time and bring the store up to it; return whether anything changed."""

@@ -1,0 +1,150 @@
+"""Certificates in a Secret, agreed on by any number of replicas.
+
+Every replica may take the next step; the Secret's resourceVersion lets one of them succeed, and the others read what
+it wrote. Nobody has to be elected for that.
+"""
+
+import asyncio
+import base64
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from app.certs.files import CertificateFiles, write_file
+from app.certs.rotation import Credentials, Policy, advance, from_data, issue, to_data
+from app.kube.connection import Connection
+from app.kube.errors import APIError, UnreachableError
+from app.model.json import JSONObject, as_object
+
+_log: Final = logging.getLogger(__name__)
+
+# Steps are hours apart at least, and each has to be seen by every replica well before the next.
+CHECK_SECONDS: Final = 30.0
+_TRIES: Final = 10
+_CONFLICTS: Final = frozenset({409})
+
+
+class SecretName(NamedTuple):
+    """Where the Secret is."""
+
+    namespace: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        """Its path in the API."""
+        return f"/api/v1/namespaces/{self.namespace}/secrets/{self.name}"
+
+
+class CertificateKeeper:
+    """Keeps a Secret's credentials current, and files equal to them."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        secret: SecretName,
+        policy: Policy,
+        directory: Path,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        check_seconds: float = CHECK_SECONDS,
+    ) -> None:
+        """Prepare; nothing is read yet.
+
+        Args:
+            connection: Where the Secret is kept.
+            secret: Its name.
+            policy: How long things live.
+            directory: Where the serving certificate is put for the TLS context to read; a volume in memory.
+            now: The time.
+            check_seconds: How often to look.
+        """
+        self._connection: Final = connection
+        self._secret: Final = secret
+        self._policy: Final = policy
+        self._now: Final = now
+        self._check_seconds: Final = check_seconds
+        self.files: Final = CertificateFiles(
+            directory / "tls.crt", directory / "tls.key", directory / "ca.crt", created=False
+        )
+        self.credentials: Credentials | None = None
+
+    async def ensure(self) -> Credentials:
+        """Take the steps that are due, write the files, and return the credentials.
+
+        Raises:
+            APIError: The Secret may not be read or written.
+            UnreachableError: The apiserver does not answer.
+        """
+        for _ in range(_TRIES):
+            stored = await self._read()
+            held = self._parsed(stored)
+            wanted = issue(self._policy, now=self._now()) if held is None else self._advanced(held)
+            if wanted is held or await self._write(stored, wanted):
+                self._publish(wanted)
+                return wanted
+        raise APIError(409, "Conflict", f"Secret {'/'.join(self._secret)} was changed by others {_TRIES} times")
+
+    async def run(self) -> None:
+        """Keep them until cancelled."""
+        while True:
+            await asyncio.sleep(self._check_seconds)
+            try:
+                await self.ensure()
+            except (APIError, UnreachableError, OSError) as error:
+                _log.warning("certificates were not checked: %s", error)
+
+    def _advanced(self, held: Credentials) -> Credentials:
+        return advance(held, self._policy, now=self._now())
+
+    def _parsed(self, stored: JSONObject | None) -> Credentials | None:
+        data = as_object((stored or {}).get("data"))
+        if not data:
+            return None  # Absent, or created empty by a chart.
+        try:
+            return from_data({name: base64.b64decode(text) for name, text in data.items()})
+        except ValueError as error:
+            _log.error(  # noqa: TRY400 - a traceback would show what is in the Secret
+                "Secret %s is not usable and is made anew: %s", "/".join(self._secret), error
+            )
+            return None
+
+    async def _read(self) -> JSONObject | None:
+        try:
+            stored: JSONObject = await self._connection.json("GET", self._secret.path)
+        except APIError as error:
+            if error.code == 404:
+                return None
+            raise
+        return stored
+
+    async def _write(self, stored: JSONObject | None, credentials: Credentials) -> bool:
+        """Write the Secret unless somebody else has; return whether it was written."""
+        data = {name: base64.b64encode(value).decode() for name, value in to_data(credentials).items()}
+        metadata: JSONObject = dict(stored["metadata"]) if stored else {"name": self._secret.name}
+        metadata.setdefault("namespace", self._secret.namespace)
+        metadata.pop("managedFields", None)
+        kind = stored.get("type") if stored else "Opaque"
+        body = {"apiVersion": "v1", "kind": "Secret", "type": kind, "metadata": metadata, "data": data}
+        method, path = ("PUT", self._secret.path) if stored else ("POST", self._secret.path.rpartition("/")[0])
+        try:
+            await self._connection.request(method, path, body=body)
+        except APIError as error:
+            if error.code in _CONFLICTS:
+                return False
+            raise
+        _log.info("certificates renewed", extra={"fields": {"secret": "/".join(self._secret)}})
+        return True
+
+    def _publish(self, credentials: Credentials) -> None:
+        """Write what changed to the files; key first, so that a reader of the pair between sees that it does not fit."""
+        former = self.credentials
+        self.credentials = credentials
+        if former is not None and former == credentials:
+            return
+        self.files.key.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_file(self.files.key, credentials.serving.key_pem, mode=0o600)
+        write_file(self.files.certificate, credentials.serving.certificate_pem, mode=0o644)
+        write_file(self.files.authority_certificate, credentials.bundle, mode=0o644)

@@ -1,0 +1,110 @@
+"""One server process: its certificate, its registration, its requests."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from app.api.logs import write_line
+from app.asgi import Fleethook, create_app
+from app.certs.context import ReloadingContext
+from app.certs.files import CertificateFiles, ensure_certificates
+from app.cli.server import GracefulServer, server_config
+from app.cli.workers import LISTENER_VARIABLE
+from app.lifetime import running
+from app.registration.webhooks import Reference, ServiceReference, URLReference
+from app.settings import Settings
+
+
+class _Certificates(NamedTuple):
+    """The serving certificate's files, and who must be trusted to trust it."""
+
+    files: CertificateFiles
+    bundle: Callable[[], bytes]
+
+
+async def run_server(settings: Settings) -> bool:
+    """Serve until told to stop; return whether it ever served.
+
+    Raises:
+        CertificateError: There is no usable certificate.
+        APIError: The apiserver refuses what is needed to start.
+        UnreachableError: It does not answer.
+        OSError: A file cannot be read or written.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        certificates = await _certificates(settings, stack)
+        reloading = ReloadingContext(certificates.files, settings.client_ca_file)
+        await stack.enter_async_context(running(reloading.follow(), name="certificate reload"))
+        app = create_app(settings, log=write_line)
+        inherited = os.environ.get(LISTENER_VARIABLE)
+        listener = int(inherited) if inherited is not None else None
+        config = server_config(app, reloading.context, listener=listener)
+        if settings.registration != "off":
+            await _register(settings, certificates.bundle, stack)
+        server = GracefulServer(config, app, ready=lambda port: _announce(app, certificates.files, port))
+        await server.serve()
+        return server.started
+
+
+async def _certificates(settings: Settings, stack: contextlib.AsyncExitStack) -> _Certificates:
+    names = list(settings.dns_names)
+    if settings.cert_secret is None:
+        files = ensure_certificates(settings.cert_dir, names=names, now=datetime.now(UTC))
+        return _Certificates(files, files.authority_certificate.read_bytes)
+    from app.certs.keeper import CertificateKeeper, SecretName  # noqa: PLC0415 - see app.kube
+    from app.certs.rotation import Policy  # noqa: PLC0415 - as above
+    from app.kube.connection import Connection  # noqa: PLC0415 - as above
+
+    if settings.service is not None:
+        names += _service(settings.service).names()
+    namespace, _, name = settings.cert_secret.partition("/")
+    connection = await stack.enter_async_context(Connection(settings.kubeconfig))
+    keeper = CertificateKeeper(connection, SecretName(namespace, name), Policy(names), settings.cert_dir)
+    await keeper.ensure()
+    await stack.enter_async_context(running(keeper.run(), name="certificates"))
+    return _Certificates(keeper.files, keeper.files.authority_certificate.read_bytes)
+
+
+async def _register(settings: Settings, bundle: Callable[[], bytes], stack: contextlib.AsyncExitStack) -> None:
+    from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
+    from app.registration.keeper import Registrar  # noqa: PLC0415 - as above
+
+    connection = await stack.enter_async_context(Connection(settings.kubeconfig))
+    registrar = Registrar(connection, bundle)
+    if settings.registration == "all":
+        exempt = [settings.service.partition("/")[0]] if settings.service else []
+        await registrar.install(_reference(settings), exempt_namespaces=exempt)
+    await stack.enter_async_context(running(registrar.keep_bundles(), name="caBundle"))
+
+
+def _reference(settings: Settings) -> Reference:
+    if settings.webhook_url is not None:
+        return URLReference(settings.webhook_url)
+    assert settings.service is not None
+    return _service(settings.service)
+
+
+def _service(text: str) -> ServiceReference:
+    namespace, _, rest = text.partition("/")
+    name, _, port = rest.partition(":")
+    return ServiceReference(namespace, name, int(port or 443))
+
+
+def _announce(app: Fleethook, files: CertificateFiles, port: int) -> None:
+    made = " (made just now)" if files.created else ""
+    sys.stdout.write(
+        f"fleethook serves on https://{app.settings.host}:{port}\n"
+        f"  objects:     {_source(app)}\n"
+        f"  certificate: {files.certificate}{made}\n"
+        f"  CA:          {files.authority_certificate}\n"
+    )
+    sys.stdout.flush()
+
+
+def _source(app: Fleethook) -> str:
+    if app.cluster is not None:
+        return f"from {app.cluster.connection.host}, followed by list and watch; /readyz says when all are read"
+    return f"{sum(app.store.counts().values())} from {app.settings.manifests}, followed while it changes"

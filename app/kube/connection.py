@@ -1,0 +1,189 @@
+"""A connection to one apiserver, with kubernetes-asyncio's authentication and transport.
+
+That library reads kubeconfig files and in-cluster service accounts, runs exec plugins, and reloads a pod's token every
+minute. What it does not do is notice that credentials have expired otherwise; so they are read anew when the server
+answers 401, which covers exec plugins, client certificates replaced on disk and rewritten kubeconfig files alike.
+"""
+
+import asyncio
+import contextlib
+import logging
+import ssl
+import time
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Final, Self
+
+import aiohttp
+import msgspec
+from kubernetes_asyncio import config as kube_config
+from kubernetes_asyncio.client import Configuration
+from kubernetes_asyncio.client.rest import RESTClientObject
+
+from app.kube.errors import APIError, UnreachableError, api_error
+from app.model.json import JSON, JSONObject
+
+_log: Final = logging.getLogger(__name__)
+
+# A list of 500 objects takes an apiserver well under a second; one that is starting or overloaded may take longer.
+_REQUEST_SECONDS: Final = 30.0
+_CONNECT_SECONDS: Final = 5.0
+_RELOAD_SECONDS: Final = 5.0
+
+MERGE_PATCH: Final = "application/merge-patch+json"
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+_JSON: Final = "application/json"
+
+
+class Connection:
+    """Requests to one apiserver; use as an asynchronous context manager."""
+
+    def __init__(self, kubeconfig: Path | None) -> None:
+        """Prepare a connection.
+
+        Args:
+            kubeconfig: The file to read, or None for the service account of the pod that this runs in.
+        """
+        self._kubeconfig: Final = kubeconfig
+        self._configuration: Configuration | None = None
+        self._transport: RESTClientObject | None = None
+        self._loaded_at = 0.0
+        self._loading: Final = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        """Read the credentials; raises UnreachableError if they cannot be used."""
+        await self._load()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close every connection."""
+        if self._transport is not None:
+            await self._transport.close()
+
+    @property
+    def host(self) -> str:
+        """The server's address, for messages."""
+        return str(self._configuration.host) if self._configuration else "(not connected)"
+
+    async def _load(self) -> None:
+        configuration = Configuration()
+        try:
+            if self._kubeconfig is None:
+                kube_config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+            else:
+                await kube_config.load_kube_config(
+                    config_file=str(self._kubeconfig), client_configuration=configuration, persist_config=False
+                )
+            transport = RESTClientObject(configuration)
+        except (kube_config.ConfigException, OSError, ssl.SSLError, ValueError) as error:
+            source = self._kubeconfig or "the pod's service account"
+            raise UnreachableError(f"credentials cannot be read from {source}: {error}") from error
+        former, self._transport, self._configuration = self._transport, transport, configuration
+        self._loaded_at = time.monotonic()
+        if former is not None:
+            # Streams that are still open on it end, and are taken up again with the new credentials.
+            await former.close()
+
+    async def _reload(self, used: RESTClientObject) -> bool:
+        """Read the credentials again after a 401; return whether it is worth asking again."""
+        async with self._loading:
+            if self._transport is not used:
+                return True
+            if time.monotonic() - self._loaded_at < _RELOAD_SECONDS:
+                return False
+            _log.info("credentials were refused; reading them again")
+            await self._load()
+            return True
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: JSONObject | None = None,
+        content_type: str = _JSON,
+        timeout: float = _REQUEST_SECONDS,  # noqa: ASYNC109 - of the transport, which tells it from a cancellation
+    ) -> bytes:
+        """Return the body of the answer.
+
+        Raises:
+            APIError: The server said no.
+            UnreachableError: It did not answer.
+        """
+        limits = aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT_SECONDS)
+        async with self._answer(method, path, query, body=body, content_type=content_type, limits=limits) as response:
+            return await response.read()
+
+    async def json(self, method: str, path: str, **rest: JSON) -> JSON:
+        """Return the decoded answer of `request`."""
+        return msgspec.json.decode(await self.request(method, path, **rest))
+
+    @contextlib.asynccontextmanager
+    async def lines(self, path: str, *, query: Mapping[str, str], idle: float) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Open a stream and yield its lines as they arrive.
+
+        Args:
+            path: What to watch.
+            query: How.
+            idle: Seconds without a byte after which the connection counts as lost.
+
+        Raises:
+            APIError: The server said no.
+            UnreachableError: It did not answer, or the stream was cut.
+        """
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=idle)
+        async with self._answer("GET", path, query, body=None, content_type=_JSON, limits=limits) as response:
+            yield _lines(response.content)
+
+    @contextlib.asynccontextmanager
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        *,
+        body: JSONObject | None,
+        content_type: str,
+        limits: aiohttp.ClientTimeout,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        for attempt in range(2):
+            transport, configuration = self._transport, self._configuration
+            assert transport is not None
+            assert configuration is not None
+            headers = {"Accept": _JSON, "Content-Type": content_type, "User-Agent": "fleethook"}
+            try:
+                for credential in (await configuration.auth_settings()).values():
+                    headers[credential["key"]] = credential["value"]
+                response = await transport.request(
+                    method,
+                    f"{configuration.host}{path}",
+                    query_params=dict(query) if query else None,
+                    headers=headers,
+                    body=body,
+                    _preload_content=False,
+                    _request_timeout=limits,
+                )
+                async with response:
+                    if response.status == 401 and attempt == 0 and await self._reload(transport):
+                        continue
+                    if response.status >= 400:
+                        raise api_error(response.status, await response.read())
+                    yield response
+                    return
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                raise UnreachableError(f"{configuration.host}: {str(error) or type(error).__name__}") from error
+        raise APIError(401, "Unauthorized", "the credentials were refused")
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Yield lines of any length; the reader's own line iteration has a limit that a large object exceeds."""
+    rest: list[bytes] = []
+    async for chunk in content.iter_any():
+        head, separator, tail = chunk.partition(b"\n")
+        while separator:
+            rest.append(head)
+            yield b"".join(rest)
+            rest.clear()
+            head, separator, tail = tail.partition(b"\n")
+        rest.append(head)

@@ -1,0 +1,98 @@
+"""Applying the registration to an apiserver, and keeping ``caBundle`` what it has to be."""
+
+import asyncio
+import base64
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from app.kube.connection import APPLY_PATCH, Connection
+from app.kube.errors import APIError, UnreachableError
+from app.model.crd import RESOURCES, custom_resource_definition
+from app.model.json import JSONObject
+from app.registration.webhooks import Reference, ca_bundles, webhook_configurations
+
+_log: Final = logging.getLogger(__name__)
+
+_CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_CONFIGURATIONS: Final = {
+    "MutatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+}
+_MANAGER: Final = "fleethook"
+_BUNDLE_MANAGER: Final = "fleethook-ca-bundle"
+CHECK_SECONDS: Final = 10.0
+
+
+class Registrar:
+    """Registers this server with an apiserver."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        bundle: Callable[[], bytes],
+        *,
+        check_seconds: float = CHECK_SECONDS,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            connection: To the apiserver.
+            bundle: Returns the authorities, PEM, that this server's certificate may be from now or soon.
+            check_seconds: How often to compare.
+        """
+        self._connection: Final = connection
+        self._bundle: Final = bundle
+        self._check_seconds: Final = check_seconds
+
+    async def install(self, reference: Reference, *, exempt_namespaces: Sequence[str]) -> None:
+        """Apply the CustomResourceDefinitions and the webhook configurations; raises APIError, UnreachableError."""
+        for resource in RESOURCES:
+            definition = custom_resource_definition(resource)
+            await self._apply(f"{_CRDS}/{definition['metadata']['name']}", definition, manager=_MANAGER)
+        bundle = self._encoded()
+        for configuration in webhook_configurations(reference, exempt_namespaces=exempt_namespaces):
+            # A configuration without a bundle would refuse every write until the bundle follows.
+            for webhook in configuration["webhooks"]:
+                webhook["clientConfig"]["caBundle"] = bundle
+            await self._apply(_path(configuration), configuration, manager=_MANAGER)
+
+    async def keep_bundles(self) -> None:
+        """Keep ``caBundle`` until cancelled, whoever writes something else into it."""
+        problem = ""
+        while True:
+            try:
+                await self.apply_bundles()
+                problem = ""
+            except (APIError, UnreachableError) as error:
+                if problem != str(error):
+                    _log.warning("caBundle is not kept: %s", error)
+                problem = str(error)
+            await asyncio.sleep(self._check_seconds)
+
+    async def apply_bundles(self) -> None:
+        """Set ``caBundle``, and nothing else, where it differs; raises APIError, UnreachableError."""
+        for wanted in ca_bundles(self._encoded()):
+            path = _path(wanted)
+            try:
+                present = await self._connection.json("GET", path)
+            except APIError as error:
+                if error.code == 404:
+                    continue  # Not installed, or switched off: nothing to keep, and nothing to invent.
+                raise
+            names = {webhook["name"]: webhook["clientConfig"].get("caBundle") for webhook in present["webhooks"]}
+            webhooks = [webhook for webhook in wanted["webhooks"] if webhook["name"] in names]
+            if any(names[webhook["name"]] != webhook["clientConfig"]["caBundle"] for webhook in webhooks):
+                await self._apply(path, {**wanted, "webhooks": webhooks}, manager=_BUNDLE_MANAGER)
+                _log.info("caBundle set", extra={"fields": {"configuration": path.rpartition("/")[2]}})
+
+    def _encoded(self) -> str:
+        return base64.b64encode(self._bundle()).decode()
+
+    async def _apply(self, path: str, body: JSONObject, *, manager: str) -> None:
+        query = {"fieldManager": manager, "force": "true"}
+        await self._connection.request("PATCH", path, query=query, body=body, content_type=APPLY_PATCH)
+
+
+def _path(configuration: JSONObject) -> str:
+    return f"{_CONFIGURATIONS[configuration['kind']]}/{configuration['metadata']['name']}"

@@ -1,0 +1,11 @@
+"""The paths that reviews arrive at.
+
+controller-runtime's habit, so that existing tooling reads them: ``/mutate-<group>-<version>-<kind>``.
+"""
+
+from typing import Final
+
+MUTATE_DEPLOYMENT: Final = "/mutate-apps-v1-deployment"
+MUTATE_STATEFULSET: Final = "/mutate-apps-v1-statefulset"
+MUTATE_OVERRIDER: Final = "/mutate-apps-openyurt-io-v1alpha1-yurtappoverrider"
+VALIDATE_OVERRIDER: Final = "/validate-apps-openyurt-io-v1alpha1-yurtappoverrider"

@@ -1,0 +1,175 @@
+"""The webhook configurations: which objects an apiserver sends here, and what it does when nobody answers.
+
+``failurePolicy: Fail`` is safe because of what is *not* sent: docs/failure-policy.md goes through it.
+"""
+
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
+
+from app.model.json import JSON, JSONObject
+from app.model.openyurt import GROUP, POOL_NAME_LABEL, VERSION
+from app.registration.paths import MUTATE_DEPLOYMENT, MUTATE_OVERRIDER, MUTATE_STATEFULSET, VALIDATE_OVERRIDER
+
+API_VERSION: Final = "admissionregistration.k8s.io/v1"
+CONFIGURATION_NAME: Final = "fleethook"
+MUTATING: Final = "MutatingWebhookConfiguration"
+VALIDATING: Final = "ValidatingWebhookConfiguration"
+
+_TIMEOUT_SECONDS: Final = 5
+_NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
+
+# A workload being deleted must go whatever an overrider says; a finalizer's removal is an UPDATE, too.
+_NOT_DELETING: Final = {"name": "not-being-deleted", "expression": "!has(object.metadata.deletionTimestamp)"}
+_OWNED: Final = {
+    "name": "owned-by-openyurt",
+    "expression": (
+        "has(object.metadata.ownerReferences) && "
+        f"object.metadata.ownerReferences.exists(owner, owner.apiVersion.startsWith('{GROUP}/'))"
+    ),
+}
+
+
+class ServiceReference(NamedTuple):
+    """The Service in front of this server."""
+
+    namespace: str
+    name: str
+    port: int = 443
+
+    def client_config(self, path: str) -> JSONObject:
+        """Return ``clientConfig`` for a webhook at ``path``, without its caBundle."""
+        return {"service": {"namespace": self.namespace, "name": self.name, "path": path, "port": self.port}}
+
+    def names(self) -> list[str]:
+        """Return the names that an apiserver and others in the cluster call the Service by."""
+        return [
+            f"{self.name}.{self.namespace}.svc",
+            f"{self.name}.{self.namespace}.svc.cluster.local",
+            f"{self.name}.{self.namespace}",
+            self.name,
+        ]
+
+
+class URLReference(NamedTuple):
+    """This server at an address of its own, outside the cluster."""
+
+    base: str
+
+    def client_config(self, path: str) -> JSONObject:
+        """Return ``clientConfig`` for a webhook at ``path``, without its caBundle."""
+        return {"url": self.base.rstrip("/") + path}
+
+
+Reference = ServiceReference | URLReference
+
+
+class Webhook(NamedTuple):
+    """One webhook of a configuration."""
+
+    name: str
+    configuration: Literal["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
+    path: str
+    group: str
+    version: str
+    resource: str
+    object_selector: JSONObject
+    conditions: tuple[JSONObject, ...]
+
+
+_POOLED: Final[JSONObject] = {"matchExpressions": [{"key": POOL_NAME_LABEL, "operator": "Exists"}]}
+
+WEBHOOKS: Final = (
+    Webhook(
+        "deployments.overrider.fleethook.io", MUTATING, MUTATE_DEPLOYMENT, "apps", "v1", "deployments",
+        _POOLED, (_NOT_DELETING, _OWNED),
+    ),
+    Webhook(
+        "statefulsets.overrider.fleethook.io", MUTATING, MUTATE_STATEFULSET, "apps", "v1", "statefulsets",
+        _POOLED, (_NOT_DELETING, _OWNED),
+    ),
+    Webhook(
+        "defaults.yurtappoverrider.fleethook.io", MUTATING, MUTATE_OVERRIDER, GROUP, VERSION, "yurtappoverriders",
+        {}, (_NOT_DELETING,),
+    ),
+    Webhook(
+        "rules.yurtappoverrider.fleethook.io", VALIDATING, VALIDATE_OVERRIDER, GROUP, VERSION, "yurtappoverriders",
+        {}, (_NOT_DELETING,),
+    ),
+)  # fmt: skip
+
+
+def webhook_configurations(reference: Reference, *, exempt_namespaces: Sequence[str] = ()) -> list[JSONObject]:
+    """Return the webhook configurations, without ``caBundle``: that is kept by `ca_bundles`.
+
+    Args:
+        reference: Where an apiserver finds this server.
+        exempt_namespaces: Namespaces whose objects are never sent here: at least the one this server runs in, so that
+            it can be started, scaled and repaired while nobody answers.
+    """
+    namespaces: JSONObject = {}
+    if exempt_namespaces:
+        excluded = {"key": _NAMESPACE_LABEL, "operator": "NotIn", "values": list(exempt_namespaces)}
+        namespaces = {"matchExpressions": [excluded]}
+    return [
+        {
+            "apiVersion": API_VERSION,
+            "kind": kind,
+            "metadata": {"name": CONFIGURATION_NAME, "labels": {"app.kubernetes.io/name": "fleethook"}},
+            "webhooks": [
+                _webhook(webhook, reference, namespaces=namespaces)
+                for webhook in WEBHOOKS
+                if webhook.configuration == kind
+            ],
+        }
+        for kind in (MUTATING, VALIDATING)
+    ]
+
+
+def _webhook(webhook: Webhook, reference: Reference, *, namespaces: JSONObject) -> JSONObject:
+    rendered: JSONObject = {
+        "name": webhook.name,
+        "clientConfig": reference.client_config(webhook.path),
+        "rules": [
+            {
+                "apiGroups": [webhook.group],
+                "apiVersions": [webhook.version],
+                "resources": [webhook.resource],
+                "operations": ["CREATE", "UPDATE"],
+                "scope": "Namespaced",
+            }
+        ],
+        "namespaceSelector": namespaces,
+        "objectSelector": webhook.object_selector,
+        "matchConditions": list(webhook.conditions),
+        # A rule for one version also takes objects written in another: they are converted before they are sent.
+        "matchPolicy": "Equivalent",
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "timeoutSeconds": _TIMEOUT_SECONDS,
+        "admissionReviewVersions": ["v1", "v1beta1"],
+    }
+    if webhook.configuration == MUTATING:
+        # Another webhook may add a container after us that an override is about.
+        rendered["reinvocationPolicy"] = "IfNeeded"
+    return rendered
+
+
+def ca_bundles(bundle: str) -> list[JSONObject]:
+    """Return what server-side apply sets so that an apiserver trusts this server: ``caBundle`` and nothing else.
+
+    Args:
+        bundle: The trusted authorities, PEM in base64, as the member holds it.
+    """
+
+    def member(webhook: Webhook) -> JSON:
+        return {"name": webhook.name, "clientConfig": {"caBundle": bundle}}
+
+    return [
+        {
+            "apiVersion": API_VERSION,
+            "kind": kind,
+            "metadata": {"name": CONFIGURATION_NAME},
+            "webhooks": [member(webhook) for webhook in WEBHOOKS if webhook.configuration == kind],
+        }
+        for kind in (MUTATING, VALIDATING)
+    ]

@@ -1,0 +1,1 @@
+"""Objects from an apiserver, followed by list and watch."""

@@ -1,0 +1,322 @@
+"""Keeping a store equal to one resource of an apiserver: list, then watch, for ever.
+
+What can go wrong and what is done: a stream that ends or is cut is taken up where it stopped, so nothing is lost and
+nothing is listed again; 410 Gone (etcd has compacted the place away) lists again; so does a server that three times in
+a row will not continue from the place. A list is the whole truth, so what it does not hold is removed from the store.
+Between attempts there is a back-off with jitter, so that a fleet of replicas does not come back all at once.
+"""
+
+import asyncio
+import heapq
+import itertools
+import logging
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Final, Protocol
+
+import msgspec
+
+from app.kube.errors import APIError, UnreachableError
+from app.model.json import JSONObject
+from app.store import ObjectKey, Store, key_of
+from app.store.sources.kubernetes.resources import WatchedResource
+from app.store.sources.kubernetes.wire import Page, as_number, decode_event, decode_page, failure_of, version_of
+from app.store.sources.source import PartState
+
+_log: Final = logging.getLogger(__name__)
+
+# client-go's default page; 500 Deployments are some 4 MB and take 10 ms to decode, which is how long others wait.
+_PAGE: Final = "500"
+# The server ends a watch after this many seconds, chosen at random so that they do not all end together.
+_WATCH_SECONDS: Final = (300, 600)
+# An apiserver sends a bookmark about once a minute; two missed ones mean that nobody is there any more.
+_IDLE_SECONDS: Final = 150.0
+_BACKOFF_SECONDS: Final = (0.25, 30.0)
+_ABSENT_SECONDS: Final = 10.0
+# A stream that ends sooner did no good; without a pause the next would follow at once.
+_SHORT_STREAM_SECONDS: Final = 1.0
+_TRIES_BEFORE_RELIST: Final = 3
+
+_GONE: Final = 410
+
+
+class Reader(Protocol):
+    """What is needed of a connection."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        timeout: float = ...,  # noqa: ASYNC109
+    ) -> bytes:
+        """Return the answer's body; raises APIError, UnreachableError."""
+
+    def lines(
+        self, path: str, *, query: Mapping[str, str], idle: float
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Open a stream of lines; raises APIError, UnreachableError."""
+
+
+class _RelistError(Exception):
+    """The watch cannot be continued from where it is."""
+
+
+class Informer:
+    """Follows one resource.
+
+    Attributes:
+        relists: How often the whole list was read.
+    """
+
+    def __init__(
+        self,
+        resource: WatchedResource,
+        reader: Reader,
+        store: Store,
+        *,
+        prefix: str = "",
+        absent_seconds: float = _ABSENT_SECONDS,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Prepare to follow ``resource``.
+
+        Args:
+            resource: What to follow.
+            reader: Where from.
+            store: Where to.
+            prefix: Put before the resource's path.
+            absent_seconds: How often to ask again for a resource that the server does not serve (its
+                CustomResourceDefinition is not installed).
+            sleep: Waits that many seconds.
+        """
+        self.resource: Final = resource
+        self.relists = 0
+        self._reader: Final = reader
+        self._path: Final = prefix + resource.path
+        self._store: Final = store
+        self._absent_seconds: Final = absent_seconds
+        self._sleep: Final = sleep
+        self._place = ""
+        self._progress = 0
+        self._synced: Final = asyncio.Event()
+        self._absent = False
+        self._problem = ""
+        self._heard_at: float | None = None
+        self._failures = 0
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._tickets: Final = itertools.count()
+
+    @property
+    def synced(self) -> bool:
+        """Whether the resource was listed once, or is known not to be served."""
+        return self._synced.is_set()
+
+    async def wait_synced(self) -> None:
+        """Return as soon as it is `synced`."""
+        await self._synced.wait()
+
+    @property
+    def progress(self) -> int:
+        """The resource version up to which everything has been seen."""
+        return self._progress
+
+    def state(self) -> PartState:
+        """Return how it stands."""
+        detail = self._problem
+        if not detail and self._absent:
+            detail = "not served by the apiserver (is its CustomResourceDefinition installed?); asked again regularly"
+        if not detail and not self.synced:
+            detail = "not listed yet"
+        age = None if self._heard_at is None else time.monotonic() - self._heard_at
+        return PartState(self.resource.name, self.synced, detail, age, failing=bool(self._problem))
+
+    async def run(self) -> None:
+        """Follow the resource until cancelled."""
+        while True:
+            try:
+                await self._list()
+                await self._watch()
+            except _RelistError as reason:
+                _log.info("%s: listing again: %s", self.resource.name, reason)
+            except (APIError, UnreachableError, msgspec.DecodeError) as error:
+                if isinstance(error, APIError) and error.code == 404:
+                    self._not_served()
+                    await self._sleep(self._absent_seconds)
+                else:
+                    await self._back_off(error)
+
+    async def wait_for(self, resource_version: int) -> None:
+        """Return as soon as everything up to ``resource_version`` has been seen."""
+        if self._progress >= resource_version:
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (resource_version, next(self._tickets), future))
+        await future
+
+    def observe(self, document: JSONObject) -> ObjectKey:
+        """Store an object unless a newer one is there already, and return its key.
+
+        Watch and live reads bring objects in turn, so either may be ahead of the other.
+        """
+        key = self._keyed(document)
+        if _version(document) >= self.stored_version(key):
+            self._store.put(document)
+        return key
+
+    def stored_version(self, key: ObjectKey) -> int:
+        """Return the resource version of the stored object, 0 if there is none."""
+        stored = self._store.get(*key)
+        if stored is None:
+            return 0
+        return _version(stored) if isinstance(stored, dict) else as_number(stored.resource_version)
+
+    def _not_served(self) -> None:
+        if not self._absent:
+            _log.info("%s is not served by the apiserver", self.resource.name)
+        self._absent = True
+        self._synced.set()
+        self._problem = ""
+        self._heard()
+        for key in list(self._store.keys(self.resource.group_kind)):
+            self._store.remove(key)
+
+    async def _back_off(self, error: Exception) -> None:
+        """Wait, longer each time in a row; full jitter, so that clients spread over the whole interval."""
+        if self._problem != str(error):
+            _log.warning("%s: %s", self.resource.name, error)
+        self._problem = str(error)
+        least, most = _BACKOFF_SECONDS
+        ceiling = min(most, least * 2 ** min(self._failures, 16))
+        self._failures += 1
+        await self._sleep(random.uniform(least / 2, ceiling))  # noqa: S311 - spreads load, guards nothing
+
+    def _heard(self) -> None:
+        self._heard_at = time.monotonic()
+
+    def _well(self) -> None:
+        if self._problem:
+            _log.info("%s: read again", self.resource.name)
+        self._problem = ""
+        self._failures = 0
+
+    def _advance(self, place: str) -> None:
+        self._place = place
+        self._progress = max(self._progress, as_number(place))
+        while self._waiting and self._waiting[0][0] <= self._progress:
+            future = heapq.heappop(self._waiting)[2]
+            if not future.done():
+                future.set_result(None)
+
+    async def _list(self) -> None:
+        """Read the whole list, page by page, and bring the store up to it."""
+        seen: set[ObjectKey] = set()
+        page: Page | None = None
+        while page is None or page.continue_token:
+            page = await self._page(page.continue_token if page else "")
+            for item in page.items:
+                seen.add(self._put(self.resource.decode(item)))
+            # A page is decoded in one go; reviews that arrived meanwhile come first.
+            await asyncio.sleep(0)
+        for key in list(self._store.keys(self.resource.group_kind)):
+            if key not in seen:
+                self._store.remove(key)
+        self.relists += 1
+        self._absent = False
+        self._synced.set()
+        self._heard()
+        self._well()
+        # A list may be older than what was seen before only if the server's own history was set back.
+        self._progress = 0
+        self._advance(page.resource_version)
+
+    async def _page(self, continue_token: str) -> Page:
+        query = {"limit": _PAGE}
+        if self.resource.selector:
+            query["labelSelector"] = self.resource.selector
+        if continue_token:
+            query["continue"] = continue_token
+        try:
+            return decode_page(await self._reader.request("GET", self._path, query=query))
+        except APIError as error:
+            if error.code == _GONE and continue_token:
+                raise _RelistError("the list changed too much while it was read") from error
+            raise
+
+    async def _watch(self) -> None:
+        """Follow changes from the current place; ends by an exception only."""
+        refused = 0
+        while True:
+            started = time.monotonic()
+            try:
+                if await self._stream():
+                    refused = 0
+                elif time.monotonic() - started < _SHORT_STREAM_SECONDS:
+                    await self._back_off(UnreachableError("the watch ended at once"))
+            except APIError as error:
+                if error.code == _GONE:
+                    raise _RelistError(str(error)) from error
+                if error.code == 404:
+                    raise
+                refused += 1
+                if refused >= _TRIES_BEFORE_RELIST:
+                    raise _RelistError(f"refused {refused} times to continue from {self._place}: {error}") from error
+                await self._back_off(error)
+            except (UnreachableError, msgspec.DecodeError) as error:
+                await self._back_off(error)
+
+    async def _stream(self) -> bool:
+        """Follow one watch request to its end; return whether it brought anything."""
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._place,
+            "timeoutSeconds": str(random.randint(*_WATCH_SECONDS)),  # noqa: S311 - as above
+        }
+        if self.resource.selector:
+            query["labelSelector"] = self.resource.selector
+        brought = False
+        async with self._reader.lines(self._path, query=query, idle=_IDLE_SECONDS) as lines:
+            async for line in lines:
+                self._handle(line)
+                self._heard()
+                if not brought:
+                    brought = True
+                    self._well()
+        return brought
+
+    def _handle(self, line: bytes) -> None:
+        event = decode_event(line)
+        if event.type == "BOOKMARK":
+            self._advance(version_of(event.object))
+        elif event.type == "ERROR":
+            raise APIError(*failure_of(event.object))
+        else:
+            document = self.resource.decode(event.object)
+            if event.type == "DELETED":
+                key = self._keyed(document)
+                if self.stored_version(key) <= _version(document):
+                    self._store.remove(key)
+            else:
+                self.observe(document)
+            self._advance(document["metadata"].get("resourceVersion") or self._place)
+
+    def _put(self, document: JSONObject) -> ObjectKey:
+        key = self._keyed(document)
+        self._store.put(document)
+        return key
+
+    def _keyed(self, document: JSONObject) -> ObjectKey:
+        """Say what the object is, which items of a list do not: their list does."""
+        document["apiVersion"] = (
+            f"{self.resource.group}/{self.resource.version}" if self.resource.group else self.resource.version
+        )
+        document["kind"] = self.resource.kind
+        return key_of(document)
+
+
+def _version(document: JSONObject) -> int:
+    return as_number(document["metadata"].get("resourceVersion") or "")

@@ -1,0 +1,98 @@
+"""Which resources are read from an apiserver, and what of their objects."""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypedDict
+
+import msgspec
+
+from app.model import openyurt
+from app.model.gvk import GroupKind
+from app.model.json import JSONObject
+
+Decode = Callable[[bytes | msgspec.Raw], JSONObject]
+
+
+class WatchedResource(NamedTuple):
+    """A resource of an apiserver, in the version that is read."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    decode: Decode
+    """From the text of one object to what the store is given; raises msgspec.DecodeError."""
+    selector: str = ""
+    """A label selector, where not all objects are of interest."""
+
+    @property
+    def group_kind(self) -> GroupKind:
+        """The kind, without its version."""
+        return GroupKind(self.group, self.kind)
+
+    @property
+    def name(self) -> str:
+        """The name as kubectl has it: ``yurtappsets.apps.openyurt.io``."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def path(self) -> str:
+        """The path that lists all objects of all namespaces."""
+        return f"{api_path(self.group, self.version)}/{self.plural}"
+
+    def in_namespace(self, namespace: str, name: str = "") -> str:
+        """Return the path of a namespace's objects, or of one of them; ``""`` is cluster scope."""
+        base = api_path(self.group, self.version)
+        scope = f"{base}/namespaces/{namespace}/{self.plural}" if namespace else f"{base}/{self.plural}"
+        return f"{scope}/{name}" if name else scope
+
+
+def api_path(group: str, version: str) -> str:
+    """Return the path below which a group's version is served."""
+    return f"/apis/{group}/{version}" if group else f"/api/{version}"
+
+
+class _MetaOnly(TypedDict, total=False):
+    """The members of ``metav1.ObjectMeta`` that a narrow object is made from; others are skipped undecoded."""
+
+    name: Any
+    namespace: Any
+    uid: Any
+    resourceVersion: Any
+    labels: Any
+    annotations: Any
+    ownerReferences: Any
+
+
+class _Narrow(TypedDict, total=False):
+    metadata: _MetaOnly
+
+
+_decode_any: Final = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_narrow: Final = msgspec.json.Decoder(_Narrow).decode
+
+
+def whole(text: bytes | msgspec.Raw) -> JSONObject:
+    """Decode an object that an engine reads whole; its managed fields are of no use to any and half of its size."""
+    document = _decode_any(text)
+    metadata = document.get("metadata")
+    if isinstance(metadata, dict):
+        metadata.pop("managedFields", None)
+    return document
+
+
+def metadata_only(text: bytes | msgspec.Raw) -> JSONObject:
+    """Decode what is kept of an object that is only looked up or counted (`app.store.narrow`)."""
+    return dict(_decode_narrow(text))
+
+
+def _openyurt(plural: str, kind: GroupKind) -> WatchedResource:
+    return WatchedResource(openyurt.GROUP, openyurt.VERSION, plural, kind.kind, whole)
+
+
+YURT_APP_OVERRIDERS: Final = _openyurt("yurtappoverriders", openyurt.YURT_APP_OVERRIDER)
+YURT_APP_SETS: Final = _openyurt("yurtappsets", openyurt.YURT_APP_SET)
+YURT_APP_DAEMONS: Final = _openyurt("yurtappdaemons", openyurt.YURT_APP_DAEMON)
+NODE_POOLS: Final = _openyurt("nodepools", openyurt.NODE_POOL)
+
+RESOURCES: Final = (YURT_APP_OVERRIDERS, YURT_APP_SETS, YURT_APP_DAEMONS, NODE_POOLS)
+"""What rendering reads."""

@@ -1,0 +1,115 @@
+"""A store kept equal to what an apiserver holds."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from app.kube.errors import APIError
+from app.model.gvk import GroupKind
+from app.store import ObjectKey, Store
+from app.store.sources.kubernetes.informer import Informer, Reader
+from app.store.sources.kubernetes.resources import WatchedResource
+from app.store.sources.kubernetes.wire import as_number, decode_page
+from app.store.sources.source import PartState
+
+# Of the five seconds that an apiserver waits for a webhook.
+_LIVE_SECONDS: Final = 2.0
+
+
+def _cluster_path(cluster: str) -> str:
+    return f"/clusters/{cluster}"
+
+
+class KubernetesSource:
+    """One informer a resource, over one connection."""
+
+    def __init__(
+        self,
+        resources: Sequence[WatchedResource],
+        reader: Reader,
+        store: Store,
+        *,
+        absent_seconds: float,
+        every_cluster: bool = False,
+    ) -> None:
+        """Prepare to follow ``resources``.
+
+        Args:
+            resources: What to follow.
+            reader: Where from.
+            store: Where to.
+            absent_seconds: How often to ask again for a resource that the server does not serve.
+            every_cluster: Whether the server is kcp's, and all its logical clusters are to be read at once. Their
+                objects say by annotation where they live.
+        """
+        self._store: Final = store
+        self._reader: Final = reader
+        self._every_cluster: Final = every_cluster
+        prefix = _cluster_path("*") if every_cluster else ""
+        self._informers: Final = {
+            resource.group_kind: Informer(resource, reader, store, prefix=prefix, absent_seconds=absent_seconds)
+            for resource in resources
+        }
+
+    @property
+    def synced(self) -> bool:
+        """Whether every resource was listed once, or is known not to be served."""
+        return all(informer.synced for informer in self._informers.values())
+
+    def parts(self) -> Iterator[PartState]:
+        """Yield the state of every resource."""
+        for informer in self._informers.values():
+            yield informer.state()
+
+    async def wait_synced(self) -> None:
+        """Return as soon as it is `synced`."""
+        for informer in self._informers.values():
+            await informer.wait_synced()
+
+    async def catch_up(self, group_kind: GroupKind, resource_version: int, *, seconds: float) -> bool:
+        """Wait until everything of a kind up to ``resource_version`` is in the store; return whether it is."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._informers[group_kind].wait_for(resource_version)
+        except TimeoutError:
+            return False
+        return True
+
+    def behind(self, group_kind: GroupKind, resource_version: int) -> bool:
+        """Return whether the store may lack a change of that kind up to ``resource_version``."""
+        return self._informers[group_kind].progress < resource_version
+
+    async def read_one(self, group_kind: GroupKind, *, cluster: str, namespace: str, name: str) -> None:
+        """Bring one object of the store up to what the server holds now; raises APIError, UnreachableError."""
+        informer = self._informers[group_kind]
+        path = self._scope(cluster) + informer.resource.in_namespace(namespace, name)
+        try:
+            informer.observe(informer.resource.decode(await self._reader.request("GET", path, timeout=_LIVE_SECONDS)))
+        except APIError as error:
+            if error.code != 404:
+                raise
+            self._store.remove(ObjectKey(cluster, group_kind, namespace, name))
+
+    async def read_namespace(self, group_kind: GroupKind, *, cluster: str, namespace: str) -> None:
+        """Bring the objects of one kind in a namespace up to what the server holds now; raises as `read_one`."""
+        informer = self._informers[group_kind]
+        path = self._scope(cluster) + informer.resource.in_namespace(namespace)
+        try:
+            page = decode_page(await self._reader.request("GET", path, timeout=_LIVE_SECONDS))
+        except APIError as error:
+            if error.code == 404:
+                return
+            raise
+        found = {informer.observe(informer.resource.decode(item)) for item in page.items}
+        for key in self._store.keys_in(cluster, group_kind, namespace):
+            if key not in found and informer.stored_version(key) <= as_number(page.resource_version):
+                self._store.remove(key)
+
+    def _scope(self, cluster: str) -> str:
+        return _cluster_path(cluster) if self._every_cluster and cluster else ""
+
+    async def run(self) -> None:
+        """Follow everything until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for informer in self._informers.values():
+                tasks.create_task(informer.run(), name=f"informer {informer.resource.name}")

@@ -1,0 +1,82 @@
+"""Lists and watch events, as an apiserver writes them."""
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+
+class _ListMeta(msgspec.Struct, rename={"resource_version": "resourceVersion", "continue_": "continue"}):
+    resource_version: str = ""
+    continue_: str = ""
+
+
+class _List(msgspec.Struct):
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    items: list[msgspec.Raw] | None = None
+
+
+class Page(NamedTuple):
+    """One page of a list."""
+
+    items: list[msgspec.Raw]
+    resource_version: str
+    continue_token: str
+    """``""`` on the last page."""
+
+
+class Event(msgspec.Struct):
+    """One line of a watch: ``metav1.WatchEvent``."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+
+
+class _Bookmark(msgspec.Struct):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+
+
+class _Failure(msgspec.Struct):
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+_decode_list: Final = msgspec.json.Decoder(_List).decode
+_decode_event: Final = msgspec.json.Decoder(Event).decode
+_decode_bookmark: Final = msgspec.json.Decoder(_Bookmark).decode
+_decode_failure: Final = msgspec.json.Decoder(_Failure).decode
+
+
+def decode_page(text: bytes) -> Page:
+    """Return a page of a list; raises msgspec.DecodeError."""
+    found = _decode_list(text)
+    return Page(found.items or [], found.metadata.resource_version, found.metadata.continue_)
+
+
+def decode_event(line: bytes) -> Event:
+    """Return a watch event; raises msgspec.DecodeError."""
+    return _decode_event(line)
+
+
+def version_of(text: msgspec.Raw) -> str:
+    """Return the resourceVersion of an object or bookmark; raises msgspec.DecodeError."""
+    return _decode_bookmark(text).metadata.resource_version
+
+
+def failure_of(text: msgspec.Raw) -> tuple[int, str, str]:
+    """Return code, reason and message of the Status that an ERROR event carries."""
+    found = _decode_failure(text)
+    return found.code, found.reason, found.message
+
+
+def as_number(resource_version: str) -> int:
+    """Return a resourceVersion as a number, 0 for one that is none.
+
+    They are compared as numbers: etcd's revision is what they have always been, and Kubernetes promises it since 1.35
+    (KEP-5504, comparable resource versions).
+    """
+    return int(resource_version) if resource_version.isdecimal() else 0

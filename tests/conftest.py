@@ -1,0 +1,41 @@
+"""What a test run says about where it ran."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.e2e.controlplane import build
+
+
+def pytest_report_header() -> str:
+    """Print the versions of the control plane, or that there is none."""
+    directory = build.find()
+    if directory is None:
+        return "control plane: NONE, so every end-to-end test is SKIPPED (make controlplane builds one)"
+    versions = [
+        _first_line([str(directory / "kube-apiserver"), "--version"]),
+        _first_line([str(directory / "etcd"), "--version"]),
+    ]
+    if program := shutil.which("kubectl"):
+        versions.append("kubectl " + _first_line([program, "version", "--client"]).rpartition(" ")[2])
+    return f"control plane: {', '.join(versions)} ({_origin(directory)})"
+
+
+def _first_line(command: list[str]) -> str:
+    result = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    return (result.stdout or result.stderr).partition("\n")[0]
+
+
+def _origin(directory: Path) -> str:
+    return "built from Go modules" if directory == build.cache() else "KUBEBUILDER_ASSETS"
+
+
+def pytest_terminal_summary(terminalreporter: object) -> None:
+    """Say it again where it is read: at the end."""
+    skipped = getattr(terminalreporter, "stats", {}).get("skipped", [])
+    count = sum("no control plane" in str(report.longrepr) for report in skipped)
+    if count:
+        terminalreporter.write_line(  # type: ignore[attr-defined]
+            f"!!! {count} END-TO-END TESTS WERE SKIPPED: there is no control plane (make controlplane builds one)",
+            red=True,
+        )

@@ -1,0 +1,314 @@
+"""A real etcd and a real kube-apiserver on free loopback ports, with RBAC and real certificates."""
+
+import contextlib
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlencode
+
+import yaml
+
+from tests.e2e.pki import Authority, Pair
+
+START_SECONDS = 60.0
+T = TypeVar("T")
+
+
+class RefusedError(AssertionError):
+    """The apiserver's answer where another was expected."""
+
+    def __init__(self, status: int, body: Any) -> None:
+        super().__init__(f"{status}: {body.get('message', body) if isinstance(body, dict) else body}")
+        self.status = status
+        self.body = body
+
+
+class Api:
+    """The apiserver, as one client sees it: raw JSON in and out, one connection a call."""
+
+    def __init__(self, address: tuple[str, int], context: ssl.SSLContext, token: str | None = None) -> None:
+        self._address = address
+        self._context = context
+        self._token = token
+
+    def call(
+        self, method: str, path: str, body: Any = None, *, content_type: str = "application/json", **query: str
+    ) -> tuple[int, Any, list[str]]:
+        """Return status, decoded body and warnings."""
+        headers = {"Content-Type": content_type, "Accept": "application/json"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        connection = http.client.HTTPSConnection(*self._address, context=self._context, timeout=30)
+        with contextlib.closing(connection):
+            target = f"{path}?{urlencode(query)}" if query else path
+            connection.request(method, target, body=None if body is None else json.dumps(body), headers=headers)
+            response = connection.getresponse()
+            text = response.read()
+            warnings = [value for name, value in response.getheaders() if name.lower() == "warning"]
+        try:
+            return response.status, json.loads(text), warnings
+        except ValueError:
+            return response.status, text.decode(), warnings
+
+    def __getitem__(self, path: str) -> Any:
+        return self._expect("GET", path)
+
+    def create(self, path: str, body: Any, **query: str) -> Any:
+        return self._expect("POST", path, body, **query)
+
+    def replace(self, path: str, body: Any) -> Any:
+        return self._expect("PUT", path, body)
+
+    def merge(self, path: str, body: Any) -> Any:
+        return self._expect("PATCH", path, body, content_type="application/merge-patch+json")
+
+    def apply(self, path: str, body: Any, *, manager: str = "e2e") -> Any:
+        return self._expect(
+            "PATCH", path, body, content_type="application/apply-patch+yaml", fieldManager=manager, force="true"
+        )
+
+    def delete(self, path: str) -> Any:
+        return self._expect("DELETE", path)
+
+    def _expect(self, method: str, path: str, body: Any = None, **rest: Any) -> Any:
+        status, answer, _ = self.call(method, path, body, **rest)
+        if status >= 300:
+            raise RefusedError(status, answer)
+        return answer
+
+
+class Running(NamedTuple):
+    """A process of the control plane and how to start it again."""
+
+    process: "subprocess.Popen[bytes]"
+    command: list[str]
+    log: Path
+
+
+class ControlPlane:
+    """etcd and kube-apiserver; ended by their pids."""
+
+    def __init__(self, binaries: Path, directory: Path) -> None:
+        self._binaries = binaries
+        self.directory = directory
+        self.etcd_port, self._peer_port, self.port = (_free_port() for _ in range(3))
+        self.authority = Authority(directory, "cluster-ca")
+        self.admin = self.authority.issue("admin", "system:masters")
+        # What the apiserver shows to webhooks, signed by an authority of its own: --client-ca-file of the server.
+        self.webhook_authority = Authority(directory, "webhook-client-ca")
+        self.webhook_client = self.webhook_authority.issue("kube-apiserver-webhook-client")
+        self._serving = self.authority.issue("kube-apiserver", addresses=("127.0.0.1", "localhost"))
+        self._accounts = self.authority.issue("service-accounts")
+        self._processes: dict[str, Running] = {}
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self.port}"
+
+    def api(self, client: Pair | None = None, token: str | None = None) -> Api:
+        context = ssl.create_default_context(cafile=str(self.authority.certificate))
+        if token is None:
+            pair = client or self.admin
+            context.load_cert_chain(pair.certificate, pair.key)
+        return Api(("127.0.0.1", self.port), context, token)
+
+    def kubeconfig(self, name: str, user: dict[str, str], *, server: str | None = None) -> Path:
+        """Write a kubeconfig and return its path."""
+        cluster = {"server": server or self.url, "certificate-authority": str(self.authority.certificate)}
+        path = self.directory / f"{name}.kubeconfig"
+        path.write_text(
+            yaml.safe_dump(
+                {
+                    "apiVersion": "v1", "kind": "Config", "current-context": "c",
+                    "clusters": [{"name": "c", "cluster": cluster}],
+                    "users": [{"name": "u", "user": user}],
+                    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                }
+            )
+        )  # fmt: skip
+        return path
+
+    def start(self) -> None:
+        self.start_etcd()
+        self.start_apiserver()
+
+    def start_etcd(self) -> None:
+        client, peer = f"https://127.0.0.1:{self.etcd_port}", f"https://127.0.0.1:{self._peer_port}"
+        pair = self.authority.issue("etcd", addresses=("127.0.0.1",))
+        certificates = [f"--cert-file={pair.certificate}", f"--key-file={pair.key}", "--client-cert-auth"]
+        certificates += [
+            f"--peer-cert-file={pair.certificate}",
+            f"--peer-key-file={pair.key}",
+            "--peer-client-cert-auth",
+        ]
+        certificates += [f"--{role}trusted-ca-file={self.authority.certificate}" for role in ("", "peer-")]
+        # The data is gone with the test session: nothing is gained by waiting for the disk.
+        self._run(
+            "etcd",
+            [
+                f"--data-dir={self.directory / 'etcd'}", f"--listen-client-urls={client}", f"--advertise-client-urls={client}",
+                f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}",
+                "--unsafe-no-fsync", "--log-level=warn", *certificates,
+            ],
+        )  # fmt: skip
+
+    def start_apiserver(self) -> None:
+        etcd_client = self.authority.issue("apiserver-etcd-client")
+        admission = self._admission_configuration()
+        self._run(
+            "kube-apiserver",
+            [
+                "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", f"--secure-port={self.port}",
+                f"--etcd-servers=https://127.0.0.1:{self.etcd_port}", f"--etcd-cafile={self.authority.certificate}",
+                f"--etcd-certfile={etcd_client.certificate}", f"--etcd-keyfile={etcd_client.key}",
+                f"--client-ca-file={self.authority.certificate}", "--authorization-mode=RBAC", "--anonymous-auth=false",
+                f"--tls-cert-file={self._serving.certificate}", f"--tls-private-key-file={self._serving.key}",
+                "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={self._accounts.certificate}",
+                f"--service-account-signing-key-file={self._accounts.key}", "--service-cluster-ip-range=10.0.0.0/24",
+                # Creates pods only where a service account controller runs; there is none here.
+                "--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none",
+                f"--admission-control-config-file={admission}", "--etcd-compaction-interval=0", "--v=1",
+            ],
+        )  # fmt: skip
+        self.wait_ready()
+
+    def _admission_configuration(self) -> Path:
+        """Make the apiserver show a client certificate to every webhook, as mTLS clusters do."""
+        client = self.directory / "webhook-client.kubeconfig"
+        pair = self.webhook_client
+        credentials = {"client-certificate": str(pair.certificate), "client-key": str(pair.key)}
+        client.write_text(
+            yaml.safe_dump({"apiVersion": "v1", "kind": "Config", "users": [{"name": "*", "user": credentials}]})
+        )
+        configuration = {
+            "apiVersion": "apiserver.config.k8s.io/v1", "kind": "WebhookAdmissionConfiguration", "kubeConfigFile": str(client),
+        }  # fmt: skip
+        plugins = [
+            {"name": name, "configuration": configuration}
+            for name in ("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook")
+        ]
+        path = self.directory / "admission.yaml"
+        path.write_text(
+            yaml.safe_dump(
+                {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration", "plugins": plugins}
+            )
+        )
+        return path
+
+    def _run(self, name: str, arguments: list[str]) -> None:
+        log = self.directory / f"{name}.log"
+        command = [str(self._binaries / name), *arguments]
+        with log.open("ab") as output:
+            process = subprocess.Popen(command, stdout=output, stderr=output, cwd=self.directory)
+        self._processes[name] = Running(process, command, log)
+
+    def wait_ready(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        api = self.api()
+        while True:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                if api.call("GET", "/readyz")[0] == 200:
+                    return
+            for name, running in self._processes.items():
+                if running.process.poll() is not None:
+                    raise AssertionError(f"{name} ended: {_tail(running.log)}")
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not ready: {_tail(self._processes['kube-apiserver'].log)}")
+            time.sleep(0.1)
+
+    def kill(self, name: str) -> None:
+        """End a process as a crash does."""
+        running = self._processes[name]
+        running.process.send_signal(signal.SIGKILL)
+        running.process.wait(timeout=30)
+
+    def compact(self) -> None:
+        """Make etcd forget every revision but the current one, so that older watches end with 410 Gone."""
+        self.etcdctl_compact(self._revision())
+
+    def _revision(self) -> int:
+        answer = self._etcd("/v3/kv/range", {"key": "AA=="})
+        return int(answer["header"]["revision"])
+
+    def etcdctl_compact(self, revision: int) -> None:
+        self._etcd("/v3/kv/compaction", {"revision": str(revision), "physical": True})
+
+    def _etcd(self, path: str, body: Any) -> Any:
+        context = ssl.create_default_context(cafile=str(self.authority.certificate))
+        pair = self.authority.issue("etcd-test-client")
+        context.load_cert_chain(pair.certificate, pair.key)
+        connection = http.client.HTTPSConnection("127.0.0.1", self.etcd_port, context=context, timeout=30)
+        with contextlib.closing(connection):
+            connection.request("POST", path, body=json.dumps(body))
+            response = connection.getresponse()
+            answer = json.loads(response.read())
+            assert response.status == 200, answer
+            return answer
+
+    def memory(self) -> int:
+        """Resident bytes of all processes."""
+        pages = (int(Path(f"/proc/{r.process.pid}/statm").read_text().split()[1]) for r in self._processes.values())
+        return sum(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def stop(self) -> None:
+        for name in ("kube-apiserver", "etcd"):
+            running = self._processes.pop(name, None)
+            if running is None or running.process.poll() is not None:
+                continue
+            running.process.terminate()
+            try:
+                running.process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                running.process.kill()
+                running.process.wait()
+
+
+def kubectl(binaries: Path) -> str:
+    """The kubectl to use: the one that is installed, or the one that was built."""
+    return shutil.which("kubectl") or str(binaries / "kubectl")
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def _tail(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+
+
+def wait_for(condition: Callable[[], T], *, seconds: float = 30, what: str = "") -> T:
+    """Return what ``condition`` returns as soon as that is true; an AssertionError from it counts as not yet."""
+    deadline = time.monotonic() + seconds
+    while True:
+        problem = ""
+        try:
+            if result := condition():
+                return result
+        except (AssertionError, OSError) as error:
+            problem = str(error)
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds} s: {what or condition} {problem}")
+        time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def control_plane(binaries: Path, directory: Path) -> Iterator[ControlPlane]:
+    """Start both, wait until ready, and end them."""
+    plane = ControlPlane(binaries, directory)
+    try:
+        plane.start()
+        yield plane
+    finally:
+        plane.stop()

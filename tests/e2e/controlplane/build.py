@@ -1,0 +1,94 @@
+"""Build kube-apiserver, etcd and, if there is none, kubectl from their Go modules; print the directory they are in.
+
+Takes the standard library only, so that make can run it with any Python. What is built is kept outside the repository,
+in a directory named after everything that it was built from, and is there whole or not at all. Where KUBEBUILDER_ASSETS
+is set (the convention of controller-runtime's envtest), that directory is used and nothing is built.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
+NEEDED = ("etcd", "kube-apiserver")
+PACKAGES = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+    "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+}
+
+
+def version() -> str:
+    """Return the Kubernetes version that go.mod asks for."""
+    found = re.search(r"k8s\.io/kubernetes (v\S+)", (HERE / "go.mod").read_text())
+    assert found, "go.mod does not require k8s.io/kubernetes"
+    return found[1]
+
+
+def cache() -> Path:
+    """Return where the binaries of this go.mod are kept, whether they are there or not."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    inputs = (HERE / "go.mod").read_bytes() + (HERE / "go.sum").read_bytes() + Path(__file__).read_bytes()
+    return root / "fleethook" / "controlplane" / f"{version()}-{hashlib.sha256(inputs).hexdigest()[:12]}"
+
+
+def find() -> Path | None:
+    """Return the directory of the binaries, or None if they have not been built."""
+    assets = os.environ.get(ASSETS_VARIABLE)
+    directory = Path(assets) if assets else cache()
+    return directory if all(os.access(directory / name, os.X_OK) for name in NEEDED) else None
+
+
+def flags() -> str:
+    """Return the linker flags that tell Kubernetes its version, which it otherwise reads from its own build script."""
+    release = version()
+    major, minor = release.removeprefix("v").split(".")[:2]
+    values = {"gitVersion": release, "gitMajor": major, "gitMinor": minor, "gitTreeState": "archive"}
+    packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    settings = [f"-X {package}.{name}={value}" for package in packages for name, value in values.items()]
+    return " ".join(["-s", "-w", *settings])
+
+
+def build() -> Path:
+    """Build what is missing and return the directory; exits with a message where that cannot be done."""
+    if os.environ.get(ASSETS_VARIABLE):
+        raise SystemExit(f"{ASSETS_VARIABLE} is set, but {' and '.join(NEEDED)} are not both in that directory")
+    if shutil.which("go") is None:
+        raise SystemExit(f"building the control plane takes Go; or set {ASSETS_VARIABLE} to a directory of binaries")
+    target = cache()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    names = [*NEEDED, *(["kubectl"] if shutil.which("kubectl") is None else [])]
+    with tempfile.TemporaryDirectory(dir=target.parent) as directory:
+        for name in names:
+            print(f"building {name} ({version()})", file=sys.stderr, flush=True)
+            subprocess.run(
+                [
+                    "go",
+                    "build",
+                    "-trimpath",
+                    "-mod=readonly",
+                    "-ldflags",
+                    flags(),
+                    "-o",
+                    f"{directory}/{name}",
+                    PACKAGES[name],
+                ],
+                cwd=HERE,
+                check=True,
+                env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": ""},
+            )
+        if target.exists():
+            shutil.rmtree(target)
+        Path(directory).rename(target)
+        Path(directory).mkdir()  # what the context manager will remove
+    return target
+
+
+if __name__ == "__main__":
+    print(find() or build())
