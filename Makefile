@@ -34,7 +34,7 @@ run: $(VENV)/run.stamp ## Serve the examples over HTTPS, no cluster needed
 	@exec $(BIN)/fleethook serve --manifests examples --cert-dir certs --port $(PORT)
 
 test: $(VENV)/dev.stamp ## Run the tests
-	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
 
 check: $(VENV)/dev.stamp ## Lint, formatting, types, import contracts, generated files
 	$(BIN)/ruff check .
@@ -59,8 +59,8 @@ lock: $(VENV)/dev.stamp ## Pin the newest releases that pyproject.toml allows
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links pyproject.toml -o requirements/run.txt
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links --group dev pyproject.toml -o requirements/dev.txt
 
-controlplane: ## Build kube-apiserver and etcd for the end-to-end tests
-	@echo 'There are no tests against a real control plane yet; nothing to build.'
+controlplane: ## Build kube-apiserver and etcd for the end-to-end tests (takes Go, minutes the first time)
+	@$(PYTHON) tests/e2e/controlplane/build.py
 
 clean: ## Remove what the targets made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

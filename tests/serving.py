@@ -56,10 +56,12 @@ class Server(NamedTuple):
 
 
 @contextlib.contextmanager
-def serving(directory: Path, *arguments: str, manifests: Path = EXAMPLES, **environment: str) -> Iterator[Server]:
+def serving(
+    directory: Path, *arguments: str, manifests: Path | None = EXAMPLES, **environment: str
+) -> Iterator[Server]:
     """Start the server on a free port and wait until it says that it serves; end it by its pid."""
     log = directory / "server.log"
-    command = [sys.executable, "-m", "app", "serve", "--manifests", str(manifests)]
+    command = [sys.executable, "-m", "app", "serve", *([] if manifests is None else ["--manifests", str(manifests)])]
     command += ["--cert-dir", str(directory / "certs"), "--port", "0", *arguments]
     with log.open("w") as errors:
         process = subprocess.Popen(

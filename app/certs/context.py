@@ -43,8 +43,7 @@ def server_context(files: CertificateFiles, client_authority: Path | None) -> ss
             context.load_verify_locations(cafile=str(client_authority))
         except (OSError, ssl.SSLError) as error:
             raise CertificateError(
-                f"{client_authority} cannot be used: {error}; it must hold the certificates, in PEM, of the authorities "
-                "that clients are trusted by"
+                f"{client_authority} cannot be used: {error}; it must hold, in PEM, the authorities of clients"
             ) from None
         context.verify_mode = ssl.CERT_OPTIONAL
         # Tickets would let a client go on without showing a certificate that is no longer trusted.
@@ -83,7 +82,7 @@ class ReloadingContext:
             self._newest = server_context(self._files, self._client_authority)
         except CertificateError as error:
             self.problem = str(error)
-            _log.error("the certificate in use is kept: %s", error)  # noqa: TRY400 - the text says it all
+            _log.error("the certificate in use is kept: %s", error)
             return False
         self.problem = ""
         _log.info("certificate replaced", extra={"fields": {"file": str(self._files.certificate)}})

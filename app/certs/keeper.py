@@ -106,9 +106,7 @@ class CertificateKeeper:
         try:
             return from_data({name: base64.b64decode(text) for name, text in data.items()})
         except ValueError as error:
-            _log.error(  # noqa: TRY400 - a traceback would show what is in the Secret
-                "Secret %s is not usable and is made anew: %s", "/".join(self._secret), error
-            )
+            _log.error("Secret %s is not usable and is made anew: %s", "/".join(self._secret), error)
             return None
 
     async def _read(self) -> JSONObject | None:
@@ -139,7 +137,7 @@ class CertificateKeeper:
         return True
 
     def _publish(self, credentials: Credentials) -> None:
-        """Write what changed to the files; key first, so that a reader of the pair between sees that it does not fit."""
+        """Write what changed to the files; who reads between the two sees a pair that does not fit, and looks again."""
         former = self.credentials
         self.credentials = credentials
         if former is not None and former == credentials:

@@ -1,5 +1,6 @@
 """One server process: its certificate, its registration, its requests."""
 
+import asyncio
 import contextlib
 import os
 import sys
@@ -42,9 +43,16 @@ async def run_server(settings: Settings) -> bool:
         inherited = os.environ.get(LISTENER_VARIABLE)
         listener = int(inherited) if inherited is not None else None
         config = server_config(app, reloading.context, listener=listener)
+        listening = asyncio.Event()
+
+        def announce(port: int) -> None:
+            _announce(app, certificates.files, port)
+            listening.set()
+
         if settings.registration != "off":
-            await _register(settings, certificates.bundle, stack)
-        server = GracefulServer(config, app, ready=lambda port: _announce(app, certificates.files, port))
+            work = _register(settings, app, certificates.bundle, listening)
+            await stack.enter_async_context(running(work, name="registration"))
+        server = GracefulServer(config, app, ready=announce)
         await server.serve()
         return server.started
 
@@ -68,16 +76,18 @@ async def _certificates(settings: Settings, stack: contextlib.AsyncExitStack) ->
     return _Certificates(keeper.files, keeper.files.authority_certificate.read_bytes)
 
 
-async def _register(settings: Settings, bundle: Callable[[], bytes], stack: contextlib.AsyncExitStack) -> None:
+async def _register(settings: Settings, app: Fleethook, bundle: Callable[[], bytes], listening: asyncio.Event) -> None:
     from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
     from app.registration.keeper import Registrar  # noqa: PLC0415 - as above
 
-    connection = await stack.enter_async_context(Connection(settings.kubeconfig))
-    registrar = Registrar(connection, bundle)
-    if settings.registration == "all":
+    # Nobody is to be sent here before there is an answer.
+    await listening.wait()
+    assert app.cluster is not None
+    await app.cluster.source.wait_synced()
+    async with Connection(settings.kubeconfig) as connection:
         exempt = [settings.service.partition("/")[0]] if settings.service else []
-        await registrar.install(_reference(settings), exempt_namespaces=exempt)
-    await stack.enter_async_context(running(registrar.keep_bundles(), name="caBundle"))
+        reference = _reference(settings) if settings.registration == "all" else None
+        await Registrar(connection, bundle).run(reference, exempt_namespaces=exempt)
 
 
 def _reference(settings: Settings) -> Reference:

@@ -25,7 +25,11 @@ CHECK_SECONDS: Final = 10.0
 
 
 class Registrar:
-    """Registers this server with an apiserver."""
+    """Registers this server with an apiserver.
+
+    Attributes:
+        problem: Why that has not been done, ``""`` once it has.
+    """
 
     def __init__(
         self,
@@ -44,6 +48,7 @@ class Registrar:
         self._connection: Final = connection
         self._bundle: Final = bundle
         self._check_seconds: Final = check_seconds
+        self.problem = ""
 
     async def install(self, reference: Reference, *, exempt_namespaces: Sequence[str]) -> None:
         """Apply the CustomResourceDefinitions and the webhook configurations; raises APIError, UnreachableError."""
@@ -57,17 +62,21 @@ class Registrar:
                 webhook["clientConfig"]["caBundle"] = bundle
             await self._apply(_path(configuration), configuration, manager=_MANAGER)
 
-    async def keep_bundles(self) -> None:
-        """Keep ``caBundle`` until cancelled, whoever writes something else into it."""
-        problem = ""
+    async def run(self, reference: Reference | None, *, exempt_namespaces: Sequence[str]) -> None:
+        """Install once, if there is a ``reference``, then keep ``caBundle``, until cancelled."""
+        installed = reference is None
         while True:
             try:
+                if not installed and reference is not None:
+                    await self.install(reference, exempt_namespaces=exempt_namespaces)
+                    installed = True
+                    _log.info("registered with the apiserver")
                 await self.apply_bundles()
-                problem = ""
+                self.problem = ""
             except (APIError, UnreachableError) as error:
-                if problem != str(error):
-                    _log.warning("caBundle is not kept: %s", error)
-                problem = str(error)
+                if self.problem != str(error):
+                    _log.error("registration failed and is tried again: %s", error)
+                self.problem = str(error)
             await asyncio.sleep(self._check_seconds)
 
     async def apply_bundles(self) -> None:

@@ -34,7 +34,7 @@ def version() -> str:
 def cache() -> Path:
     """Return where the binaries of this go.mod are kept, whether they are there or not."""
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    inputs = (HERE / "go.mod").read_bytes() + (HERE / "go.sum").read_bytes() + Path(__file__).read_bytes()
+    inputs = (HERE / "go.mod").read_bytes() + (HERE / "go.sum").read_bytes() + flags().encode()
     return root / "fleethook" / "controlplane" / f"{version()}-{hashlib.sha256(inputs).hexdigest()[:12]}"
 
 

@@ -1,0 +1,95 @@
+"""A fleethook server that answers a real apiserver, and the access it has."""
+
+import base64
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.cluster import Api, ControlPlane, _free_port, wait_for
+from tests.serving import Server, serving
+
+NAMESPACE = "fleethook-system"
+ACCOUNT = "fleethook"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+OPENYURT = "/apis/apps.openyurt.io/v1alpha1"
+WEBHOOKS = "/apis/admissionregistration.k8s.io/v1"
+
+RULES: list[dict[str, Any]] = [
+    {
+        "apiGroups": ["apps.openyurt.io"],
+        "resources": ["yurtappoverriders", "yurtappsets", "yurtappdaemons", "nodepools"],
+        "verbs": ["get", "list", "watch"],
+    },
+    {
+        "apiGroups": ["admissionregistration.k8s.io"],
+        "resources": ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
+        "verbs": ["get", "create", "patch"],
+    },
+    {"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": ["create", "patch"]},
+    {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create", "update"]},
+]
+"""What a server needs that registers itself."""
+
+
+def service_account(plane: ControlPlane) -> Path:
+    """Make our service account with its role and return its kubeconfig."""
+    admin = plane.api()
+    ignore_existing = {"metadata": {"name": NAMESPACE}, "apiVersion": "v1", "kind": "Namespace"}
+    admin.apply(f"/api/v1/namespaces/{NAMESPACE}", ignore_existing)
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": NAMESPACE}}
+    admin.apply(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}", account)
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": ACCOUNT}}
+    admin.apply(f"{RBAC}/clusterroles/{ACCOUNT}", {**role, "rules": RULES})
+    binding = {**role, "kind": "ClusterRoleBinding"}
+    binding["roleRef"] = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ACCOUNT}
+    binding["subjects"] = [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}]
+    admin.apply(f"{RBAC}/clusterrolebindings/{ACCOUNT}", binding)
+    return plane.kubeconfig(ACCOUNT, {"token": token(admin)})
+
+
+def token(admin: Api) -> str:
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token"
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
+    answer: str = admin.create(path, request)["status"]["token"]
+    return answer
+
+
+@contextlib.contextmanager
+def registered(
+    plane: ControlPlane, directory: Path, *arguments: str, kubeconfig: Path | None = None, **environment: str
+) -> Iterator[Server]:
+    """A server that follows the cluster and has registered itself with it."""
+    port = _free_port()
+    given = ["--kubeconfig", str(kubeconfig or service_account(plane)), "--port", str(port)]
+    given += ["--register", "--webhook-url", f"https://127.0.0.1:{port}", *arguments]
+    with serving(directory, *given, manifests=None, **environment) as server:
+        admin = plane.api()
+        wait_for(lambda: ready(server), what="the server is ready")
+        wait_for(lambda: trusted(admin, server), what="the apiserver has been told to trust the server")
+        try:
+            yield server
+        finally:
+            for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
+                admin.call("DELETE", f"{WEBHOOKS}/{kind}/fleethook")
+
+
+def ready(server: Server) -> bool:
+    status, body = server.request("GET", "/readyz")
+    return status == 200 and bool(json.loads(body)["ready"])
+
+
+def trusted(admin: Api, server: Server) -> bool:
+    """Whether both configurations name the server's own authority."""
+    for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
+        status, configuration, _ = admin.call("GET", f"{WEBHOOKS}/{kind}/fleethook")
+        if status != 200:
+            return False
+        for webhook in configuration["webhooks"]:
+            config = webhook["clientConfig"]
+            if base64.b64decode(config.get("caBundle", "")) != server.authority.read_bytes():
+                return False
+            if not config["url"].startswith(f"https://127.0.0.1:{server.port}/"):
+                return False
+    return True

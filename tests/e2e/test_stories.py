@@ -1,0 +1,203 @@
+"""The proposal's stories on a real apiserver: applied with kubectl, rendered at admission, read back."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.store.yaml_reader import read_documents
+from tests.e2e.cluster import Api, ControlPlane, RefusedError, wait_for
+from tests.e2e.conftest import kubectl
+from tests.e2e.fleet import OPENYURT, WEBHOOKS, registered
+from tests.e2e.workloads import images, path_of, workload_of
+from tests.serving import EXAMPLES, Server
+
+STORIES = EXAMPLES / "yurtappoverrider"
+
+
+@pytest.fixture(scope="module")
+def server(plane: ControlPlane, crds: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with registered(plane, tmp_path_factory.mktemp("stories")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def stories(plane: ControlPlane, binaries: Path, admin: Api, server: Server) -> Path:
+    """The examples, applied as the README says; returns the kubeconfig."""
+    kubeconfig = plane.kubeconfig(
+        "admin", {"client-certificate": str(plane.admin.certificate), "client-key": str(plane.admin.key)}
+    )
+    files = [
+        EXAMPLES / "nodepools.yaml",
+        *sorted(STORIES.glob("*/*.yaml"), key=lambda path: path.name == "overrider.yaml"),
+    ]
+    for namespace in sorted(path.name for path in STORIES.iterdir()):
+        kubectl(binaries, kubeconfig, "create", "namespace", namespace)
+    for file in files:
+        kubectl(binaries, kubeconfig, "apply", "-f", str(file))
+    return kubeconfig
+
+
+def created(admin: Api, story: str, subject: str, pool: str) -> dict[str, Any]:
+    """Create a pool's workload as its owner's controller does and return it as it is stored."""
+    namespace, _, name = subject.partition("/")
+    owner = admin[f"{OPENYURT}/namespaces/{story}/{namespace}/{name}"]
+    made = workload_of(owner, pool)
+    answer = admin.create(path_of(made), made)
+    return dict(admin[path_of({**made, "metadata": answer["metadata"]})])
+
+
+@pytest.mark.parametrize(
+    ("pool", "image", "replicas"),
+    [("beijing", "nginx:1.14.2", 3), ("hangzhou", "nginx:1.14.2", 3), ("shanghai", "nginx:1.13.2", 5)],
+)
+def test_story_2_image_and_replicas_by_region(stories: Path, admin: Api, pool: str, image: str, replicas: int) -> None:
+    stored = created(admin, "story-2", "yurtappsets/yurtappset-demo", pool)
+    assert (images(stored), stored["spec"]["replicas"]) == ({"nginx": image}, replicas)
+    assert "fleethook.io/rendered" in stored["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize(("pool", "image"), [("beijing", "demo:1.0"), ("hangzhou", "xxx:latest")])
+def test_story_3_gray_release(stories: Path, admin: Api, pool: str, image: str) -> None:
+    stored = created(admin, "story-3", "yurtappsets/yurtappset-demo", pool)
+    assert images(stored) == {"demo": image}
+    assert ("fleethook.io/rendered" in stored["metadata"].get("annotations", {})) == (pool == "hangzhou")
+
+
+@pytest.mark.parametrize(
+    ("pool", "image"),
+    [
+        ("beijing", "demo:1.0"),
+        ("hangzhou", "registry.hangzhou.example.com:5000/demo:1.0"),
+        ("shanghai", "registry.shanghai.example.com:5000/demo:1.0"),
+    ],
+)
+def test_story_4_the_registry_of_each_region(stories: Path, admin: Api, pool: str, image: str) -> None:
+    assert images(created(admin, "story-4", "yurtappsets/yurtappset-demo", pool)) == {"demo": image}
+
+
+@pytest.mark.parametrize(
+    ("pool", "path"), [("hangzhou", "/var/lib/docker"), ("beijing", "/data/logs"), ("shanghai", None)]
+)
+def test_story_5_a_host_path_of_each_pool(stories: Path, admin: Api, pool: str, path: str | None) -> None:
+    pods = created(admin, "story-5", "yurtappsets/yurtappset-demo", pool)["spec"]["template"]["spec"]
+    volumes = {volume["name"]: volume.get("hostPath", {}).get("path") for volume in pods["volumes"]}
+    mounts = {mount["name"]: mount["mountPath"] for mount in pods["containers"][0]["volumeMounts"]}
+    expected = {"test-volume": path} if path else {}
+    assert volumes == {"config": None, **expected}
+    assert mounts == {"config": "/etc/demo", **expected}
+
+
+def test_story_1_a_daemon_and_a_stateful_set(stories: Path, admin: Api) -> None:
+    daemon = created(admin, "story-1", "yurtappdaemons/yurtappdaemon-demo", "hangzhou")
+    pods = daemon["spec"]["template"]["spec"]
+    assert images(daemon) == {"agent": "agent:1.1"}
+    assert pods["containers"][0]["env"] == [{"name": "REGION", "value": "hangzhou"}]
+    stateful = created(admin, "story-1", "yurtappsets/yurtappset-stateful", "shanghai")
+    assert (stateful["kind"], stateful["spec"]["replicas"]) == ("StatefulSet", 3)
+    untouched = created(admin, "story-1", "yurtappsets/yurtappset-stateful", "beijing")
+    assert untouched["spec"]["replicas"] == 1
+
+
+def test_an_update_renders_again_and_once(stories: Path, admin: Api) -> None:
+    stored = created(admin, "story-5", "yurtappsets/yurtappset-demo", "hangzhou")
+    again = admin.merge(path_of(stored), {"metadata": {"annotations": {"note": "x"}}})
+    assert again["spec"] == stored["spec"]
+    assert len(again["spec"]["template"]["spec"]["volumes"]) == 2
+
+
+def test_the_stories_as_written_are_refused(stories: Path, admin: Api) -> None:
+    source = Path(__file__).parent.parent / "conformance" / "proposal_as_written.yaml"
+    (as_written,) = [
+        document.object
+        for document in read_documents(source.read_text(), source=source.name)
+        if document.object["metadata"]["name"] == "story-5"
+    ]
+    as_written["metadata"]["namespace"] = "story-5"
+    with pytest.raises(RefusedError) as refused:
+        admin.create(f"{OPENYURT}/namespaces/story-5/yurtappoverriders", as_written)
+    assert refused.value.status in (400, 422)
+
+
+def test_a_second_overrider_for_a_subject_is_refused_by_the_name_of_the_first(stories: Path, admin: Api) -> None:
+    first = admin[f"{OPENYURT}/namespaces/story-2/yurtappoverriders/demo1"]
+    second = {**first, "metadata": {"name": "demo2", "namespace": "story-2"}}
+    with pytest.raises(RefusedError, match="demo1"):
+        admin.create(f"{OPENYURT}/namespaces/story-2/yurtappoverriders", second)
+
+
+def test_findings_come_as_causes_with_their_fields(stories: Path, admin: Api) -> None:
+    broken = admin[f"{OPENYURT}/namespaces/story-2/yurtappoverriders/demo1"]
+    broken["entries"][0]["items"][0]["image"]["containerName"] = ""
+    broken["entries"][1]["patches"] = [{"operation": "remove", "path": "/spec/template/spec/volumes/9"}]
+    with pytest.raises(RefusedError) as refused:
+        admin.replace(f"{OPENYURT}/namespaces/story-2/yurtappoverriders/demo1", broken)
+    assert refused.value.status == 422
+    causes = {cause["field"] for cause in refused.value.body["details"]["causes"]}
+    assert any(field.startswith("entries[0].items[0]") for field in causes), causes
+
+
+def test_short_names_and_columns_of_the_crds(stories: Path, binaries: Path) -> None:
+    for short in ("yacr", "yao"):
+        printed = kubectl(binaries, stories, "get", short, "-n", "story-2")
+        assert printed.split()[:4] == ["NAME", "SUBJECT", "NAME", "AGE"]
+        assert "yurtappset-demo" in printed
+
+
+def test_what_is_registered_is_what_the_code_says(stories: Path, admin: Api) -> None:
+    mutating = admin[f"{WEBHOOKS}/mutatingwebhookconfigurations/fleethook"]
+    (deployments,) = [hook for hook in mutating["webhooks"] if hook["name"].startswith("deployments.")]
+    settings = {
+        name: deployments[name] for name in ("failurePolicy", "sideEffects", "timeoutSeconds", "reinvocationPolicy")
+    }
+    assert settings == {
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "timeoutSeconds": 5,
+        "reinvocationPolicy": "IfNeeded",
+    }
+    owners = {entry["manager"] for entry in mutating["metadata"]["managedFields"]}
+    assert "fleethook" in owners
+
+
+def test_a_lost_ca_bundle_is_set_again_and_nothing_else(stories: Path, admin: Api) -> None:
+    path = f"{WEBHOOKS}/mutatingwebhookconfigurations/fleethook"
+    before = admin[path]
+    broken = {**before, "webhooks": [dict(hook) for hook in before["webhooks"]]}
+    for hook in broken["webhooks"]:
+        hook["clientConfig"] = {name: value for name, value in hook["clientConfig"].items() if name != "caBundle"}
+        hook["timeoutSeconds"] = 7
+    admin.replace(path, broken)
+    after = wait_for(
+        lambda: all("caBundle" in hook["clientConfig"] for hook in admin[path]["webhooks"]) and admin[path],
+        what="caBundle is there again",
+    )
+    assert [hook["clientConfig"] for hook in after["webhooks"]] == [hook["clientConfig"] for hook in before["webhooks"]]
+    assert {hook["timeoutSeconds"] for hook in after["webhooks"]} == {7}
+    admin.replace(path, {**after, "webhooks": before["webhooks"]})
+
+
+def test_what_is_not_ours_is_not_sent_here(stories: Path, admin: Api, server: Server, namespace: str) -> None:
+    """No pool label, no owner, being deleted: written even if nobody answers."""
+    server.process.send_signal(19)  # SIGSTOP: nobody answers
+    try:
+        plain = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "plain", "namespace": namespace},
+            "spec": {
+                "selector": {"matchLabels": {"a": "b"}},
+                "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+            },
+        }
+        admin.create(path_of({**plain, "metadata": {"namespace": namespace}}), plain)
+        labelled = {**plain, "metadata": {**plain["metadata"], "name": "labelled"}}
+        labelled["metadata"]["labels"] = {"apps.openyurt.io/pool-name": "hangzhou"}
+        labelled["metadata"]["finalizers"] = ["example.com/held"]
+        admin.create(path_of({**labelled, "metadata": {"namespace": namespace}}), labelled)
+        admin.delete(path_of(labelled))
+        released = admin.merge(path_of(labelled), {"metadata": {"finalizers": None}})
+        assert released["metadata"]["name"] == "labelled"
+    finally:
+        server.process.send_signal(18)  # SIGCONT
