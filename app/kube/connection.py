@@ -47,7 +47,7 @@ class Connection:
         self._kubeconfig: Final = kubeconfig
         self._configuration: Configuration | None = None
         self._transport: RESTClientObject | None = None
-        self._loaded_at = 0.0
+        self._reloaded_at = -_RELOAD_SECONDS
         self._loading: Final = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -79,7 +79,6 @@ class Connection:
             source = self._kubeconfig or "the pod's service account"
             raise UnreachableError(f"credentials cannot be read from {source}: {error}") from error
         former, self._transport, self._configuration = self._transport, transport, configuration
-        self._loaded_at = time.monotonic()
         if former is not None:
             # Streams that are still open on it end, and are taken up again with the new credentials.
             await former.close()
@@ -89,8 +88,9 @@ class Connection:
         async with self._loading:
             if self._transport is not used:
                 return True
-            if time.monotonic() - self._loaded_at < _RELOAD_SECONDS:
+            if time.monotonic() - self._reloaded_at < _RELOAD_SECONDS:
                 return False
+            self._reloaded_at = time.monotonic()
             _log.info("credentials were refused; reading them again")
             await self._load()
             return True

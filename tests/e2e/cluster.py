@@ -81,6 +81,11 @@ class Api:
 
     def _expect(self, method: str, path: str, body: Any = None, **rest: Any) -> Any:
         status, answer, _ = self.call(method, path, body, **rest)
+        deadline = time.monotonic() + START_SECONDS
+        while status == 429 and time.monotonic() < deadline:
+            # "storage is (re)initializing": a kube-apiserver that has just started.
+            time.sleep(0.1)
+            status, answer, _ = self.call(method, path, body, **rest)
         if status >= 300:
             raise RefusedError(status, answer)
         return answer

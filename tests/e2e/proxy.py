@@ -1,0 +1,73 @@
+"""A TCP proxy in front of the apiserver whose connections a test can cut, stall or refuse."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+
+class Proxy:
+    """Forwards bytes both ways; TLS passes through unseen."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.StreamWriter] = set()
+        self._flowing = asyncio.Event()
+        self._flowing.set()
+        self.port = 0
+        self.accepted = 0
+
+    async def listen(self) -> None:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def refuse(self) -> None:
+        """Take no connections any more, and cut those there are."""
+        if self._server:
+            self._server.close()
+        self.cut()
+
+    def cut(self) -> None:
+        """End every connection as a pulled cable does, with a reset."""
+        for writer in list(self._open):
+            writer.transport.abort()
+        self._open.clear()
+
+    def stall(self) -> None:
+        """Forward nothing from now on, and say nothing about it."""
+        self._flowing.clear()
+
+    def resume(self) -> None:
+        self._flowing.set()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.accepted += 1
+        self._open.add(writer)
+        try:
+            upstream_reader, upstream_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        except OSError:
+            writer.transport.abort()
+            return
+        self._open.add(upstream_writer)
+        # The loop reports a cancelled callback of its own as an error; there is none.
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(self._pump(reader, upstream_writer), self._pump(upstream_reader, writer))
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                await self._flowing.wait()
+                writer.write(data)
+                await writer.drain()
+        self._open.discard(writer)
+        writer.close()
+
+
+@contextlib.asynccontextmanager
+async def proxied(target: int) -> AsyncIterator[Proxy]:
+    proxy = Proxy(target)
+    await proxy.listen()
+    try:
+        yield proxy
+    finally:
+        await proxy.refuse()

@@ -1,0 +1,356 @@
+"""The Kubernetes source against a real apiserver that fails: afterwards the store equals a fresh list."""
+
+import asyncio
+import contextlib
+import json
+import random
+import stat
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.kube.connection import Connection
+from app.kube.errors import APIError, UnreachableError
+from app.lifetime import running
+from app.model.gvk import GroupKind
+from app.store import Store
+from app.store.sources.kubernetes.informer import Informer
+from app.store.sources.kubernetes.resources import WatchedResource, whole
+from app.store.sources.kubernetes.source import KubernetesSource
+from tests.e2e.cluster import Api, ControlPlane, wait_for
+from tests.e2e.conftest import CRDS, established
+from tests.e2e.proxy import Proxy, proxied
+
+GROUP = "faults.example.com"
+GADGETS = WatchedResource(GROUP, "v1", "gadgets", "Gadget", whole)
+KIND = GroupKind(GROUP, "Gadget")
+
+
+def definition(plural: str, kind: str) -> dict[str, Any]:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{GROUP}"},
+        "spec": {
+            "group": GROUP, "scope": "Namespaced", "versions": [version],
+            "names": {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"},
+        },
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def gadgets(admin: Api) -> None:
+    admin.apply(f"{CRDS}/gadgets.{GROUP}", definition("gadgets", "Gadget"))
+    wait_for(lambda: established(admin, f"gadgets.{GROUP}"))
+
+
+@pytest.fixture(scope="module")
+def direct(plane: ControlPlane) -> Path:
+    return config(plane, "direct", plane.port)
+
+
+def config(plane: ControlPlane, name: str, port: int) -> Path:
+    user = {"client-certificate": str(plane.admin.certificate), "client-key": str(plane.admin.key)}
+    return plane.kubeconfig(name, user, server=f"https://127.0.0.1:{port}")
+
+
+def gadget(namespace: str, name: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "Gadget",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    }
+
+
+def path(namespace: str, name: str = "") -> str:
+    return GADGETS.in_namespace(namespace, name)
+
+
+def truth(admin: Api) -> dict[tuple[str, str], str]:
+    """A fresh list: what the store has to equal."""
+    return {
+        (item["metadata"]["namespace"], item["metadata"]["name"]): item["metadata"]["resourceVersion"]
+        for item in admin[GADGETS.path]["items"]
+    }
+
+
+def held(store: Store) -> dict[tuple[str, str], str]:
+    return {(key.namespace, key.name): store.get(*key)["metadata"]["resourceVersion"] for key in store.keys(KIND)}
+
+
+async def until(condition: Callable[[], Any], *, seconds: float = 40, what: str = "") -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, what or "the condition never came true"
+        await asyncio.sleep(0.05)
+
+
+async def equal(admin: Api, store: Store) -> None:
+    """Wait until the store equals a fresh list, and still does in the next."""
+    expected = await asyncio.to_thread(truth, admin)
+    try:
+        await until(lambda: held(store) == expected)
+    except AssertionError:
+        assert held(store) == expected
+
+
+@contextlib.asynccontextmanager
+async def following(kubeconfig: Path, store: Store) -> AsyncIterator[Informer]:
+    async with Connection(kubeconfig) as connection:
+        source = KubernetesSource([GADGETS], connection, store, absent_seconds=0.2)
+        async with running(source.run(), name="source"):
+            await asyncio.wait_for(source.wait_synced(), 30)
+            yield source._informers[KIND]
+
+
+def changes(admin: Api, namespace: str, count: int, *, seed: int) -> Iterator[None]:
+    """Create, change and delete objects, one at a time."""
+    rng = random.Random(seed)
+    names: list[str] = []
+    for number in range(count):
+        action = rng.random()
+        if action < 0.5 or not names:
+            name = f"g{seed}-{number}"
+            admin.create(path(namespace), gadget(namespace, name, number=number))
+            names.append(name)
+        elif action < 0.8:
+            admin.merge(path(namespace, rng.choice(names)), {"spec": {"number": number}})
+        else:
+            admin.delete(path(namespace, names.pop(rng.randrange(len(names)))))
+        yield
+
+
+async def test_changes_arrive(direct: Path, admin: Api, namespace: str) -> None:
+    store = Store()
+    async with following(direct, store) as informer:
+        await asyncio.to_thread(lambda: list(changes(admin, namespace, 40, seed=1)))
+        await equal(admin, store)
+        state = informer.state()
+        assert (state.synced, state.failing, state.detail, informer.relists) == (True, False, "", 1)
+        assert state.age is not None
+        assert state.age < 60
+
+
+async def test_a_long_list_is_read_in_pages(direct: Path, admin: Api, namespace: str) -> None:
+    def fill() -> None:
+        for number in range(1_100):
+            admin.create(path(namespace), gadget(namespace, f"many-{number}"))
+
+    await asyncio.to_thread(fill)
+    store = Store()
+    async with following(direct, store):
+        assert len(held(store)) >= 1_100
+        await equal(admin, store)
+
+
+async def test_connections_that_are_cut_lose_nothing_and_need_no_new_list(
+    plane: ControlPlane, admin: Api, namespace: str
+) -> None:
+    store = Store()
+    async with proxied(plane.port) as proxy, following(config(plane, "cut", proxy.port), store) as informer:
+        writes = changes(admin, namespace, 60, seed=2)
+        for _ in range(12):
+            await asyncio.to_thread(lambda: [next(writes) for _ in range(5)])
+            connections = proxy.accepted
+            proxy.cut()
+            await until(lambda connections=connections: proxy.accepted > connections, what="it comes back")
+        await equal(admin, store)
+        assert informer.relists == 1
+
+
+async def test_an_apiserver_that_is_killed_and_comes_back(
+    plane: ControlPlane, direct: Path, admin: Api, namespace: str
+) -> None:
+    store = Store()
+    async with following(direct, store) as informer:
+        await asyncio.to_thread(lambda: list(changes(admin, namespace, 10, seed=3)))
+        await asyncio.to_thread(plane.kill, "kube-apiserver")
+        await until(lambda: informer.state().failing, what="it is said that the apiserver is gone")
+        before = held(store)
+        assert before, "the last good state is kept"
+        await asyncio.to_thread(plane.start_apiserver)
+        await asyncio.to_thread(lambda: list(changes(admin, namespace, 10, seed=4)))
+        await equal(admin, store)
+        assert held(store) != before
+        assert not informer.state().failing
+
+
+async def test_history_compacted_away_is_listed_again_with_its_deletions(
+    plane: ControlPlane, admin: Api, namespace: str
+) -> None:
+    store = Store()
+    async with proxied(plane.port) as proxy, following(config(plane, "gone", proxy.port), store) as informer:
+        await asyncio.to_thread(lambda: admin.create(path(namespace), gadget(namespace, "doomed")))
+        await equal(admin, store)
+        await proxy.refuse()
+
+        def meanwhile() -> None:
+            admin.delete(path(namespace, "doomed"))
+            list(changes(admin, namespace, 20, seed=5))
+            plane.compact()
+            # The apiserver remembers recent changes itself; a new one knows only what etcd does.
+            plane.kill("kube-apiserver")
+            plane.start_apiserver()
+
+        await asyncio.to_thread(meanwhile)
+        await proxy.listen()
+        await equal(admin, store)
+        assert (namespace, "doomed") not in held(store)
+        assert informer.relists == 2
+
+
+async def test_a_resource_that_is_installed_later_is_picked_up(direct: Path, admin: Api, namespace: str) -> None:
+    late = WatchedResource(GROUP, "v1", "latecomers", "Latecomer", whole)
+    store = Store()
+    async with Connection(direct) as connection:
+        source = KubernetesSource([GADGETS, late], connection, store, absent_seconds=0.2)
+        async with running(source.run(), name="source"):
+            await asyncio.wait_for(source.wait_synced(), 30)
+            states = {part.name: part for part in source.parts()}
+            assert "not served" in states[late.name].detail
+            assert source.synced
+
+            def install() -> None:
+                admin.apply(f"{CRDS}/{late.name}", definition("latecomers", "Latecomer"))
+                wait_for(lambda: established(admin, late.name))
+                made = {**gadget(namespace, "first"), "kind": "Latecomer"}
+                wait_for(lambda: admin.call("POST", late.in_namespace(namespace), made)[0] == 201)
+
+            await asyncio.to_thread(install)
+            await until(lambda: list(store.each("", late.group_kind)), what="the object is there")
+
+            await asyncio.to_thread(lambda: admin.delete(f"{CRDS}/{late.name}"))
+            await until(lambda: not list(store.each("", late.group_kind)), what="it went with its definition")
+            await until(lambda: "not served" in {p.name: p for p in source.parts()}[late.name].detail)
+
+
+async def test_a_server_that_never_answered_is_said_to_be_unreachable(plane: ControlPlane) -> None:
+    async with proxied(plane.port) as proxy:
+        kubeconfig = config(plane, "nobody", proxy.port)
+        await proxy.refuse()
+        async with Connection(kubeconfig) as connection:
+            source = KubernetesSource([GADGETS], connection, Store(), absent_seconds=0.2)
+            async with running(source.run(), name="source"):
+                await until(lambda: next(source.parts()).failing)
+                (part,) = source.parts()
+                assert (part.synced, part.age) == (False, None)
+                assert str(proxy.port) in part.detail
+
+
+async def test_forbidden_is_said_with_the_servers_words(plane: ControlPlane) -> None:
+    nobody = plane.authority.issue("nobody")
+    kubeconfig = plane.kubeconfig(
+        "nobody", {"client-certificate": str(nobody.certificate), "client-key": str(nobody.key)}
+    )
+    async with Connection(kubeconfig) as connection:
+        source = KubernetesSource([GADGETS], connection, Store(), absent_seconds=0.2)
+        async with running(source.run(), name="source"):
+            await until(lambda: next(source.parts()).failing)
+            assert 'User "nobody" cannot list resource "gadgets"' in next(source.parts()).detail
+
+
+class Kcp:
+    """The paths of kcp in front of an apiserver that has none of them; the rest is real."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.clusters: set[str] = set()
+
+    def _plain(self, asked: str) -> str:
+        prefix, clusters, cluster, rest = asked.split("/", 3)
+        assert (prefix, clusters) == ("", "clusters")
+        self.clusters.add(cluster)
+        return f"/{rest}"
+
+    async def request(self, method: str, asked: str, **rest: Any) -> bytes:
+        return await self._connection.request(method, self._plain(asked), **rest)
+
+    def lines(self, asked: str, **rest: Any) -> Any:
+        return self._connection.lines(self._plain(asked), **rest)
+
+
+async def test_kcp_objects_live_in_the_cluster_of_their_annotation(direct: Path, admin: Api, namespace: str) -> None:
+    def annotated(name: str, cluster: str) -> dict[str, Any]:
+        made = gadget(namespace, name)
+        made["metadata"]["annotations"] = {"kcp.io/cluster": cluster}
+        return made
+
+    await asyncio.to_thread(lambda: admin.create(path(namespace), annotated("a", "ws1")))
+    store = Store()
+    async with Connection(direct) as connection:
+        kcp = Kcp(connection)
+        source = KubernetesSource([GADGETS], kcp, store, absent_seconds=1, every_cluster=True)
+        async with running(source.run(), name="source"):
+            await asyncio.wait_for(source.wait_synced(), 30)
+            await asyncio.to_thread(lambda: admin.create(path(namespace), annotated("b", "ws2")))
+            await until(lambda: store.get("ws2", KIND, namespace, "b"))
+            assert store.get("ws1", KIND, namespace, "a")
+            assert store.get("ws1", KIND, namespace, "b") is None
+            assert store.get("", KIND, namespace, "a") is None
+            assert kcp.clusters == {"*"}
+            await asyncio.to_thread(lambda: admin.merge(path(namespace, "a"), {"spec": {"live": True}}))
+            await source.read_one(KIND, cluster="ws1", namespace=namespace, name="a")
+            assert store.get("ws1", KIND, namespace, "a")["spec"] == {"live": True}
+            assert kcp.clusters == {"*", "ws1"}
+
+
+async def test_credentials_of_an_exec_plugin_are_asked_for_again_when_refused(
+    plane: ControlPlane, admin: Api, crds: None, tmp_path: Path
+) -> None:
+    from tests.e2e.fleet import service_account, token  # noqa: PLC0415 - makes the account on use
+
+    service_account(plane)
+    current = tmp_path / "token"
+    current.write_text("expired")
+    plugin = tmp_path / "plugin.py"
+    plugin.write_text(
+        f"#!{sys.executable}\nimport json\n"
+        f"token = open({str(current)!r}).read()\n"
+        'print(json.dumps({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": token}}))\n'
+    )
+    plugin.chmod(plugin.stat().st_mode | stat.S_IXUSR)
+    user: Any = {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin), "interactiveMode": "Never",
+            "provideClusterInfo": False,
+        }
+    }  # fmt: skip
+    async with Connection(plane.kubeconfig("exec", user)) as connection:
+        current.write_text(token(admin))
+        assert admin["/apis/apps.openyurt.io/v1alpha1/nodepools"]  # Served again after the tests before.
+        listed = json.loads(await connection.request("GET", "/apis/apps.openyurt.io/v1alpha1/nodepools"))
+        assert listed["kind"] == "NodePoolList"
+        current.write_text("expired again")
+        with pytest.raises(APIError, match="403"):
+            await connection.request("GET", "/api/v1/pods")
+
+
+async def test_credentials_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    broken = tmp_path / "kubeconfig"
+    broken.write_text("clusters: []\n")
+    with pytest.raises(UnreachableError, match="kubeconfig"):
+        async with Connection(broken):
+            pass
+
+
+async def test_a_stalled_connection_is_noticed_and_replaced(
+    plane: ControlPlane, admin: Api, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half open: nothing arrives and nothing says so; the apiserver's bookmarks are missed."""
+    monkeypatch.setattr("app.store.sources.kubernetes.informer._IDLE_SECONDS", 1.0)
+    store = Store()
+    async with proxied(plane.port) as proxy, following(config(plane, "stalled", proxy.port), store):
+        stalled: Proxy = proxy
+        stalled.stall()
+        await asyncio.to_thread(lambda: admin.create(path(namespace), gadget(namespace, "unseen")))
+        await until(lambda: stalled.accepted > 2, what="a new connection is tried")
+        assert (namespace, "unseen") not in held(store)
+        stalled.resume()
+        await equal(admin, store)
