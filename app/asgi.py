@@ -47,6 +47,7 @@ class Fleethook(FastAPI):
         self.cluster: Final = Cluster(settings, self.store) if settings.follows_cluster else None
         self.source: Final[Source | None] = self._source()
         self.draining = False
+        self.ended: Final[list[str]] = []
         live = None if self.cluster is None else self.cluster.source
         self.routes_of_reviews: Final[list[ReviewRoute]] = review_routes(self.store, PlanCache(), live)
         self._log: Final = log
@@ -109,7 +110,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         if isinstance(app.source, ManifestSource):
             await stack.enter_async_context(following_manifests(app.source))
         elif app.cluster is not None:
-            await stack.enter_async_context(following_cluster(app.cluster, synced=app.open_reviews))
+            await stack.enter_async_context(
+                following_cluster(app.cluster, synced=app.open_reviews, ended=app.ended.append)
+            )
         yield
 
 
@@ -132,7 +135,7 @@ def create_app(settings: Settings | None = None, *, log: LogSink | None = write_
     """
     settings = settings or Settings()
     app = Fleethook(settings, log=log if settings.log_reviews else None)
-    app.include_router(health_routes(app.checks, app.metrics))
+    app.include_router(health_routes(app.checks, app.ended, app.metrics))
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _bad_request)
     return app

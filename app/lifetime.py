@@ -34,7 +34,9 @@ async def following_manifests(source: ManifestSource) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def following_cluster(cluster: "Cluster", *, synced: Callable[[], None]) -> AsyncIterator[None]:
+async def following_cluster(
+    cluster: "Cluster", *, synced: Callable[[], None], ended: "Ended"
+) -> AsyncIterator[None]:
     """Connect, and follow an apiserver's objects; ``synced`` is called once they have all been read."""
     async with cluster.connection, contextlib.AsyncExitStack() as tasks:
 
@@ -45,26 +47,35 @@ async def following_cluster(cluster: "Cluster", *, synced: Callable[[], None]) -
             synced()
 
         gc.disable()
-        await tasks.enter_async_context(running(cluster.source.run(), name="source"))
-        await tasks.enter_async_context(running(announce(), name="first sync"))
+        await tasks.enter_async_context(running(cluster.source.run(), name="source", ended=ended))
+        await tasks.enter_async_context(running(announce(), name="first sync", ended=ended))
         yield
 
 
+Ended = Callable[[str], None]
+"""Told why something that was to run for ever does not."""
+
+
 @contextlib.asynccontextmanager
-async def running(work: Coroutine[Any, Any, None], *, name: str) -> AsyncIterator[None]:
-    """Run ``work`` beside what the context holds, and cancel it at its end."""
+async def running(work: Coroutine[Any, Any, None], *, name: str, ended: Ended) -> AsyncIterator[None]:
+    """Run ``work`` beside what the context holds, and cancel it at its end.
+
+    If it fails before, which only a defect makes it do, ``ended`` is told: the process goes on answering from what it
+    has and says by ``/healthz`` that it has to be started anew.
+    """
+
+    def report(task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.critical("%s ended: it will not go on by itself", name, exc_info=error)
+            ended(f"{name}: {type(error).__name__}: {error}")
+
     task = asyncio.create_task(work, name=name)
-    task.add_done_callback(_report)
+    task.add_done_callback(report)
     try:
         yield
     finally:
         task.cancel()
         await asyncio.wait([task])
-
-
-def _report(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        _log.critical("%s ended: it will not go on by itself", task.get_name(), exc_info=error)
 
 
 def settle_garbage_collector() -> None:

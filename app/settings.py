@@ -66,6 +66,14 @@ class Settings(BaseSettings):
     webhook_url: Annotated[
         str | None, Field(description="Address that the apiserver calls, instead of a Service.", pattern=r"^https://")
     ] = None
+    namespace: Annotated[
+        str | None,
+        Field(
+            description="Namespace of this server, where its Lease is kept; the pod's own, or that of the Service or "
+            "Secret, or kube-system.",
+            pattern=r"^[a-z0-9-]+$",
+        ),
+    ] = None
     dns_names: Annotated[list[str], Field(description="Names that a certificate made here is valid for.")] = [
         "localhost",
         "127.0.0.1",

@@ -1,6 +1,6 @@
 """``/healthz``, ``/readyz`` and ``/metrics``."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from fastapi import APIRouter, Request, Response
@@ -26,6 +26,13 @@ class CheckReport(BaseModel):
     detail: str
 
 
+class Health(BaseModel):
+    """What ``/healthz`` answers: 200, or 500 when something has ended that only a new process brings back."""
+
+    status: str
+    ended: list[str] = []
+
+
 class Readiness(BaseModel):
     """What ``/readyz`` answers: 200 when ready, 503 when not, and every check either way."""
 
@@ -33,13 +40,23 @@ class Readiness(BaseModel):
     checks: list[CheckReport]
 
 
-def health_routes(checks: Callable[[], Iterable[Check]], metrics: Metrics) -> APIRouter:
-    """Return the routes that kubelets and Prometheus call."""
+def health_routes(checks: Callable[[], Iterable[Check]], ended: Sequence[str], metrics: Metrics) -> APIRouter:
+    """Return the routes that kubelets and Prometheus call.
+
+    Args:
+        checks: What readiness depends on.
+        ended: What has ended that should not have; grows while the server runs.
+        metrics: What is scraped.
+    """
     router: Final = APIRouter(tags=["operations"])
 
-    @router.get("/healthz", summary="Whether the process answers at all")
-    async def healthz() -> dict[str, str]:
-        return {"status": "ok"}
+    @router.get(
+        "/healthz", response_model=Health, responses={500: {"model": Health}}, summary="Whether the process is whole"
+    )
+    async def healthz() -> JSONResponse:
+        if ended:
+            return JSONResponse({"status": "failed", "ended": list(ended)}, status_code=500)
+        return JSONResponse({"status": "ok"})
 
     @router.get("/readyz", response_model=Readiness, responses={503: {"model": Readiness}}, summary="Whether to call")
     async def readyz() -> JSONResponse:

@@ -5,6 +5,7 @@ import sys
 import typer
 
 from app import __version__
+from app.cli.certs import certs
 from app.cli.render import render
 from app.cli.serve import serve
 
@@ -18,6 +19,7 @@ app = typer.Typer(
 )
 app.command()(serve)
 app.command()(render)
+app.add_typer(certs, name="certs")
 
 
 def _print_version(*, wanted: bool) -> None:

@@ -3,10 +3,13 @@
 import asyncio
 import contextlib
 import os
+import socket
 import sys
-from collections.abc import Callable
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from app.api.logs import write_line
 from app.asgi import Fleethook, create_app
@@ -17,6 +20,11 @@ from app.cli.workers import LISTENER_VARIABLE
 from app.lifetime import running
 from app.registration.webhooks import Reference, ServiceReference, URLReference
 from app.settings import Settings
+
+Beside = Callable[[Coroutine[Any, Any, None], str], Awaitable[None]]
+"""Runs something, by a name, beside the server."""
+
+_POD_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 class _Certificates(NamedTuple):
@@ -36,10 +44,14 @@ async def run_server(settings: Settings) -> bool:
         OSError: A file cannot be read or written.
     """
     async with contextlib.AsyncExitStack() as stack:
-        certificates = await _certificates(settings, stack)
-        reloading = ReloadingContext(certificates.files, settings.client_ca_file)
-        await stack.enter_async_context(running(reloading.follow(), name="certificate reload"))
         app = create_app(settings, log=write_line)
+
+        async def beside(work: Coroutine[Any, Any, None], name: str) -> None:
+            await stack.enter_async_context(running(work, name=name, ended=app.ended.append))
+
+        certificates = await _certificates(settings, stack, beside)
+        reloading = ReloadingContext(certificates.files, settings.client_ca_file)
+        await beside(reloading.follow(), "certificate reload")
         inherited = os.environ.get(LISTENER_VARIABLE)
         listener = int(inherited) if inherited is not None else None
         config = server_config(app, reloading.context, listener=listener)
@@ -50,14 +62,13 @@ async def run_server(settings: Settings) -> bool:
             listening.set()
 
         if settings.registration != "off":
-            work = _register(settings, app, certificates.bundle, listening)
-            await stack.enter_async_context(running(work, name="registration"))
+            await beside(_register(settings, app, certificates.bundle, listening), "registration")
         server = GracefulServer(config, app, ready=announce)
         await server.serve()
         return server.started
 
 
-async def _certificates(settings: Settings, stack: contextlib.AsyncExitStack) -> _Certificates:
+async def _certificates(settings: Settings, stack: contextlib.AsyncExitStack, beside: Beside) -> _Certificates:
     names = list(settings.dns_names)
     if settings.cert_secret is None:
         files = ensure_certificates(settings.cert_dir, names=names, now=datetime.now(UTC))
@@ -72,12 +83,13 @@ async def _certificates(settings: Settings, stack: contextlib.AsyncExitStack) ->
     connection = await stack.enter_async_context(Connection(settings.kubeconfig))
     keeper = CertificateKeeper(connection, SecretName(namespace, name), Policy(names), settings.cert_dir)
     await keeper.ensure()
-    await stack.enter_async_context(running(keeper.run(), name="certificates"))
+    await beside(keeper.run(), "certificates")
     return _Certificates(keeper.files, keeper.files.authority_certificate.read_bytes)
 
 
 async def _register(settings: Settings, app: Fleethook, bundle: Callable[[], bytes], listening: asyncio.Event) -> None:
     from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
+    from app.kube.lease import Elector, LeaseName  # noqa: PLC0415 - as above
     from app.registration.keeper import Registrar  # noqa: PLC0415 - as above
 
     # Nobody is to be sent here before there is an answer.
@@ -87,7 +99,27 @@ async def _register(settings: Settings, app: Fleethook, bundle: Callable[[], byt
     async with Connection(settings.kubeconfig) as connection:
         exempt = [settings.service.partition("/")[0]] if settings.service else []
         reference = _reference(settings) if settings.registration == "all" else None
-        await Registrar(connection, bundle).run(reference, exempt_namespaces=exempt)
+        registrar = Registrar(connection, bundle)
+        elector = Elector(connection, LeaseName(_namespace(settings), "fleethook"), _identity())
+        # One of the replicas writes: with certificates that differ, they would undo each other's caBundle for ever.
+        await elector.run(lambda: registrar.run(reference, exempt_namespaces=exempt))
+
+
+def _namespace(settings: Settings) -> str:
+    """Return the namespace of this server."""
+    if settings.namespace is not None:
+        return settings.namespace
+    if settings.in_cluster and _POD_NAMESPACE.exists():
+        return _POD_NAMESPACE.read_text().strip()
+    for named in (settings.service, settings.cert_secret):
+        if named is not None:
+            return named.partition("/")[0]
+    return "kube-system"
+
+
+def _identity() -> str:
+    """Return a name of this process that no other has, and that tells a person which one it is."""
+    return f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
 
 
 def _reference(settings: Settings) -> Reference:

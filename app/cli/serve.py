@@ -46,6 +46,9 @@ def serve(
     webhook_url: Annotated[
         str | None, typer.Option(help="Address that the apiserver calls, instead of a Service.")
     ] = None,
+    namespace: Annotated[
+        str | None, typer.Option(help="Namespace of this server, where its Lease is kept [the pod's].")
+    ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for a free one [9443].")] = None,
     workers: Annotated[int | None, typer.Option(help="Server processes, each with its own store [1].")] = None,
@@ -70,6 +73,7 @@ def serve(
         "registration": "all" if register else None,
         "service": service,
         "webhook_url": webhook_url,
+        "namespace": namespace,
         "host": host,
         "port": port,
         "workers": workers,

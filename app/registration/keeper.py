@@ -73,7 +73,7 @@ class Registrar:
                     _log.info("registered with the apiserver")
                 await self.apply_bundles()
                 self.problem = ""
-            except (APIError, UnreachableError) as error:
+            except (APIError, UnreachableError, OSError) as error:
                 if self.problem != str(error):
                     _log.error("registration failed and is tried again: %s", error)
                 self.problem = str(error)

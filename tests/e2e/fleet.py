@@ -29,6 +29,7 @@ RULES: list[dict[str, Any]] = [
     },
     {"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": ["create", "patch"]},
     {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create", "update"]},
+    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]},
 ]
 """What a server needs that registers itself."""
 
@@ -63,7 +64,7 @@ def registered(
     """A server that follows the cluster and has registered itself with it."""
     port = _free_port()
     given = ["--kubeconfig", str(kubeconfig or service_account(plane)), "--port", str(port)]
-    given += ["--register", "--webhook-url", f"https://127.0.0.1:{port}", *arguments]
+    given += ["--namespace", NAMESPACE, "--register", "--webhook-url", f"https://127.0.0.1:{port}", *arguments]
     with serving(directory, *given, manifests=None, **environment) as server:
         admin = plane.api()
         wait_for(lambda: ready(server), what="the server is ready")

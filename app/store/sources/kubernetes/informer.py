@@ -157,13 +157,13 @@ class Informer:
         heapq.heappush(self._waiting, (resource_version, next(self._tickets), future))
         await future
 
-    def observe(self, document: JSONObject) -> ObjectKey:
-        """Store an object unless a newer one is there already, and return its key.
+    def learn(self, document: JSONObject) -> ObjectKey:
+        """Store an object that was read beside the watch, unless the watch is ahead of it, and return its key.
 
-        Watch and live reads bring objects in turn, so either may be ahead of the other.
+        What the watch has passed and does not hold was deleted while the answer was under way.
         """
         key = self._keyed(document)
-        if _version(document) >= self.stored_version(key):
+        if _version(document) > max(self.stored_version(key), self._progress):
             self._store.put(document)
         return key
 
@@ -300,8 +300,9 @@ class Informer:
                 key = self._keyed(document)
                 if self.stored_version(key) <= _version(document):
                     self._store.remove(key)
-            else:
-                self.observe(document)
+            elif self.stored_version(self._keyed(document)) <= _version(document):
+                # A live read may have been ahead of the watch.
+                self._store.put(document)
             self._advance(document["metadata"].get("resourceVersion") or self._place)
 
     def _put(self, document: JSONObject) -> ObjectKey:

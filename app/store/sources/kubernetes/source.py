@@ -83,12 +83,18 @@ class KubernetesSource:
         """Bring one object of the store up to what the server holds now; raises APIError, UnreachableError."""
         informer = self._informers[group_kind]
         path = self._scope(cluster) + informer.resource.in_namespace(namespace, name)
+        key = ObjectKey(cluster, group_kind, namespace, name)
+        before = informer.stored_version(key)
         try:
-            informer.observe(informer.resource.decode(await self._reader.request("GET", path, timeout=_LIVE_SECONDS)))
+            text = await self._reader.request("GET", path, timeout=_LIVE_SECONDS)
         except APIError as error:
             if error.code != 404:
                 raise
-            self._store.remove(ObjectKey(cluster, group_kind, namespace, name))
+            # One that was created while the answer was under way is not what the answer is about.
+            if informer.stored_version(key) <= before:
+                self._store.remove(key)
+            return
+        informer.learn(informer.resource.decode(text))
 
     async def read_namespace(self, group_kind: GroupKind, *, cluster: str, namespace: str) -> None:
         """Bring the objects of one kind in a namespace up to what the server holds now; raises as `read_one`."""
@@ -100,7 +106,7 @@ class KubernetesSource:
             if error.code == 404:
                 return
             raise
-        found = {informer.observe(informer.resource.decode(item)) for item in page.items}
+        found = {informer.learn(informer.resource.decode(item)) for item in page.items}
         for key in self._store.keys_in(cluster, group_kind, namespace):
             if key not in found and informer.stored_version(key) <= as_number(page.resource_version):
                 self._store.remove(key)

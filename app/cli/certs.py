@@ -1,0 +1,94 @@
+"""``fleethook certs``: certificates by hand."""
+
+import json
+import sys
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+
+from app.certs.authority import names_of, renewal_of
+from app.certs.files import CertificateError, ensure_certificates
+from app.cli.failures import fail
+
+certs = typer.Typer(help="Make and look at serving certificates.", no_args_is_help=True)
+
+_Directory = Annotated[Path, typer.Option("--cert-dir", help="Directory of tls.crt, tls.key and ca.crt.")]
+
+
+class Output(StrEnum):
+    """How something is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+_Output = Annotated[Output, typer.Option(help="How to print.")]
+
+
+@certs.command()
+def issue(
+    cert_dir: _Directory = Path("certs"),
+    name: Annotated[
+        list[str] | None, typer.Option(help="DNS name or IP address to be valid for; may be repeated.")
+    ] = None,
+    output: _Output = Output.TEXT,
+) -> None:
+    """Make a CA and a serving certificate, or renew the certificate where that is due; then show them.
+
+    What is still good is left alone. Give one --name for each name that clients use: an apiserver calls
+    a Service as SERVICE.NAMESPACE.svc.
+    """
+    try:
+        ensure_certificates(cert_dir, names=name or ["localhost", "127.0.0.1", "::1"], now=datetime.now(UTC))
+    except (CertificateError, OSError) as error:
+        fail(str(error))
+    _print(cert_dir, output)
+
+
+@certs.command()
+def show(cert_dir: _Directory = Path("certs"), output: _Output = Output.TEXT) -> None:
+    """Show the certificates of a directory: for whom, by whom, and until when."""
+    _print(cert_dir, output)
+
+
+def _print(directory: Path, output: Output) -> None:
+    found = [_described(directory / name) for name in ("tls.crt", "ca.crt") if (directory / name).exists()]
+    if not found:
+        fail(f"{directory} has neither tls.crt nor ca.crt; `fleethook certs issue` makes them")
+    described = [certificate for file in found for certificate in file]
+    if output is Output.JSON:
+        sys.stdout.write(json.dumps(described, indent=2) + "\n")
+        return
+    for certificate in described:
+        sys.stdout.write(f"{certificate['file']}\n")
+        for member in ("subject", "issuer", "names", "notBefore", "notAfter", "renewal", "sha256"):
+            value = certificate[member]
+            text = ", ".join(value) if isinstance(value, list) else value
+            if text:
+                sys.stdout.write(f"  {member + ':':<11}{text}\n")
+
+
+def _described(file: Path) -> list[dict[str, Any]]:
+    """Return what is in a PEM file: a bundle has several certificates."""
+    try:
+        certificates = x509.load_pem_x509_certificates(file.read_bytes())
+    except (OSError, ValueError) as error:
+        fail(f"{file} cannot be read: {error}")
+    return [
+        {
+            "file": str(file),
+            "subject": certificate.subject.rfc4514_string(),
+            "issuer": certificate.issuer.rfc4514_string(),
+            "names": sorted(names_of(certificate)),
+            "notBefore": certificate.not_valid_before_utc.isoformat(),
+            "notAfter": certificate.not_valid_after_utc.isoformat(),
+            "renewal": renewal_of(certificate).isoformat(),
+            "sha256": certificate.fingerprint(hashes.SHA256()).hex(":").upper(),
+        }
+        for certificate in certificates
+    ]

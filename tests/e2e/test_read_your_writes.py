@@ -1,0 +1,233 @@
+"""A review sees what was written just before it, however late the watch is: a real apiserver, a watch held back."""
+
+import asyncio
+import base64
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from app.asgi import Fleethook, create_app
+from app.kube.errors import UnreachableError
+from app.overrider.freshness import trigger
+from app.patch import apply
+from app.settings import Settings
+from tests.asgi_client import Answer, call
+from tests.builders import entry, image, overrider, owner, workload, yurt_app_set
+from tests.e2e.cluster import Api, ControlPlane
+from tests.e2e.fleet import OPENYURT
+from tests.e2e.test_source_faults import config, until
+
+MUTATE = "/mutate-apps-v1-deployment"
+VALIDATE = "/validate-apps-openyurt-io-v1alpha1-yurtappoverrider"
+
+
+class LateWatch:
+    """Stands between the app and its connection: holds watch events back, refuses reads; both when told to."""
+
+    def __init__(self, app: Fleethook) -> None:
+        assert app.cluster is not None
+        connection = app.cluster.connection
+        self._lines, self._request = connection.lines, connection.request
+        self.flowing = asyncio.Event()
+        self.flowing.set()
+        self.readable = True
+        self.reads: list[str] = []
+        connection.lines = self.lines  # type: ignore[method-assign]
+        connection.request = self.request  # type: ignore[method-assign]
+
+    @contextlib.asynccontextmanager
+    async def lines(self, path: str, **rest: Any) -> AsyncIterator[AsyncIterator[bytes]]:
+        async with self._lines(path, **rest) as lines:
+            yield self._late(lines)
+
+    async def _late(self, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async for line in lines:
+            await self.flowing.wait()
+            yield line
+
+    async def request(self, method: str, path: str, **rest: Any) -> bytes:
+        if not self.readable:
+            raise UnreachableError("the test lets nothing be read")
+        self.reads.append(path)
+        return await self._request(method, path, **rest)
+
+
+class Cluster:
+    """The app that follows the apiserver, and objects of one namespace there."""
+
+    def __init__(self, app: Fleethook, watch: LateWatch, admin: Api, namespace: str) -> None:
+        self.app, self.watch, self.admin, self.namespace = app, watch, admin, namespace
+        self.owner = ""
+
+    async def write(self, plural: str, document: dict[str, Any]) -> dict[str, Any]:
+        document["metadata"]["namespace"] = self.namespace
+        document["metadata"].pop("uid", None)
+        path = f"{OPENYURT}/namespaces/{self.namespace}/{plural}/{document['metadata']['name']}"
+        stored = dict(await asyncio.to_thread(self.admin.apply, path, document))
+        if plural == "yurtappsets":
+            self.owner = stored["metadata"]["uid"]
+        return stored
+
+    async def delete(self, plural: str, name: str) -> dict[str, Any]:
+        path = f"{OPENYURT}/namespaces/{self.namespace}/{plural}/{name}"
+        return dict(await asyncio.to_thread(self.admin.delete, path))
+
+    async def review(self, operation: str, *, seen: str = "", route: str = MUTATE, **given: Any) -> Answer:
+        document = given.get("document") or workload(owners=[owner(uid=self.owner)])
+        document["metadata"]["namespace"] = self.namespace
+        if seen:
+            annotations = document["metadata"].setdefault("annotations", {})
+            annotations["LastOverrideTime"] = trigger("2026-06-01T00:00:00Z", overrider=seen)
+        request = {
+            "uid": "u", "operation": operation, "namespace": self.namespace, "object": document,
+            "kind": given.get("kind") or {"group": "apps", "version": "v1", "kind": "Deployment"},
+        }  # fmt: skip
+        if operation == "UPDATE":
+            request["oldObject"] = document
+        review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+        return await call(self.app, route, json.dumps(review).encode())
+
+    async def image(self, operation: str, *, seen: str = "") -> str:
+        response = (await self.review(operation, seen=seen)).json()["response"]
+        assert response["allowed"], response
+        patch = json.loads(base64.b64decode(response["patch"])) if "patch" in response else []
+        rendered: Any = apply(workload(), [step for step in patch if step["path"].startswith("/spec")])
+        return str(rendered["spec"]["template"]["spec"]["containers"][0]["image"])
+
+
+@pytest.fixture
+async def cluster(
+    plane: ControlPlane, admin: Api, crds: None, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Cluster]:
+    monkeypatch.setattr("app.overrider.freshness.CATCH_UP_SECONDS", 0.3)
+    assert admin[f"{OPENYURT}/yurtappoverriders"]  # Served, whatever tests before did to the apiserver.
+    app = create_app(Settings(kubeconfig=config(plane, "late", plane.port)), log=None)
+    watch = LateWatch(app)
+    found = Cluster(app, watch, admin, namespace)
+    async with app.router.lifespan_context(app):
+        assert app.cluster is not None
+        await asyncio.wait_for(app.cluster.source.wait_synced(), 30)
+        await until(lambda: all(check.ok for check in app.checks()))
+        await found.write("yurtappsets", yurt_app_set())
+        await found.write("yurtappoverriders", rule("nginx:2.0"))
+        await until(lambda: app.store.get("", overriders(), namespace, "demo1") is not None)
+        assert await found.image("CREATE") == "nginx:2.0"
+        watch.reads.clear()
+        watch.flowing.clear()
+        yield found
+        watch.flowing.set()
+
+
+def overriders() -> Any:
+    from app.model.openyurt import YURT_APP_OVERRIDER  # noqa: PLC0415 - used here only
+
+    return YURT_APP_OVERRIDER
+
+
+def rule(tag: str, name: str = "demo1") -> dict[str, Any]:
+    return overrider(entry("*", items=[image("nginx", tag)]), name=name)
+
+
+async def test_a_create_right_after_a_change_is_rendered_with_the_change(cluster: Cluster) -> None:
+    await cluster.write("yurtappoverriders", rule("nginx:3.0"))
+    assert await cluster.image("CREATE") == "nginx:3.0"
+
+
+async def test_a_create_right_after_a_deletion_is_not_overridden(cluster: Cluster) -> None:
+    await cluster.delete("yurtappoverriders", "demo1")
+    assert await cluster.image("CREATE") == "nginx:1.0"
+
+
+async def test_a_create_by_an_owner_that_was_made_just_now_is_rendered(cluster: Cluster) -> None:
+    await cluster.delete("yurtappsets", "demo")
+    made = yurt_app_set(pools=[{"name": "hangzhou", "replicas": 7}])
+    await cluster.write("yurtappsets", made)
+    response = (await cluster.review("CREATE")).json()["response"]
+    patch = json.loads(base64.b64decode(response["patch"]))
+    assert [step["value"] for step in patch if step["path"] == "/spec/replicas"] == [7]
+
+
+async def test_an_update_that_nobody_triggered_is_answered_from_the_store_until_the_watch_arrives(
+    cluster: Cluster,
+) -> None:
+    await cluster.write("yurtappoverriders", rule("nginx:3.0"))
+    assert await cluster.image("UPDATE") == "nginx:2.0"
+    assert cluster.watch.reads == []
+    cluster.watch.flowing.set()
+    await until(lambda: version(cluster) == "nginx:3.0", what="the watch brings it")
+    assert await cluster.image("UPDATE") == "nginx:3.0"
+
+
+def version(cluster: Cluster) -> str:
+    stored = cluster.app.store.get("", overriders(), cluster.namespace, "demo1")
+    return str(stored["entries"][0]["items"][0]["image"]["imageClaim"])
+
+
+async def test_an_update_by_trigger_waits_for_the_watch_and_reads_nothing(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.overrider.freshness.CATCH_UP_SECONDS", 20)
+    seen = (await cluster.write("yurtappoverriders", rule("nginx:3.0")))["metadata"]["resourceVersion"]
+    answer = asyncio.create_task(cluster.image("UPDATE", seen=seen))
+    done, _ = await asyncio.wait([answer], timeout=0.2)
+    assert not done
+    cluster.watch.flowing.set()
+    assert await asyncio.wait_for(answer, 10) == "nginx:3.0"
+    assert cluster.watch.reads == []
+
+
+async def test_an_update_by_trigger_reads_live_where_the_watch_does_not_come(cluster: Cluster) -> None:
+    seen = (await cluster.write("yurtappoverriders", rule("nginx:3.0")))["metadata"]["resourceVersion"]
+    assert await cluster.image("UPDATE", seen=seen) == "nginx:3.0"
+    assert len(cluster.watch.reads) == 1
+
+
+async def test_a_deletion_that_triggered_an_update_is_seen(cluster: Cluster) -> None:
+    await cluster.delete("yurtappoverriders", "demo1")
+    # A controller knows the version from the last event; a list afterwards is at least as late.
+    seen = cluster.admin[f"{OPENYURT}/yurtappoverriders"]["metadata"]["resourceVersion"]
+    assert await cluster.image("UPDATE", seen=seen) == "nginx:1.0"
+
+
+async def test_what_is_behind_and_cannot_be_read_is_no_answer(cluster: Cluster) -> None:
+    seen = (await cluster.write("yurtappoverriders", rule("nginx:3.0")))["metadata"]["resourceVersion"]
+    cluster.watch.readable = False
+    answer = await cluster.review("UPDATE", seen=seen)
+    assert answer.status == 503
+    assert "overriders changed and cannot be read just now" in answer.json()["message"]
+    cluster.watch.readable = True
+    assert await cluster.image("UPDATE", seen=seen) == "nginx:3.0"
+
+
+async def test_a_create_that_cannot_be_read_live_is_answered_from_the_store(cluster: Cluster) -> None:
+    cluster.watch.readable = False
+    assert await cluster.image("CREATE") == "nginx:2.0"
+
+
+async def test_a_rival_that_was_made_just_now_is_found_by_validation(cluster: Cluster) -> None:
+    await cluster.delete("yurtappoverriders", "demo1")
+    await cluster.write("yurtappoverriders", rule("nginx:3.0", name="first"))
+    kind = {"group": "apps.openyurt.io", "version": "v1alpha1", "kind": "YurtAppOverrider"}
+    second = rule("nginx:4.0", name="second")
+    response = (await cluster.review("CREATE", route=VALIDATE, document=second, kind=kind)).json()["response"]
+    assert not response["allowed"]
+    assert "first" in response["status"]["message"]
+
+
+async def test_the_watch_catching_up_takes_nothing_back(cluster: Cluster) -> None:
+    """Events that a live read was ahead of arrive afterwards; the store ends where the server is."""
+    for tag in ("nginx:3.0", "nginx:4.0", "nginx:5.0"):
+        await cluster.write("yurtappoverriders", rule(tag))
+    assert await cluster.image("CREATE") == "nginx:5.0"
+    await cluster.delete("yurtappoverriders", "demo1")
+    assert await cluster.image("CREATE") == "nginx:1.0"
+    last = await cluster.write("yurtappoverriders", rule("nginx:6.0"))
+    cluster.watch.flowing.set()
+    assert cluster.app.cluster is not None
+    caught_up = cluster.app.cluster.source.catch_up(overriders(), int(last["metadata"]["resourceVersion"]), seconds=20)
+    assert await caught_up
+    assert version(cluster) == "nginx:6.0"
+    assert await cluster.image("UPDATE") == "nginx:6.0"
