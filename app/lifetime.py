@@ -34,9 +34,7 @@ async def following_manifests(source: ManifestSource) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def following_cluster(
-    cluster: "Cluster", *, synced: Callable[[], None], ended: "Ended"
-) -> AsyncIterator[None]:
+async def following_cluster(cluster: "Cluster", *, synced: Callable[[], None], ended: "Ended") -> AsyncIterator[None]:
     """Connect, and follow an apiserver's objects; ``synced`` is called once they have all been read."""
     async with cluster.connection, contextlib.AsyncExitStack() as tasks:
 

@@ -49,6 +49,9 @@ class Settings(BaseSettings):
             description="NAMESPACE/NAME of a Secret that an own CA and certificate are kept in.", pattern=_NAMESPACED
         ),
     ] = None
+    certificate_interval: Annotated[
+        float, Field(description="Seconds between looks at whether certificates are due to be renewed.", gt=0)
+    ] = 30.0
     client_ca_file: Annotated[
         Path | None, Field(description="PEM authorities; reviews are answered to clients with a certificate of theirs.")
     ] = None

@@ -4,7 +4,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from hypothesis import settings
+
 from tests.e2e.controlplane import build
+
+# How long an example takes is for a benchmark to say: beside other tests on few cores it says nothing.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 def pytest_report_header() -> str:

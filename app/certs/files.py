@@ -1,14 +1,18 @@
 """Certificates in a directory: made on first start, used as they are where somebody else puts them."""
 
+import asyncio
 import contextlib
+import logging
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from app.certs.authority import KeyPair, issue_serving, new_authority, serves
+
+_log: Final = logging.getLogger(__name__)
 
 
 class CertificateError(Exception):
@@ -48,6 +52,17 @@ def ensure_certificates(directory: Path, *, names: Sequence[str], now: datetime)
         write_file(files.key, serving.key_pem, mode=0o600)
         write_file(files.certificate, serving.certificate_pem, mode=0o644)
     return files._replace(created=True)
+
+
+async def keep_certificates(directory: Path, *, names: Sequence[str], check_seconds: float) -> None:
+    """Renew what `ensure_certificates` made when that is due, until cancelled."""
+    while True:
+        await asyncio.sleep(check_seconds)
+        try:
+            if ensure_certificates(directory, names=names, now=datetime.now(UTC)).created:
+                _log.info("certificate renewed", extra={"fields": {"directory": str(directory)}})
+        except (CertificateError, OSError) as error:
+            _log.error("certificates were not checked: %s", error)
 
 
 @contextlib.contextmanager

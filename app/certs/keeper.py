@@ -20,8 +20,6 @@ from app.model.json import JSONObject, as_object
 
 _log: Final = logging.getLogger(__name__)
 
-# Steps are hours apart at least, and each has to be seen by every replica well before the next.
-CHECK_SECONDS: Final = 30.0
 _TRIES: Final = 10
 _CONFLICTS: Final = frozenset({409})
 
@@ -49,7 +47,7 @@ class CertificateKeeper:
         directory: Path,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        check_seconds: float = CHECK_SECONDS,
+        check_seconds: float,
     ) -> None:
         """Prepare; nothing is read yet.
 

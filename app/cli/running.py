@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from app.api.logs import write_line
 from app.asgi import Fleethook, create_app
 from app.certs.context import ReloadingContext
-from app.certs.files import CertificateFiles, ensure_certificates
+from app.certs.files import CertificateFiles, ensure_certificates, keep_certificates
 from app.cli.server import GracefulServer, server_config
 from app.cli.workers import LISTENER_VARIABLE
 from app.lifetime import running
@@ -72,6 +72,10 @@ async def _certificates(settings: Settings, stack: contextlib.AsyncExitStack, be
     names = list(settings.dns_names)
     if settings.cert_secret is None:
         files = ensure_certificates(settings.cert_dir, names=names, now=datetime.now(UTC))
+        await beside(
+            keep_certificates(settings.cert_dir, names=names, check_seconds=settings.certificate_interval),
+            "certificate renewal",
+        )
         return _Certificates(files, files.authority_certificate.read_bytes)
     from app.certs.keeper import CertificateKeeper, SecretName  # noqa: PLC0415 - see app.kube
     from app.certs.rotation import Policy  # noqa: PLC0415 - as above
@@ -81,7 +85,13 @@ async def _certificates(settings: Settings, stack: contextlib.AsyncExitStack, be
         names += _service(settings.service).names()
     namespace, _, name = settings.cert_secret.partition("/")
     connection = await stack.enter_async_context(Connection(settings.kubeconfig))
-    keeper = CertificateKeeper(connection, SecretName(namespace, name), Policy(names), settings.cert_dir)
+    keeper = CertificateKeeper(
+        connection,
+        SecretName(namespace, name),
+        Policy(names),
+        settings.cert_dir,
+        check_seconds=settings.certificate_interval,
+    )
     await keeper.ensure()
     await beside(keeper.run(), "certificates")
     return _Certificates(keeper.files, keeper.files.authority_certificate.read_bytes)

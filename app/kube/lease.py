@@ -11,7 +11,7 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -75,7 +75,7 @@ class Elector:
         self._identity: Final = identity
         self._timing: Final = timing
         self._clock: Final = clock
-        self._observed: JSONObject | None = None
+        self._observed: Mapping[str, Any] | None = None
         self._observed_at = 0.0
         self._problem = ""
 
@@ -182,7 +182,7 @@ class Elector:
         seconds = float((self._observed or {}).get("leaseDurationSeconds") or self._timing.duration)
         return self._clock() - self._observed_at > seconds
 
-    def _spec(self, former: JSONObject) -> JSONObject:
+    def _spec(self, former: Mapping[str, Any]) -> JSONObject:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         mine = former.get("holderIdentity") == self._identity
         return {

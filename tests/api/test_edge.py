@@ -1,10 +1,15 @@
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.api.edge import ReviewEndpoint
+from app.api.metrics import Metrics
 from app.asgi import Fleethook, create_app
+from app.model.admission import AdmissionRequest, errored
+from app.overrider.freshness import StaleError
 from app.settings import Settings
 from tests.asgi_client import call
 from tests.builders import entry, image, overrider, workload, yurt_app_set
@@ -220,3 +225,36 @@ async def test_readiness_goes_off_while_draining(app: Fleethook) -> None:
     answer = await call(app, "/readyz", method="GET")
     assert (answer.status, answer.json()["ready"]) == (503, False)
     assert (await call(app, "/healthz", method="GET")).status == 200
+
+
+async def test_health_goes_off_when_something_ended_that_does_not_come_back(app: Fleethook) -> None:
+    assert (await call(app, "/healthz", method="GET")).json() == {"status": "ok"}
+    app.ended.append("source: ValueError: defect")
+    answer = await call(app, "/healthz", method="GET")
+    assert (answer.status, answer.json()) == (500, {"status": "failed", "ended": ["source: ValueError: defect"]})
+    assert (await call(app, MUTATE, review())).status == 200
+
+
+async def test_before_the_cluster_is_read_no_review_is_answered(tmp_path: Path) -> None:
+    unread = create_app(Settings(kubeconfig=tmp_path / "none"), log=None)
+    answer = await call(unread, MUTATE, review())
+    assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+    assert "still being read" in answer.json()["message"]
+    readiness = await call(unread, "/readyz", method="GET")
+    assert readiness.status == 503
+    checks = {check["name"]: check for check in readiness.json()["checks"]}
+    assert checks["yurtappsets.apps.openyurt.io"] == {
+        "name": "yurtappsets.apps.openyurt.io", "ok": False, "detail": "not listed yet",
+    }  # fmt: skip
+
+
+async def test_an_answer_that_would_be_stale_is_none() -> None:
+    async def prepare(_: AdmissionRequest) -> None:
+        raise StaleError("overriders changed and cannot be read just now: refused")
+
+    endpoint = ReviewEndpoint(
+        MUTATE, lambda _: errored("never"), metrics=Metrics(), body_limit=9999, log=None, prepare=prepare
+    )
+    answer = await call(endpoint, MUTATE, review())
+    assert (answer.status, answer.json()["reason"]) == (503, "ServiceUnavailable")
+    assert answer.json()["message"] == "overriders changed and cannot be read just now: refused"

@@ -10,9 +10,9 @@ import socket
 import ssl
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import yaml
@@ -20,7 +20,6 @@ import yaml
 from tests.e2e.pki import Authority, Pair
 
 START_SECONDS = 60.0
-T = TypeVar("T")
 
 
 class RefusedError(AssertionError):
@@ -291,21 +290,6 @@ def _free_port() -> int:
 
 def _tail(log: Path) -> str:
     return "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-
-
-def wait_for(condition: Callable[[], T], *, seconds: float = 30, what: str = "") -> T:
-    """Return what ``condition`` returns as soon as that is true; an AssertionError from it counts as not yet."""
-    deadline = time.monotonic() + seconds
-    while True:
-        problem = ""
-        try:
-            if result := condition():
-                return result
-        except (AssertionError, OSError) as error:
-            problem = str(error)
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {seconds} s: {what or condition} {problem}")
-        time.sleep(0.05)
 
 
 @contextlib.contextmanager

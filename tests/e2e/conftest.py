@@ -10,8 +10,9 @@ import pytest
 import yaml
 
 from app.model.crd import RESOURCES, custom_resource_definition
-from tests.e2e.cluster import Api, ControlPlane, control_plane, wait_for
+from tests.e2e.cluster import Api, ControlPlane, control_plane
 from tests.e2e.controlplane import build
+from tests.waiting import wait_for
 
 REQUIRED = "FLEETHOOK_REQUIRE_CONTROLPLANE"
 MISSING = (

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.cluster import Api, ControlPlane, _free_port, wait_for
+from tests.e2e.cluster import Api, ControlPlane, _free_port
 from tests.serving import Server, serving
+from tests.waiting import wait_for
 
 NAMESPACE = "fleethook-system"
 ACCOUNT = "fleethook"

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from app.store.yaml_reader import read_documents
-from tests.e2e.cluster import Api, ControlPlane, RefusedError, wait_for
+from tests.e2e.cluster import Api, ControlPlane, RefusedError
 from tests.e2e.conftest import kubectl
 from tests.e2e.fleet import OPENYURT, WEBHOOKS, registered
 from tests.e2e.workloads import images, path_of, workload_of
 from tests.serving import EXAMPLES, Server
+from tests.waiting import wait_for
 
 STORIES = EXAMPLES / "yurtappoverrider"
 

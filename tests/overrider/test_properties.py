@@ -80,7 +80,7 @@ def incoming() -> dict[str, Any]:
     return document
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(RULES)
 def test_rendering_again_changes_nothing(entries: Any) -> None:
     rule = overrider(*copy.deepcopy(entries))
@@ -91,7 +91,7 @@ def test_rendering_again_changes_nothing(entries: Any) -> None:
     assert identical(again, first)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(RULES)
 def test_taking_the_overrider_away_gives_the_workload_back(entries: Any) -> None:
     rule = overrider(*copy.deepcopy(entries))
@@ -102,7 +102,7 @@ def test_taking_the_overrider_away_gives_the_workload_back(entries: Any) -> None
     assert identical(back, incoming())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(RULES, st.booleans(), st.integers(0, 4), st.booleans())
 def test_the_direct_patch_does_what_rendering_does(entries: Any, creating: Any, replicas: int, theirs: Any) -> None:
     document = incoming()

@@ -107,7 +107,7 @@ def covering(draw: Any, named: Any) -> Any:
     return named
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.data())
 def test_overlay_changes_nothing_where_a_workload_stands(data: Any) -> None:
     named = data.draw(OBJECTS)

@@ -1,0 +1,231 @@
+"""Certificates against a real apiserver: a Secret that replicas agree on, its rotation under load, mTLS."""
+
+import asyncio
+import base64
+import contextlib
+import http.client
+import json
+import ssl
+import stat
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.certs.authority import issue_serving, new_authority
+from app.certs.keeper import CertificateKeeper, SecretName
+from app.certs.rotation import Credentials, Policy, from_data, to_data
+from app.kube.connection import Connection
+from tests.e2e.cluster import Api, ControlPlane
+from tests.e2e.fleet import NAMESPACE, OPENYURT, WEBHOOKS, ready, registered, service_account
+from tests.e2e.test_source_faults import config
+from tests.e2e.workloads import path_of, workload_of
+from tests.serving import MUTATE, REVIEW, serving
+from tests.traffic import busy
+from tests.waiting import wait_for
+
+NAMES = ["localhost", "127.0.0.1"]
+POLICY = Policy(NAMES)
+
+
+def secret_path(name: str, namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/secrets/{name}"
+
+
+def stored(admin: Api, name: str, namespace: str) -> Credentials:
+    data = admin[secret_path(name, namespace)]["data"]
+    return from_data({key: base64.b64decode(text) for key, text in data.items()})
+
+
+def keeper(connection: Connection, namespace: str, directory: Path) -> CertificateKeeper:
+    return CertificateKeeper(connection, SecretName(namespace, "certs"), POLICY, directory, check_seconds=0.1)
+
+
+async def test_replicas_that_start_together_agree(
+    plane: ControlPlane, admin: Api, namespace: str, tmp_path: Path
+) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        keepers = []
+        for number in range(6):
+            connection = await stack.enter_async_context(Connection(config(plane, "agree", plane.port)))
+            keepers.append(keeper(connection, namespace, tmp_path / str(number)))
+        found = await asyncio.gather(*(each.ensure() for each in keepers))
+    (agreed,) = set(found)
+    assert stored(admin, "certs", namespace) == agreed
+    for each in keepers:
+        assert each.files.certificate.read_bytes() == agreed.serving.certificate_pem
+        assert stat.S_IMODE(each.files.key.stat().st_mode) == 0o600
+
+
+async def test_a_secret_that_a_chart_made_empty_is_filled_and_keeps_its_labels(
+    plane: ControlPlane, admin: Api, namespace: str, tmp_path: Path
+) -> None:
+    metadata = {"name": "certs", "namespace": namespace, "labels": {"app.kubernetes.io/managed-by": "Helm"}}
+    admin.create(
+        f"/api/v1/namespaces/{namespace}/secrets", {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+    )
+    async with Connection(config(plane, "filled", plane.port)) as connection:
+        credentials = await keeper(connection, namespace, tmp_path).ensure()
+    assert stored(admin, "certs", namespace) == credentials
+    assert admin[secret_path("certs", namespace)]["metadata"]["labels"] == metadata["labels"]
+
+
+async def test_a_secret_that_cannot_be_used_is_made_anew_and_its_key_is_not_told(
+    plane: ControlPlane, admin: Api, namespace: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Connection(config(plane, "broken", plane.port)) as connection:
+        first = await keeper(connection, namespace, tmp_path).ensure()
+        other = new_authority(now=datetime.now(UTC))
+        broken = {"tls.key": base64.b64encode(other.key_pem).decode()}
+        admin.merge(secret_path("certs", namespace), {"data": broken})
+        second = await keeper(connection, namespace, tmp_path).ensure()
+    assert second != first
+    assert stored(admin, "certs", namespace) == second
+    assert "tls.key is not the key of tls.crt" in caplog.text
+    assert "PRIVATE" not in caplog.text
+
+
+async def test_the_life_of_an_authority_step_by_step(
+    plane: ControlPlane, admin: Api, namespace: str, tmp_path: Path
+) -> None:
+    """Two replicas take turns over two years of days; at each step what is served is trusted by what was published."""
+    time = datetime(2026, 6, 1, tzinfo=UTC)
+    async with Connection(config(plane, "life", plane.port)) as connection:
+        replicas = [
+            CertificateKeeper(
+                connection, SecretName(namespace, "certs"), POLICY, tmp_path / str(number),
+                now=lambda: time, check_seconds=1,
+            )
+            for number in range(2)
+        ]  # fmt: skip
+        published = (await replicas[0].ensure()).bundle
+        authorities = set()
+        for hour in range(0, 730 * 24, 12):
+            time = datetime(2026, 6, 1, tzinfo=UTC) + timedelta(hours=hour)
+            credentials = await replicas[hour // 12 % 2].ensure()
+            assert credentials.authority.certificate_pem in published, "nothing is signed by whom nobody knew before"
+            assert credentials.serving.certificate.not_valid_after_utc > time + timedelta(days=29)
+            authorities.add(credentials.authority)
+            published = credentials.bundle
+    assert len(authorities) == 3
+
+
+def rotating(now: datetime, *, seconds: float) -> Credentials:
+    """Credentials in the middle of a rotation, the announced authority to sign after some seconds."""
+    authority = new_authority(now=now - timedelta(days=250), lifetime=timedelta(days=365))
+    serving = issue_serving(authority, names=[*NAMES, "::1"], now=now - timedelta(days=1))
+    skew = timedelta(minutes=5)
+    announced = new_authority(now=now + skew - POLICY.announcement + timedelta(seconds=seconds))
+    return Credentials(authority, serving, announced)
+
+
+def test_a_rotation_of_the_authority_under_load_fails_nothing(
+    plane: ControlPlane, admin: Api, crds: None, namespace: str, tmp_path: Path
+) -> None:
+    """The apiserver calls webhooks, 8 connections stay open, others come and go; meanwhile the authority changes."""
+    kubeconfig = service_account(plane)
+    secret = f"rotation-{namespace}"
+    before = rotating(datetime.now(UTC), seconds=12)
+    data = {name: base64.b64encode(value).decode() for name, value in to_data(before).items()}
+    admin.create(
+        f"/api/v1/namespaces/{NAMESPACE}/secrets",
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": secret}, "data": data},
+    )
+
+    def trusting() -> ssl.SSLContext:
+        """Who trusts what the apiserver is told to trust, as it is told just now."""
+        webhooks = admin[f"{WEBHOOKS}/mutatingwebhookconfigurations/fleethook"]["webhooks"]
+        return ssl.create_default_context(cadata=base64.b64decode(webhooks[0]["clientConfig"]["caBundle"]).decode())
+
+    subject = admin.create(f"{OPENYURT}/namespaces/{namespace}/yurtappsets", app_set(namespace))
+    flags = ["--cert-secret", f"{NAMESPACE}/{secret}"]
+    created, refused = 0, []
+    stop = threading.Event()
+
+    def write() -> None:
+        nonlocal created
+        while not stop.is_set():
+            made = workload_of(subject, "hangzhou")
+            status, answer, _ = admin.call("POST", path_of(made), made)
+            if status == 201 and answer["spec"]["replicas"] == 3:
+                created += 1
+            else:
+                refused.append(answer)
+
+    writer = threading.Thread(target=write)
+    with registered(plane, tmp_path, *flags, kubeconfig=kubeconfig, FLEETHOOK_CERTIFICATE_INTERVAL="0.2") as server:
+        with replica(tmp_path, kubeconfig, flags), busy(server.port, trusting) as traffic:
+            writer.start()
+            try:
+                assert stored(admin, secret, NAMESPACE) == before, "it has not begun when the traffic has"
+                wait_for(
+                    lambda: stored(admin, secret, NAMESPACE).authority == before.announced, what="the new one signs"
+                )
+                wait_for(lambda: len(traffic.serials) == 2, what="its certificate is served")
+                answered = traffic.answered["kept"]
+                wait_for(lambda: traffic.answered["kept"] > answered + 100, what="connections go on")
+                wait_for(lambda made=created: created > made + 5, what="the apiserver calls on")
+            finally:
+                stop.set()
+                writer.join(timeout=60)
+        after = stored(admin, secret, NAMESPACE)
+    assert (traffic.failures, refused) == ([], [])
+    assert after.former == before.authority.certificate_pem
+    assert after.announced is None
+
+
+@contextlib.contextmanager
+def replica(directory: Path, kubeconfig: Path, flags: list[str]) -> Iterator[None]:
+    """Another replica that keeps the same Secret."""
+    other = directory / "replica"
+    other.mkdir()
+    with serving(
+        other, "--kubeconfig", str(kubeconfig), *flags, manifests=None, FLEETHOOK_CERTIFICATE_INTERVAL="0.2"
+    ) as server:
+        wait_for(lambda: ready(server), what="the replica is ready")
+        yield
+
+
+def app_set(namespace: str) -> dict[str, Any]:
+    from tests.builders import pool, yurt_app_set  # noqa: PLC0415 - one user
+
+    made = yurt_app_set(pools=[pool("hangzhou", 3)])
+    made["metadata"] = {"name": "demo", "namespace": namespace}
+    return made
+
+
+def asked(port: int, context: ssl.SSLContext, method: str, path: str, body: bytes | None = None) -> tuple[int, Any]:
+    connection = http.client.HTTPSConnection("localhost", port, context=context, timeout=20)
+    with contextlib.closing(connection):
+        connection.request(method, path, body=body, headers={"Content-Type": "application/json"})
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
+
+
+def test_with_a_client_authority_only_the_apiserver_may_ask(
+    plane: ControlPlane, admin: Api, crds: None, namespace: str, tmp_path: Path
+) -> None:
+    authority = str(plane.webhook_authority.certificate)
+    with registered(plane, tmp_path, "--client-ca-file", authority) as server:
+        subject = admin.create(f"{OPENYURT}/namespaces/{namespace}/yurtappsets", app_set(namespace))
+        made = workload_of(subject, "hangzhou")
+        assert admin.create(path_of(made), made)["spec"]["replicas"] == 3
+
+        anonymous = server.context()
+        status, answer = asked(server.port, anonymous, "POST", MUTATE, REVIEW.read_bytes())
+        assert (status, answer["reason"]) == (403, "Forbidden")
+        assert "client certificate" in answer["message"]
+        assert asked(server.port, anonymous, "GET", "/healthz")[0] == 200
+        assert asked(server.port, anonymous, "GET", "/readyz")[0] == 200
+
+        stranger = server.context()
+        stranger.load_cert_chain(plane.admin.certificate, plane.admin.key)
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            asked(server.port, stranger, "POST", MUTATE, REVIEW.read_bytes())
+
+        known = server.context()
+        known.load_cert_chain(plane.webhook_client.certificate, plane.webhook_client.key)
+        assert asked(server.port, known, "POST", MUTATE, REVIEW.read_bytes())[0] == 200

@@ -1,0 +1,111 @@
+"""Leader election on a real apiserver: one at a time, whatever ends."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from app.kube.connection import Connection
+from app.kube.lease import Elector, LeaseName, Timing
+from tests.e2e.cluster import Api, ControlPlane
+from tests.e2e.proxy import proxied
+from tests.e2e.test_source_faults import config, until
+
+FAST = Timing(duration=3.0, deadline=1.5, retry=0.1)
+
+
+class Term:
+    """Who leads, and whether ever two did."""
+
+    def __init__(self) -> None:
+        self.leading: list[str] = []
+        self.history: list[str] = []
+        self.most = 0
+
+    async def lead(self, identity: str) -> None:
+        self.leading.append(identity)
+        self.history.append(identity)
+        self.most = max(self.most, len(self.leading))
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.leading.remove(identity)
+
+
+@contextlib.asynccontextmanager
+async def candidate(
+    kubeconfig: Path, lease: LeaseName, identity: str, term: Term
+) -> AsyncIterator["asyncio.Task[None]"]:
+    async with Connection(kubeconfig) as connection:
+        elector = Elector(connection, lease, identity, timing=FAST)
+        task = asyncio.create_task(elector.run(lambda: term.lead(identity)))
+        try:
+            yield task
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+@pytest.fixture
+def lease(namespace: str) -> LeaseName:
+    return LeaseName(namespace, "fleethook")
+
+
+async def test_one_of_many_leads_and_hands_over_when_it_stops(
+    plane: ControlPlane, admin: Api, lease: LeaseName
+) -> None:
+    kubeconfig, term = config(plane, "election", plane.port), Term()
+    async with contextlib.AsyncExitStack() as stack:
+        tasks = {
+            name: await stack.enter_async_context(candidate(kubeconfig, lease, name, term)) for name in ("a", "b", "c")
+        }
+        for left in (2, 1, 0):
+            await until(lambda: term.leading, what="somebody leads")
+            (leader,) = term.leading
+            assert admin[lease.path]["spec"]["holderIdentity"] == leader
+            loop = asyncio.get_running_loop()
+            stopped = loop.time()
+            tasks[leader].cancel()
+            await asyncio.wait([tasks[leader]])
+            if left:
+                await until(lambda: term.leading)
+                assert loop.time() - stopped < FAST.duration, "it was handed over, not waited for"
+    assert sorted(term.history) == ["a", "b", "c"]
+    assert term.most == 1
+    spec = admin[lease.path]["spec"]
+    assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("", 3)
+
+
+async def test_a_leader_that_is_cut_off_stops_before_the_next_one_starts(plane: ControlPlane, lease: LeaseName) -> None:
+    term = Term()
+    async with proxied(plane.port) as proxy:
+        behind = config(plane, "cut-off", proxy.port)
+        async with candidate(behind, lease, "cut off", term):
+            await until(lambda: term.leading == ["cut off"])
+            async with candidate(config(plane, "well", plane.port), lease, "well", term):
+                proxy.stall()
+                await until(lambda: term.leading == ["well"], what="the other takes over")
+                proxy.resume()
+                assert term.history == ["cut off", "well"]
+                assert term.most == 1
+
+
+async def test_a_leader_whose_lease_is_taken_stops_at_once(plane: ControlPlane, admin: Api, lease: LeaseName) -> None:
+    term = Term()
+    async with candidate(config(plane, "robbed", plane.port), lease, "robbed", term):
+        await until(lambda: term.leading)
+        robbery = {"spec": {"holderIdentity": "robber", "leaseDurationSeconds": 3600}}
+        await asyncio.to_thread(admin.merge, lease.path, robbery)
+        await until(lambda: not term.leading)
+    assert admin[lease.path]["spec"]["holderIdentity"] == "robber"
+
+
+async def test_what_fails_in_the_leaders_work_is_not_swallowed(plane: ControlPlane, lease: LeaseName) -> None:
+    async def fail() -> None:
+        raise ValueError("defect")
+
+    async with Connection(config(plane, "defect", plane.port)) as connection:
+        with pytest.raises(ValueError, match="defect"):
+            await Elector(connection, lease, "a", timing=FAST).run(fail)

@@ -1,0 +1,13 @@
+from app.kube.errors import api_error
+
+
+def test_a_status_gives_its_reason_and_message() -> None:
+    error = api_error(409, b'{"kind":"Status","reason":"Conflict","message":"the object has been modified"}')
+    assert (error.code, error.reason, str(error)) == (409, "Conflict", "409 Conflict: the object has been modified")
+
+
+def test_what_is_no_status_is_quoted_in_part() -> None:
+    error = api_error(502, b"<html>" + b"x" * 5000)
+    assert error.reason == ""
+    assert str(error).startswith("502: <html>")
+    assert len(str(error)) < 600

@@ -1,0 +1,63 @@
+"""The registration, as data; tests/e2e has a real apiserver take it."""
+
+import re
+
+from app.api.routes import review_routes
+from app.overrider.plans import PlanCache
+from app.registration.webhooks import ServiceReference, URLReference, ca_bundles, webhook_configurations
+from app.store import Store
+
+SERVICE = ServiceReference("fleet", "fleethook")
+
+
+def every(reference: object = SERVICE) -> list[dict[str, object]]:
+    made = webhook_configurations(reference, exempt_namespaces=["fleet"])  # type: ignore[arg-type]
+    return [webhook for configuration in made for webhook in configuration["webhooks"]]
+
+
+def test_every_review_route_is_registered_once() -> None:
+    routes = [route.path for route in review_routes(Store(), PlanCache(), None)]
+    paths = [webhook["clientConfig"]["service"]["path"] for webhook in every()]  # type: ignore[index]
+    assert sorted(paths) == sorted(routes)
+
+
+def test_nothing_of_our_own_namespace_is_sent_here() -> None:
+    for webhook in every():
+        assert webhook["namespaceSelector"] == {
+            "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["fleet"]}]
+        }
+
+
+def test_failing_closed_is_only_for_what_has_a_pool_and_is_not_being_deleted() -> None:
+    for webhook in every():
+        assert (webhook["failurePolicy"], webhook["sideEffects"], webhook["timeoutSeconds"]) == ("Fail", "None", 5)
+        conditions = [condition["name"] for condition in webhook["matchConditions"]]  # type: ignore[index]
+        assert "not-being-deleted" in conditions
+        if "overrider.fleethook.io" in str(webhook["name"]) and "yurtapp" not in str(webhook["name"]):
+            assert webhook["objectSelector"] == {
+                "matchExpressions": [{"key": "apps.openyurt.io/pool-name", "operator": "Exists"}]
+            }
+            assert "owned-by-openyurt" in conditions
+
+
+def test_mutation_is_asked_for_again_when_others_mutated_after_us() -> None:
+    mutating, validating = webhook_configurations(SERVICE)
+    assert {webhook["reinvocationPolicy"] for webhook in mutating["webhooks"]} == {"IfNeeded"}
+    assert all("reinvocationPolicy" not in webhook for webhook in validating["webhooks"])
+
+
+def test_a_url_is_joined_without_doubling_its_slash() -> None:
+    urls = [webhook["clientConfig"]["url"] for webhook in every(URLReference("https://h:1/"))]  # type: ignore[index]
+    assert all(re.fullmatch(r"https://h:1/(mutate|validate)-[a-z0-9-]+", url) for url in urls)
+
+
+def test_the_bundle_is_the_only_member_besides_names() -> None:
+    names = {webhook["name"] for webhook in every()}
+    bundles = ca_bundles("Q0E=")
+    members = [webhook for configuration in bundles for webhook in configuration["webhooks"]]
+    assert {webhook["name"] for webhook in members} == names
+    assert all(webhook == {"name": webhook["name"], "clientConfig": {"caBundle": "Q0E="}} for webhook in members)
+
+
+def test_names_of_the_service_are_what_an_apiserver_asks_for() -> None:
+    assert SERVICE.names()[0] == "fleethook.fleet.svc"

@@ -1,0 +1,44 @@
+import msgspec
+import pytest
+
+from app.store.sources.kubernetes.resources import metadata_only, whole
+from app.store.sources.kubernetes.wire import as_number, decode_event, decode_page, failure_of, version_of
+
+
+def test_a_page_leaves_its_items_undecoded() -> None:
+    page = decode_page(b'{"metadata":{"resourceVersion":"7","continue":"c"},"items":[{"a":1},{"b":2}]}')
+    assert ([bytes(item) for item in page.items], page.resource_version, page.continue_token) == (
+        [b'{"a":1}', b'{"b":2}'], "7", "c",
+    )  # fmt: skip
+
+
+def test_an_empty_list_is_written_as_null_by_some_servers() -> None:
+    assert decode_page(b'{"metadata":{},"items":null}') == ([], "", "")
+
+
+def test_an_event_a_bookmark_and_a_failure() -> None:
+    event = decode_event(b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"12"}}}')
+    assert (event.type, version_of(event.object)) == ("BOOKMARK", "12")
+    event = decode_event(b'{"type":"ERROR","object":{"code":410,"reason":"Expired","message":"m","status":"Failure"}}')
+    assert failure_of(event.object) == (410, "Expired", "m")
+
+
+@pytest.mark.parametrize("line", [b"", b"{", b"[]", b'{"object":{}}', b'{"type":1,"object":{}}'])
+def test_what_is_no_event_is_an_error(line: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        decode_event(line)
+
+
+@pytest.mark.parametrize(("version", "number"), [("12", 12), ("", 0), ("abc", 0), ("-1", 0), ("9" * 19, int("9" * 19))])
+def test_versions_are_compared_as_numbers(version: str, number: int) -> None:
+    assert as_number(version) == number
+
+
+def test_managed_fields_are_not_kept() -> None:
+    text = b'{"metadata":{"name":"a","managedFields":[{}]},"spec":{"x":1}}'
+    assert whole(text) == {"metadata": {"name": "a"}, "spec": {"x": 1}}
+
+
+def test_of_what_is_only_counted_the_metadata_is_decoded() -> None:
+    text = b'{"metadata":{"name":"a","labels":{"l":"1"},"managedFields":[{}]},"spec":{"x":1}}'
+    assert metadata_only(text) == {"metadata": {"name": "a", "labels": {"l": "1"}}}

@@ -1,0 +1,83 @@
+"""Clients that keep a server busy and count what fails: some on one connection each, others on a new one each time."""
+
+import contextlib
+import http.client
+import ssl
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tests.serving import MUTATE, REVIEW
+
+
+class Traffic:
+    """What the clients met."""
+
+    def __init__(self, port: int, context: Callable[[], ssl.SSLContext]) -> None:
+        self.port = port
+        self._context = context
+        self.answered: Counter[str] = Counter()
+        self.failures: list[str] = []
+        self.serials: set[str] = set()
+        self._stop = threading.Event()
+        self._body = REVIEW.read_bytes()
+
+    def _ask(self, connection: http.client.HTTPSConnection, kind: str) -> None:
+        connection.request("POST", MUTATE, body=self._body, headers={"Content-Type": "application/json"})
+        response = connection.getresponse()
+        text = response.read()
+        if response.status == 200 and b'"allowed":true' in text:
+            self.answered[kind] += 1
+        else:
+            self.failures.append(f"{kind}: {response.status} {text[:200]!r}")
+
+    def _connect(self) -> http.client.HTTPSConnection:
+        connection = http.client.HTTPSConnection("localhost", self.port, context=self._context(), timeout=20)
+        connection.connect()
+        certificate: Any = connection.sock.getpeercert()
+        self.serials.add(str(certificate["serialNumber"]))
+        return connection
+
+    def keep_alive(self) -> None:
+        """One connection from the first request to the last: http.client would open another silently."""
+        connection = self._connect()
+        socket = connection.sock
+        try:
+            while not self._stop.is_set():
+                self._ask(connection, "kept")
+                if connection.sock is not socket:
+                    self.failures.append("kept: the server closed the connection")
+                    return
+        except (OSError, http.client.HTTPException) as error:
+            self.failures.append(f"kept: {type(error).__name__}: {error}")
+        finally:
+            connection.close()
+
+    def anew(self) -> None:
+        while not self._stop.is_set():
+            try:
+                with contextlib.closing(self._connect()) as connection:
+                    self._ask(connection, "new")
+            except (OSError, http.client.HTTPException) as error:
+                self.failures.append(f"new: {type(error).__name__}: {error}")
+
+    def stop(self) -> None:
+        self._stop.set()
+
+
+@contextlib.contextmanager
+def busy(port: int, context: Callable[[], ssl.SSLContext], *, kept: int = 8, new: int = 2) -> Iterator[Traffic]:
+    """Keep ``kept`` connections and ``new`` clients without one busy while the context holds."""
+    traffic = Traffic(port, context)
+    targets = [traffic.keep_alive] * kept + [traffic.anew] * new
+    threads = [threading.Thread(target=target) for target in targets]
+    for thread in threads:
+        thread.start()
+    try:
+        yield traffic
+    finally:
+        traffic.stop()
+        for thread in threads:
+            thread.join(timeout=60)
+            assert not thread.is_alive()
