@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from app.api.logs import write_line
 from app.asgi import Fleethook, create_app
@@ -70,6 +71,10 @@ async def run_server(settings: Settings) -> bool:
 
 async def _certificates(settings: Settings, stack: contextlib.AsyncExitStack, beside: Beside) -> _Certificates:
     names = list(settings.dns_names)
+    if settings.webhook_url is not None:
+        names += [name for name in [urlsplit(settings.webhook_url).hostname] if name and name not in names]
+    if settings.service is not None:
+        names += _service(settings.service).names()
     if settings.cert_secret is None:
         files = ensure_certificates(settings.cert_dir, names=names, now=datetime.now(UTC))
         await beside(
@@ -81,8 +86,6 @@ async def _certificates(settings: Settings, stack: contextlib.AsyncExitStack, be
     from app.certs.rotation import Policy  # noqa: PLC0415 - as above
     from app.kube.connection import Connection  # noqa: PLC0415 - as above
 
-    if settings.service is not None:
-        names += _service(settings.service).names()
     namespace, _, name = settings.cert_secret.partition("/")
     connection = await stack.enter_async_context(Connection(settings.kubeconfig))
     keeper = CertificateKeeper(

@@ -108,7 +108,7 @@ async def following(kubeconfig: Path, store: Store) -> AsyncIterator[Informer]:
         source = KubernetesSource([GADGETS], connection, store, absent_seconds=0.2)
         async with running(source.run(), name="source", ended=pytest.fail):
             await asyncio.wait_for(source.wait_synced(), 30)
-            yield source._informers[KIND]
+            yield source.informer(KIND)
 
 
 def changes(admin: Api, namespace: str, count: int, *, seed: int) -> Iterator[None]:

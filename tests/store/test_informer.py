@@ -254,7 +254,7 @@ async def test_waiters_are_woken_when_their_version_is_reached_and_not_before() 
 
 def source_of(script: Script, store: Store) -> tuple[KubernetesSource, Informer]:
     source = KubernetesSource([GADGETS], script, store, absent_seconds=1)
-    return source, source._informers[KIND]
+    return source, source.informer(KIND)
 
 
 ONE = "/apis/example.com/v1/namespaces/ns/gadgets/a"

@@ -61,6 +61,10 @@ class KubernetesSource:
         for informer in self._informers.values():
             yield informer.state()
 
+    def informer(self, group_kind: GroupKind) -> Informer:
+        """Return what follows a kind; raises KeyError if nothing does."""
+        return self._informers[group_kind]
+
     async def wait_synced(self) -> None:
         """Return as soon as it is `synced`."""
         for informer in self._informers.values():
