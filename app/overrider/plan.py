@@ -30,7 +30,11 @@ class Plan(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...]
     """Empty where no entry applies to the pool."""
     digest: str
-    """Hash over everything the result depends on; kept on the workload as ``fleethook.io/rendered``."""
+    """Hash over what the bare template is rendered to; kept on the workload as ``fleethook.io/rendered``.
+
+    So two overriders that come to the same leave the same hash, and a workload whose hash is another has to be rendered
+    again.
+    """
     undo_text: str
     """What takes the steps' additions back, from rendering the bare template; kept as ``fleethook.io/undo``."""
     direct: DirectPatch | None
@@ -66,18 +70,19 @@ def compile_plan(
     template = build_template(group_kind, subject, kind=kind, pool=pool, node_pool=node_pool)
     entries = overrider.get("entries") if overrider else None
     steps = compile_steps(entries, pool)
-    digest = _digest(template, entries, kind=kind, pool=pool)
     if not steps:
-        return Plan(template, (), digest, "", None, (), None)
+        return Plan(template, (), "", "", None, (), None)
     try:
         bare = base(seed(group_kind, subject, kind=kind, pool=pool), template, creating=True)
         rendered = checked(bare, run_steps(bare, steps))
     except RenderError as error:
-        return Plan(template, steps, digest, "", None, (), error)
+        return Plan(template, steps, _digest(template, entries, pool=pool), "", None, (), error)
     except StrategicMergeError as error:
+        digest = _digest(template, entries, pool=pool)
         return Plan(template, steps, digest, "", None, (), RenderError("the pool's patch", str(error)))
     undo = undo_of(bare, rendered, named=template.named_on_update, schema=WORKLOAD)
     undo_text = as_annotation(undo)
+    digest = _hash(kind, pool, rendered, undo_text)
     direct = compile_direct(template, bare, steps, annotations_of(digest, undo_text))
     return Plan(template, steps, digest, undo_text, direct, _unknown_containers(bare, steps), None)
 
@@ -139,7 +144,8 @@ def _label(document: JSONObject, key: str) -> JSON:
     return ((document.get("metadata") or {}).get("labels") or {}).get(key)
 
 
-def _digest(template: PoolTemplate, entries: JSON, *, kind: str, pool: str) -> str:
+def _digest(template: PoolTemplate, entries: JSON, *, pool: str) -> str:
+    """Return a hash for a plan whose result is not known: over what it is made from."""
     applying = [
         entry
         for entry in (entries if isinstance(entries, list) else ())
@@ -147,7 +153,11 @@ def _digest(template: PoolTemplate, entries: JSON, *, kind: str, pool: str) -> s
     ]
     # Pools are left out: renaming another pool in the list does not change what this one gets.
     inputs = [[entry.get("items"), entry.get("patches")] for entry in applying]
-    text = msgspec.json.encode([_RULES_VERSION, kind, pool, template, inputs], order="deterministic")
+    return _hash(template, inputs)
+
+
+def _hash(*inputs: object) -> str:
+    text = msgspec.json.encode([_RULES_VERSION, *inputs], order="deterministic")
     return sha256(text).hexdigest()[:16]
 
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from app.model.gvk import GroupKind
-from app.model.json import JSONObject
+from app.model.json import JSON, JSONObject
 from app.model.openyurt import NODE_POOL, YURT_APP_DAEMON
 from app.overrider.plan import Plan, compile_plan
 from app.overrider.steps import RenderError
@@ -20,8 +20,9 @@ _Inputs = tuple[JSONObject, JSONObject | None, JSONObject | None]
 class PlanCache:
     """Compiles a plan when it is first asked for and again when one of its inputs was replaced.
 
-    The store never changes an object in place, so identity of the inputs is all there is to check; nothing has to be
-    invalidated and nothing stale can be answered.
+    The store never changes an object in place, so identity of the inputs is nearly all there is to check; nothing has
+    to be invalidated and nothing stale can be answered. An input that was replaced by one that differs in its status
+    only (every Pod that becomes ready does that to a YurtAppSet) keeps the plan.
     """
 
     def __init__(self, *, most: int = _MOST) -> None:
@@ -53,6 +54,9 @@ class PlanCache:
             known_subject, known_overrider, known_pool = cached[0]
             if known_subject is subject and known_overrider is overrider and known_pool is node_pool:
                 return _result(cached[1])
+            if _same(known_subject, subject) and _same(known_overrider, overrider) and _same(known_pool, node_pool):
+                self._plans[key] = ((subject, overrider, node_pool), cached[1])
+                return _result(cached[1])
         if len(self._plans) >= self._most:
             self._plans.clear()
         outcome: Plan | SubjectError | RenderError
@@ -62,6 +66,23 @@ class PlanCache:
             outcome = error
         self._plans[key] = ((subject, overrider, node_pool), outcome)
         return _result(outcome)
+
+
+_NO_INPUT: Final = frozenset({"metadata", "status"})
+
+
+def _same(known: JSONObject | None, now: JSONObject | None) -> bool:
+    """Return whether two versions of an object say the same to a plan."""
+    if known is now:
+        return True
+    if known is None or now is None or _identity(known) != _identity(now):
+        return False
+    return all(known.get(name) == now.get(name) for name in (known.keys() | now.keys()) - _NO_INPUT)
+
+
+def _identity(document: JSONObject) -> tuple[JSON, ...]:
+    metadata = document["metadata"]
+    return tuple(metadata.get(name) for name in ("name", "namespace", "uid", "labels", "annotations"))
 
 
 def _result(outcome: Plan | SubjectError | RenderError) -> Plan:

@@ -67,8 +67,12 @@ def mutate_workload(request: AdmissionRequest, *, store: StoreView, plans: PlanC
 def _mutate_owned(
     request: AdmissionRequest, workload: JSONObject, *, owner: Owner, store: StoreView, plans: PlanCache
 ) -> Response:
+    namespace = request.namespace or workload["metadata"].get("namespace") or ""
+    memory = _memory(request, workload)
+    creating = request.operation == "CREATE"
+    place = Place(request.kind.kind, namespace, owner, creating)
     try:
-        rendering = render(request, workload, owner=owner, store=store, plans=plans)
+        rendering = render(workload, place, memory=memory, store=store, plans=plans)
     except SubjectError as error:
         return admission.allowed(warnings=[f"not rendered: {error}"])
     except RenderError as error:
@@ -80,21 +84,38 @@ def _mutate_owned(
     return admission.patched(rendering.operations, warnings=rendering.warnings)
 
 
+class Place(NamedTuple):
+    """What is rendered, and for whom."""
+
+    kind: str
+    """Deployment or StatefulSet."""
+    namespace: str
+    owner: Owner
+    creating: bool
+    """Whether the workload is new, so that what an apiserver lets nobody change can still be set."""
+
+
 def render(
-    request: AdmissionRequest, workload: JSONObject, *, owner: Owner, store: StoreView, plans: PlanCache
+    workload: JSONObject, place: Place, *, memory: JSONObject | None, store: StoreView, plans: PlanCache
 ) -> Rendering:
     """Return the operations that render ``workload`` for its pool.
+
+    Args:
+        workload: As it came in, or as it is stored; never changed.
+        place: What it is.
+        memory: The undo of its last render (`remembered`), None if it was never rendered.
+        store: The objects.
+        plans: What was compiled from them.
 
     Raises:
         SubjectError: The owner or its template is missing: somebody else's broken object.
         RenderError: The overrider does not fit the workload; the text names both and the pool.
     """
     cluster = cluster_of(workload)
-    namespace = request.namespace or workload["metadata"].get("namespace") or ""
+    kind, namespace, owner, creating = place
     overriders = overriders_of(
         store, cluster=cluster, namespace=namespace, group_kind=owner.group_kind, name=owner.name
     )
-    memory = _memory(request, workload)
     if not overriders and memory is None:
         return Rendering((), ())
     pool = as_object(workload["metadata"].get("labels")).get(POOL_NAME_LABEL)
@@ -105,12 +126,11 @@ def render(
         raise SubjectError(f"its owner {owner.group_kind.kind} {namespace}/{owner.name} is not known")
     _check_uid(subject, owner)
     overrider = overriders[0] if overriders else None
-    kind = request.kind.kind
     try:
         plan = plans.plan(owner.group_kind, subject, overrider, kind=kind, pool=pool, cluster=cluster, store=store)
         if not plan.steps and memory is None:
             return Rendering((), ())
-        operations = _operations(plan, workload, memory=memory or {}, creating=request.operation == "CREATE")
+        operations = _operations(plan, workload, memory=memory or {}, creating=creating)
     except RenderError as error:
         raise _named(error, overrider, namespace=namespace, pool=pool) from error
     return Rendering(operations, _second_overrider(overriders) + plan.warnings)
@@ -129,14 +149,18 @@ def _memory(request: AdmissionRequest, workload: JSONObject) -> JSONObject | Non
 
     A client that replaces the whole object loses the annotation; then the stored object still has it.
     """
-    annotations = as_object(workload["metadata"].get("annotations"))
+    known = remembered(workload)
+    if known is not None or _RENDERED_BYTES not in bytes(request.old_object_raw):
+        return known
+    stored = request.old_object
+    return remembered(stored) if isinstance(stored, dict) else None
+
+
+def remembered(workload: JSONObject) -> JSONObject | None:
+    """Return what the last render left on ``workload``: its undo, ``{}`` if there is none, None if never rendered."""
+    annotations = as_object(as_object(workload.get("metadata")).get("annotations"))
     if RENDERED_ANNOTATION not in annotations:
-        if _RENDERED_BYTES not in bytes(request.old_object_raw):
-            return None
-        stored = as_object(as_object(request.old_object).get("metadata"))
-        annotations = as_object(stored.get("annotations"))
-        if RENDERED_ANNOTATION not in annotations:
-            return None
+        return None
     try:
         undo = msgspec.json.decode(annotations.get(UNDO_ANNOTATION) or b"{}")
     except (msgspec.DecodeError, TypeError):

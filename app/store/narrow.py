@@ -23,6 +23,8 @@ class Narrow(msgspec.Struct, frozen=True):
     name: str
     uid: str
     resource_version: str
+    generation: int
+    deleting: bool
     labels: dict[str, str]
     annotations: dict[str, str]
     owners: tuple[JSONObject, ...]
@@ -36,6 +38,8 @@ def narrow(document: JSONObject) -> Narrow:
         name=metadata["name"],
         uid=metadata.get("uid") or "",
         resource_version=metadata.get("resourceVersion") or "",
+        generation=metadata.get("generation") or 0,
+        deleting=bool(metadata.get("deletionTimestamp")),
         labels=metadata.get("labels") or {},
         annotations=metadata.get("annotations") or {},
         owners=tuple(metadata.get("ownerReferences") or ()),

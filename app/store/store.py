@@ -28,12 +28,17 @@ class ObjectKey(NamedTuple):
 class Index(NamedTuple):
     """A secondary index over one kind.
 
-    ``keys(cluster, object)`` says under which keys an object is found; it must put the cluster into each key.
+    ``keys(cluster, object)`` says under which keys an object, as it is stored, is found; it must put the cluster into
+    each key.
     """
 
     name: str
     group_kind: GroupKind
-    keys: Callable[[str, JSONObject], Iterable[Hashable]]
+    keys: Callable[[str, Stored], Iterable[Hashable]]
+
+
+Subscriber = Callable[[ObjectKey, Stored | None, JSONObject | None], None]
+"""Told of a change: where, what was stored before, and the whole document that is put, None for a removal."""
 
 
 class StoreView(Protocol):
@@ -42,7 +47,7 @@ class StoreView(Protocol):
     def get(self, cluster: str, group_kind: GroupKind, namespace: str, name: str) -> Stored | None:
         """Return the object of that name, or None."""
 
-    def find(self, index: Index, key: Hashable) -> tuple[JSONObject, ...]:
+    def find(self, index: Index, key: Hashable) -> tuple[Stored, ...]:
         """Return the objects under ``key``, in the order of their names."""
 
     def each(self, cluster: str, group_kind: GroupKind) -> Iterator[Stored]:
@@ -64,16 +69,22 @@ class Store:
     def __init__(self, indexes: Iterable[Index] = ()) -> None:
         self._objects: Final[dict[tuple[str, GroupKind], dict[tuple[str, str], Stored]]] = {}
         self._indexes: Final = tuple(indexes)
-        self._entries: Final[dict[str, dict[Hashable, dict[tuple[str, str], JSONObject]]]] = {
+        self._entries: Final[dict[str, dict[Hashable, dict[tuple[str, str], Stored]]]] = {
             index.name: {} for index in self._indexes
         }
+        self._subscribers: Final[list[Subscriber]] = []
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        """Have ``subscriber`` told of each change, after it; return what ends that."""
+        self._subscribers.append(subscriber)
+        return lambda: self._subscribers.remove(subscriber)
 
     def get(self, cluster: str, group_kind: GroupKind, namespace: str, name: str) -> Stored | None:
         """Return the object of that name, or None."""
         kind = self._objects.get((cluster, group_kind))
         return None if kind is None else kind.get((namespace, name))
 
-    def find(self, index: Index, key: Hashable) -> tuple[JSONObject, ...]:
+    def find(self, index: Index, key: Hashable) -> tuple[Stored, ...]:
         """Return the objects under ``key`` of ``index``, in the order of their namespaces and names."""
         entry = self._entries[index.name].get(key)
         if not entry:
@@ -103,22 +114,31 @@ class Store:
         """
         key = key_of(document)
         kept: JSONObject | Narrow = narrow(document) if key.group_kind in NARROW_KINDS else document
-        if self.get(*key) == kept:
+        before = self.get(*key)
+        if before == kept:
             return
-        self.remove(key)
+        self._forget(key)
         self._objects.setdefault(key[:2], {})[key[2:]] = kept
         for index in self._indexes:
             if index.group_kind == key.group_kind:
                 entries = self._entries[index.name]
-                for index_key in index.keys(key.cluster, document):
-                    entries.setdefault(index_key, {})[key[2:]] = document
+                for index_key in index.keys(key.cluster, kept):
+                    entries.setdefault(index_key, {})[key[2:]] = kept
+        for subscriber in self._subscribers:
+            subscriber(key, before, document)
 
     def remove(self, key: ObjectKey) -> None:
         """Forget the object under ``key``, if there is one."""
+        before = self._forget(key)
+        if before is not None:
+            for subscriber in self._subscribers:
+                subscriber(key, before, None)
+
+    def _forget(self, key: ObjectKey) -> Stored | None:
         kind = self._objects.get(key[:2])
         document = kind.pop(key[2:], None) if kind else None
         if document is None:
-            return
+            return None
         for index in self._indexes:
             if index.group_kind == key.group_kind:
                 entries = self._entries[index.name]
@@ -127,6 +147,7 @@ class Store:
                     entry.pop(key[2:], None)
                     if not entry:
                         entries.pop(index_key, None)
+        return document
 
     def counts(self) -> dict[GroupKind, int]:
         """Return how many objects of each kind are stored, over all clusters."""

@@ -68,7 +68,7 @@ def install_crds(admin: Api) -> None:
 
 
 def established(admin: Api, name: str) -> bool:
-    conditions = admin[f"{CRDS}/{name}"].get("status", {}).get("conditions", [])
+    conditions = (admin[f"{CRDS}/{name}"].get("status") or {}).get("conditions") or []
     return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
 
 

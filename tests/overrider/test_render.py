@@ -524,6 +524,10 @@ def test_the_hash_changes_with_what_the_pool_gets_and_not_otherwise() -> None:
     base = digest(yurt_app_set(), NEW_IMAGE)
     elsewhere = overrider(*NEW_IMAGE["entries"], entry("beijing", items=[{"replicas": 1}]))
     assert digest(yurt_app_set(), elsewhere) == base
+    in_two = overrider(
+        entry("hangzhou", items=NEW_IMAGE["entries"][0]["items"]), entry("beijing", items=[{"replicas": 1}])
+    )
+    assert digest(yurt_app_set(), in_two) == base
     assert digest(yurt_app_set(), overrider(entry("*", items=[image("nginx", "nginx:3")]))) != base
     assert digest(yurt_app_set(minReadySeconds=1), NEW_IMAGE) != base
 

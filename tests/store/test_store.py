@@ -1,6 +1,6 @@
 from app.model.gvk import GroupKind
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
-from app.store import Store
+from app.store import Index, Store
 from app.store.narrow import Narrow
 from app.store.store import key_of
 from tests.builders import entry, overrider, store_of, workload, yurt_app_set
@@ -58,3 +58,32 @@ def test_workloads_are_kept_narrow() -> None:
         document["metadata"]["labels"],
         tuple(document["metadata"]["ownerReferences"]),
     )
+
+
+def test_subscribers_are_told_of_what_was_and_what_is() -> None:
+    told: list[tuple[str, object, object]] = []
+    store = Store()
+    end = store.subscribe(lambda key, before, after: told.append((key.name, before, after)))
+    first, second = overrider(entry("*")), overrider(entry("beijing"))
+    store.put(first)
+    store.put(overrider(entry("*")))
+    store.put(second)
+    store.remove(key_of(second))
+    store.remove(key_of(second))
+    assert told == [("demo1", None, first), ("demo1", first, second), ("demo1", second, None)]
+    end()
+    store.put(first)
+    assert len(told) == 3
+
+
+def test_of_a_workload_subscribers_get_the_whole_and_indexes_the_narrow() -> None:
+    by_name = Index("by_name", GroupKind("apps", "Deployment"), lambda cluster, kept: [(cluster, kept.name)])
+    store, told = Store([by_name]), []
+    store.subscribe(lambda _key, _before, after: told.append(after))
+    document = workload()
+    store.put(document)
+    assert told == [document]
+    (kept,) = store.find(by_name, ("", document["metadata"]["name"]))
+    assert isinstance(kept, Narrow)
+    store.remove(key_of(document))
+    assert store.find(by_name, ("", document["metadata"]["name"])) == ()

@@ -58,6 +58,8 @@ class _MetaOnly(TypedDict, total=False):
     namespace: Any
     uid: Any
     resourceVersion: Any
+    generation: Any
+    deletionTimestamp: Any
     labels: Any
     annotations: Any
     ownerReferences: Any
