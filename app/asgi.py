@@ -49,7 +49,8 @@ class Fleethook(FastAPI):
         self.draining = False
         self.ended: Final[list[str]] = []
         live = None if self.cluster is None else self.cluster.source
-        self.routes_of_reviews: Final[list[ReviewRoute]] = review_routes(self.store, PlanCache(), live)
+        self.plans: Final = PlanCache()
+        self.routes_of_reviews: Final[list[ReviewRoute]] = review_routes(self.store, self.plans, live)
         self._log: Final = log
         self.reviews: dict[str, Endpoint] = {}
         if self.cluster is None:

@@ -69,6 +69,22 @@ class Settings(BaseSettings):
     webhook_url: Annotated[
         str | None, Field(description="Address that the apiserver calls, instead of a Service.", pattern=r"^https://")
     ] = None
+    controller: Annotated[
+        bool | None,
+        Field(description="Whether the leader re-renders workloads and writes status; by default where it registers."),
+    ] = None
+    controller_rate: Annotated[
+        float, Field(description="Workloads that the controller touches a second, in the long run.", gt=0)
+    ] = 50.0
+    controller_concurrency: Annotated[
+        int, Field(description="Workloads that the controller touches at a time.", ge=1, le=100)
+    ] = 10
+    resync_interval: Annotated[
+        float, Field(description="Seconds between two times that the controller goes through all workloads.", gt=0)
+    ] = 600.0
+    lease_duration: Annotated[
+        float, Field(description="Seconds after which another replica takes over from a leader that is gone.", ge=1)
+    ] = 15.0
     namespace: Annotated[
         str | None,
         Field(
@@ -96,6 +112,11 @@ class Settings(BaseSettings):
     log_reviews: Annotated[bool, Field(description="Write one log line per review.")] = True
 
     @property
+    def controls(self) -> bool:
+        """Whether the leader runs the controller."""
+        return self.registration != "off" if self.controller is None else self.controller
+
+    @property
     def follows_cluster(self) -> bool:
         """Whether objects come from an apiserver."""
         return self.in_cluster or self.kubeconfig is not None
@@ -106,6 +127,8 @@ class Settings(BaseSettings):
             raise ValueError("--cert-secret needs a cluster: give --kubeconfig or --in-cluster")
         if self.registration != "off" and not self.follows_cluster:
             raise ValueError("registration needs a cluster: give --kubeconfig or --in-cluster")
+        if self.controller and not self.follows_cluster:
+            raise ValueError("the controller needs a cluster: give --kubeconfig or --in-cluster")
         if self.registration == "all" and (self.service is None) == (self.webhook_url is None):
             raise ValueError("--register needs to know where this server is: give one of --service and --webhook-url")
         return self

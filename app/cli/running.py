@@ -9,10 +9,11 @@ import uuid
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from app.api.logs import write_line
+from app.api.metrics import LeaderState, Leading
 from app.asgi import Fleethook, create_app
 from app.certs.context import ReloadingContext
 from app.certs.files import CertificateFiles, ensure_certificates, keep_certificates
@@ -22,10 +23,36 @@ from app.lifetime import running
 from app.registration.webhooks import Reference, ServiceReference, URLReference
 from app.settings import Settings
 
+if TYPE_CHECKING:
+    from app.kube.lease import Elector
+    from app.overrider.controller import OverriderController
+
 Beside = Callable[[Coroutine[Any, Any, None], str], Awaitable[None]]
 """Runs something, by a name, beside the server."""
 
 _POD_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+class Leader:
+    """What is known of the work that one replica does for all."""
+
+    def __init__(self, elector: "Elector") -> None:
+        self._elector: Final = elector
+        self.controller: OverriderController | None = None
+
+    def state(self) -> LeaderState:
+        """Return how it stands, for metrics."""
+        controller = self.controller
+        if controller is None:
+            return LeaderState(leading=self._elector.leading)
+        workloads = controller.workloads
+        return LeaderState(
+            leading=self._elector.leading,
+            queued=len(controller.queue),
+            reconciled=controller.reconciled,
+            touched=workloads.touched,
+            failed=workloads.failed,
+        )
 
 
 class _Certificates(NamedTuple):
@@ -62,8 +89,8 @@ async def run_server(settings: Settings) -> bool:
             _announce(app, certificates.files, port)
             listening.set()
 
-        if settings.registration != "off":
-            await beside(_register(settings, app, certificates.bundle, listening), "registration")
+        if settings.registration != "off" or settings.controls:
+            await beside(_lead(settings, app, certificates.bundle, listening), "leader")
         server = GracefulServer(config, app, ready=announce)
         await server.serve()
         return server.started
@@ -100,22 +127,47 @@ async def _certificates(settings: Settings, stack: contextlib.AsyncExitStack, be
     return _Certificates(keeper.files, keeper.files.authority_certificate.read_bytes)
 
 
-async def _register(settings: Settings, app: Fleethook, bundle: Callable[[], bytes], listening: asyncio.Event) -> None:
+async def _lead(settings: Settings, app: Fleethook, bundle: Callable[[], bytes], listening: asyncio.Event) -> None:
+    """Do what one replica does for all: register, and keep workloads as they should be."""
     from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
-    from app.kube.lease import Elector, LeaseName  # noqa: PLC0415 - as above
+    from app.kube.lease import Elector, LeaseName, Timing  # noqa: PLC0415 - as above
+    from app.overrider.controller import OverriderController  # noqa: PLC0415 - as above
+    from app.overrider.workloads import Limits  # noqa: PLC0415 - as above
     from app.registration.keeper import Registrar  # noqa: PLC0415 - as above
 
     # Nobody is to be sent here before there is an answer.
     await listening.wait()
-    assert app.cluster is not None
-    await app.cluster.source.wait_synced()
+    cluster = app.cluster
+    assert cluster is not None
+    await cluster.source.wait_synced()
     async with Connection(settings.kubeconfig) as connection:
         exempt = [settings.service.partition("/")[0]] if settings.service else []
         reference = _reference(settings) if settings.registration == "all" else None
         registrar = Registrar(connection, bundle)
-        elector = Elector(connection, LeaseName(_namespace(settings), "fleethook"), _identity())
+
+        async def lead() -> None:
+            controller = OverriderController(
+                connection,
+                app.store,
+                cluster.source,
+                app.plans,
+                limits=Limits(settings.controller_rate, settings.controller_concurrency),
+                resync_seconds=settings.resync_interval,
+                absent_seconds=settings.discovery_interval,
+            )
+            leader.controller = controller
+            async with asyncio.TaskGroup() as tasks:
+                if settings.registration != "off":
+                    tasks.create_task(registrar.run(reference, exempt_namespaces=exempt), name="registration")
+                if settings.controls:
+                    tasks.create_task(controller.run(), name="controller")
+
+        lease = LeaseName(_namespace(settings), "fleethook")
+        elector = Elector(connection, lease, _identity(), timing=Timing.of(settings.lease_duration))
+        leader = Leader(elector)
+        app.metrics.registry.register(Leading(leader.state))
         # One of the replicas writes: with certificates that differ, they would undo each other's caBundle for ever.
-        await elector.run(lambda: registrar.run(reference, exempt_namespaces=exempt))
+        await elector.run(lead)
 
 
 def _namespace(settings: Settings) -> str:

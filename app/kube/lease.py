@@ -51,6 +51,11 @@ class Timing(NamedTuple):
     retry: float = 2.0
     """Between attempts to acquire or to renew."""
 
+    @classmethod
+    def of(cls, duration: float) -> "Timing":
+        """Return the timing of a Lease of that duration, in client-go's proportions."""
+        return cls(duration, duration * 2 / 3, duration * 2 / 15)
+
 
 class Elector:
     """One candidate.

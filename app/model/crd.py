@@ -39,10 +39,14 @@ class Resource(NamedTuple):
     short_names: tuple[str, ...]
     columns: tuple[Column, ...]
     namespaced: bool = True
-    status: bool = True
 
 
 _AGE: Final = Column("Age", "date", ".metadata.creationTimestamp", "Time since the object was created.")
+
+
+def _condition(name: str) -> str:
+    return f'.status.conditions[?(@.type=="{name}")].status'
+
 
 RESOURCES: Final = (
     Resource(
@@ -53,9 +57,11 @@ RESOURCES: Final = (
         (
             Column("Subject", "string", ".subject.kind", "Kind of the subject."),
             Column("Name", "string", ".subject.name", "Name of the subject."),
+            Column("Bound", "string", _condition("Bound"), "Whether it is in effect for its subject."),
+            Column("Rendered", "string", _condition("Rendered"), "Whether every workload is as it should be."),
+            Column("Workloads", "string", ".status.summary", "Workloads as they should be, of those overridden."),
             _AGE,
         ),
-        status=False,
     ),
     Resource(
         openyurt.YurtAppSet,
@@ -119,8 +125,9 @@ def _version(resource: Resource) -> JSONObject:
             for name, kind, path, text in resource.columns
         ],
         "schema": {"openAPIV3Schema": structural_schema(resource.type)},
+        "subresources": {"status": {}},
     }
-    return {**version, "subresources": {"status": {}}} if resource.status else version
+    return version
 
 
 def structural_schema(api_type: type[msgspec.Struct]) -> JSONObject:

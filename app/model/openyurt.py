@@ -89,6 +89,37 @@ class Subject(API, frozen=True):
     api_version: Annotated[str, _said("API version of the subject.")] = API_VERSION
 
 
+class Condition(API, frozen=True):
+    """``metav1.Condition``."""
+
+    type: Annotated[str, _said("What the condition is about: Bound, Rendered.")]
+    status: Literal["True", "False", "Unknown"]
+    reason: Annotated[str, _said("Why, in one word.")] = ""
+    message: Annotated[str, _said("Why, in words.")] = ""
+    last_transition_time: Annotated[str | None, _said("Since when the status is what it is.")] = None
+    observed_generation: Annotated[int | None, _said("The generation of the overrider that was looked at.")] = None
+
+
+class PoolStatus(API, frozen=True):
+    """How the override of one workload stands."""
+
+    pool: Annotated[str, _said("The node pool.")]
+    kind: Annotated[str, _said("Deployment or StatefulSet.")]
+    workload: Annotated[str, _said("Name of the workload.")]
+    hash: Annotated[str | None, _said("What it is to carry as fleethook.io/rendered.")] = None
+    observed_generation: Annotated[int | None, _said("The workload's generation when it was looked at.")] = None
+    error: Annotated[str | None, _said("Why it is not as the overrider wants it; none where it is.")] = None
+
+
+class YurtAppOverriderStatus(API, frozen=True):
+    """What the controller found."""
+
+    observed_generation: Annotated[int | None, _said("The generation that was looked at.")] = None
+    summary: Annotated[str | None, _said("Workloads as they should be, of those that are overridden: 49/50.")] = None
+    conditions: Annotated[list[Condition] | None, _said("Bound and Rendered.")] = None
+    pools: Annotated[list[PoolStatus] | None, _said("The overridden workloads; at most 1,000, failures first.")] = None
+
+
 class YurtAppOverrider(API, frozen=True):
     """Configuration of the workloads of a YurtAppSet or YurtAppDaemon by node pool."""
 
@@ -97,6 +128,7 @@ class YurtAppOverrider(API, frozen=True):
     api_version: str = API_VERSION
     kind: str = "YurtAppOverrider"
     metadata: FreeObject = {}
+    status: YurtAppOverriderStatus | None = None
 
 
 class WorkloadTemplateSpec(API, frozen=True):

@@ -54,7 +54,7 @@ class PlanCache:
             known_subject, known_overrider, known_pool = cached[0]
             if known_subject is subject and known_overrider is overrider and known_pool is node_pool:
                 return _result(cached[1])
-            if _same(known_subject, subject) and _same(known_overrider, overrider) and _same(known_pool, node_pool):
+            if all(map(same_input, cached[0], (subject, overrider, node_pool))):
                 self._plans[key] = ((subject, overrider, node_pool), cached[1])
                 return _result(cached[1])
         if len(self._plans) >= self._most:
@@ -71,8 +71,8 @@ class PlanCache:
 _NO_INPUT: Final = frozenset({"metadata", "status"})
 
 
-def _same(known: JSONObject | None, now: JSONObject | None) -> bool:
-    """Return whether two versions of an object say the same to a plan."""
+def same_input(known: JSONObject | None, now: JSONObject | None) -> bool:
+    """Return whether two versions of a subject, overrider or node pool say the same, their status aside."""
     if known is now:
         return True
     if known is None or now is None or _identity(known) != _identity(now):

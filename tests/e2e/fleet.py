@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.e2e.balancer import Balancer, balancer
 from tests.e2e.cluster import Api, ControlPlane, _free_port
 from tests.serving import Server, serving
 from tests.waiting import wait_for
@@ -23,6 +24,9 @@ RULES: list[dict[str, Any]] = [
         "resources": ["yurtappoverriders", "yurtappsets", "yurtappdaemons", "nodepools"],
         "verbs": ["get", "list", "watch"],
     },
+    {"apiGroups": ["apps.openyurt.io"], "resources": ["yurtappoverriders/status"], "verbs": ["patch"]},
+    {"apiGroups": ["apps"], "resources": ["deployments", "statefulsets"], "verbs": ["get", "list", "watch", "patch"]},
+    {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
     {
         "apiGroups": ["admissionregistration.k8s.io"],
         "resources": ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
@@ -77,12 +81,88 @@ def registered(
                 admin.call("DELETE", f"{WEBHOOKS}/{kind}/fleethook")
 
 
+class Fleet:
+    """Replicas behind a balancer, that share a Secret and a Lease."""
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        directory: Path,
+        namespace: str,
+        front: Balancer,
+        stack: contextlib.ExitStack,
+        **environment: str,
+    ) -> None:
+        self._stack = stack
+        self._directory = directory
+        self._front = front
+        self._namespace = namespace
+        self._kubeconfig = service_account(plane)
+        self._environment = {"FLEETHOOK_LEASE_DURATION": "3", **environment}
+        self._admin = plane.api()
+        self._count = 0
+        self.servers: list[Server] = []
+
+    def start(self, *arguments: str) -> Server:
+        """Start one more replica, and send it traffic once it is ready."""
+        self._count += 1
+        directory = self._directory / f"replica-{self._count}"
+        directory.mkdir()
+        given = ["--kubeconfig", str(self._kubeconfig), "--namespace", self._namespace, "--register"]
+        given += ["--webhook-url", f"https://127.0.0.1:{self._front.port}", "--cert-secret", f"{self._namespace}/certs"]
+        server = self._stack.enter_context(serving(directory, *given, *arguments, manifests=None, **self._environment))
+        wait_for(lambda: ready(server), what="the replica is ready")
+        self._front.backends.append(server.port)
+        self.servers.append(server)
+        return server
+
+    def remove(self, server: Server) -> None:
+        """Take a replica out of the endpoints."""
+        self._front.backends.remove(server.port)
+        self.servers.remove(server)
+
+    def leader(self) -> Server:
+        """The replica that leads, as soon as one does."""
+
+        def leading() -> Server | None:
+            for server in self.servers:
+                if "fleethook_leader 1.0" in server.request("GET", "/metrics")[1].decode():
+                    return server
+            return None
+
+        found = wait_for(leading, what="somebody leads")
+        assert found is not None
+        return found
+
+    def registered(self) -> bool:
+        """Whether the apiserver calls this fleet and trusts it."""
+        return trusted(self._admin, self.servers[0], port=self._front.port)
+
+
+@contextlib.contextmanager
+def fleet(
+    plane: ControlPlane, directory: Path, namespace: str, *, replicas: int, **environment: str
+) -> Iterator[Fleet]:
+    """Replicas that have registered themselves, with one of them leading."""
+    with balancer() as front, contextlib.ExitStack() as stack:
+        made = Fleet(plane, directory, namespace, front, stack, **environment)
+        for _ in range(replicas):
+            made.start()
+        made.leader()
+        wait_for(made.registered, what="the apiserver has been told to trust the fleet")
+        try:
+            yield made
+        finally:
+            for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
+                plane.api().call("DELETE", f"{WEBHOOKS}/{kind}/fleethook")
+
+
 def ready(server: Server) -> bool:
     status, body = server.request("GET", "/readyz")
     return status == 200 and bool(json.loads(body)["ready"])
 
 
-def trusted(admin: Api, server: Server) -> bool:
+def trusted(admin: Api, server: Server, *, port: int | None = None) -> bool:
     """Whether both configurations name the server's own authority."""
     for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
         status, configuration, _ = admin.call("GET", f"{WEBHOOKS}/{kind}/fleethook")
@@ -92,6 +172,6 @@ def trusted(admin: Api, server: Server) -> bool:
             config = webhook["clientConfig"]
             if base64.b64decode(config.get("caBundle", "")) != server.authority.read_bytes():
                 return False
-            if not config["url"].startswith(f"https://127.0.0.1:{server.port}/"):
+            if not config["url"].startswith(f"https://127.0.0.1:{port or server.port}/"):
                 return False
     return True

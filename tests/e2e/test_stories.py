@@ -142,7 +142,7 @@ def test_findings_come_as_causes_with_their_fields(stories: Path, admin: Api) ->
 def test_short_names_and_columns_of_the_crds(stories: Path, binaries: Path) -> None:
     for short in ("yacr", "yao"):
         printed = kubectl(binaries, stories, "get", short, "-n", "story-2")
-        assert printed.split()[:4] == ["NAME", "SUBJECT", "NAME", "AGE"]
+        assert printed.split()[:7] == ["NAME", "SUBJECT", "NAME", "BOUND", "RENDERED", "WORKLOADS", "AGE"]
         assert "yurtappset-demo" in printed
 
 

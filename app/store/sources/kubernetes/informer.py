@@ -102,6 +102,7 @@ class Informer:
         self._sleep: Final = sleep
         self._place = ""
         self._progress = 0
+        self._changed = 0
         self._synced: Final = asyncio.Event()
         self._absent = False
         self._problem = ""
@@ -123,6 +124,14 @@ class Informer:
     def progress(self) -> int:
         """The resource version up to which everything has been seen."""
         return self._progress
+
+    @property
+    def changed(self) -> int:
+        """The resource version of the last change that was seen, which every other follower sees, too.
+
+        `progress` may be further by a bookmark, and bookmarks come to each follower at another time.
+        """
+        return self._changed
 
     def state(self) -> PartState:
         """Return how it stands."""
@@ -232,6 +241,7 @@ class Informer:
         # A list may be older than what was seen before only if the server's own history was set back.
         self._progress = 0
         self._advance(page.resource_version)
+        self._changed = self._progress
 
     async def _page(self, continue_token: str) -> Page:
         query = {"limit": _PAGE}
@@ -304,6 +314,7 @@ class Informer:
                 # A live read may have been ahead of the watch.
                 self._store.put(document)
             self._advance(document["metadata"].get("resourceVersion") or self._place)
+            self._changed = self._progress
 
     def _put(self, document: JSONObject) -> ObjectKey:
         key = self._keyed(document)

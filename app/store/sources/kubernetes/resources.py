@@ -96,5 +96,11 @@ YURT_APP_SETS: Final = _openyurt("yurtappsets", openyurt.YURT_APP_SET)
 YURT_APP_DAEMONS: Final = _openyurt("yurtappdaemons", openyurt.YURT_APP_DAEMON)
 NODE_POOLS: Final = _openyurt("nodepools", openyurt.NODE_POOL)
 
+DEPLOYMENTS: Final = WatchedResource("apps", "v1", "deployments", "Deployment", whole, openyurt.POOL_NAME_LABEL)
+STATEFUL_SETS: Final = WatchedResource("apps", "v1", "statefulsets", "StatefulSet", whole, openyurt.POOL_NAME_LABEL)
+
+WORKLOADS: Final = (DEPLOYMENTS, STATEFUL_SETS)
+"""What is rendered: workloads of node pools."""
+
 RESOURCES: Final = (YURT_APP_OVERRIDERS, YURT_APP_SETS, YURT_APP_DAEMONS, NODE_POOLS)
 """What rendering reads."""

@@ -21,7 +21,12 @@ def _cluster_path(cluster: str) -> str:
 
 
 class KubernetesSource:
-    """One informer a resource, over one connection."""
+    """One informer a resource, over one connection.
+
+    Attributes:
+        every_cluster: Whether all logical clusters of kcp are followed.
+        everywhere: What is put before a path to read it in all clusters that are followed.
+    """
 
     def __init__(
         self,
@@ -44,10 +49,12 @@ class KubernetesSource:
         """
         self._store: Final = store
         self._reader: Final = reader
-        self._every_cluster: Final = every_cluster
-        prefix = _cluster_path("*") if every_cluster else ""
+        self.every_cluster: Final = every_cluster
+        self.everywhere: Final = _cluster_path("*") if every_cluster else ""
         self._informers: Final = {
-            resource.group_kind: Informer(resource, reader, store, prefix=prefix, absent_seconds=absent_seconds)
+            resource.group_kind: Informer(
+                resource, reader, store, prefix=self.everywhere, absent_seconds=absent_seconds
+            )
             for resource in resources
         }
 
@@ -86,7 +93,7 @@ class KubernetesSource:
     async def read_one(self, group_kind: GroupKind, *, cluster: str, namespace: str, name: str) -> None:
         """Bring one object of the store up to what the server holds now; raises APIError, UnreachableError."""
         informer = self._informers[group_kind]
-        path = self._scope(cluster) + informer.resource.in_namespace(namespace, name)
+        path = self.scope(cluster) + informer.resource.in_namespace(namespace, name)
         key = ObjectKey(cluster, group_kind, namespace, name)
         before = informer.stored_version(key)
         try:
@@ -103,7 +110,7 @@ class KubernetesSource:
     async def read_namespace(self, group_kind: GroupKind, *, cluster: str, namespace: str) -> None:
         """Bring the objects of one kind in a namespace up to what the server holds now; raises as `read_one`."""
         informer = self._informers[group_kind]
-        path = self._scope(cluster) + informer.resource.in_namespace(namespace)
+        path = self.scope(cluster) + informer.resource.in_namespace(namespace)
         try:
             page = decode_page(await self._reader.request("GET", path, timeout=_LIVE_SECONDS))
         except APIError as error:
@@ -115,8 +122,9 @@ class KubernetesSource:
             if key not in found and informer.stored_version(key) <= as_number(page.resource_version):
                 self._store.remove(key)
 
-    def _scope(self, cluster: str) -> str:
-        return _cluster_path(cluster) if self._every_cluster and cluster else ""
+    def scope(self, cluster: str) -> str:
+        """Return what is put before the path of an object in ``cluster``."""
+        return _cluster_path(cluster) if self.every_cluster and cluster else ""
 
     async def run(self) -> None:
         """Follow everything until cancelled."""

@@ -1,0 +1,1 @@
+"""What controllers share: a work queue, a pace, conditions, events."""

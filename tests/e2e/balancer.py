@@ -1,0 +1,81 @@
+"""A TCP balancer, as a Service is one: new connections go to one of the backends, those there are stay."""
+
+import asyncio
+import contextlib
+import itertools
+import threading
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+
+class Balancer:
+    """Runs in a thread of its own; backends are ports on loopback."""
+
+    def __init__(self) -> None:
+        self.backends: list[int] = []
+        self.port = 0
+        self._turn = itertools.count()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def call(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=30)
+
+    async def _listen(self) -> None:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _end(self) -> None:
+        self._server.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # As kube-proxy does: a backend that is in the list and does not listen costs the client its connection.
+        backends = list(self.backends)
+        if not backends:
+            writer.transport.abort()
+            return
+        port = backends[next(self._turn) % len(backends)]
+        try:
+            back_reader, back_writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            writer.transport.abort()
+            return
+        try:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.gather(_pump(reader, back_writer), _pump(back_reader, writer))
+        finally:
+            for end in (writer, back_writer):
+                end.transport.abort()
+
+    def start(self) -> None:
+        self._thread.start()
+        self.call(self._listen())
+
+    def stop(self) -> None:
+        self.call(self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout=10)
+        self._loop.close()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    with contextlib.suppress(OSError):
+        writer.close()
+
+
+@contextlib.contextmanager
+def balancer() -> Iterator[Balancer]:
+    running = Balancer()
+    running.start()
+    try:
+        yield running
+    finally:
+        running.stop()

@@ -1,0 +1,181 @@
+"""The overrider controller with a real apiserver between it and the webhook: edits, deletions, drift, kills."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.builders import entry, overrider, patch
+from tests.e2e.cluster import Api, ControlPlane
+from tests.e2e.conftest import kubectl
+from tests.e2e.fleet import OPENYURT, WEBHOOKS, registered
+from tests.e2e.subject import TO_2, TO_3, Subject
+from tests.serving import Server
+from tests.waiting import wait_for
+
+
+@pytest.fixture(scope="module")
+def server(plane: ControlPlane, crds: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with registered(plane, tmp_path_factory.mktemp("controller")) as running:
+        yield running
+
+
+@pytest.fixture
+def subject(server: Server, admin: Api, namespace: str) -> Subject:
+    return Subject(admin, namespace, ["beijing", "hangzhou", "shanghai"])
+
+
+def test_an_overrider_that_comes_renders_what_it_is_about_and_nothing_else(subject: Subject) -> None:
+    before = subject.versions()
+    subject.override(entry("beijing", "hangzhou", items=TO_2))
+    wait_for(lambda: subject.images() == {"beijing": "nginx:2.0", "hangzhou": "nginx:2.0", "shanghai": "nginx:1.0"})
+    wait_for(subject.observed)
+    assert subject.versions()["shanghai"] == before["shanghai"]
+    assert subject.condition("Bound")[:2] == ("True", "SubjectFound")
+    assert subject.condition("Rendered") == ("True", "AllRendered", "2 of 2 workloads")
+    assert subject.status()["summary"] == "2/2"
+    pools = {one["pool"]: one for one in subject.status()["pools"]}
+    for name in ("beijing", "hangzhou"):
+        stored = subject.workload(name)["metadata"]
+        assert pools[name] == {
+            "pool": name, "kind": "Deployment", "workload": stored["name"],
+            "hash": stored["annotations"]["fleethook.io/rendered"], "observedGeneration": stored["generation"],
+        }  # fmt: skip
+
+
+def test_an_edit_touches_the_pools_whose_rendering_differs(subject: Subject) -> None:
+    subject.override(entry("beijing", items=TO_2), entry("hangzhou", items=TO_2))
+    wait_for(lambda: subject.status().get("summary") == "2/2")
+    before = subject.versions()
+    subject.override(entry("beijing", items=TO_2), entry("hangzhou", items=TO_3))
+    wait_for(lambda: subject.images()["hangzhou"] == "nginx:3.0")
+    # The same said otherwise, and an entry for a pool that is not there.
+    subject.override(
+        entry("*", "-hangzhou", "-shanghai", items=TO_2), entry("hangzhou", items=TO_3), entry("x", items=TO_3)
+    )
+    wait_for(subject.observed)
+    after = subject.versions()
+    assert (after["beijing"], after["shanghai"]) == (before["beijing"], before["shanghai"])
+    assert subject.workload("hangzhou")["metadata"]["generation"] == 3
+
+
+def test_a_pool_that_is_taken_out_and_an_overrider_that_goes_revert_to_the_template(subject: Subject) -> None:
+    add_volume = patch("add", "/spec/template/spec/volumes", [{"name": "v", "emptyDir": {}}])
+    subject.override(entry("beijing", "hangzhou", items=TO_2, patches=[add_volume]))
+    wait_for(lambda: subject.status().get("summary") == "2/2")
+    subject.override(entry("hangzhou", items=TO_2, patches=[add_volume]))
+    wait_for(lambda: subject.images()["beijing"] == "nginx:1.0")
+    wait_for(lambda: subject.status().get("summary") == "1/1")
+    assert "volumes" not in subject.workload("beijing")["spec"]["template"]["spec"]
+    wait_for(lambda: any(event[:2] == ("YurtAppOverrider", "Reverted") for event in subject.events()))
+    assert subject.images()["hangzhou"] == "nginx:2.0"
+
+    subject.delete_override()
+    wait_for(lambda: set(subject.images().values()) == {"nginx:1.0"})
+    for name in subject.paths:
+        stored = subject.workload(name)
+        assert "volumes" not in stored["spec"]["template"]["spec"]
+        assert "fleethook.io/rendered" not in stored["metadata"].get("annotations", {})
+    wait_for(lambda: sum(event[:2] == ("YurtAppOverrider", "Reverted") for event in subject.events()) == 2)
+
+
+def test_stateful_sets_too(server: Server, admin: Api, namespace: str) -> None:
+    subject = Subject(admin, namespace, ["hangzhou"], kind="StatefulSet")
+    subject.override(entry("*", items=TO_2))
+    wait_for(lambda: subject.images() == {"hangzhou": "nginx:2.0"})
+    wait_for(lambda: subject.status().get("summary") == "1/1")
+    assert subject.status()["pools"][0]["kind"] == "StatefulSet"
+
+
+def test_an_autoscaler_is_left_alone(subject: Subject, server: Server) -> None:
+    subject.override(entry("hangzhou", items=TO_2))
+    wait_for(lambda: subject.status().get("summary") == "1/1")
+    trigger = subject.workload("hangzhou")["metadata"]["annotations"]["LastOverrideTime"]
+    subject.admin.merge(f"{subject.paths['hangzhou']}/scale", {"spec": {"replicas": 9}})
+    subject.override(entry("hangzhou", items=TO_2), entry("beijing", items=TO_2))
+    wait_for(lambda: subject.images()["beijing"] == "nginx:2.0")
+    stored = subject.workload("hangzhou")
+    assert (stored["spec"]["replicas"], stored["metadata"]["annotations"]["LastOverrideTime"]) == (9, trigger)
+
+
+def test_a_pool_that_cannot_be_rendered_is_said_to_be_one_and_does_not_stop_the_others(subject: Subject) -> None:
+    """The overrider was admitted while it fitted, and then the template changed under it."""
+    path = f"{OPENYURT}/namespaces/{subject.namespace}/yurtappsets/demo"
+
+    def template(member: bool | None) -> None:
+        subject.admin.merge(path, {"spec": {"workloadTemplate": {"deploymentTemplate": {"spec": {"paused": member}}}}})
+
+    template(True)
+    subject.override(entry("*", items=TO_2), entry("beijing", patches=[patch("remove", "/spec/paused")]))
+    wait_for(lambda: subject.status().get("summary") == "3/3")
+    template(None)
+    wait_for(lambda: subject.condition("Rendered")[1] == "NotRendered")
+    name = subject.workload("beijing")["metadata"]["name"]
+    message = subject.condition("Rendered")[2]
+    assert message.startswith(f"2 of 3 workloads; {name} in beijing: ")
+    assert "entries[1].patches[0]: remove /spec/paused: member 'paused' does not exist" in message
+    assert subject.status()["summary"] == "2/3"
+    assert set(subject.images().values()) == {"nginx:2.0"}
+    template(True)
+    wait_for(lambda: subject.condition("Rendered")[:2] == ("True", "AllRendered"))
+
+
+def gone_missing(admin: Api) -> Iterator[dict[str, Any]]:
+    """The registration taken away, and put back afterwards."""
+    path = f"{WEBHOOKS}/mutatingwebhookconfigurations/fleethook"
+    kept = admin[path]
+    admin.delete(path)
+    yield kept
+    for member in ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"):
+        kept["metadata"].pop(member, None)
+    if admin.call("GET", path)[0] == 404:
+        admin.create(f"{WEBHOOKS}/mutatingwebhookconfigurations", kept)
+
+
+def test_what_is_edited_while_the_webhook_is_away_is_found_and_mended(subject: Subject) -> None:
+    subject.override(entry("hangzhou", items=TO_2))
+    wait_for(lambda: subject.status().get("summary") == "1/1")
+    with contextlib.contextmanager(gone_missing)(subject.admin):
+        containers = [{"name": "nginx", "image": "edited:9"}]
+        edit = {"spec": {"template": {"spec": {"containers": containers}}}}
+        subject.admin.merge(subject.paths["hangzhou"], edit)
+        wait_for(lambda: subject.condition("Rendered")[1] == "NotRendered")
+        message = subject.condition("Rendered")[2]
+        assert message.startswith("0 of 1 workloads; ")
+        assert "/spec/template/spec/containers/0/image" in message
+        assert "is the webhook registered" in message
+        assert subject.images()["hangzhou"] == "edited:9"
+    wait_for(lambda: subject.images()["hangzhou"] == "nginx:2.0")
+    wait_for(lambda: subject.condition("Rendered")[1] == "AllRendered")
+    wait_for(lambda: any(event[1] == "NotRendered" for event in subject.events()))
+
+
+def test_kubectl_shows_how_overriders_stand(subject: Subject, plane: ControlPlane, binaries: Path) -> None:
+    subject.override(entry("beijing", "hangzhou", items=TO_2))
+    wait_for(lambda: subject.status().get("summary") == "2/2")
+    kubeconfig = plane.kubeconfig(
+        "admin", {"client-certificate": str(plane.admin.certificate), "client-key": str(plane.admin.key)}
+    )
+    header, row = kubectl(binaries, kubeconfig, "get", "yao", "-n", subject.namespace).splitlines()
+    assert header.split() == ["NAME", "SUBJECT", "NAME", "BOUND", "RENDERED", "WORKLOADS", "AGE"]
+    assert row.split()[:-1] == ["demo1", "YurtAppSet", "demo", "True", "True", "2/2"]
+
+
+def test_an_overrider_without_subject_says_so_and_is_bound_when_it_comes(
+    server: Server, admin: Api, namespace: str
+) -> None:
+    rule = overrider(entry("*", items=TO_2))
+    rule["metadata"]["namespace"] = namespace
+    path = f"{OPENYURT}/namespaces/{namespace}/yurtappoverriders/demo1"
+    admin.apply(path, rule)
+
+    def bound() -> str:
+        conditions = (admin[path].get("status") or {}).get("conditions", [])
+        return next((condition["reason"] for condition in conditions if condition["type"] == "Bound"), "")
+
+    wait_for(lambda: bound() == "SubjectNotFound")
+    subject = Subject(admin, namespace, ["hangzhou"])
+    wait_for(lambda: bound() == "SubjectFound")
+    wait_for(lambda: subject.status()["summary"] == "1/1")
