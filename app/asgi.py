@@ -8,7 +8,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from app import __version__
 from app.api.codec import encode_error
@@ -24,7 +24,7 @@ from app.overrider.plans import PlanCache
 from app.settings import Settings
 from app.store import Store
 from app.store.sources.manifests import ManifestSource
-from app.store.sources.source import Source
+from app.store.sources.source import PartState, Source
 
 INDEXES: Final = (OVERRIDERS_BY_SUBJECT,)
 
@@ -81,6 +81,8 @@ class Fleethook(FastAPI):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer reviews here and leave everything else to FastAPI."""
+        if self.draining:
+            send = _closing(send)
         endpoint = self.reviews.get(scope["path"]) if scope["type"] == "http" else None
         if endpoint is not None:
             await endpoint(scope, receive, send)
@@ -98,7 +100,27 @@ class Fleethook(FastAPI):
             yield Check("manifests", ok=True, detail="no source of objects is configured; the store is empty")
             return
         for part in self.source.parts():
-            yield Check(part.name, part.synced, part.detail)
+            yield self._check(part)
+
+    def _check(self, part: PartState) -> Check:
+        """Return how a part of the source stands; one that is long out of touch is used as it last was."""
+        stale = self.cluster is not None and part.age is not None and part.age > self.settings.stale_after
+        if not stale or part.age is None:
+            return Check(part.name, part.synced, part.detail)
+        silence = f"no word from the apiserver for {part.age:.0f} s, answering from what was known then"
+        detail = f"{silence}: {part.detail}" if part.detail else silence
+        return Check(part.name, part.synced and not self.settings.stale_is_unready, detail)
+
+
+def _closing(send: Send) -> Send:
+    """Have clients leave: whoever keeps a connection makes another, elsewhere, before this server is gone."""
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
+        await send(message)
+
+    return sent
 
 
 @contextlib.asynccontextmanager

@@ -38,6 +38,13 @@ class Settings(BaseSettings):
     discovery_interval: Annotated[
         float, Field(description="Seconds between looks for a resource that the apiserver does not serve yet.", gt=0)
     ] = 10.0
+    stale_after: Annotated[
+        float,
+        Field(description="Seconds without a word from the apiserver after which /readyz says so.", gt=0),
+    ] = 180.0
+    stale_is_unready: Annotated[
+        bool, Field(description="Whether a replica is not ready then; it answers from what it last knew either way.")
+    ] = False
     host: Annotated[str, Field(description="Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Field(description="Port to listen on; 0 takes a free one.", ge=0, le=65535)] = 9443
     cert_dir: Annotated[Path, Field(description="Directory of the serving certificate; made on first start.")] = Path(

@@ -4,6 +4,9 @@ import asyncio
 from typing import Final
 
 
+_ROUNDING_SECONDS: Final = 1e-6
+
+
 class Pace:
     """A token bucket."""
 
@@ -17,5 +20,5 @@ class Pace:
         """Wait for one's turn; turns are given in the order of asking."""
         now = asyncio.get_running_loop().time()
         self._due = max(self._due, now - self._slack) + self._interval
-        if self._due > now:
-            await asyncio.sleep(self._due - now)
+        if (early := self._due - now) > _ROUNDING_SECONDS:
+            await asyncio.sleep(early)

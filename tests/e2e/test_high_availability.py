@@ -2,14 +2,17 @@
 
 import json
 import signal
+import threading
+import uuid
 from pathlib import Path
+from typing import Any, Self
 
-from tests.builders import entry
+from tests.builders import entry, node_pool, overrider, yurt_app_daemon, yurt_app_set
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.fleet import fleet, registered
+from tests.e2e.fleet import OPENYURT, fleet, ready, registered, service_account
 from tests.e2e.subject import TO_2, TO_3, Subject
-from tests.e2e.workloads import images
-from tests.serving import Server
+from tests.e2e.workloads import images, path_of, workload_of
+from tests.serving import MUTATE, REVIEW, Server, serving
 from tests.waiting import wait_for
 
 
@@ -65,3 +68,130 @@ def test_a_leader_killed_in_the_middle_of_500_workloads_is_replaced_and_nothing_
     # Created, rendered once: one change of what it runs.
     assert {one["metadata"]["generation"] for one in stored} == {2}
     assert len({json.dumps(one["spec"]["template"]["spec"], sort_keys=True) for one in stored}) == 1
+
+
+class Writers:
+    """Constant load: threads that create and change workloads, each of which the apiserver sends to the fleet."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._stop = threading.Event()
+        self.written = 0
+        self.refused: list[Any] = []
+        self._threads = [threading.Thread(target=self._write) for _ in range(4)]
+
+    def _write(self) -> None:
+        admin = self._subject.admin
+        while not self._stop.is_set():
+            made = workload_of(self._subject.stored, "hangzhou")
+            status, created, _ = admin.call("POST", path_of(made), made)
+            if status != 201 or images(created) != {"nginx": "nginx:2.0"}:
+                self.refused.append(created)
+                continue
+            edit = {"metadata": {"labels": {"edited": "yes"}}}
+            status, edited, _ = admin.call("PATCH", path_of(created), edit, content_type="application/merge-patch+json")
+            if status != 200:
+                self.refused.append(edited)
+            self.written += 2
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(timeout=60)
+
+
+def test_a_rolling_restart_under_constant_load_fails_no_admission(
+    plane: ControlPlane, crds: None, admin: Api, namespace: str, tmp_path: Path
+) -> None:
+    with fleet(plane, tmp_path, namespace, replicas=2, FLEETHOOK_DRAIN_DELAY="2") as replicas:
+        subject = Subject(admin, namespace, ["hangzhou"])
+        subject.override(entry("*", items=TO_2))
+        wait_for(lambda: subject.status().get("summary") == "1/1")
+        with Writers(subject) as writers:
+            for former in list(replicas.servers):
+                written = writers.written
+                wait_for(lambda written=written: writers.written > written + 20)
+                replicas.start()
+                former.process.send_signal(signal.SIGTERM)
+                # A Service hears of it later: until then it goes on sending new connections.
+                wait_for(lambda former=former: not ready(former), what="readiness is off")
+                written = writers.written
+                wait_for(lambda written=written: writers.written > written + 20)
+                replicas.remove(former)
+                assert former.process.wait(timeout=30) == 0
+            written = writers.written
+            wait_for(lambda: writers.written > written + 20)
+        assert writers.refused == []
+        assert replicas.leader() in replicas.servers
+
+
+def test_an_apiserver_killed_in_the_middle_of_the_work_delays_it_and_no_more(
+    plane: ControlPlane, crds: None, admin: Api, namespace: str, tmp_path: Path
+) -> None:
+    pools = [f"pool-{number}" for number in range(150)]
+    with fleet(plane, tmp_path, namespace, replicas=1, FLEETHOOK_CONTROLLER_RATE="50") as replicas:
+        (server,) = replicas.servers
+        subject = Subject(admin, namespace, pools)
+        subject.override(entry("*", items=TO_2))
+        wait_for(lambda: touched(server) >= 30)
+        plane.kill("kube-apiserver")
+        plane.start_apiserver()
+        wait_for(lambda: subject.status().get("summary") == "150/150", seconds=60)
+        assert subject.condition("Rendered")[1] == "AllRendered"
+    stored = [subject.workload(name) for name in pools]
+    assert {images(one)["nginx"] for one in stored} == {"nginx:2.0"}
+    assert {one["metadata"]["generation"] for one in stored} == {2}
+
+
+def named(document: dict[str, Any], namespace: str) -> dict[str, Any]:
+    return {**document, "metadata": {"name": document["metadata"]["name"], "namespace": namespace}}
+
+
+def test_a_replica_that_hears_nothing_says_so_and_goes_on_answering(
+    plane: ControlPlane, crds: None, admin: Api, namespace: str, tmp_path: Path
+) -> None:
+    environment = {"FLEETHOOK_STALE_AFTER": "5"}
+    strict = {**environment, "FLEETHOOK_STALE_IS_UNREADY": "true"}
+    kubeconfig = str(service_account(plane))
+    (tmp_path / "lenient").mkdir()
+    (tmp_path / "strict").mkdir()
+    with (
+        serving(tmp_path / "lenient", "--kubeconfig", kubeconfig, manifests=None, **environment) as lenient,
+        serving(tmp_path / "strict", "--kubeconfig", kubeconfig, manifests=None, **strict) as unready,
+    ):
+        for server in (lenient, unready):
+            wait_for(lambda server=server: ready(server))
+        nudged = [
+            admin.create(f"{OPENYURT}/{plural}", document)
+            for plural, document in (
+                ("nodepools", node_pool(namespace)),
+                (f"namespaces/{namespace}/yurtappsets", named(yurt_app_set(), namespace)),
+                (f"namespaces/{namespace}/yurtappdaemons", named(yurt_app_daemon(), namespace)),
+                (f"namespaces/{namespace}/yurtappoverriders", named(overrider(entry("*", items=TO_2)), namespace)),
+            )
+        ]
+        plane.kill("kube-apiserver")
+        try:
+            wait_for(lambda: not ready(unready), what="the strict one is not ready")
+            wait_for(lambda: b"no word from the apiserver for" in lenient.request("GET", "/readyz")[1])
+            assert ready(lenient)
+            assert lenient.request("POST", MUTATE, REVIEW.read_bytes())[0] == 200
+            assert unready.request("POST", MUTATE, REVIEW.read_bytes())[0] == 200
+        finally:
+            plane.start_apiserver()
+
+        def heard() -> bool:
+            """Something happens to each resource, so that nobody has to wait for a bookmark."""
+            for document in nudged:
+                metadata = document["metadata"]
+                scope = f"namespaces/{metadata['namespace']}/" if "namespace" in metadata else ""
+                path = f"{OPENYURT}/{scope}{document['kind'].lower()}s/{metadata['name']}"
+                admin.merge(path, {"metadata": {"labels": {"nudged": uuid.uuid4().hex}}})
+            return ready(unready)
+
+        wait_for(heard, what="it is ready again")

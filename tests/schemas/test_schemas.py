@@ -93,7 +93,15 @@ def test_the_overriders_crd_has_both_short_names_and_prints_its_subject() -> Non
     assert document["spec"]["names"]["shortNames"] == ["yacr", "yao"]
     (version,) = document["spec"]["versions"]
     paths = [column["jsonPath"] for column in version["additionalPrinterColumns"]]
-    assert paths == [".subject.kind", ".subject.name", ".metadata.creationTimestamp"]
+    assert paths == [
+        ".subject.kind",
+        ".subject.name",
+        '.status.conditions[?(@.type=="Bound")].status',
+        '.status.conditions[?(@.type=="Rendered")].status',
+        ".status.summary",
+        ".metadata.creationTimestamp",
+    ]
+    assert version["subresources"] == {"status": {}}
 
 
 def test_the_types_take_real_objects_and_apply_defaults() -> None:

@@ -188,7 +188,7 @@ async def test_pauses_grow_with_each_failure_and_are_spread() -> None:
         script.lists.put_nowait(UnreachableError("refused"))
     async with informing(script, store) as informer:
         await settled(lambda: len(script.slept) == 12)
-        ceilings = [min(30.0, 0.25 * 2**number) for number in range(12)]
+        ceilings = [min(5.0, 0.25 * 2**number) for number in range(12)]
         assert all(0 < slept <= ceiling for slept, ceiling in zip(script.slept, ceilings, strict=True))
         assert len(set(script.slept)) == 12
         assert informer.state() == ("gadgets.example.com", False, "refused", None, True)

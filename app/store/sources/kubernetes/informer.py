@@ -33,7 +33,8 @@ _PAGE: Final = "500"
 _WATCH_SECONDS: Final = (300, 600)
 # An apiserver sends a bookmark about once a minute; two missed ones mean that nobody is there any more.
 _IDLE_SECONDS: Final = 150.0
-_BACKOFF_SECONDS: Final = (0.25, 30.0)
+# A replica follows a handful of resources, so a short ceiling costs a coming apiserver little and keeps answers fresh.
+_BACKOFF_SECONDS: Final = (0.25, 5.0)
 _ABSENT_SECONDS: Final = 10.0
 # A stream that ends sooner did no good; without a pause the next would follow at once.
 _SHORT_STREAM_SECONDS: Final = 1.0
@@ -206,10 +207,14 @@ class Informer:
     def _heard(self) -> None:
         self._heard_at = time.monotonic()
 
-    def _well(self) -> None:
+    def _read_again(self) -> None:
         if self._problem:
             _log.info("%s: read again", self.resource.name)
         self._problem = ""
+
+    def _well(self) -> None:
+        self._read_again()
+        # Not as soon as a stream opens: one that ends at once again and again is no better than none.
         self._failures = 0
 
     def _advance(self, place: str) -> None:
@@ -290,6 +295,8 @@ class Informer:
             query["labelSelector"] = self.resource.selector
         brought = False
         async with self._reader.lines(self._path, query=query, idle=_IDLE_SECONDS) as lines:
+            self._heard()
+            self._read_again()
             async for line in lines:
                 self._handle(line)
                 self._heard()

@@ -1,0 +1,109 @@
+"""How a stored workload stands: the controller's question."""
+
+from typing import Any
+
+import pytest
+
+from app.model.gvk import GroupKind
+from app.model.openyurt import YURT_APP_SET
+from app.overrider.assess import Assessment, Binding, assess, binding_of, wanted_hash
+from app.overrider.plans import PlanCache
+from app.overrider.template import SubjectError
+from app.overrider.undo import RENDERED_ANNOTATION
+from app.store.narrow import narrow
+from tests.builders import container, entry, image, overrider, owner, patch, rendered, store_of, workload, yurt_app_set
+
+RULE = overrider(entry("hangzhou", items=[image("nginx", "nginx:2.0")]))
+WANTED = Assessment((), "")
+
+
+def assessed(document: dict[str, Any], *objects: dict[str, Any]) -> Assessment:
+    return assess(document, kind="Deployment", store=store_of(*objects), plans=PlanCache())
+
+
+def test_what_was_rendered_is_as_wanted() -> None:
+    assert assessed(rendered(workload(), yurt_app_set(), RULE), yurt_app_set(), RULE) == WANTED
+
+
+def test_what_no_entry_selects_or_nobody_owns_is_as_wanted() -> None:
+    assert assessed(workload(pool="beijing"), yurt_app_set(), RULE) == WANTED
+    assert assessed(workload(owners=[]), yurt_app_set(), RULE) == WANTED
+
+
+def test_what_was_never_rendered_differs_by_what_a_render_changes() -> None:
+    found = assessed(workload(), yurt_app_set(), RULE)
+    assert "/spec/template/spec/containers/0/image" in found.differs
+    assert not found.as_wanted
+
+
+def test_an_edit_is_found_by_its_path() -> None:
+    edited = rendered(workload(), yurt_app_set(), RULE)
+    edited["spec"]["template"]["spec"]["containers"][0]["image"] = "edited:9"
+    assert assessed(edited, yurt_app_set(), RULE).differs == ("/spec/template/spec/containers/0/image",)
+
+
+def test_an_overrider_that_went_leaves_a_difference() -> None:
+    assert (
+        "/spec/template/spec/containers/0/image"
+        in assessed(rendered(workload(), yurt_app_set(), RULE), yurt_app_set()).differs
+    )
+
+
+def test_what_is_being_deleted_is_left_alone() -> None:
+    going = workload()
+    going["metadata"]["deletionTimestamp"] = "2026-06-01T00:00:00Z"
+    assert assessed(going, yurt_app_set(), RULE) == WANTED
+
+
+def test_what_cannot_be_rendered_says_why() -> None:
+    broken = overrider(entry("*", patches=[patch("remove", "/spec/paused")]))
+    assert "remove /spec/paused: member 'paused' does not exist" in assessed(workload(), yurt_app_set(), broken).error
+
+
+def test_a_missing_owner_is_nobodys_override() -> None:
+    assert assessed(workload(), RULE) == WANTED
+
+
+@pytest.mark.parametrize(
+    ("written", "stored", "same"),
+    [("0.5", "500m", True), ("1000m", "1", True), ("1024Mi", "1Gi", True), ("1", "2", False)],
+)
+def test_an_amount_in_other_words_is_no_difference(written: str, stored: str, same: bool) -> None:
+    resources = {"limits": {"cpu": written}}
+    subject = yurt_app_set(template={"metadata": {}, "spec": {"containers": [container(resources=resources)]}})
+    kept = rendered(workload(), subject, RULE)
+    kept["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": stored}}
+    assert assessed(kept, subject, RULE).as_wanted is same
+
+
+def test_a_text_that_looks_like_an_amount_is_a_text() -> None:
+    env = [{"name": "HALF", "value": "0.5"}]
+    subject = yurt_app_set(template={"metadata": {}, "spec": {"containers": [container(env=env)]}})
+    kept = rendered(workload(), subject, RULE)
+    kept["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": "HALF", "value": "500m"}]
+    assert not assessed(kept, subject, RULE).as_wanted
+
+
+SUBJECT = Binding("", YURT_APP_SET, "default", "demo")
+
+
+def wanted(document: dict[str, Any], rule: dict[str, Any] | None, *objects: dict[str, Any]) -> str:
+    return wanted_hash(narrow(document), SUBJECT, rule, kind="Deployment", store=store_of(*objects), plans=PlanCache())
+
+
+def test_the_hash_that_is_wanted_is_the_one_that_a_render_leaves() -> None:
+    kept = rendered(workload(), yurt_app_set(), RULE)
+    assert wanted(kept, RULE, yurt_app_set()) == kept["metadata"]["annotations"][RENDERED_ANNOTATION]
+    assert wanted(workload(pool="beijing"), RULE, yurt_app_set()) == ""
+    assert wanted(kept, None, yurt_app_set()) == ""
+    with pytest.raises(SubjectError):
+        wanted(kept, RULE)
+
+
+def test_a_workload_belongs_to_its_owner_in_its_cluster() -> None:
+    assert binding_of(narrow(workload()), "ws1") == Binding("ws1", YURT_APP_SET, "default", "demo")
+    other = workload(owners=[owner(kind="YurtAppDaemon", name="agent")])
+    assert binding_of(narrow(other), "") == Binding(
+        "", GroupKind("apps.openyurt.io", "YurtAppDaemon"), "default", "agent"
+    )
+    assert binding_of(narrow(workload(owners=[])), "") is None
