@@ -3,7 +3,6 @@
 import asyncio
 from typing import Final
 
-
 _ROUNDING_SECONDS: Final = 1e-6
 
 
