@@ -59,7 +59,7 @@ lock: $(VENV)/dev.stamp ## Pin the newest releases that pyproject.toml allows
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links pyproject.toml -o requirements/run.txt
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links --group dev pyproject.toml -o requirements/dev.txt
 
-controlplane: ## Build kube-apiserver and etcd for the end-to-end tests (takes Go, minutes the first time)
+controlplane: ## Build kube-apiserver, etcd and Helm for the end-to-end tests (takes Go, minutes the first time)
 	@$(PYTHON) tests/e2e/controlplane/build.py
 
 clean: ## Remove what the targets made

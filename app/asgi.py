@@ -50,7 +50,9 @@ class Fleethook(FastAPI):
         self.ended: Final[list[str]] = []
         live = None if self.cluster is None else self.cluster.source
         self.plans: Final = PlanCache()
-        self.routes_of_reviews: Final[list[ReviewRoute]] = review_routes(self.store, self.plans, live)
+        self.routes_of_reviews: Final[list[ReviewRoute]] = (
+            review_routes(self.store, self.plans, live) if "overrider" in settings.engines else []
+        )
         self._log: Final = log
         self.reviews: dict[str, Endpoint] = {}
         if self.cluster is None:

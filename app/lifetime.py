@@ -95,7 +95,7 @@ class Cluster:
 
         self.connection: Final = Connection(settings.kubeconfig)
         self.source: Final = KubernetesSource(
-            RESOURCES,
+            RESOURCES if "overrider" in settings.engines else (),
             self.connection,
             store,
             absent_seconds=settings.discovery_interval,

@@ -45,6 +45,9 @@ class Settings(BaseSettings):
     stale_is_unready: Annotated[
         bool, Field(description="Whether a replica is not ready then; it answers from what it last knew either way.")
     ] = False
+    engines: Annotated[
+        frozenset[Literal["overrider"]], Field(description="What is served; what is left out is neither read nor kept.")
+    ] = frozenset({"overrider"})
     host: Annotated[str, Field(description="Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Field(description="Port to listen on; 0 takes a free one.", ge=0, le=65535)] = 9443
     cert_dir: Annotated[Path, Field(description="Directory of the serving certificate; made on first start.")] = Path(
@@ -121,7 +124,8 @@ class Settings(BaseSettings):
     @property
     def controls(self) -> bool:
         """Whether the leader runs the controller."""
-        return self.registration != "off" if self.controller is None else self.controller
+        wanted = self.registration != "off" if self.controller is None else self.controller
+        return wanted and "overrider" in self.engines
 
     @property
     def follows_cluster(self) -> bool:

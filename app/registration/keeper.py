@@ -10,7 +10,7 @@ from app.kube.connection import APPLY_PATCH, Connection
 from app.kube.errors import APIError, UnreachableError
 from app.model.crd import RESOURCES, custom_resource_definition
 from app.model.json import JSONObject
-from app.registration.webhooks import Reference, ca_bundles, webhook_configurations
+from app.registration.webhooks import LABELS, Reference, ca_bundles, webhook_configurations
 
 _log: Final = logging.getLogger(__name__)
 
@@ -53,14 +53,32 @@ class Registrar:
     async def install(self, reference: Reference, *, exempt_namespaces: Sequence[str]) -> None:
         """Apply the CustomResourceDefinitions and the webhook configurations; raises APIError, UnreachableError."""
         for resource in RESOURCES:
-            definition = custom_resource_definition(resource)
-            await self._apply(f"{_CRDS}/{definition['metadata']['name']}", definition, manager=_MANAGER)
+            await self._install_definition(custom_resource_definition(resource))
         bundle = self._encoded()
         for configuration in webhook_configurations(reference, exempt_namespaces=exempt_namespaces):
             # A configuration without a bundle would refuse every write until the bundle follows.
             for webhook in configuration["webhooks"]:
                 webhook["clientConfig"]["caBundle"] = bundle
             await self._apply(_path(configuration), configuration, manager=_MANAGER)
+
+    async def _install_definition(self, definition: JSONObject) -> None:
+        """Apply a CustomResourceDefinition, unless somebody else's is there: OpenYurt installs some of these itself."""
+        path = f"{_CRDS}/{definition['metadata']['name']}"
+        present = await self._get(path)
+        if present is not None and not LABELS.items() <= (present["metadata"].get("labels") or {}).items():
+            _log.info("a CustomResourceDefinition that somebody else installed is left alone: %s", path)
+            return
+        labelled = {**definition, "metadata": {**definition["metadata"], "labels": dict(LABELS)}}
+        await self._apply(path, labelled, manager=_MANAGER)
+
+    async def _get(self, path: str) -> JSONObject | None:
+        try:
+            present: JSONObject = await self._connection.json("GET", path)
+        except APIError as error:
+            if error.code == 404:
+                return None
+            raise
+        return present
 
     async def run(self, reference: Reference | None, *, exempt_namespaces: Sequence[str]) -> None:
         """Install once, if there is a ``reference``, then keep ``caBundle``, until cancelled."""
@@ -83,12 +101,9 @@ class Registrar:
         """Set ``caBundle``, and nothing else, where it differs; raises APIError, UnreachableError."""
         for wanted in ca_bundles(self._encoded()):
             path = _path(wanted)
-            try:
-                present = await self._connection.json("GET", path)
-            except APIError as error:
-                if error.code == 404:
-                    continue  # Not installed, or switched off: nothing to keep, and nothing to invent.
-                raise
+            present = await self._get(path)
+            if present is None:
+                continue  # Not installed, or switched off: nothing to keep, and nothing to invent.
             names = {webhook["name"]: webhook["clientConfig"].get("caBundle") for webhook in present["webhooks"]}
             webhooks = [webhook for webhook in wanted["webhooks"] if webhook["name"] in names]
             if any(names[webhook["name"]] != webhook["clientConfig"]["caBundle"] for webhook in webhooks):

@@ -66,6 +66,8 @@ Reference = ServiceReference | URLReference
 class Webhook(NamedTuple):
     """One webhook of a configuration."""
 
+    engine: str
+    """The engine that answers; switched off, it is not registered."""
     name: str
     configuration: Literal["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
     path: str
@@ -80,22 +82,43 @@ _POOLED: Final[JSONObject] = {"matchExpressions": [{"key": POOL_NAME_LABEL, "ope
 
 WEBHOOKS: Final = (
     Webhook(
-        "deployments.overrider.fleethook.io", MUTATING, MUTATE_DEPLOYMENT, "apps", "v1", "deployments",
+        "overrider", "deployments.overrider.fleethook.io", MUTATING, MUTATE_DEPLOYMENT, "apps", "v1", "deployments",
         _POOLED, (_NOT_DELETING, _OWNED),
     ),
     Webhook(
-        "statefulsets.overrider.fleethook.io", MUTATING, MUTATE_STATEFULSET, "apps", "v1", "statefulsets",
+        "overrider", "statefulsets.overrider.fleethook.io", MUTATING, MUTATE_STATEFULSET, "apps", "v1", "statefulsets",
         _POOLED, (_NOT_DELETING, _OWNED),
     ),
     Webhook(
-        "defaults.yurtappoverrider.fleethook.io", MUTATING, MUTATE_OVERRIDER, GROUP, VERSION, "yurtappoverriders",
+        "overrider", "defaults.yurtappoverrider.fleethook.io", MUTATING, MUTATE_OVERRIDER, GROUP, VERSION, "yurtappoverriders",
         {}, (_NOT_DELETING,),
     ),
     Webhook(
-        "rules.yurtappoverrider.fleethook.io", VALIDATING, VALIDATE_OVERRIDER, GROUP, VERSION, "yurtappoverriders",
+        "overrider", "rules.yurtappoverrider.fleethook.io", VALIDATING, VALIDATE_OVERRIDER, GROUP, VERSION, "yurtappoverriders",
         {}, (_NOT_DELETING,),
     ),
 )  # fmt: skip
+
+
+LABELS: Final = {"app.kubernetes.io/name": "fleethook"}
+
+
+def webhook_templates() -> list[JSONObject]:
+    """Return the configurations without what an installation decides: for the chart, which adds it.
+
+    Each webhook has ``engine`` and ``path`` beside its members of the API.
+    """
+    decided = ("clientConfig", "namespaceSelector", "failurePolicy", "timeoutSeconds")
+    templates: list[JSONObject] = []
+    for kind in (MUTATING, VALIDATING):
+        made = []
+        for webhook in WEBHOOKS:
+            if webhook.configuration == kind:
+                rendered = _webhook(webhook, ServiceReference("", ""), namespaces={})
+                kept = {name: value for name, value in rendered.items() if name not in decided}
+                made.append({"engine": webhook.engine, "path": webhook.path, **kept})
+        templates.append({"kind": kind, "name": CONFIGURATION_NAME, "webhooks": made})
+    return templates
 
 
 def webhook_configurations(reference: Reference, *, exempt_namespaces: Sequence[str] = ()) -> list[JSONObject]:
@@ -114,7 +137,7 @@ def webhook_configurations(reference: Reference, *, exempt_namespaces: Sequence[
         {
             "apiVersion": API_VERSION,
             "kind": kind,
-            "metadata": {"name": CONFIGURATION_NAME, "labels": {"app.kubernetes.io/name": "fleethook"}},
+            "metadata": {"name": CONFIGURATION_NAME, "labels": dict(LABELS)},
             "webhooks": [
                 _webhook(webhook, reference, namespaces=namespaces)
                 for webhook in WEBHOOKS

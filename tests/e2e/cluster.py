@@ -181,9 +181,29 @@ class ControlPlane:
                 # Creates pods only where a service account controller runs; there is none here.
                 "--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none",
                 f"--admission-control-config-file={admission}", "--etcd-compaction-interval=0", "--v=1",
+                f"--audit-policy-file={self._audit_policy()}", f"--audit-log-path={self.directory / 'audit.log'}",
             ],
         )  # fmt: skip
         self.wait_ready()
+
+    def _audit_policy(self) -> Path:
+        """Record what service accounts ask for."""
+        path = self.directory / "audit.yaml"
+        rules = [{"level": "Metadata", "userGroups": ["system:serviceaccounts"]}, {"level": "None"}]
+        policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules}
+        path.write_text(yaml.safe_dump(policy))
+        return path
+
+    def audited(self, user: str) -> Iterator[tuple[str, str, str, int]]:
+        """Yield group, resource with subresource, verb and answer of each request of a user."""
+        with (self.directory / "audit.log").open() as log:
+            for line in log:
+                event = json.loads(line)
+                about = event.get("objectRef", {})
+                if event["user"]["username"] == user:
+                    resource = "/".join(filter(None, (about.get("resource"), about.get("subresource"))))
+                    code = event.get("responseStatus", {}).get("code", 0)
+                    yield about.get("apiGroup", ""), resource, event["verb"], code
 
     def _admission_configuration(self) -> Path:
         """Make the apiserver show a client certificate to every webhook, as mTLS clusters do."""

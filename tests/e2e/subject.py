@@ -27,16 +27,16 @@ class Subject:
         self.paths[name] = path_of(answer)
 
     @property
-    def _rule(self) -> str:
+    def rule(self) -> str:
         return f"{OPENYURT}/namespaces/{self.namespace}/yurtappoverriders/demo1"
 
     def override(self, *entries: dict[str, Any]) -> None:
         rule = overrider(*entries)
         rule["metadata"]["namespace"] = self.namespace
-        self.admin.apply(self._rule, rule)
+        self.admin.apply(self.rule, rule)
 
     def delete_override(self) -> None:
-        self.admin.delete(self._rule)
+        self.admin.delete(self.rule)
 
     def workload(self, name: str) -> dict[str, Any]:
         return dict(self.admin[self.paths[name]])
@@ -48,7 +48,7 @@ class Subject:
         return {name: self.workload(name)["metadata"]["resourceVersion"] for name in self.paths}
 
     def status(self) -> dict[str, Any]:
-        return dict(self.admin[self._rule].get("status") or {})
+        return dict(self.admin[self.rule].get("status") or {})
 
     def condition(self, kind: str) -> tuple[str, str, str]:
         for condition in self.status().get("conditions", []):
@@ -58,7 +58,7 @@ class Subject:
 
     def observed(self) -> bool:
         """Whether the controller has seen the overrider as it is now."""
-        stored = self.admin[self._rule]
+        stored = self.admin[self.rule]
         return bool((stored.get("status") or {}).get("observedGeneration") == stored["metadata"]["generation"])
 
     def events(self) -> list[tuple[str, str, str]]:

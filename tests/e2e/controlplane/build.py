@@ -1,4 +1,4 @@
-"""Build kube-apiserver, etcd and, if there is none, kubectl from their Go modules; print the directory they are in.
+"""Build kube-apiserver, etcd and, if there are none, kubectl and Helm from their Go modules; print where they are.
 
 Takes the standard library only, so that make can run it with any Python. What is built is kept outside the repository,
 in a directory named after everything that it was built from, and is there whole or not at all. Where KUBEBUILDER_ASSETS
@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
+HELM = HERE.parent / "helm"
 ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
 NEEDED = ("etcd", "kube-apiserver")
 PACKAGES = {
@@ -31,11 +32,15 @@ def version() -> str:
     return found[1]
 
 
+def _cache(kind: str) -> Path:
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return root / "fleethook" / kind
+
+
 def cache() -> Path:
     """Return where the binaries of this go.mod are kept, whether they are there or not."""
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     inputs = (HERE / "go.mod").read_bytes() + (HERE / "go.sum").read_bytes() + flags().encode()
-    return root / "fleethook" / "controlplane" / f"{version()}-{hashlib.sha256(inputs).hexdigest()[:12]}"
+    return _cache("controlplane") / f"{version()}-{hashlib.sha256(inputs).hexdigest()[:12]}"
 
 
 def find() -> Path | None:
@@ -59,36 +64,48 @@ def build() -> Path:
     """Build what is missing and return the directory; exits with a message where that cannot be done."""
     if os.environ.get(ASSETS_VARIABLE):
         raise SystemExit(f"{ASSETS_VARIABLE} is set, but {' and '.join(NEEDED)} are not both in that directory")
+    target = cache()
+    names = [*NEEDED, *(["kubectl"] if shutil.which("kubectl") is None else [])]
+    _build(HERE, {name: PACKAGES[name] for name in names}, target, flags=flags(), title=version())
+    return target
+
+
+def helm_cache() -> Path:
+    """Return where the Helm of its go.mod is kept, whether it is there or not."""
+    inputs = (HELM / "go.mod").read_bytes() + (HELM / "go.sum").read_bytes()
+    return _cache("helm") / hashlib.sha256(inputs).hexdigest()[:12]
+
+
+def find_helm() -> Path | None:
+    """Return the Helm to use: the one that is installed, or the one that was built; None if there is neither."""
+    installed = shutil.which("helm")
+    program = Path(installed) if installed else helm_cache() / "helm"
+    return program if os.access(program, os.X_OK) else None
+
+
+def build_helm() -> Path:
+    """Build Helm and return it."""
+    _build(HELM, {"helm": "helm.sh/helm/v4/cmd/helm"}, helm_cache(), flags="-s -w", title="helm.sh/helm/v4")
+    return helm_cache() / "helm"
+
+
+def _build(module: Path, packages: dict[str, str], target: Path, *, flags: str, title: str) -> None:
+    """Build programs of a module into a directory that is there whole or not at all."""
     if shutil.which("go") is None:
         raise SystemExit(f"building the control plane takes Go; or set {ASSETS_VARIABLE} to a directory of binaries")
-    target = cache()
     target.parent.mkdir(parents=True, exist_ok=True)
-    names = [*NEEDED, *(["kubectl"] if shutil.which("kubectl") is None else [])]
     with tempfile.TemporaryDirectory(dir=target.parent) as directory:
-        for name in names:
-            print(f"building {name} ({version()})", file=sys.stderr, flush=True)
-            subprocess.run(
-                [
-                    "go",
-                    "build",
-                    "-trimpath",
-                    "-mod=readonly",
-                    "-ldflags",
-                    flags(),
-                    "-o",
-                    f"{directory}/{name}",
-                    PACKAGES[name],
-                ],
-                cwd=HERE,
-                check=True,
-                env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": ""},
-            )
+        for name, package in packages.items():
+            print(f"building {name} ({title})", file=sys.stderr, flush=True)
+            options = ["-trimpath", "-mod=readonly", "-ldflags", flags, "-o", f"{directory}/{name}"]
+            environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": ""}
+            subprocess.run(["go", "build", *options, package], cwd=module, check=True, env=environment)
         if target.exists():
             shutil.rmtree(target)
         Path(directory).rename(target)
         Path(directory).mkdir()  # what the context manager will remove
-    return target
 
 
 if __name__ == "__main__":
     print(find() or build())
+    print(find_helm() or build_helm())
