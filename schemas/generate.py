@@ -29,7 +29,7 @@ def generated() -> dict[str, str]:
 
 
 class _Dumper(yaml.SafeDumper):
-    def ignore_aliases(self, data: object) -> bool:
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - the signature is PyYAML's
         """Write what occurs twice twice: a template engine knows no anchors."""
         return True
 

@@ -90,12 +90,12 @@ WEBHOOKS: Final = (
         _POOLED, (_NOT_DELETING, _OWNED),
     ),
     Webhook(
-        "overrider", "defaults.yurtappoverrider.fleethook.io", MUTATING, MUTATE_OVERRIDER, GROUP, VERSION, "yurtappoverriders",
-        {}, (_NOT_DELETING,),
+        "overrider", "defaults.yurtappoverrider.fleethook.io", MUTATING, MUTATE_OVERRIDER, GROUP, VERSION,
+        "yurtappoverriders", {}, (_NOT_DELETING,),
     ),
     Webhook(
-        "overrider", "rules.yurtappoverrider.fleethook.io", VALIDATING, VALIDATE_OVERRIDER, GROUP, VERSION, "yurtappoverriders",
-        {}, (_NOT_DELETING,),
+        "overrider", "rules.yurtappoverrider.fleethook.io", VALIDATING, VALIDATE_OVERRIDER, GROUP, VERSION,
+        "yurtappoverriders", {}, (_NOT_DELETING,),
     ),
 )  # fmt: skip
 
