@@ -13,7 +13,7 @@ from tests.serving import Server, serving
 from tests.waiting import wait_for
 
 NAMESPACE = "fleethook-system"
-ACCOUNT = "fleethook"
+ACCOUNT = "e2e"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 OPENYURT = "/apis/apps.openyurt.io/v1alpha1"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1"
@@ -81,8 +81,8 @@ def registered(
         try:
             yield server
         finally:
-            for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
-                admin.call("DELETE", f"{WEBHOOKS}/{kind}/fleethook")
+            server.stop()
+            unregister(admin)
 
 
 class Fleet:
@@ -149,16 +149,19 @@ def fleet(
 ) -> Iterator[Fleet]:
     """Replicas that have registered themselves, with one of them leading."""
     with balancer() as front, contextlib.ExitStack() as stack:
+        # Afterwards, when none is left that would lead next and register once more.
+        stack.callback(unregister, plane.api())
         made = Fleet(plane, directory, namespace, front, stack, **environment)
         for _ in range(replicas):
             made.start()
         made.leader()
         wait_for(made.registered, what="the apiserver has been told to trust the fleet")
-        try:
-            yield made
-        finally:
-            for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
-                plane.api().call("DELETE", f"{WEBHOOKS}/{kind}/fleethook")
+        yield made
+
+
+def unregister(admin: Api) -> None:
+    for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
+        admin.call("DELETE", f"{WEBHOOKS}/{kind}/fleethook")
 
 
 def ready(server: Server) -> bool:
