@@ -8,16 +8,17 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import __version__
 from app.api.codec import encode_error
-from app.api.edge import Endpoint, ReviewEndpoint, not_synced
+from app.api.endpoint import not_synced
 from app.api.health import Check, health_routes
 from app.api.logs import LogSink, write_line
 from app.api.metrics import Metrics, store_gauges
 from app.api.openapi import describe_reviews
-from app.api.routes import ReviewRoute, review_routes
+from app.api.routes import ReviewRoute, interpret_routes, overrider_routes
+from app.interpret.registry import Interpreter, load
 from app.lifetime import Cluster, following_cluster, following_manifests
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.plans import PlanCache
@@ -50,11 +51,12 @@ class Fleethook(FastAPI):
         self.ended: Final[list[str]] = []
         live = None if self.cluster is None else self.cluster.source
         self.plans: Final = PlanCache()
-        self.routes_of_reviews: Final[list[ReviewRoute]] = (
-            review_routes(self.store, self.plans, live) if "overrider" in settings.engines else []
-        )
+        self.routes_of_reviews: Final[list[ReviewRoute]] = [
+            *(overrider_routes(self.store, self.plans, live) if "overrider" in settings.engines else ()),
+            *(interpret_routes(_loaded(settings)) if "interpret" in settings.engines else ()),
+        ]
         self._log: Final = log
-        self.reviews: dict[str, Endpoint] = {}
+        self.reviews: dict[str, ASGIApp] = {}
         if self.cluster is None:
             self.open_reviews()
         else:
@@ -69,13 +71,11 @@ class Fleethook(FastAPI):
     def open_reviews(self) -> None:
         """Begin to answer reviews: what they are answered from is there."""
         self.reviews = {
-            route.path: ReviewEndpoint(
+            route.path: route.make(
                 route.path,
-                route.handler,
                 metrics=self.metrics,
                 body_limit=self.settings.body_limit,
                 log=self._log,
-                prepare=route.prepare,
                 known_clients_only=self.settings.client_ca_file is not None,
             )
             for route in self.routes_of_reviews
@@ -112,6 +112,10 @@ class Fleethook(FastAPI):
         silence = f"no word from the apiserver for {part.age:.0f} s, answering from what was known then"
         detail = f"{silence}: {part.detail}" if part.detail else silence
         return Check(part.name, part.synced and not self.settings.stale_is_unready, detail)
+
+
+def _loaded(settings: Settings) -> list[Interpreter]:
+    return [one for source in settings.interpreters for one in load(source)]
 
 
 def _closing(send: Send) -> Send:

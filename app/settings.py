@@ -46,8 +46,12 @@ class Settings(BaseSettings):
         bool, Field(description="Whether a replica is not ready then; it answers from what it last knew either way.")
     ] = False
     engines: Annotated[
-        frozenset[Literal["overrider"]], Field(description="What is served; what is left out is neither read nor kept.")
-    ] = frozenset({"overrider"})
+        frozenset[Literal["overrider", "interpret"]],
+        Field(description="What is served; what is left out is neither read nor kept."),
+    ] = frozenset({"overrider", "interpret"})
+    interpreters: Annotated[
+        list[str], Field(description="Files (*.py) or modules that define interpreters of resources.")
+    ] = []
     host: Annotated[str, Field(description="Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Field(description="Port to listen on; 0 takes a free one.", ge=0, le=65535)] = 9443
     cert_dir: Annotated[Path, Field(description="Directory of the serving certificate; made on first start.")] = Path(

@@ -11,10 +11,11 @@ from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
-from starlette.types import Receive, Scope, Send
+from starlette.types import Scope
 
-from app.api.body import ClientGoneError, RequestError, check_headers, read_body
+from app.api.body import RequestError
 from app.api.codec import BadReviewError, Decoded, decode_review, encode_error, encode_response
+from app.api.endpoint import Endpoint
 from app.api.logs import LogSink, encode_line
 from app.api.metrics import Metrics
 from app.model.admission import AdmissionRequest, Response, errored
@@ -25,13 +26,11 @@ from app.overrider.freshness import StaleError
 ReviewHandler = Callable[[AdmissionRequest], Response]
 Prepare = Callable[[AdmissionRequest], Awaitable[None]]
 """What has to be waited for before a handler is asked; raises StaleError where that does not come."""
-Endpoint = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _log: Final = logging.getLogger(__name__)
-_JSON: Final = (b"content-type", b"application/json")
 
 
-class ReviewEndpoint:
+class ReviewEndpoint(Endpoint):
     """One review route: reads the body, asks the handler, writes the answer, counts and logs it."""
 
     def __init__(
@@ -45,37 +44,13 @@ class ReviewEndpoint:
         prepare: Prepare | None = None,
         known_clients_only: bool = False,
     ) -> None:
-        self._path: Final = path
+        super().__init__(path, metrics=metrics, body_limit=body_limit, known_clients_only=known_clients_only)
         self._handler: Final = handler
-        self._metrics: Final = metrics
-        self._body_limit: Final = body_limit
         self._log: Final = log
         self._prepare: Final = prepare
-        self._known_clients_only: Final = known_clients_only
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one HTTP request."""
-        if scope["method"] != "POST":
-            body = encode_error(405, "MethodNotAllowed", f"{self._path} takes POST, not {scope['method']}")
-            await _respond(send, 405, body, (b"allow", b"POST"))
-            return
-        if self._known_clients_only and not _client_name(scope):
-            await _respond(send, 403, encode_error(403, "Forbidden", "a client certificate is needed to ask here"))
-            return
-        self._metrics.in_flight += 1
-        try:
-            request_id = check_headers(scope["headers"], limit=self._body_limit)
-            body = await read_body(receive, limit=self._body_limit)
-            status, answer = await self._answer(body, request_id)
-        except RequestError as error:
-            status, answer = error.code, encode_error(error.code, error.reason, str(error))
-        except ClientGoneError:
-            return
-        finally:
-            self._metrics.in_flight -= 1
-        await _respond(send, status, answer)
-
-    async def _answer(self, body: bytes, request_id: str) -> tuple[int, bytes]:
+    async def _answer(self, body: bytes, request_id: str, scope: Scope) -> tuple[int, bytes]:
+        del scope
         started = time.perf_counter()
         try:
             review = decode_review(body)
@@ -122,12 +97,6 @@ class ReviewEndpoint:
             self._log(encode_line(_log_fields(self._path, review, response, seconds=seconds, request_id=request_id)))
 
 
-def _client_name(scope: Scope) -> str | None:
-    """Return the subject of the certificate that the client showed (ASGI's TLS extension), None if it showed none."""
-    name: str | None = (scope.get("extensions") or {}).get("tls", {}).get("client_cert_name")
-    return name
-
-
 def _outcome(response: Response) -> str:
     if response.allowed:
         return "patched" if response.patch else "allowed"
@@ -161,15 +130,3 @@ def _log_fields(
     if response.message:
         fields["message"] = response.message
     return fields
-
-
-async def _respond(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
-    length = (b"content-length", b"%d" % len(body))
-    await send({"type": "http.response.start", "status": status, "headers": [_JSON, length, *headers]})
-    await send({"type": "http.response.body", "body": body})
-
-
-async def not_synced(_scope: Scope, _receive: Receive, send: Send) -> None:
-    """Answer a review that arrives before the store is filled: nothing may be admitted on what is not known yet."""
-    message = "the objects of the cluster are still being read; ask again"
-    await _respond(send, 503, encode_error(503, "ServiceUnavailable", message), (b"retry-after", b"1"))

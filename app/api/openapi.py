@@ -6,18 +6,20 @@ from typing import Any
 import msgspec
 
 from app.api.routes import ReviewRoute
-from app.model.admission import AdmissionReview, Status
+from app.model.admission import Status
 
 _TEMPLATE = "#/components/schemas/{name}"
 
 
 def describe_reviews(document: dict[str, Any], routes: Sequence[ReviewRoute]) -> dict[str, Any]:
     """Add the review routes and their types to ``document``, and return it; doing so twice changes nothing."""
-    (review, status), components = msgspec.json.schema_components((AdmissionReview, Status), ref_template=_TEMPLATE)
+    types = tuple(dict.fromkeys(route.review for route in routes))
+    (status, *reviews), components = msgspec.json.schema_components((Status, *types), ref_template=_TEMPLATE)
+    by_type = dict(zip(types, reviews, strict=True))
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     schemas.update(components)
     for route in routes:
-        document.setdefault("paths", {})[route.path] = {"post": _operation(route, review, status)}
+        document.setdefault("paths", {})[route.path] = {"post": _operation(route, by_type[route.review], status)}
     return document
 
 

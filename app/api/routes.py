@@ -1,29 +1,65 @@
 """Which path answers which review."""
 
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from app.api.edge import Prepare, ReviewHandler
-from app.model.admission import AdmissionRequest, Response
+from app.api.edge import ReviewEndpoint
+from app.api.endpoint import Endpoint
+from app.api.interpret import InterpretEndpoint
+from app.api.logs import LogSink
+from app.api.metrics import Metrics
+from app.interpret.chain import Chain, NativeLayer, PythonLayer
+from app.interpret.registry import Interpreter
+from app.interpret.samples.bar import bar
+from app.interpret.samples.foo import foo
+from app.model.admission import AdmissionRequest, AdmissionReview, Response
+from app.model.karmada import InterpretReview
 from app.overrider.freshness import LiveSource, freshen_overrider, freshen_workload
 from app.overrider.plans import PlanCache
 from app.overrider.render import mutate_workload
 from app.overrider.review import default_overrider, validate_overrider
-from app.registration.paths import MUTATE_DEPLOYMENT, MUTATE_OVERRIDER, MUTATE_STATEFULSET, VALIDATE_OVERRIDER
+from app.registration.paths import (
+    EXPLORE,
+    EXPLORE_BAR,
+    EXPLORE_FOO,
+    INTERPRET,
+    MUTATE_DEPLOYMENT,
+    MUTATE_OVERRIDER,
+    MUTATE_STATEFULSET,
+    VALIDATE_OVERRIDER,
+)
 from app.store import StoreView
 
 
+class Make(Protocol):
+    """Makes the endpoint of a route."""
+
+    def __call__(
+        self, path: str, *, metrics: Metrics, body_limit: int, log: LogSink | None, known_clients_only: bool
+    ) -> Endpoint:
+        """Return the endpoint."""
+
+
 class ReviewRoute(NamedTuple):
-    """A review route, as it is served and as OpenAPI shows it."""
+    """A route that takes reviews, as it is served and as OpenAPI shows it."""
 
     path: str
-    handler: ReviewHandler
     summary: str
-    prepare: Prepare | None = None
+    make: Make
+    review: type[Any] = AdmissionReview
 
 
-def review_routes(store: StoreView, plans: PlanCache, live: LiveSource | None) -> list[ReviewRoute]:
-    """Return every route that takes an AdmissionReview.
+def _admission(path: str, summary: str, handler: Callable[[AdmissionRequest], Response], **rest: Any) -> ReviewRoute:
+    return ReviewRoute(path, summary, partial(_review_endpoint, handler=handler, **rest))
+
+
+def _review_endpoint(path: str, *, handler: Callable[[AdmissionRequest], Response], **rest: Any) -> Endpoint:
+    return ReviewEndpoint(path, handler, **rest)
+
+
+def overrider_routes(store: StoreView, plans: PlanCache, live: LiveSource | None) -> list[ReviewRoute]:
+    """Return the routes of YurtAppOverriders.
 
     Args:
         store: The objects.
@@ -37,18 +73,37 @@ def review_routes(store: StoreView, plans: PlanCache, live: LiveSource | None) -
     def validate(request: AdmissionRequest) -> Response:
         return validate_overrider(request, store=store)
 
-    freshen_workloads = freshen_overriders = None
+    workloads = overriders = None
     if live is not None:
-        freshen_workloads = partial(freshen_workload, store=store, live=live)
-        freshen_overriders = partial(freshen_overrider, live=live)
+        workloads = partial(freshen_workload, store=store, live=live)
+        overriders = partial(freshen_overrider, live=live)
+    rehearse = "Validate a YurtAppOverrider and rehearse it for every pool"
     return [
-        ReviewRoute(MUTATE_DEPLOYMENT, render, "Render a Deployment for its node pool", freshen_workloads),
-        ReviewRoute(MUTATE_STATEFULSET, render, "Render a StatefulSet for its node pool", freshen_workloads),
-        ReviewRoute(MUTATE_OVERRIDER, default_overrider, "Set the defaults of a YurtAppOverrider"),
-        ReviewRoute(
-            VALIDATE_OVERRIDER,
-            validate,
-            "Validate a YurtAppOverrider and rehearse it for every pool",
-            freshen_overriders,
-        ),
+        _admission(MUTATE_DEPLOYMENT, "Render a Deployment for its node pool", render, prepare=workloads),
+        _admission(MUTATE_STATEFULSET, "Render a StatefulSet for its node pool", render, prepare=workloads),
+        _admission(MUTATE_OVERRIDER, "Set the defaults of a YurtAppOverrider", default_overrider),
+        _admission(VALIDATE_OVERRIDER, rehearse, validate, prepare=overriders),
     ]
+
+
+def interpret_routes(interpreters: Sequence[Interpreter]) -> list[ReviewRoute]:
+    """Return the routes of interpreters.
+
+    Args:
+        interpreters: What users wrote in Python.
+    """
+    everything = Chain([PythonLayer(interpreters), NativeLayer()])
+    chains = (
+        (EXPLORE, "Answer an ExploreReview of any kind and operation", everything),
+        (INTERPRET, "Answer a ResourceInterpreterContext of any kind and operation", everything),
+        (EXPLORE_FOO, "The proposal's example hook for Foo: retaining, health", Chain([PythonLayer([foo])])),
+        (EXPLORE_BAR, "The proposal's example hook for Bar: dependencies, health", Chain([PythonLayer([bar])])),
+    )
+    return [
+        ReviewRoute(path, summary, partial(_interpret_endpoint, chain=chain), InterpretReview)
+        for path, summary, chain in chains
+    ]
+
+
+def _interpret_endpoint(path: str, *, chain: Chain, **rest: Any) -> Endpoint:
+    return InterpretEndpoint(path, chain, **rest)

@@ -15,6 +15,7 @@ from app.certs.files import CertificateError
 from app.cli.failures import fail
 from app.cli.running import run_server
 from app.cli.workers import LISTENER_VARIABLE, Workers, listen
+from app.interpret.registry import LoadError
 from app.kube.errors import APIError, UnreachableError
 from app.settings import CONFIG_VARIABLE, Settings
 
@@ -49,6 +50,9 @@ def serve(
     namespace: Annotated[
         str | None, typer.Option(help="Namespace of this server, where its Lease is kept [the pod's].")
     ] = None,
+    interpreters: Annotated[
+        list[str] | None, typer.Option(help="File (*.py) or module of interpreters; may be repeated.")
+    ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for a free one [9443].")] = None,
     workers: Annotated[int | None, typer.Option(help="Server processes, each with its own store [1].")] = None,
@@ -74,6 +78,7 @@ def serve(
         "service": service,
         "webhook_url": webhook_url,
         "namespace": namespace,
+        "interpreters": interpreters,
         "host": host,
         "port": port,
         "workers": workers,
@@ -90,7 +95,7 @@ def serve(
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
             served = runner.run(run_server(settings))
-        except (CertificateError, APIError, UnreachableError, OSError) as error:
+        except (CertificateError, LoadError, APIError, UnreachableError, OSError) as error:
             fail(str(error))
     if not served:
         raise typer.Exit(2)

@@ -1,0 +1,67 @@
+"""What all routes that take a review have in common: method, client, headers, body, and what goes wrong with those."""
+
+from abc import ABC, abstractmethod
+from typing import Final
+
+from starlette.types import Receive, Scope, Send
+
+from app.api.body import ClientGoneError, RequestError, check_headers, read_body
+from app.api.codec import encode_error
+from app.api.metrics import Metrics
+
+_JSON: Final = (b"content-type", b"application/json")
+
+
+class Endpoint(ABC):
+    """A plain ASGI endpoint that answers a POSTed JSON body with another."""
+
+    def __init__(self, path: str, *, metrics: Metrics, body_limit: int, known_clients_only: bool) -> None:
+        self._path: Final = path
+        self._metrics: Final = metrics
+        self._body_limit: Final = body_limit
+        self._known_clients_only: Final = known_clients_only
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request."""
+        if scope["method"] != "POST":
+            body = encode_error(405, "MethodNotAllowed", f"{self._path} takes POST, not {scope['method']}")
+            await respond(send, 405, body, (b"allow", b"POST"))
+            return
+        if self._known_clients_only and not _client_name(scope):
+            await respond(send, 403, encode_error(403, "Forbidden", "a client certificate is needed to ask here"))
+            return
+        self._metrics.in_flight += 1
+        try:
+            request_id = check_headers(scope["headers"], limit=self._body_limit)
+            body = await read_body(receive, limit=self._body_limit)
+            status, answer = await self._answer(body, request_id, scope)
+        except RequestError as error:
+            status, answer = error.code, encode_error(error.code, error.reason, str(error))
+        except ClientGoneError:
+            return
+        finally:
+            self._metrics.in_flight -= 1
+        await respond(send, status, answer)
+
+    @abstractmethod
+    async def _answer(self, body: bytes, request_id: str, scope: Scope) -> tuple[int, bytes]:
+        """Return the HTTP status and the body of the answer; raises RequestError."""
+
+
+def _client_name(scope: Scope) -> str | None:
+    """Return the subject of the certificate that the client showed (ASGI's TLS extension), None if it showed none."""
+    name: str | None = (scope.get("extensions") or {}).get("tls", {}).get("client_cert_name")
+    return name
+
+
+async def respond(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
+    """Send an answer of JSON."""
+    length = (b"content-length", b"%d" % len(body))
+    await send({"type": "http.response.start", "status": status, "headers": [_JSON, length, *headers]})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def not_synced(_scope: Scope, _receive: Receive, send: Send) -> None:
+    """Answer a review that arrives before the store is filled: nothing may be admitted on what is not known yet."""
+    message = "the objects of the cluster are still being read; ask again"
+    await respond(send, 503, encode_error(503, "ServiceUnavailable", message), (b"retry-after", b"1"))

@@ -1,0 +1,99 @@
+"""Answering interpreter reviews: ``ExploreReview`` and ``ResourceInterpreterContext`` on any of their routes."""
+
+import logging
+import time
+from datetime import UTC, datetime
+from typing import Final
+from urllib.parse import parse_qs
+
+from starlette.types import Scope
+
+from app.api.codec import encode_error
+from app.api.endpoint import Endpoint
+from app.api.logs import LogSink, encode_line
+from app.api.metrics import Metrics
+from app.interpret.access import InterpretError
+from app.interpret.chain import Chain, ChainError, Step
+from app.interpret.codec import Asked, BadReviewError, decode_review, encode_answer, encode_failure, question_of
+from app.interpret.question import Question
+
+_log: Final = logging.getLogger(__name__)
+
+
+class InterpretEndpoint(Endpoint):
+    """One interpreter route: its chain answers in the shape that asked."""
+
+    def __init__(
+        self,
+        path: str,
+        chain: Chain,
+        *,
+        metrics: Metrics,
+        body_limit: int,
+        log: LogSink | None,
+        known_clients_only: bool = False,
+    ) -> None:
+        super().__init__(path, metrics=metrics, body_limit=body_limit, known_clients_only=known_clients_only)
+        self._chain: Final = chain
+        self._log: Final = log
+
+    async def _answer(self, body: bytes, request_id: str, scope: Scope) -> tuple[int, bytes]:
+        started = time.perf_counter()
+        try:
+            asked = decode_review(body)
+        except BadReviewError as error:
+            seconds = time.perf_counter() - started
+            self._metrics.reviewed(self._path, "", "malformed", seconds=seconds, request_id=request_id)
+            return 400, encode_error(400, "BadRequest", str(error))
+        explain = b"explain" in scope["query_string"] and _wants_explanation(scope)
+        question: Question | None = None
+        steps: tuple[Step, ...] = ()
+        problem: InterpretError | None = None
+        try:
+            question = question_of(asked)
+            explained = await self._chain.answer(question)
+            steps = explained.steps
+            answer = encode_answer(asked, question, explained.answer, steps if explain else None)
+        except InterpretError as error:
+            problem = error
+            steps = error.steps if isinstance(error, ChainError) else ()
+        except RecursionError:
+            problem = InterpretError("the object is nested too deep")
+        except Exception:  # noqa: BLE001 - as for admission: a defect is answered, too, to its uid
+            _log.exception("interpreter failed", extra={"fields": {"route": self._path, "uid": asked.uid}})
+            problem = InterpretError(
+                f"fleethook failed to answer; its log has the reason under uid {asked.uid}", code=500
+            )
+        if problem is not None:
+            answer = encode_failure(asked, problem, steps if explain else None)
+        operation = "" if question is None else question.operation.value
+        outcome = "answered" if problem is None else "errored"
+        seconds = time.perf_counter() - started
+        self._metrics.reviewed(self._path, operation, outcome, seconds=seconds, request_id=request_id or asked.uid)
+        if self._log is not None:
+            fields = self._fields(asked, question, steps, problem)
+            timing = {"requestId": request_id or asked.uid, "ms": round(seconds * 1000, 3)}
+            self._log(encode_line(fields | timing))
+        return 200, answer
+
+    def _fields(
+        self, asked: Asked, question: Question | None, steps: tuple[Step, ...], problem: InterpretError | None
+    ) -> dict[str, object]:
+        fields: dict[str, object] = {
+            "ts": datetime.now(UTC).isoformat(timespec="milliseconds"), "level": "info", "msg": "interpret",
+            "route": self._path, "uid": asked.uid, "successful": problem is None,
+        }  # fmt: skip
+        if question is not None:
+            fields |= {"gvk": "/".join(question.kind), "operation": question.operation.value}
+        if steps and steps[-1].hook:
+            fields |= {"layer": steps[-1].layer, "hook": steps[-1].hook}
+        if asked.request is not None:
+            fields |= {"namespace": asked.request.namespace, "name": asked.request.name}
+        if problem is not None:
+            fields["message"] = str(problem)
+        return fields
+
+
+def _wants_explanation(scope: Scope) -> bool:
+    query = parse_qs(scope["query_string"].decode("latin-1"))
+    return query.get("explain", ["0"])[-1] not in ("", "0", "false")

@@ -1,0 +1,121 @@
+"""Reading members of documents whose shape nobody vouches for."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from app.model.json import JSON, JSONObject
+
+_NAMES: Final = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+_EMPTY: Final[JSONObject] = {}
+
+
+class InterpretError(ValueError):
+    """An object that an operation cannot be done on; the text says which member is wrong, and how.
+
+    Attributes:
+        code: The HTTP status that says so.
+    """
+
+    def __init__(self, message: str, *, code: int = 422) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def _member(document: Mapping[str, JSON], path: Sequence[str]) -> JSON:
+    found: Any = document
+    for position, name in enumerate(path):
+        if not isinstance(found, dict):
+            raise _wrong(found, path[:position], "object")
+        found = found.get(name)
+        if found is None:
+            return None
+    return found
+
+
+def _wrong(value: JSON, path: Sequence[str], expected: str) -> InterpretError:
+    found = _NAMES.get(type(value), "null")
+    return InterpretError(f".{'.'.join(path)} accessor error: it is of type {found}, expected {expected}")
+
+
+def number(document: Mapping[str, JSON], *path: str) -> int | None:
+    """Return an integer, None if it is not there; raises InterpretError."""
+    found = _member(document, path)
+    if found is None:
+        return None
+    if isinstance(found, bool) or not isinstance(found, int):
+        raise _wrong(found, path, "integer")
+    return found
+
+
+def count(document: Mapping[str, JSON], *path: str) -> int:
+    """Return an integer, 0 if it is not there; raises InterpretError."""
+    return number(document, *path) or 0
+
+
+def text(document: Mapping[str, JSON], *path: str) -> str:
+    """Return a string, ``""`` if it is not there; raises InterpretError."""
+    found = _member(document, path)
+    if found is None:
+        return ""
+    if not isinstance(found, str):
+        raise _wrong(found, path, "string")
+    return found
+
+
+def mapping(document: Mapping[str, JSON], *path: str) -> JSONObject:
+    """Return an object, ``{}`` if it is not there; raises InterpretError. It must not be changed."""
+    found = _member(document, path)
+    if found is None:
+        return _EMPTY
+    if not isinstance(found, dict):
+        raise _wrong(found, path, "object")
+    return found
+
+
+def listing(document: Mapping[str, JSON], *path: str) -> list[JSON]:
+    """Return an array, ``[]`` if it is not there; raises InterpretError. It must not be changed."""
+    found = _member(document, path)
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise _wrong(found, path, "array")
+    return found
+
+
+def objects(document: Mapping[str, JSON], *path: str) -> list[JSONObject]:
+    """Return an array of objects, ``[]`` if it is not there; raises InterpretError. It must not be changed."""
+    found = listing(document, *path)
+    for index, element in enumerate(found):
+        if not isinstance(element, dict):
+            raise _wrong(element, [*path, str(index)], "object")
+    return found
+
+
+def present(document: Mapping[str, JSON], *path: str) -> bool:
+    """Return whether a member is there and not null; raises InterpretError where it cannot be."""
+    return _member(document, path) is not None
+
+
+def with_member(document: JSONObject, value: JSON, *path: str) -> JSONObject:
+    """Return ``document`` with a member set; what is not on the path is shared with it. Raises InterpretError."""
+    name, *rest = path
+    if rest:
+        inner = document.get(name)
+        if inner is not None and not isinstance(inner, dict):
+            raise _wrong(inner, [name], "object")
+        value = with_member(inner or {}, value, *rest)
+    return {**document, name: value}
+
+
+def without(document: JSONObject, *path: str) -> JSONObject:
+    """Return ``document`` without a member; the same document where it is not there."""
+    name, *rest = path
+    if name not in document:
+        return document
+    if not rest:
+        return {kept: value for kept, value in document.items() if kept != name}
+    inner = document[name]
+    if not isinstance(inner, dict):
+        return document
+    kept_inner = without(inner, *rest)
+    return document if kept_inner is inner else {**document, name: kept_inner}

@@ -1,0 +1,137 @@
+"""Who answers: the first layer that knows the kind and the operation, from the user's own to what is built in."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from app.interpret.access import InterpretError
+from app.interpret.checks import checked
+from app.interpret.native import native
+from app.interpret.question import Answer, Function, Question, ask
+from app.interpret.registry import Interpreter
+from app.model.gvk import GroupVersionKind
+from app.model.karmada import Operation
+
+_NOT_FOUND: Final = 404
+
+
+class Found(NamedTuple):
+    """What a layer has for a question."""
+
+    hook: str
+    """Its name, for explanations and metrics."""
+    answer: Callable[[Question], Answer | Awaitable[Answer]]
+    """Raises InterpretError; IgnoredError where the next layer is to be asked."""
+
+
+class IgnoredError(Exception):
+    """A hook failed whose failures are to be ignored."""
+
+
+class Layer(Protocol):
+    """One place to find interpreters in."""
+
+    name: str
+
+    def find(self, question: Question) -> Found | None:
+        """Return what this layer has, None if nothing."""
+
+
+class Step(NamedTuple):
+    """What was made of one layer."""
+
+    layer: str
+    hook: str
+    outcome: str
+    """``answered``, ``failed``, ``ignored`` or ``none``."""
+    detail: str = ""
+
+
+class Explained(NamedTuple):
+    """An answer, and how it came about."""
+
+    answer: Answer
+    steps: tuple[Step, ...]
+
+
+class ChainError(InterpretError):
+    """An answer that could not be had, and how that came about."""
+
+    def __init__(self, error: InterpretError, steps: tuple[Step, ...]) -> None:
+        super().__init__(str(error), code=error.code)
+        self.steps: Final = steps
+
+
+class Chain:
+    """Layers, asked in order; an error of one stops, as a kind that has an interpreter is not to be guessed at."""
+
+    def __init__(self, layers: Sequence[Layer]) -> None:
+        """Make a chain of ``layers``, the first of them wins."""
+        self._layers: Final = tuple(layers)
+
+    async def answer(self, question: Question) -> Explained:
+        """Return what the first layer says that has an interpreter.
+
+        Raises:
+            ChainError: None has one, or it failed.
+        """
+        steps: list[Step] = []
+        for layer in self._layers:
+            found = layer.find(question)
+            if found is None:
+                steps.append(Step(layer.name, "", "none"))
+                continue
+            try:
+                answer = found.answer(question)
+                if inspect.isawaitable(answer):
+                    answer = await answer
+                final = checked(question, answer)
+            except IgnoredError as error:
+                steps.append(Step(layer.name, found.hook, "ignored", str(error)))
+                continue
+            except InterpretError as error:
+                steps.append(Step(layer.name, found.hook, "failed", str(error)))
+                raise ChainError(error, tuple(steps)) from error
+            steps.append(Step(layer.name, found.hook, "answered"))
+            return Explained(final, tuple(steps))
+        group, version, kind = question.kind
+        place = f"{group}/{version}" if group else version
+        message = f'default {question.operation} interpreter for "{place}, Kind={kind}" not found'
+        raise ChainError(InterpretError(message, code=_NOT_FOUND), tuple(steps))
+
+
+class NativeLayer:
+    """What is built in."""
+
+    name = "native"
+
+    def find(self, question: Question) -> Found | None:
+        """Return the function for a kind and operation."""
+        function = native(question.kind, question.operation)
+        return None if function is None else Found(function.__name__, _asking(function))
+
+
+def _asking(function: Function) -> Callable[[Question], Answer]:
+    return lambda question: ask(function, question)
+
+
+class PythonLayer:
+    """What users wrote in Python."""
+
+    name = "python"
+
+    def __init__(self, interpreters: Iterable[Interpreter]) -> None:
+        """Take the interpreters; of two for a kind and operation the first wins."""
+        found: dict[tuple[GroupVersionKind, Operation], Interpreter] = {}
+        for one in interpreters:
+            for operation in one.functions:
+                found.setdefault((one.kind, operation), one)
+        self._found: Final[Mapping[tuple[GroupVersionKind, Operation], Interpreter]] = found
+
+    def find(self, question: Question) -> Found | None:
+        """Return the interpreter for a kind and operation."""
+        one = self._found.get((question.kind, question.operation))
+        if one is None:
+            return None
+        function = one.functions[question.operation]
+        return Found(getattr(function, "__qualname__", "function"), one.answer)

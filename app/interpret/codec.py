@@ -1,0 +1,176 @@
+"""Interpreter reviews to and from bytes, in both shapes: ``ExploreReview`` and ``ResourceInterpreterContext``."""
+
+import base64
+from typing import Final, NamedTuple
+
+import msgspec
+
+from app.interpret.access import InterpretError
+from app.interpret.chain import Step
+from app.interpret.question import Answer, Question
+from app.model.gvk import GroupVersionKind, parse_api_version
+from app.model.json import JSON, JSONObject
+from app.model.karmada import (
+    API_VERSION,
+    EXPLORE_REVIEW,
+    INTERPRETER_CONTEXT,
+    PATCHING,
+    InterpretRequest,
+    InterpretReview,
+    Operation,
+    operation_named,
+    proposed_name,
+)
+from app.patch import diff
+
+KINDS: Final = (EXPLORE_REVIEW, INTERPRETER_CONTEXT)
+
+_review: Final = msgspec.json.Decoder(InterpretReview)
+_decode: Final = msgspec.json.decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class BadReviewError(ValueError):
+    """A body that is no answerable review; the text says what it should have been."""
+
+
+class Asked(NamedTuple):
+    """A review to answer: ``problem`` is set where there is no question in it."""
+
+    uid: str
+    kind: str
+    """The kind of the review, which the answer repeats."""
+    request: InterpretRequest | None
+    problem: str
+
+
+def decode_review(body: bytes) -> Asked:
+    """Return the request in ``body``.
+
+    Raises:
+        BadReviewError: Not JSON, not a review, or without a uid to answer to.
+    """
+    try:
+        review = _review.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        return _salvage(body, error)
+    if review.kind not in KINDS or review.api_version != API_VERSION:
+        raise BadReviewError(f"the body is not a review of {API_VERSION}: {' or '.join(KINDS)}")
+    if review.request is None or not review.request.uid:
+        raise BadReviewError(f"the {review.kind} has no request with a uid to answer to")
+    return Asked(review.request.uid, review.kind, review.request, "")
+
+
+def _salvage(body: bytes, error: Exception) -> Asked:
+    problem = "the JSON is nested too deep" if isinstance(error, RecursionError) else str(error)
+    try:
+        document: JSON = _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as syntax_error:
+        raise BadReviewError(f"the body is not JSON: {syntax_error}") from None
+    except RecursionError:
+        raise BadReviewError("the body is JSON nested too deep") from None
+    if not isinstance(document, dict) or document.get("kind") not in KINDS:
+        raise BadReviewError(f"the body is not a review of {API_VERSION}: {' or '.join(KINDS)}") from None
+    request = document.get("request")
+    uid = request.get("uid") if isinstance(request, dict) else None
+    if not isinstance(uid, str) or not uid:
+        raise BadReviewError(f"the {document['kind']} cannot be answered: {problem}") from None
+    return Asked(uid, document["kind"], None, problem)
+
+
+def question_of(asked: Asked) -> Question:
+    """Return what is asked; raises InterpretError where that cannot be told."""
+    request = asked.request
+    if request is None:
+        raise InterpretError(f"the review cannot be read: {asked.problem}", code=400)
+    operation = operation_named(request.operation)
+    if operation is None:
+        known = ", ".join(sorted(proposed_name(one) if asked.kind == EXPLORE_REVIEW else one for one in Operation))
+        raise InterpretError(f"request.operation {request.operation!r} is not known; there are {known}", code=400)
+    document = _object(request.object_raw, "object")
+    observed = None
+    if operation is Operation.RETAIN:
+        if bytes(request.observed_raw) == b"null":
+            raise InterpretError("request.observedObject is missing: there is nothing to retain from", code=400)
+        observed = _object(request.observed_raw, "observedObject")
+    replicas = request.replicas
+    if operation is Operation.REVISE_REPLICA and replicas is None:
+        raise InterpretError("request.replicas is missing: it says how many are wanted", code=400)
+    if replicas is not None and not 0 <= replicas < 2**31:
+        raise InterpretError(f"request.replicas is {replicas}, which is no replica count", code=400)
+    items = [msgspec.to_builtins(item) for item in request.aggregated_status or ()]
+    return Question(operation, _kind(request, document), document, observed, replicas or 0, items)
+
+
+def _object(raw: msgspec.Raw, name: str) -> JSONObject:
+    try:
+        document: JSON = _decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InterpretError(f"request.{name} is not JSON: {str(error) or type(error).__name__}", code=400) from None
+    if not isinstance(document, dict):
+        raise InterpretError(f"request.{name} is missing, or is no object", code=400)
+    metadata = document.get("metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        raise InterpretError(f"request.{name}.metadata is no object", code=400)
+    return document
+
+
+def _kind(request: InterpretRequest, document: JSONObject) -> GroupVersionKind:
+    """Return what kind is asked about: what the request says, and the object may not say otherwise."""
+    api_version, kind = document.get("apiVersion"), document.get("kind")
+    said = GroupVersionKind(request.kind.group, request.kind.version, request.kind.kind)
+    if not isinstance(api_version, str) or not isinstance(kind, str):
+        if api_version is None and kind is None and said.kind:
+            return said
+        raise InterpretError("request.object has no apiVersion and kind", code=400)
+    found = GroupVersionKind(*parse_api_version(api_version), kind)
+    if said.kind and said != found:
+        raise InterpretError(f"request.kind says {'/'.join(said)}, and the object is {'/'.join(found)}", code=400)
+    return found
+
+
+def encode_answer(asked: Asked, question: Question, answer: Answer, steps: tuple[Step, ...] | None) -> bytes:
+    """Return the answer to a review, in the shape that asked; ``steps`` explain it where that was asked for."""
+    response: JSONObject = {"uid": asked.uid, "successful": True}
+    shipped = asked.kind == INTERPRETER_CONTEXT
+    if shipped:
+        response["status"] = {"code": 200}
+    operation = question.operation
+    if operation in PATCHING:
+        operations = diff(question.object, answer.object)
+        if operations:
+            response["patch"] = base64.b64encode(_encode(operations)).decode()
+            response["patchType"] = "JSONPatch"
+    elif operation is Operation.REPLICA:
+        response["replicas"] = answer.replicas
+        if answer.requirements:
+            response["replicaRequirements"] = answer.requirements
+    elif operation is Operation.STATUS:
+        # An object without a status has an empty one: callers take a missing one for a failure.
+        response["rawStatus" if shipped else "status"] = answer.status or {}
+    elif operation is Operation.HEALTH:
+        response["healthy"] = answer.healthy
+    elif operation is Operation.COMPONENT:
+        response["components"] = answer.components
+    else:
+        response["dependencies"] = answer.dependencies
+    return _answered(asked, response, steps)
+
+
+def encode_failure(asked: Asked, error: InterpretError, steps: tuple[Step, ...] | None) -> bytes:
+    """Return the answer to a review that failed.
+
+    The proposal has no way to say that: ``successful``, ``message`` and ``code`` are added to it. As shipped,
+    ``status`` says it.
+    """
+    response: JSONObject = {"uid": asked.uid, "successful": False}
+    reason = {"message": str(error), "code": error.code}
+    response |= {"status": reason} if asked.kind == INTERPRETER_CONTEXT else reason
+    return _answered(asked, response, steps)
+
+
+def _answered(asked: Asked, response: JSONObject, steps: tuple[Step, ...] | None) -> bytes:
+    answer: JSONObject = {"apiVersion": API_VERSION, "kind": asked.kind, "response": response}
+    if steps is not None:
+        answer["explanation"] = [step._asdict() for step in steps]
+    return _encode(answer)

@@ -1,0 +1,66 @@
+"""What of an object's status in a member cluster is reported (upstream: native/reflectstatus.go)."""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from app.interpret.access import InterpretError, count, mapping, present, text
+from app.model.json import JSON, JSONObject
+from app.model.karmada import GENERATION_ANNOTATION
+
+_INTEGER: Final = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+
+
+def whole(document: JSONObject) -> JSONObject | None:
+    """Any kind: the whole status."""
+    return mapping(document, "status") if present(document, "status") else None
+
+
+def selected(*members: str, always: frozenset[str] = frozenset()) -> Callable[[JSONObject], JSONObject | None]:
+    """Return a function that reports some members of the status; zeros are left out, but for those named ``always``."""
+
+    def reflect(document: JSONObject) -> JSONObject | None:
+        status = whole(document)
+        if not status:
+            return None
+        found = {name: _value(status, name) for name in members}
+        return {name: value for name, value in found.items() if value or name in always}
+
+    return reflect
+
+
+def _value(status: JSONObject, name: str) -> JSON:
+    value = status.get(name)
+    return value if isinstance(value, (str, list, dict)) else count(status, name)
+
+
+def workload(*members: str, always: frozenset[str] = frozenset()) -> Callable[[JSONObject], JSONObject | None]:
+    """Return a function that reports some members, and which generation of object and template they are about.
+
+    The template's generation is told by an annotation that Karmada writes.
+    """
+    reflect_members = selected(*members, always=always)
+
+    def reflect(document: JSONObject) -> JSONObject | None:
+        if not whole(document):
+            return None
+        found = reflect_members(document) or {}
+        written = text(document, "metadata", "annotations", GENERATION_ANNOTATION)
+        if not _INTEGER.fullmatch(written):
+            raise InterpretError(
+                f"annotation {GENERATION_ANNOTATION} is {written!r}, expected the generation of the resource template"
+            )
+        generations = {
+            "generation": count(document, "metadata", "generation"),
+            "resourceTemplateGeneration": int(written),
+        }
+        return {**{name: value for name, value in generations.items() if value}, **found}
+
+    return reflect
+
+
+def service(document: JSONObject) -> JSONObject | None:
+    """Service: where its load balancer is; nothing for the other types."""
+    if text(document, "spec", "type") != "LoadBalancer" or whole(document) is None:
+        return None
+    return {"loadBalancer": mapping(document, "status", "loadBalancer")}

@@ -1,0 +1,1 @@
+"""The proposal's example hooks, as a user would write them."""

@@ -1,0 +1,20 @@
+"""``foo.example.com/v1alpha1 Foo``: a controller of the member cluster sets its size, and says when it is ready."""
+
+from typing import Any
+
+from app.interpret.registry import interpreter
+
+foo = interpreter("foo.example.com/v1alpha1", "Foo")
+
+
+@foo.retain
+def retain(desired: dict[str, Any], observed: dict[str, Any]) -> None:
+    """Keep the size that the member cluster's controller chose."""
+    if "size" in observed.get("spec", {}):
+        desired.setdefault("spec", {})["size"] = observed["spec"]["size"]
+
+
+@foo.healthy
+def healthy(observed: dict[str, Any]) -> bool:
+    """A Foo is well when it says so."""
+    return bool(observed.get("status", {}).get("phase") == "Ready")

@@ -1,0 +1,122 @@
+"""Karmada's ``config.karmada.io``: interpreter reviews and hook configurations, as proposed and as shipped.
+
+The proposal (seed 000) called it exploring; Karmada shipped it as interpreting, with the same eight operations under
+other names and one more. Inside, the shipped names are used; `OPERATIONS` maps both ways.
+"""
+
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from app.model.admission import Kind
+from app.model.gvk import GroupKind
+
+GROUP: Final = "config.karmada.io"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+
+EXPLORE_REVIEW: Final = "ExploreReview"
+INTERPRETER_CONTEXT: Final = "ResourceInterpreterContext"
+
+EXPLORING_CONFIGURATION: Final = GroupKind(GROUP, "ResourceExploringWebhookConfiguration")
+INTERPRETER_CONFIGURATION: Final = GroupKind(GROUP, "ResourceInterpreterWebhookConfiguration")
+
+GENERATION_ANNOTATION: Final = "resourcetemplate.karmada.io/generation"
+RETAIN_REPLICAS_LABEL: Final = "resourcetemplate.karmada.io/retain-replicas"
+
+
+class Operation(StrEnum):
+    """What can be asked about an object, by the names that Karmada shipped."""
+
+    REPLICA = "InterpretReplica"
+    COMPONENT = "InterpretComponent"
+    REVISE_REPLICA = "ReviseReplica"
+    RETAIN = "Retain"
+    STATUS = "InterpretStatus"
+    AGGREGATE_STATUS = "AggregateStatus"
+    HEALTH = "InterpretHealth"
+    DEPENDENCY = "InterpretDependency"
+    PRUNE = "Prune"
+
+
+class OperationRow(NamedTuple):
+    """One operation: its names, and the members of a review that belong to it."""
+
+    operation: Operation
+    proposed: str
+    """Its name in the proposal; InterpretComponent came later and has one of our making."""
+    request: tuple[str, ...]
+    """What has to be sent, besides the object."""
+    response: tuple[str, ...]
+    """What has to be answered; for those that change the object a patch, or nothing."""
+
+
+OPERATIONS: Final = (
+    OperationRow(Operation.REPLICA, "ExploreReplica", (), ("replicas",)),
+    OperationRow(Operation.COMPONENT, "ExploreComponent", (), ()),
+    OperationRow(Operation.REVISE_REPLICA, "ExploreReplicaRevising", ("replicas",), ("patch",)),
+    OperationRow(Operation.RETAIN, "ExploreRetaining", ("observedObject",), ("patch",)),
+    OperationRow(Operation.STATUS, "ExploreStatus", (), ("status",)),
+    OperationRow(Operation.AGGREGATE_STATUS, "ExploreStatusAggregating", (), ("patch",)),
+    OperationRow(Operation.HEALTH, "ExploreHealthy", (), ("healthy",)),
+    OperationRow(Operation.DEPENDENCY, "ExploreDependencies", (), ("dependencies",)),
+    OperationRow(Operation.PRUNE, "ExplorePacking", (), ("patch",)),
+)
+
+PATCHING: Final = frozenset(row.operation for row in OPERATIONS if row.response == ("patch",))
+"""Operations whose answer is the object, changed."""
+
+_BY_NAME: Final = {row.proposed: row.operation for row in OPERATIONS} | {
+    row.operation.value: row.operation for row in OPERATIONS
+}
+_PROPOSED: Final = {row.operation: row.proposed for row in OPERATIONS}
+
+
+def operation_named(name: str) -> Operation | None:
+    """Return the operation of a name, proposed or shipped; None if there is none."""
+    return _BY_NAME.get(name)
+
+
+def proposed_name(operation: Operation) -> str:
+    """Return the name of an operation in the proposal."""
+    return _PROPOSED[operation]
+
+
+_NULL: Final = msgspec.Raw(b"null")
+
+
+def _null() -> msgspec.Raw:
+    return _NULL
+
+
+class AggregatedStatusItem(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The status of the resource in one member cluster."""
+
+    cluster_name: str
+    status: Any = None
+    applied: bool = False
+    applied_message: str = ""
+    health: str = ""
+
+
+class InterpretRequest(msgspec.Struct, rename="camel"):
+    """The request half of a review, of either name: the shipped one has a member more (``observedObject``)."""
+
+    uid: str
+    operation: str
+    kind: Kind = Kind()
+    name: str = ""
+    namespace: str = ""
+    object_raw: msgspec.Raw = msgspec.field(default_factory=_null, name="object")
+    observed_raw: msgspec.Raw = msgspec.field(default_factory=_null, name="observedObject")
+    replicas: int | None = None
+    aggregated_status: list[AggregatedStatusItem] | None = None
+
+
+class InterpretReview(msgspec.Struct, rename="camel"):
+    """``ExploreReview`` or ``ResourceInterpreterContext``."""
+
+    api_version: str
+    kind: str
+    request: InterpretRequest | None = None
