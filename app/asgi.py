@@ -19,7 +19,9 @@ from app.api.metrics import Metrics, store_gauges
 from app.api.openapi import describe_reviews
 from app.api.routes import ReviewRoute, interpret_routes, overrider_routes
 from app.interpret.registry import Interpreter, load
+from app.interpret.webhook import DEFINITIONS_BY_KIND, WebhookLayer
 from app.lifetime import Cluster, following_cluster, following_manifests
+from app.outbound.client import HookClient
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.plans import PlanCache
 from app.settings import Settings
@@ -27,7 +29,7 @@ from app.store import Store
 from app.store.sources.manifests import ManifestSource
 from app.store.sources.source import PartState, Source
 
-INDEXES: Final = (OVERRIDERS_BY_SUBJECT,)
+INDEXES: Final = (OVERRIDERS_BY_SUBJECT, DEFINITIONS_BY_KIND)
 
 _REASONS: Final = {404: "NotFound", 405: "MethodNotAllowed"}
 
@@ -51,9 +53,10 @@ class Fleethook(FastAPI):
         self.ended: Final[list[str]] = []
         live = None if self.cluster is None else self.cluster.source
         self.plans: Final = PlanCache()
+        self.hook_client: Final = HookClient()
         self.routes_of_reviews: Final[list[ReviewRoute]] = [
             *(overrider_routes(self.store, self.plans, live) if "overrider" in settings.engines else ()),
-            *(interpret_routes(_loaded(settings)) if "interpret" in settings.engines else ()),
+            *(interpret_routes(_loaded(settings), self._hooks()) if "interpret" in settings.engines else ()),
         ]
         self._log: Final = log
         self.reviews: dict[str, ASGIApp] = {}
@@ -67,6 +70,9 @@ class Fleethook(FastAPI):
             return self.cluster.source
         manifests = self.settings.manifests
         return None if manifests is None else ManifestSource(manifests, self.store)
+
+    def _hooks(self) -> WebhookLayer:
+        return WebhookLayer(self.store, self.hook_client, observe=self.metrics.called)
 
     def open_reviews(self) -> None:
         """Begin to answer reviews: what they are answered from is there."""
@@ -136,6 +142,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         for collector in store_gauges(app.store.counts, app.source.parts):
             app.metrics.registry.register(collector)
     async with contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(app.hook_client)
         if isinstance(app.source, ManifestSource):
             await stack.enter_async_context(following_manifests(app.source))
         elif app.cluster is not None:

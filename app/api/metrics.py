@@ -39,6 +39,13 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
+        self._calls: Final = Histogram(
+            "fleethook_hook_call_duration_seconds",
+            "Time that somebody's hook took to answer, by outcome: answered, failed, ignored.",
+            ["hook", "outcome"],
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
         # labels() costs more than the increment itself, so each combination is looked up once.
         self._counters: Final[dict[tuple[str, str, str], Counter]] = {}
         self._histograms: Final[dict[str, Histogram]] = {}
@@ -47,6 +54,10 @@ class Metrics:
 
     def _in_flight(self) -> Iterator[tuple[dict[str, str], float]]:
         yield {}, self.in_flight
+
+    def called(self, hook: str, outcome: str, seconds: float) -> None:
+        """Count one call of somebody's hook."""
+        self._calls.labels(hook, outcome).observe(seconds)
 
     def reviewed(self, route: str, operation: str, outcome: str, *, seconds: float, request_id: str) -> None:
         """Count one answered review."""

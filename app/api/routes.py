@@ -1,6 +1,6 @@
 """Which path answers which review."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -9,8 +9,9 @@ from app.api.endpoint import Endpoint
 from app.api.interpret import InterpretEndpoint
 from app.api.logs import LogSink
 from app.api.metrics import Metrics
-from app.interpret.chain import Chain, NativeLayer, PythonLayer
+from app.interpret.chain import Chain, Layer, NativeLayer, PythonLayer
 from app.interpret.registry import Interpreter
+from app.interpret.review import validate_configuration
 from app.interpret.samples.bar import bar
 from app.interpret.samples.foo import foo
 from app.model.admission import AdmissionRequest, AdmissionReview, Response
@@ -27,6 +28,7 @@ from app.registration.paths import (
     MUTATE_DEPLOYMENT,
     MUTATE_OVERRIDER,
     MUTATE_STATEFULSET,
+    VALIDATE_HOOKS,
     VALIDATE_OVERRIDER,
 )
 from app.store import StoreView
@@ -86,19 +88,28 @@ def overrider_routes(store: StoreView, plans: PlanCache, live: LiveSource | None
     ]
 
 
-def interpret_routes(interpreters: Sequence[Interpreter]) -> list[ReviewRoute]:
+def interpret_routes(interpreters: Sequence[Interpreter], hooks: Layer) -> list[ReviewRoute]:
     """Return the routes of interpreters.
 
     Args:
         interpreters: What users wrote in Python.
+        hooks: The webhooks of configurations.
     """
-    everything = Chain([PythonLayer(interpreters), NativeLayer()])
+    everything = Chain([hooks, PythonLayer(interpreters), NativeLayer()])
     chains = (
         (EXPLORE, "Answer an ExploreReview of any kind and operation", everything),
         (INTERPRET, "Answer a ResourceInterpreterContext of any kind and operation", everything),
         (EXPLORE_FOO, "The proposal's example hook for Foo: retaining, health", Chain([PythonLayer([foo])])),
         (EXPLORE_BAR, "The proposal's example hook for Bar: dependencies, health", Chain([PythonLayer([bar])])),
     )
+    validation = "Validate a ResourceExploring- or ResourceInterpreterWebhookConfiguration"
+    return [
+        _admission(VALIDATE_HOOKS, validation, validate_configuration),
+        *_interpret_routes(chains),
+    ]
+
+
+def _interpret_routes(chains: Iterable[tuple[str, str, Chain]]) -> list[ReviewRoute]:
     return [
         ReviewRoute(path, summary, partial(_interpret_endpoint, chain=chain), InterpretReview)
         for path, summary, chain in chains

@@ -158,7 +158,10 @@ async def _lead(settings: Settings, app: Fleethook, bundle: Callable[[], bytes],
             leader.controller = controller
             async with asyncio.TaskGroup() as tasks:
                 if settings.registration != "off":
-                    tasks.create_task(registrar.run(reference, exempt_namespaces=exempt), name="registration")
+                    tasks.create_task(
+                        registrar.run(reference, exempt_namespaces=exempt, engines=settings.engines),
+                        name="registration",
+                    )
                 if settings.controls:
                     tasks.create_task(controller.run(), name="controller")
 

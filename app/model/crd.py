@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from app.model import openyurt
+from app.model import karmada, openyurt
 from app.model.admission import AdmissionReview
 from app.model.json import JSON, JSONObject
 
@@ -39,6 +39,10 @@ class Resource(NamedTuple):
     short_names: tuple[str, ...]
     columns: tuple[Column, ...]
     namespaced: bool = True
+    group: str = openyurt.GROUP
+    version: str = openyurt.VERSION
+    engine: str = "overrider"
+    status: bool = True
 
 
 _AGE: Final = Column("Age", "date", ".metadata.creationTimestamp", "Time since the object was created.")
@@ -90,6 +94,17 @@ RESOURCES: Final = (
         ),
         namespaced=False,
     ),
+    Resource(
+        karmada.ResourceExploringWebhookConfiguration,
+        "resourceexploringwebhookconfigurations",
+        (),
+        (_AGE,),
+        namespaced=False,
+        group=karmada.GROUP,
+        version=karmada.VERSION,
+        engine="interpret",
+        status=False,
+    ),
 )
 
 
@@ -99,15 +114,15 @@ def custom_resource_definition(resource: Resource) -> JSONObject:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{resource.plural}.{openyurt.GROUP}"},
+        "metadata": {"name": f"{resource.plural}.{resource.group}"},
         "spec": {
-            "group": openyurt.GROUP,
+            "group": resource.group,
             "names": {
                 "kind": kind,
                 "listKind": f"{kind}List",
                 "plural": resource.plural,
                 "singular": kind.lower(),
-                "shortNames": list(resource.short_names),
+                **({"shortNames": list(resource.short_names)} if resource.short_names else {}),
             },
             "scope": "Namespaced" if resource.namespaced else "Cluster",
             "versions": [_version(resource)],
@@ -117,7 +132,7 @@ def custom_resource_definition(resource: Resource) -> JSONObject:
 
 def _version(resource: Resource) -> JSONObject:
     version: JSONObject = {
-        "name": openyurt.VERSION,
+        "name": resource.version,
         "served": True,
         "storage": True,
         "additionalPrinterColumns": [
@@ -125,9 +140,8 @@ def _version(resource: Resource) -> JSONObject:
             for name, kind, path, text in resource.columns
         ],
         "schema": {"openAPIV3Schema": structural_schema(resource.type)},
-        "subresources": {"status": {}},
     }
-    return version
+    return {**version, "subresources": {"status": {}}} if resource.status else version
 
 
 def structural_schema(api_type: type[msgspec.Struct]) -> JSONObject:

@@ -5,12 +5,13 @@ other names and one more. Inside, the shipped names are used; `OPERATIONS` maps 
 """
 
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 
 from app.model.admission import Kind
 from app.model.gvk import GroupKind
+from app.model.openyurt import FreeObject
 
 GROUP: Final = "config.karmada.io"
 VERSION: Final = "v1alpha1"
@@ -120,3 +121,56 @@ class InterpretReview(msgspec.Struct, rename="camel"):
     api_version: str
     kind: str
     request: InterpretRequest | None = None
+
+
+class HookService(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``admissionregistration/v1.ServiceReference``."""
+
+    namespace: str
+    name: str
+    path: str | None = None
+    port: int | None = None
+
+
+class HookClientConfig(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """``admissionregistration/v1.WebhookClientConfig``: where a hook is."""
+
+    url: Annotated[str | None, msgspec.Meta(description="https://host[:port]/path; or a service.")] = None
+    service: HookService | None = None
+    ca_bundle: Annotated[
+        str | None, msgspec.Meta(description="Authorities, PEM in base64.", extra_json_schema={"format": "byte"})
+    ] = None
+
+
+class HookRule(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What operations on what resources a hook cares about."""
+
+    operations: Annotated[list[str], msgspec.Meta(description="ExploreReplica and so on, or '*'.", min_length=1)]
+    api_groups: list[str]
+    api_versions: list[str]
+    resources: Annotated[list[str], msgspec.Meta(description="Plurals, or '*'.")]
+    scope: Annotated[Literal["*", "Cluster", "Namespaced"] | None, msgspec.Meta(description="'*' if not set.")] = None
+
+
+class ExploringWebhook(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One hook."""
+
+    name: Annotated[str, msgspec.Meta(description="Fully qualified: foo.example.com.")]
+    client_config: HookClientConfig
+    explore_review_versions: Annotated[list[str], msgspec.Meta(description="In order of preference: v1alpha1.")]
+    rules: list[HookRule] | None = None
+    failure_policy: Annotated[
+        Literal["Fail", "Ignore"], msgspec.Meta(description="Ignore asks the next layer when the hook fails.")
+    ] = "Fail"
+    timeout_seconds: Annotated[
+        Annotated[int, msgspec.Meta(ge=1, le=30)], msgspec.Meta(description="How long a call may take.")
+    ] = 10
+
+
+class ResourceExploringWebhookConfiguration(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Hooks that know resources (seed 000)."""
+
+    webhooks: Annotated[list[ExploringWebhook], msgspec.Meta(description="In the order of their names.")]
+    api_version: str = API_VERSION
+    kind: str = "ResourceExploringWebhookConfiguration"
+    metadata: FreeObject = {}

@@ -3,14 +3,14 @@
 import asyncio
 import base64
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from app.kube.connection import APPLY_PATCH, Connection
 from app.kube.errors import APIError, UnreachableError
 from app.model.crd import RESOURCES, custom_resource_definition
 from app.model.json import JSONObject
-from app.registration.webhooks import LABELS, Reference, ca_bundles, webhook_configurations
+from app.registration.webhooks import ENGINES, LABELS, Reference, ca_bundles, webhook_configurations
 
 _log: Final = logging.getLogger(__name__)
 
@@ -50,12 +50,16 @@ class Registrar:
         self._check_seconds: Final = check_seconds
         self.problem = ""
 
-    async def install(self, reference: Reference, *, exempt_namespaces: Sequence[str]) -> None:
+    async def install(
+        self, reference: Reference, *, exempt_namespaces: Sequence[str], engines: Collection[str] = ENGINES
+    ) -> None:
         """Apply the CustomResourceDefinitions and the webhook configurations; raises APIError, UnreachableError."""
         for resource in RESOURCES:
+            if resource.engine not in engines:
+                continue
             await self._install_definition(custom_resource_definition(resource))
         bundle = self._encoded()
-        for configuration in webhook_configurations(reference, exempt_namespaces=exempt_namespaces):
+        for configuration in webhook_configurations(reference, exempt_namespaces=exempt_namespaces, engines=engines):
             # A configuration without a bundle would refuse every write until the bundle follows.
             for webhook in configuration["webhooks"]:
                 webhook["clientConfig"]["caBundle"] = bundle
@@ -80,13 +84,15 @@ class Registrar:
             raise
         return present
 
-    async def run(self, reference: Reference | None, *, exempt_namespaces: Sequence[str]) -> None:
+    async def run(
+        self, reference: Reference | None, *, exempt_namespaces: Sequence[str], engines: Collection[str] = ENGINES
+    ) -> None:
         """Install once, if there is a ``reference``, then keep ``caBundle``, until cancelled."""
         installed = reference is None
         while True:
             try:
                 if not installed and reference is not None:
-                    await self.install(reference, exempt_namespaces=exempt_namespaces)
+                    await self.install(reference, exempt_namespaces=exempt_namespaces, engines=engines)
                     installed = True
                     _log.info("registered with the apiserver")
                 await self.apply_bundles()

@@ -3,12 +3,19 @@
 ``failurePolicy: Fail`` is safe because of what is *not* sent: docs/failure-policy.md goes through it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, Literal, NamedTuple
 
+from app.model import karmada
 from app.model.json import JSON, JSONObject
 from app.model.openyurt import GROUP, POOL_NAME_LABEL, VERSION
-from app.registration.paths import MUTATE_DEPLOYMENT, MUTATE_OVERRIDER, MUTATE_STATEFULSET, VALIDATE_OVERRIDER
+from app.registration.paths import (
+    MUTATE_DEPLOYMENT,
+    MUTATE_OVERRIDER,
+    MUTATE_STATEFULSET,
+    VALIDATE_HOOKS,
+    VALIDATE_OVERRIDER,
+)
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 CONFIGURATION_NAME: Final = "fleethook"
@@ -73,29 +80,35 @@ class Webhook(NamedTuple):
     path: str
     group: str
     version: str
-    resource: str
+    resources: tuple[str, ...]
     object_selector: JSONObject
     conditions: tuple[JSONObject, ...]
+    scope: Literal["Namespaced", "Cluster"] = "Namespaced"
 
 
 _POOLED: Final[JSONObject] = {"matchExpressions": [{"key": POOL_NAME_LABEL, "operator": "Exists"}]}
 
 WEBHOOKS: Final = (
     Webhook(
-        "overrider", "deployments.overrider.fleethook.io", MUTATING, MUTATE_DEPLOYMENT, "apps", "v1", "deployments",
+        "overrider", "deployments.overrider.fleethook.io", MUTATING, MUTATE_DEPLOYMENT, "apps", "v1", ("deployments",),
         _POOLED, (_NOT_DELETING, _OWNED),
     ),
     Webhook(
-        "overrider", "statefulsets.overrider.fleethook.io", MUTATING, MUTATE_STATEFULSET, "apps", "v1", "statefulsets",
-        _POOLED, (_NOT_DELETING, _OWNED),
+        "overrider", "statefulsets.overrider.fleethook.io", MUTATING, MUTATE_STATEFULSET, "apps", "v1",
+        ("statefulsets",), _POOLED, (_NOT_DELETING, _OWNED),
     ),
     Webhook(
         "overrider", "defaults.yurtappoverrider.fleethook.io", MUTATING, MUTATE_OVERRIDER, GROUP, VERSION,
-        "yurtappoverriders", {}, (_NOT_DELETING,),
+        ("yurtappoverriders",), {}, (_NOT_DELETING,),
     ),
     Webhook(
         "overrider", "rules.yurtappoverrider.fleethook.io", VALIDATING, VALIDATE_OVERRIDER, GROUP, VERSION,
-        "yurtappoverriders", {}, (_NOT_DELETING,),
+        ("yurtappoverriders",), {}, (_NOT_DELETING,),
+    ),
+    Webhook(
+        "interpret", "rules.hooks.interpret.fleethook.io", VALIDATING, VALIDATE_HOOKS, karmada.GROUP, karmada.VERSION,
+        ("resourceexploringwebhookconfigurations", "resourceinterpreterwebhookconfigurations"), {}, (_NOT_DELETING,),
+        "Cluster",
     ),
 )  # fmt: skip
 
@@ -121,13 +134,19 @@ def webhook_templates() -> list[JSONObject]:
     return templates
 
 
-def webhook_configurations(reference: Reference, *, exempt_namespaces: Sequence[str] = ()) -> list[JSONObject]:
+ENGINES: Final = frozenset(webhook.engine for webhook in WEBHOOKS)
+
+
+def webhook_configurations(
+    reference: Reference, *, exempt_namespaces: Sequence[str] = (), engines: Collection[str] = ENGINES
+) -> list[JSONObject]:
     """Return the webhook configurations, without ``caBundle``: that is kept by `ca_bundles`.
 
     Args:
         reference: Where an apiserver finds this server.
         exempt_namespaces: Namespaces whose objects are never sent here: at least the one this server runs in, so that
             it can be started, scaled and repaired while nobody answers.
+        engines: What is served; the rest is not registered.
     """
     namespaces: JSONObject = {}
     if exempt_namespaces:
@@ -141,10 +160,11 @@ def webhook_configurations(reference: Reference, *, exempt_namespaces: Sequence[
             "webhooks": [
                 _webhook(webhook, reference, namespaces=namespaces)
                 for webhook in WEBHOOKS
-                if webhook.configuration == kind
+                if webhook.configuration == kind and webhook.engine in engines
             ],
         }
         for kind in (MUTATING, VALIDATING)
+        if any(webhook.configuration == kind and webhook.engine in engines for webhook in WEBHOOKS)
     ]
 
 
@@ -156,9 +176,9 @@ def _webhook(webhook: Webhook, reference: Reference, *, namespaces: JSONObject) 
             {
                 "apiGroups": [webhook.group],
                 "apiVersions": [webhook.version],
-                "resources": [webhook.resource],
+                "resources": list(webhook.resources),
                 "operations": ["CREATE", "UPDATE"],
-                "scope": "Namespaced",
+                "scope": webhook.scope,
             }
         ],
         "namespaceSelector": namespaces,

@@ -25,6 +25,11 @@ RULES: list[dict[str, Any]] = [
         "verbs": ["get", "list", "watch"],
     },
     {"apiGroups": ["apps.openyurt.io"], "resources": ["yurtappoverriders/status"], "verbs": ["patch"]},
+    {
+        "apiGroups": ["config.karmada.io"],
+        "resources": ["resourceexploringwebhookconfigurations", "resourceinterpreterwebhookconfigurations"],
+        "verbs": ["list", "watch"],
+    },
     {"apiGroups": ["apps"], "resources": ["deployments", "statefulsets"], "verbs": ["get", "list", "watch", "patch"]},
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
     {
@@ -35,7 +40,7 @@ RULES: list[dict[str, Any]] = [
     {
         "apiGroups": ["apiextensions.k8s.io"],
         "resources": ["customresourcedefinitions"],
-        "verbs": ["get", "create", "patch"],
+        "verbs": ["get", "list", "watch", "create", "patch"],
     },
     {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create", "update"]},
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]},

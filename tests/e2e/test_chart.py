@@ -56,6 +56,7 @@ MATRIX: dict[str, Values] = {
     "a fixed bundle": {"certificates": {"mode": "existing", "caBundle": "Q0E="}},
     "no controller": {"controller": {"enabled": False}},
     "no engine": {"engines": {"overrider": {"enabled": False}}},
+    "interpret only": {"engines": {"overrider": {"enabled": False}, "interpret": {"enabled": True}}},
     "one replica, no budget": {"replicas": 1, "podDisruptionBudget": {"enabled": False}},
     "outside": {"webhooks": {"url": "https://webhooks.example.com:9443"}, "crds": {"install": False}},
 }

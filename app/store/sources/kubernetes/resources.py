@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple, TypedDict
 
 import msgspec
 
-from app.model import openyurt
+from app.model import karmada, openyurt
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 
@@ -101,6 +101,44 @@ STATEFUL_SETS: Final = WatchedResource("apps", "v1", "statefulsets", "StatefulSe
 
 WORKLOADS: Final = (DEPLOYMENTS, STATEFUL_SETS)
 """What is rendered: workloads of node pools."""
+
+
+class _Names(TypedDict, total=False):
+    kind: Any
+    plural: Any
+
+
+class _DefinitionSpec(TypedDict, total=False):
+    group: Any
+    names: _Names
+    scope: Any
+
+
+class _Definition(TypedDict, total=False):
+    """What is kept of a CustomResourceDefinition: its schema, which nobody asks for, is nearly all of it."""
+
+    metadata: _MetaOnly
+    spec: _DefinitionSpec
+
+
+_decode_definition: Final = msgspec.json.Decoder(_Definition).decode
+
+
+def definition(text: bytes | msgspec.Raw) -> JSONObject:
+    """Decode what is kept of a CustomResourceDefinition: how its kind is called, and its scope."""
+    return dict(_decode_definition(text))
+
+
+HOOK_CONFIGURATIONS: Final = tuple(
+    WatchedResource(karmada.GROUP, karmada.VERSION, f"{kind.kind.lower()}s", kind.kind, whole)
+    for kind in (karmada.EXPLORING_CONFIGURATION, karmada.INTERPRETER_CONFIGURATION)
+)
+DEFINITIONS: Final = WatchedResource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", definition
+)
+
+INTERPRETING: Final = (*HOOK_CONFIGURATIONS, DEFINITIONS)
+"""What the webhook layer of interpreting reads."""
 
 RESOURCES: Final = (YURT_APP_OVERRIDERS, YURT_APP_SETS, YURT_APP_DAEMONS, NODE_POOLS)
 """What rendering reads."""

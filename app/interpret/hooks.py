@@ -1,0 +1,163 @@
+"""Hook configurations, as proposed and as shipped: read and matched (seed 000; upstream util/interpreter)."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+from app.model.gvk import GroupKind, GroupVersionKind
+from app.model.json import JSON, JSONObject, as_object
+from app.model.karmada import (
+    EXPLORING_CONFIGURATION,
+    INTERPRETER_CONFIGURATION,
+    Operation,
+    operation_named,
+)
+
+EVERY: Final = "*"
+DEFAULT_TIMEOUT_SECONDS: Final = 10
+_LONGEST_TIMEOUT: Final = 30
+_SCOPES: Final = ("*", "Cluster", "Namespaced")
+
+
+class ClientConfig(NamedTuple):
+    """Where a hook is: what a call needs to know."""
+
+    url: str
+    server_name: str
+    """Who its certificate has to be for, ``""`` for the host of the URL."""
+    ca_bundle: str
+    """PEM, base64; ``""`` for the system's authorities."""
+
+
+class Hook(NamedTuple):
+    """One webhook of a configuration."""
+
+    uid: str
+    """``<configuration>/<webhook>``: its name in messages, and its place among others."""
+    proposed: bool
+    """Whether it speaks the proposal's ``ExploreReview``."""
+    rules: tuple[JSONObject, ...]
+    client: ClientConfig
+    timeout: float
+    ignore_failures: bool
+    versions: tuple[str, ...]
+
+
+class Target(NamedTuple):
+    """What rules are matched against."""
+
+    kind: GroupVersionKind
+    resource: str
+    """The plural."""
+    namespaced: bool
+
+
+def hooks_of(group_kind: GroupKind, configuration: JSONObject) -> Iterator[Hook]:
+    """Yield the hooks of a configuration; members of a wrong type are as if they were not there."""
+    name = configuration["metadata"]["name"]
+    proposed = group_kind == EXPLORING_CONFIGURATION
+    webhooks = configuration.get("webhooks")
+    for webhook in webhooks if isinstance(webhooks, list) else ():
+        if not isinstance(webhook, dict):
+            continue
+        timeout = webhook.get("timeoutSeconds")
+        yield Hook(
+            uid=f"{name}/{webhook.get('name') or ''}",
+            proposed=proposed,
+            rules=tuple(rule for rule in listed(webhook.get("rules")) if isinstance(rule, dict)),
+            client=_client(as_object(webhook.get("clientConfig"))),
+            timeout=float(timeout if isinstance(timeout, int) and timeout > 0 else DEFAULT_TIMEOUT_SECONDS),
+            # As shipped there is no such member, and every failure fails.
+            ignore_failures=proposed and webhook.get("failurePolicy") == "Ignore",
+            versions=tuple(listed(webhook.get(versions_member(proposed=proposed)))),
+        )
+
+
+def listed(value: JSON) -> list[JSON]:
+    """Return a list, an empty one for anything else."""
+    return value if isinstance(value, list) else []
+
+
+def versions_member(*, proposed: bool) -> str:
+    """Return the member that says which versions of a review a hook takes."""
+    return "exploreReviewVersions" if proposed else "interpreterContextVersions"
+
+
+def _client(config: Any) -> ClientConfig:
+    bundle = config.get("caBundle")
+    ca_bundle = bundle if isinstance(bundle, str) else ""
+    service = as_object(config.get("service"))
+    if service:
+        server_name = f"{service.get('name')}.{service.get('namespace')}.svc"
+        path = str(service.get("path") or "").lstrip("/")
+        return ClientConfig(f"https://{server_name}:{service.get('port') or 443}/{path}", server_name, ca_bundle)
+    url = config.get("url")
+    return ClientConfig(url if isinstance(url, str) else "", "", ca_bundle)
+
+
+def matches(hook: Hook, operation: Operation, target: Target) -> bool:
+    """Return whether any rule of a hook is about an operation on a target."""
+    return any(_rule_matches(rule, operation, target, proposed=hook.proposed) for rule in hook.rules)
+
+
+def _rule_matches(rule: JSONObject, operation: Operation, target: Target, *, proposed: bool) -> bool:
+    operations = listed(rule.get("operations"))
+    if EVERY not in operations and operation not in [
+        operation_named(name) for name in operations if isinstance(name, str)
+    ]:
+        return False
+    if not _listed(rule.get("apiGroups"), target.kind.group) or not _listed(
+        rule.get("apiVersions"), target.kind.version
+    ):
+        return False
+    if not proposed:
+        return _listed(rule.get("kinds"), target.kind.kind)
+    scope = rule.get("scope") or EVERY
+    in_scope = scope == EVERY or (scope == "Namespaced") == target.namespaced
+    resources = listed(rule.get("resources"))
+    return in_scope and any(resource in (EVERY, "*/*", target.resource) for resource in resources)
+
+
+def _listed(names: JSON, name: str) -> bool:
+    return isinstance(names, list) and (EVERY in names or name in names)
+
+
+CONFIGURATIONS: Final = (EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION)
+
+_PLURALS: Final[dict[str, str]] = {"Ingress": "ingresses", "NetworkPolicy": "networkpolicies", "Endpoints": "endpoints"}
+_CLUSTER_SCOPED: Final = frozenset(
+    {
+        GroupKind("", "PersistentVolume"), GroupKind("", "Namespace"), GroupKind("", "Node"),
+        GroupKind("rbac.authorization.k8s.io", "ClusterRole"),
+        GroupKind("rbac.authorization.k8s.io", "ClusterRoleBinding"),
+        GroupKind("storage.k8s.io", "StorageClass"), GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"),
+        GroupKind("scheduling.k8s.io", "PriorityClass"),
+    }
+)  # fmt: skip
+
+Definition = Callable[[GroupKind], JSONObject | None]
+"""Returns the CustomResourceDefinition of a kind, None if it is not known."""
+
+
+def target_of(kind: GroupVersionKind, document: JSONObject, definition: Definition) -> Target:
+    """Return what rules are matched against: the plural and the scope of a kind.
+
+    They are what its definition says. Without one, the plural is what Kubernetes' own guess is
+    (meta.UnsafeGuessKindToResource), and what lies in a namespace is namespaced.
+    """
+    found = definition(kind.group_kind)
+    if found is not None:
+        spec = as_object(found.get("spec"))
+        return Target(kind, str(as_object(spec.get("names")).get("plural") or ""), spec.get("scope") == "Namespaced")
+    singular = kind.kind.lower()
+    if kind.kind in _PLURALS:
+        plural = _PLURALS[kind.kind]
+    elif singular.endswith("s"):
+        plural = singular + "es"
+    elif singular.endswith("y"):
+        plural = singular[:-1] + "ies"
+    else:
+        plural = singular + "s"
+    namespaced = kind.group_kind not in _CLUSTER_SCOPED
+    if namespaced and not kind.group.endswith(("k8s.io", "apps", "batch", "policy", "autoscaling")) and kind.group:
+        namespaced = bool(as_object(document.get("metadata")).get("namespace"))
+    return Target(kind, plural, namespaced)
