@@ -19,6 +19,7 @@ async def call(
     *chunks: bytes | None,
     method: str = "POST",
     headers: dict[str, str] | None = None,
+    query: bytes = b"timeout=10s",
 ) -> Answer:
     """Send one request; each chunk is a body event, None a client that goes away."""
     sent: list[Any] = []
@@ -38,7 +39,7 @@ async def call(
 
     scope = {
         "type": "http", "http_version": "1.1", "method": method, "path": path, "raw_path": path.encode(),
-        "query_string": b"timeout=10s", "root_path": "", "scheme": "https", "server": ("localhost", 443),
+        "query_string": query, "root_path": "", "scheme": "https", "server": ("localhost", 443),
         "headers": [(name.lower().encode(), value.encode()) for name, value in given.items()],
     }  # fmt: skip
     await app(scope, receive, send)

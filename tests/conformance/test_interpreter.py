@@ -1,5 +1,6 @@
 """Karmada's interpreters, case by case; where ours answers otherwise, the reason stands beside the case's name."""
 
+import json
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,10 +10,12 @@ import yaml
 from app.interpret.access import InterpretError
 from app.interpret.chain import Chain, NativeLayer
 from app.interpret.checks import dependency_problems
+from app.interpret.hook_rules import problems
 from app.interpret.native.prune import prune
 from app.interpret.question import Answer, Question
+from app.interpret.webhook import understand
 from app.model.gvk import GroupVersionKind, parse_api_version
-from app.model.karmada import Operation
+from app.model.karmada import EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION, Operation
 from app.model.quantity import Quantity
 
 
@@ -133,6 +136,59 @@ DEPENDENCIES: Final = [case for case in CASES if case["op"] == "verify-dependenc
 
 @pytest.mark.parametrize("case", DEPENDENCIES, ids=[case["id"] for case in DEPENDENCIES])
 def test_dependencies_are_verified(case: dict[str, Any]) -> None:
-    problems = "; ".join(dependency_problems(case["input"]["dependencies"]))
+    found = "; ".join(dependency_problems(case["input"]["dependencies"]))
     expected = case["expect"]["error_contains"]
-    assert WORDS.get(expected, expected) in problems
+    assert WORDS.get(expected, expected) in found
+
+
+CONFIGURATIONS: Final = [case for case in CASES if case["op"] == "validate-config"]
+
+
+@pytest.mark.parametrize("case", CONFIGURATIONS, ids=[case["id"] for case in CONFIGURATIONS])
+def test_configurations_are_validated(case: dict[str, Any]) -> None:
+    found = [f"{problem.field}: {problem.text}" for problem in problems(INTERPRETER_CONFIGURATION, case["input"])]
+    assert case["expect"]["error_contains"] in "; ".join(found)
+
+
+@pytest.mark.parametrize("case", CONFIGURATIONS, ids=[case["id"] for case in CONFIGURATIONS])
+def test_the_proposed_kind_is_held_to_the_same(case: dict[str, Any]) -> None:
+    webhooks = [as_proposed(webhook) for webhook in case["input"]["webhooks"]]
+    found = [
+        f"{problem.field}: {problem.text}" for problem in problems(EXPLORING_CONFIGURATION, {"webhooks": webhooks})
+    ]
+    expected = case["expect"]["error_contains"].replace("kinds[0]", "resources[0]")
+    assert expected in "; ".join(found)
+
+
+def as_proposed(webhook: dict[str, Any]) -> dict[str, Any]:
+    rules = [
+        {**{name: value for name, value in rule.items() if name != "kinds"}, "resources": rule["kinds"]}
+        for rule in webhook["rules"]
+    ]
+    rules = [
+        {**rule, "operations": [name.replace("Retain", "ExploreRetaining") for name in rule["operations"]]}
+        for rule in rules
+    ]
+    kept = {name: value for name, value in webhook.items() if name != "interpreterContextVersions"}
+    return {**kept, "rules": rules, "exploreReviewVersions": webhook["interpreterContextVersions"]}
+
+
+VERIFIED: Final = [case for case in CASES if case["op"] == "verify"]
+
+
+@pytest.mark.parametrize("case", VERIFIED, ids=[case["id"] for case in VERIFIED])
+def test_responses_are_verified(case: dict[str, Any]) -> None:
+    given = case["input"]
+    asked = Question(
+        Operation(given["operation"]), GroupVersionKind("", "v1", "Pod"), {"apiVersion": "v1", "kind": "Pod"}
+    )
+    text = json.dumps({"response": given["response"]}).encode()
+    with pytest.raises(InterpretError) as caught:
+        understand(text, asked, uid=given["uid"], proposed=False)
+    assert str(caught.value) == case["expect"]["error"]
+
+
+def test_every_case_is_run() -> None:
+    """Those of Lua come with the Lua layer."""
+    run = [*NATIVE, *PRUNED, *DEPENDENCIES, *CONFIGURATIONS, *VERIFIED]
+    assert {case["id"] for case in CASES if case["layer"] != "lua"} == {case["id"] for case in run}

@@ -1,0 +1,308 @@
+"""Hooks of configurations, called over TLS: a real server answers well, badly, late and never."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from app.asgi import Fleethook, create_app
+from app.patch import apply
+from app.settings import Settings
+from tests.asgi_client import call
+from tests.interpret.hooks import Hook, hooking
+
+FOO = {
+    "apiVersion": "foo.example.com/v1alpha1", "kind": "Foo",
+    "metadata": {"name": "a", "namespace": "default"}, "spec": {"size": 1},
+}  # fmt: skip
+
+
+def exploring(hook: Hook, name: str = "foo.example.com", **webhook: Any) -> dict[str, Any]:
+    rule = {
+        "operations": ["*"], "apiGroups": ["foo.example.com"], "apiVersions": ["*"], "resources": ["foos"],
+        "scope": "Namespaced", **webhook.pop("rule", {}),
+    }  # fmt: skip
+    made = {
+        "name": name, "rules": [rule], "exploreReviewVersions": ["v1alpha1"], "timeoutSeconds": 3,
+        "clientConfig": {"url": f"https://127.0.0.1:{hook.port}/hook", "caBundle": hook.ca_bundle}, **webhook,
+    }  # fmt: skip
+    return {
+        "apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceExploringWebhookConfiguration",
+        "metadata": {"name": f"config-{name}"}, "webhooks": [made],
+    }  # fmt: skip
+
+
+@pytest.fixture
+async def hook(tmp_path: Path) -> AsyncIterator[Hook]:
+    async with hooking(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+async def app(hook: Hook) -> AsyncIterator[Fleethook]:
+    made = create_app(Settings(), log=None)
+    made.store.put(exploring(hook))
+    async with made.router.lifespan_context(made):
+        yield made
+
+
+async def explore(app: Fleethook, operation: str, document: Any = None, **request: Any) -> dict[str, Any]:
+    review = {
+        "apiVersion": "config.karmada.io/v1alpha1", "kind": "ExploreReview",
+        "request": {"uid": "u-1", "operation": operation, "name": "a", "object": document or FOO, **request},
+    }  # fmt: skip
+    answer = (await call(app, "/explore", json.dumps(review).encode())).json()
+    response: dict[str, Any] = answer["response"]
+    assert response["uid"] == "u-1"
+    return response
+
+
+def patched(document: dict[str, Any], response: dict[str, Any]) -> Any:
+    return apply(document, json.loads(base64.b64decode(response["patch"])))
+
+
+async def test_a_hook_is_asked_in_its_shape_and_told_how_long_it_has(app: Fleethook, hook: Hook) -> None:
+    assert (await explore(app, "ExploreHealthy"))["healthy"] is True
+    (review,) = hook.reviews
+    assert (review["apiVersion"], review["kind"]) == ("config.karmada.io/v1alpha1", "ExploreReview")
+    request = review["request"]
+    assert request.pop("uid")
+    assert request == {
+        "kind": {"group": "foo.example.com", "version": "v1alpha1", "kind": "Foo"},
+        "name": "a", "namespace": "default", "operation": "ExploreHealthy", "object": FOO,
+    }  # fmt: skip
+    assert hook.queries == ["timeout=3s"]
+
+
+async def test_the_shipped_shape_has_shipped_names(app: Fleethook, hook: Hook) -> None:
+    configuration = exploring(hook, "a.example.com")
+    (webhook,) = configuration["webhooks"]
+    webhook["interpreterContextVersions"] = webhook.pop("exploreReviewVersions")
+    (rule,) = webhook["rules"]
+    rule["kinds"] = ["Foo"]
+    configuration["kind"] = "ResourceInterpreterWebhookConfiguration"
+    app.store.put(configuration)
+    hook.answer = hook.respond(rawStatus={"phase": "x"})
+    assert (await explore(app, "ExploreStatus"))["status"] == {"phase": "x"}
+    (review,) = hook.reviews
+    assert review["kind"] == "ResourceInterpreterContext"
+    assert (review["request"]["operation"], review["request"]["replicas"]) == ("InterpretStatus", 0)
+
+
+async def test_a_patch_is_applied_to_a_copy_and_answered_as_a_minimal_one(app: Fleethook, hook: Hook) -> None:
+    operations = [
+        {"op": "test", "path": "/spec/size", "value": 1},
+        {"op": "replace", "path": "/spec", "value": {"size": 7}},
+    ]
+    hook.answer = hook.patch(*operations)
+    response = await explore(app, "ExploreRetaining", observedObject=FOO)
+    assert json.loads(base64.b64decode(response["patch"])) == [{"op": "replace", "path": "/spec/size", "value": 7}]
+    assert hook.reviews[0]["request"]["observedObject"] == FOO
+
+
+async def test_dependencies_are_sorted_and_each_is_there_once(app: Fleethook, hook: Hook) -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "namespace": "default", "name": "b"}
+    first = {**secret, "name": "a"}
+    hook.answer = hook.respond(dependencies=[secret, first, secret])
+    assert (await explore(app, "ExploreDependencies"))["dependencies"] == [first, secret]
+
+
+@pytest.mark.parametrize(
+    ("operation", "response", "text"),
+    [
+        ("ExploreHealthy", {"uid": "other"}, 'expected response.uid "'),
+        ("ExploreHealthy", {}, "webhook returned nil response.healthy"),
+        ("ExploreHealthy", {"healthy": "yes"}, "healthy is 'yes', expected true or false"),
+        ("ExploreStatus", {}, "webhook returned nill response.status"),
+        ("ExploreReplica", {"replicas": -1}, "replicas is -1, which is no replica count"),
+        ("ExploreReplica", {"replicas": "many"}, "replicas is 'many', expected an integer"),
+        ("ExploreReplica", {"replicas": 1, "replicaRequirements": []}, "requirements is list, expected an object"),
+        ("ExploreDependencies", {"dependencies": [{"kind": "Foo", "name": "t"}]}, "missing required apiVersion"),
+        ("ExploreRetaining", {"patch": "W10="}, "webhook returned nil response.patchType"),
+        ("ExploreRetaining", {"patch": "W10=", "patchType": "Merge"}, 'invalid response.patchType of "Merge"'),
+        ("ExploreRetaining", {"patch": "%%%", "patchType": "JSONPatch"}, "no JSON Patch in base64"),
+        ("ExploreRetaining", {"patch": "e30=", "patchType": "JSONPatch"}, "a JSON Patch is an array of operations"),
+        ("ExploreHealthy", {"successful": False, "code": 403, "message": "no"}, "get status code: 403, msg: no"),
+    ],
+)
+async def test_an_answer_that_is_none_fails_with_the_reason(
+    app: Fleethook, hook: Hook, operation: str, response: dict[str, Any], text: str
+) -> None:
+    hook.answer = hook.respond(**response)
+    found = await explore(app, operation, observedObject=FOO)
+    assert (found["successful"], found["code"]) == (False, 500)
+    assert text in found["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "text"),
+    [
+        ("/metadata/name", "b", "metadata.name was changed"),
+        ("/kind", "Bar", "kind was changed"),
+        ("/apiVersion", "v1", "apiVersion was changed"),
+        ("/metadata/namespace", "other", "metadata.namespace was changed"),
+        ("", {}, "apiVersion was changed"),
+    ],
+)
+async def test_a_patch_that_makes_it_another_object_is_refused(
+    app: Fleethook, hook: Hook, path: str, value: Any, text: str
+) -> None:
+    hook.answer = hook.patch({"op": "replace", "path": path, "value": value})
+    found = await explore(app, "ExplorePacking")
+    assert not found["successful"]
+    assert text in found["message"]
+
+
+async def garbage(_: web.Request) -> web.StreamResponse:
+    return web.Response(text="<html>not what you wanted</html>")
+
+
+async def broken(_: web.Request) -> web.StreamResponse:
+    return web.Response(status=503, text="overloaded")
+
+
+async def elsewhere(_: web.Request) -> web.StreamResponse:
+    return web.Response(status=307, headers={"Location": "https://127.0.0.1:1/"})
+
+
+async def endless(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    for _ in range(1_000):
+        await response.write(b" " * 1_000_000)
+    return response
+
+
+async def cut(request: web.Request) -> web.StreamResponse:
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (garbage, "it is not JSON"),
+        (broken, "HTTP 503: overloaded"),
+        (elsewhere, "HTTP 307"),
+        (endless, "answers more than 8,388,608 bytes"),
+        (cut, "failed to call webhook"),
+    ],
+)
+async def test_a_hook_that_misbehaves_harms_its_own_question_only(
+    app: Fleethook, hook: Hook, answer: Any, text: str
+) -> None:
+    good, hook.answer = hook.answer, answer
+    found = await explore(app, "ExploreHealthy")
+    assert found["message"].startswith('failed calling webhook "config-foo.example.com/foo.example.com": ')
+    assert text in found["message"]
+    hook.answer = good
+    assert (await explore(app, "ExploreHealthy"))["healthy"] is True
+
+
+async def test_a_hook_that_hangs_is_left_at_its_deadline(app: Fleethook, hook: Hook) -> None:
+    forever = asyncio.Event()
+
+    async def hang(_: web.Request) -> web.StreamResponse:
+        await forever.wait()
+        return web.Response()
+
+    hook.answer = hang
+    app.store.put(exploring(hook, timeoutSeconds=1))
+    others = asyncio.create_task(explore(app, "ExploreHealthy"))
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}
+    assert (await explore(app, "ExploreHealthy", deployment))["healthy"] is True, "nobody else waits"
+    found = await others
+    forever.set()
+    assert "no answer within 1 s" in found["message"]
+
+
+async def test_a_certificate_of_somebody_else_is_not_trusted(app: Fleethook, hook: Hook, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    async with hooking(tmp_path / "other") as other:
+        app.store.put(
+            exploring(hook, clientConfig={"url": f"https://127.0.0.1:{other.port}/hook", "caBundle": hook.ca_bundle})
+        )
+        found = await explore(app, "ExploreHealthy")
+        assert "certificate verify failed" in found["message"]
+        assert other.reviews == []
+
+
+async def test_failures_that_are_ignored_leave_it_to_the_next_layer(app: Fleethook, hook: Hook) -> None:
+    hook.answer = broken
+    app.store.put(exploring(hook, failurePolicy="Ignore"))
+    status = {**FOO, "status": {"phase": "x"}}
+    review = {
+        "apiVersion": "config.karmada.io/v1alpha1", "kind": "ExploreReview",
+        "request": {"uid": "u-1", "operation": "ExploreStatus", "name": "a", "object": status},
+    }  # fmt: skip
+    answer = (await call(app, "/explore", json.dumps(review).encode(), query=b"explain=1")).json()
+    assert answer["response"]["status"] == {"phase": "x"}
+    assert [(step["layer"], step["outcome"]) for step in answer["explanation"]] == [
+        ("webhook", "ignored"), ("python", "none"), ("native", "answered"),
+    ]  # fmt: skip
+    assert "HTTP 503" in answer["explanation"][0]["detail"]
+
+
+async def test_a_hook_that_failed_often_is_left_alone_for_a_while(app: Fleethook, hook: Hook) -> None:
+    hook.answer = broken
+    for _ in range(5):
+        await explore(app, "ExploreHealthy")
+    found = await explore(app, "ExploreHealthy")
+    assert "failed several times in a row" in found["message"]
+    assert len(hook.reviews) == 5
+
+
+async def test_the_first_hook_by_name_is_asked_and_no_other(app: Fleethook, hook: Hook) -> None:
+    app.store.put(exploring(hook, "a.example.com", timeoutSeconds=7))
+    await explore(app, "ExploreHealthy")
+    assert hook.queries == ["timeout=7s"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "asked"),
+    [
+        ({}, True),
+        ({"operations": ["ExploreHealthy"]}, True),
+        ({"operations": ["ExploreRetaining"]}, False),
+        ({"apiGroups": ["bar.example.com"]}, False),
+        ({"apiVersions": ["v2"]}, False),
+        ({"resources": ["bars"]}, False),
+        ({"resources": ["*"]}, True),
+        ({"scope": "Cluster"}, False),
+        ({"scope": "*"}, True),
+    ],
+)
+async def test_rules_decide_who_is_asked(app: Fleethook, hook: Hook, rule: dict[str, Any], asked: bool) -> None:
+    app.store.put(exploring(hook, rule=rule))
+    await explore(app, "ExploreHealthy")
+    assert bool(hook.reviews) is asked
+
+
+async def test_a_definition_says_how_a_kind_is_called(app: Fleethook, hook: Hook) -> None:
+    app.store.put(
+        {
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "feet.foo.example.com"},
+            "spec": {"group": "foo.example.com", "scope": "Cluster", "names": {"kind": "Foo", "plural": "feet"}},
+        }
+    )  # fmt: skip
+    await explore(app, "ExploreHealthy")
+    assert hook.reviews == []
+    app.store.put(exploring(hook, rule={"resources": ["feet"], "scope": "Cluster"}))
+    assert (await explore(app, "ExploreHealthy"))["healthy"] is True
+
+
+async def test_calls_are_counted_by_hook_and_outcome(app: Fleethook, hook: Hook) -> None:
+    await explore(app, "ExploreHealthy")
+    hook.answer = broken
+    await explore(app, "ExploreHealthy")
+    text = (await call(app, "/metrics", method="GET")).body.decode()
+    for outcome in ("answered", "failed"):
+        labels = f'hook="config-foo.example.com/foo.example.com",outcome="{outcome}"'
+        assert f"fleethook_hook_call_duration_seconds_count{{{labels}}} 1.0" in text
