@@ -6,6 +6,7 @@ import typer
 
 from app import __version__
 from app.cli.certs import certs
+from app.cli.interpret import interpret
 from app.cli.render import render
 from app.cli.serve import serve
 
@@ -20,6 +21,7 @@ app = typer.Typer(
 app.command()(serve)
 app.command()(render)
 app.add_typer(certs, name="certs")
+app.add_typer(interpret, name="interpret")
 
 
 def _print_version(*, wanted: bool) -> None:

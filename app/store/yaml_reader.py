@@ -81,15 +81,26 @@ def read_documents(text: str, *, source: str) -> list[Document]:
     Raises:
         ManifestError: Not YAML, a duplicate key, a value that JSON does not have, or not a Kubernetes object.
     """
+    return [found for value in read_values(text, source=source) for found in _objects(value.value, source, value.line)]
+
+
+class Value(NamedTuple):
+    """One document of whatever shape, and where it stands."""
+
+    value: JSON
+    line: int
+
+
+def read_values(text: str, *, source: str) -> list[Value]:
+    """Return the documents in ``text``, empty ones skipped; arguments and errors as for `read_documents`."""
     loader = _Loader(text)
-    documents: list[Document] = []
+    values: list[Value] = []
     try:
         while loader.check_node():
             node = loader.get_node()
-            converter = _Converter(source)
-            value = converter.value(node)
+            value = _Converter(source).value(node)
             if value is not None:
-                documents += _objects(value, source, node.start_mark.line + 1)
+                values.append(Value(value, node.start_mark.line + 1))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise ManifestError(source, mark.line + 1 if mark else 1, error.problem or "is not YAML") from None
@@ -99,7 +110,7 @@ def read_documents(text: str, *, source: str) -> list[Document]:
         raise ManifestError(source, 1, "is nested too deep") from None
     finally:
         loader.dispose()
-    return documents
+    return values
 
 
 class _Converter:

@@ -1,8 +1,9 @@
 """What an object needs to be there with it (upstream: native/dependencies.go): sorted by kind and name, each once."""
 
-from app.interpret.access import mapping, objects, text
+from app.interpret.access import InterpretError, objects, text
 from app.interpret.native import pods
 from app.model.json import JSONObject
+from app.model.meta import label_value_problem
 
 
 def _namespace(document: JSONObject) -> str:
@@ -45,9 +46,11 @@ def ingress(document: JSONObject) -> list[JSONObject]:
 
 def service_import(document: JSONObject) -> list[JSONObject]:
     """The Service derived from a ServiceImport, and its endpoints."""
-    derived = f"derived-{text(document, 'metadata', 'name')}"
+    name = text(document, "metadata", "name")
+    derived = f"derived-{name}"
+    if not name or label_value_problem(derived):
+        raise InterpretError(f"metadata.name is {name!r}: its Service and endpoints are named after it")
     namespace = _namespace(document)
-    mapping(document, "metadata")
     return [
         {"apiVersion": "v1", "kind": "Service", "namespace": namespace, "name": derived},
         {

@@ -95,11 +95,15 @@ class ManifestSource:
         return files
 
     def _paths(self) -> Iterator[Path]:
-        """Yield the manifest files, in order; dot directories hold a ConfigMap volume's older generations."""
+        """Yield the manifest files, in order.
+
+        Dot directories hold a ConfigMap volume's older generations, and ``testdata`` what interpreters are tested with.
+        """
         self._directory.stat()
         for path in sorted(self._directory.rglob("*")):
-            hidden = any(part.startswith(".") for part in path.relative_to(self._directory).parts)
-            if path.suffix in _SUFFIXES and not hidden and path.is_file():
+            parts = path.relative_to(self._directory).parts
+            ignored = any(part.startswith(".") or part == "testdata" for part in parts)
+            if path.suffix in _SUFFIXES and not ignored and path.is_file():
                 yield path
 
     def _merge(self, errors: dict[str, str]) -> dict[ObjectKey, Document]:

@@ -1,0 +1,184 @@
+"""Fixtures: what an interpreter is asked and what it is to answer, in Karmada's own format (research 6.1).
+
+A document has ``name``, ``operation``, ``desiredObj`` and/or ``observedObj``, ``statusItems``, ``inputReplicas`` and
+``output``. What ``output`` names has to be answered so; ``{{EXCLUDE}}`` stands for any value.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from app.interpret.question import Answer, Question
+from app.model.gvk import GroupVersionKind, parse_api_version
+from app.model.json import JSON, JSONObject
+from app.model.karmada import Operation, operation_named
+from app.model.quantity import Quantity
+from app.patch import diff, resolve_pointer
+from app.patch.errors import PatchError
+
+EXCLUDE: Final = "{{EXCLUDE}}"
+
+_RESULTS: Final = {
+    Operation.RETAIN: ("retained",),
+    Operation.REPLICA: ("replica", "requires"),
+    Operation.COMPONENT: ("components",),
+    Operation.REVISE_REPLICA: ("revised",),
+    Operation.STATUS: ("status",),
+    Operation.AGGREGATE_STATUS: ("aggregatedStatus",),
+    Operation.HEALTH: ("healthy",),
+    Operation.DEPENDENCY: ("dependencies",),
+    Operation.PRUNE: ("packed",),
+}
+_BY_LOWER: Final = {name.lower(): name for one in Operation for name in (one.value,)}
+_ALIASES: Final = {"retention": Operation.RETAIN.value, "interpretreplicas": Operation.REPLICA.value}
+
+
+class FixtureError(ValueError):
+    """A fixture that cannot be run; the text says what is wrong with it."""
+
+
+class Fixture(NamedTuple):
+    """One case."""
+
+    name: str
+    question: Question
+    output: JSONObject
+
+
+class Difference(NamedTuple):
+    """One thing that is answered otherwise."""
+
+    path: str
+    expected: JSON
+    found: JSON
+
+
+def operation_of(name: str) -> Operation:
+    """Return the operation of a name, shipped or proposed, in any case; raises FixtureError."""
+    lower = name.lower()
+    found = operation_named(name) or operation_named(_BY_LOWER.get(lower, "") or _ALIASES.get(lower, ""))
+    if found is None:
+        known = ", ".join(one.value for one in Operation)
+        raise FixtureError(f"operation {name!r} is not known; there are {known}")
+    return found
+
+
+def fixture(document: JSON) -> Fixture:
+    """Return the case that a document is; raises FixtureError."""
+    if not isinstance(document, dict):
+        raise FixtureError("is not an object")
+    name, operation_name = document.get("name") or "(no name)", document.get("operation")
+    if not isinstance(operation_name, str):
+        raise FixtureError(f"{name}: operation is missing")
+    output = document.get("output")
+    if not isinstance(output, dict) or not output:
+        raise FixtureError(f"{name}: output is missing: it says what is to be answered")
+    operation = operation_of(operation_name)
+    unknown = sorted(output.keys() - set(_RESULTS[operation]))
+    if unknown:
+        raise FixtureError(f"{name}: {operation} has no {', '.join(unknown)}; it has {', '.join(_RESULTS[operation])}")
+    asked = question(
+        operation,
+        desired=document.get("desiredObj"),
+        observed=document.get("observedObj"),
+        items=document.get("statusItems") or [],
+        replicas=document.get("inputReplicas"),
+    )
+    return Fixture(str(name), asked, output)
+
+
+def question(operation: Operation, *, desired: JSON, observed: JSON, items: JSON, replicas: JSON) -> Question:
+    """Return a question from what a fixture or a command line gives; raises FixtureError."""
+    if operation is Operation.RETAIN and not (isinstance(desired, dict) and isinstance(observed, dict)):
+        raise FixtureError("Retain takes the desired and the observed object")
+    document = desired if isinstance(desired, dict) else observed
+    if not isinstance(document, dict):
+        raise FixtureError(f"{operation} takes an object, desired or observed")
+    if operation is Operation.REVISE_REPLICA and not isinstance(replicas, int):
+        raise FixtureError("ReviseReplica takes the number of replicas that are wanted")
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise FixtureError("the status items are no list of objects")
+    api_version, kind = document.get("apiVersion"), document.get("kind")
+    if not isinstance(api_version, str) or not isinstance(kind, str):
+        raise FixtureError("the object has no apiVersion and kind")
+    gvk = GroupVersionKind(*parse_api_version(api_version), kind)
+    kept = observed if operation is Operation.RETAIN else None
+    return Question(operation, gvk, document, kept, replicas if isinstance(replicas, int) else 0, items)
+
+
+def results(asked: Question, answer: Answer) -> JSONObject:
+    """Return an answer under the names that fixtures and karmadactl have for it."""
+    names = _RESULTS[asked.operation]
+    if asked.operation is Operation.REPLICA:
+        return {"replica": answer.replicas, "requires": answer.requirements}
+    value: Mapping[Operation, Any] = {
+        Operation.COMPONENT: answer.components, Operation.STATUS: answer.status, Operation.HEALTH: answer.healthy,
+        Operation.DEPENDENCY: answer.dependencies,
+    }  # fmt: skip
+    return {names[0]: value.get(asked.operation, answer.object)}
+
+
+def differences(case: Fixture, answer: Answer) -> Iterator[Difference]:
+    """Yield where an answer is not what the fixture says."""
+    found = results(case.question, answer)
+    for name, expected in case.output.items():
+        yield from _compare(name, expected, found[name])
+
+
+def _compare(name: str, expected: JSON, found: JSON) -> Iterator[Difference]:
+    if name == "aggregatedStatus" and isinstance(expected, dict) and "kind" not in expected:
+        found = (found or {}).get("status")
+    if name == "requires":
+        expected, found = _amounts(expected), _amounts(found)
+    elif name == "components":
+        expected, found = ([_amounts(one) for one in _sorted(value, "name")] for value in (expected, found))
+    elif name == "dependencies":
+        expected, found = (_sorted(value, "apiVersion", "kind", "namespace", "name") for value in (expected, found))
+    for step in diff({"": expected}, {"": found}):
+        path = step["path"].removeprefix("/")
+        before = _at({"": expected}, step["path"]) if step["op"] != "add" else None
+        if _excluded({"": expected}, step["path"]):
+            continue
+        yield Difference(f"{name}{path}", before, step.get("value"))
+
+
+def _sorted(value: JSON, *members: str) -> list[JSON]:
+    elements = value if isinstance(value, list) else []
+    return sorted(elements, key=lambda one: [str(one.get(member) or "") for member in members])
+
+
+def _amounts(requirements: JSON) -> JSON:
+    """Return requirements whose quantities are written in their canonical form."""
+    if not isinstance(requirements, dict):
+        return requirements
+    written = dict(requirements)
+    for member in ("resourceRequest", "replicaRequirements"):
+        inner = written.get(member)
+        if isinstance(inner, dict):
+            is_amounts = member == "resourceRequest"
+            written[member] = (
+                {name: _canonical(text) for name, text in inner.items()} if is_amounts else _amounts(inner)
+            )
+    return written
+
+
+def _canonical(amount: JSON) -> JSON:
+    try:
+        return str(Quantity(Quantity.parse(amount).value))
+    except (ValueError, TypeError):
+        return amount
+
+
+def _at(document: JSONObject, pointer: str) -> JSON:
+    try:
+        return resolve_pointer(document, pointer)
+    except PatchError:
+        return None
+
+
+def _excluded(document: JSONObject, pointer: str) -> bool:
+    """Return whether a place, or one that it is in, may be anything."""
+    while pointer:
+        if _at(document, pointer) == EXCLUDE:
+            return True
+        pointer = pointer.rpartition("/")[0]
+    return False

@@ -1,0 +1,102 @@
+"""Reviews made from their own schemas, and bent: always an answer, never a 5xx, never an unhandled exception."""
+
+import json
+import logging
+import os
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.asgi import Fleethook, create_app
+from app.interpret.native import NATIVE
+from app.model.karmada import OPERATIONS
+from app.settings import Settings
+from tests.asgi_client import call
+
+scalars = st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)
+anything = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+# Members that interpreters look at, with values of any type: mostly right, often enough not.
+NAMES = (
+    "replicas", "template", "spec", "status", "metadata", "containers", "initContainers", "volumes", "env", "envFrom", "resources",
+    "requests", "limits", "cpu", "memory", "nodeSelector", "tolerations", "affinity", "nodeAffinity", "labels", "annotations",
+    "generation", "observedGeneration", "conditions", "loadBalancer", "ingress", "ports", "phase", "secrets", "name", "namespace",
+    "type", "clusterIP", "clusterIPs", "nodePort", "port", "selector", "matchLabels", "parallelism", "completions", "tls", "secretName",
+    "volumeClaimTemplates", "claimRef", "volumeName", "disruptedPods", "active", "startTime", "containerStatuses", "data", "configMap",
+    "projected", "sources", "jobTemplate", "overhead", "restartPolicy", "resourcetemplate.karmada.io/generation",
+    "resourcetemplate.karmada.io/retain-replicas", "currentHealthy", "desiredHealthy", "volumeMounts", "imagePullSecrets",
+)  # fmt: skip
+bent = st.recursive(
+    scalars | st.sampled_from(["100m", "1Gi", "true", "True", "Failed", "Complete", "LoadBalancer", "Running", "1"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=5),
+    max_leaves=25,
+)
+members = st.dictionaries(st.sampled_from(("spec", "status", "metadata", "secrets", "data", "type")), bent, max_size=4)
+kinds = st.sampled_from(sorted(NATIVE))
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> Any:
+    if draw(st.integers(0, 9)) == 0:
+        return draw(anything)
+    kind = draw(kinds)
+    return {**draw(members), "apiVersion": kind.api_version, "kind": kind.kind}
+
+
+items = st.lists(
+    st.fixed_dictionaries({"clusterName": st.text(max_size=4)}, optional={"status": bent, "applied": st.booleans()})
+    | anything,
+    max_size=3,
+)
+operations = st.sampled_from([name for row in OPERATIONS for name in (row.proposed, row.operation.value)]) | st.text(
+    max_size=5
+)
+
+
+@st.composite
+def reviews(draw: st.DrawFn) -> Any:
+    document = draw(documents())
+    request = {
+        "uid": draw(st.sampled_from(["u-1", "u-1", "u-1", "", None, 7])),
+        "operation": draw(operations),
+        "object": document,
+    }
+    if draw(st.booleans()):
+        request["observedObject"] = draw(documents())
+    if draw(st.booleans()):
+        request["replicas"] = draw(st.integers(-5, 2**33) | anything)
+    if draw(st.booleans()):
+        request["aggregatedStatus"] = draw(items | anything)
+    kind = draw(st.sampled_from(["ExploreReview", "ResourceInterpreterContext", "Pod"]))
+    return {"apiVersion": "config.karmada.io/v1alpha1", "kind": kind, "request": request}
+
+
+@pytest.fixture(scope="module")
+def app() -> Fleethook:
+    return create_app(Settings(), log=None)
+
+
+# 10,000 requests in all with FLEETHOOK_FUZZ=5000; fewer in every run of the suite.
+@pytest.mark.parametrize("path", ["/explore", "/interpret"])
+@settings(max_examples=int(os.environ.get("FLEETHOOK_FUZZ", "300")), suppress_health_check=list(HealthCheck))
+@given(review=reviews())
+async def test_any_review_is_answered(app: Fleethook, caplog: pytest.LogCaptureFixture, path: str, review: Any) -> None:
+    caplog.clear()
+    answer = await call(app, path, json.dumps(review).encode())
+    uid = review["request"]["uid"]
+    usable = review["kind"] != "Pod" and isinstance(uid, str) and uid
+    assert answer.status == (200 if usable else 400), answer.body
+    if usable:
+        response = answer.json()["response"]
+        assert response["uid"] == "u-1"
+        if not response["successful"]:
+            said = response if review["kind"] == "ExploreReview" else response["status"]
+            assert said["message"]
+            assert said["code"] in (400, 404, 422), (said, review)
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
