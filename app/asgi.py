@@ -20,7 +20,7 @@ from app.api.openapi import describe_reviews
 from app.api.routes import ReviewRoute, interpret_routes, overrider_routes
 from app.interpret.registry import Interpreter, load
 from app.interpret.webhook import DEFINITIONS_BY_KIND, WebhookLayer
-from app.lifetime import Cluster, following_cluster, following_manifests
+from app.lifetime import Cluster, following_cluster, following_manifests, settle_garbage_collector
 from app.outbound.client import HookClient
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.plans import PlanCache
@@ -149,6 +149,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             await stack.enter_async_context(
                 following_cluster(app.cluster, synced=app.open_reviews, ended=app.ended.append)
             )
+        else:
+            settle_garbage_collector()
         yield
 
 

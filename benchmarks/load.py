@@ -10,9 +10,10 @@ import sys
 import time
 
 import uvloop
-from reviews import review
+from reviews import explore_review, review
 
 PATH = "/mutate-apps-v1-deployment"
+EXPLORE = "/explore"
 
 
 class Client(asyncio.Protocol):
@@ -41,7 +42,7 @@ class Client(asyncio.Protocol):
             return
         now = time.perf_counter()
         self.latencies.append(now - self.sent)
-        self.errors += not (head.startswith(b"HTTP/1.1 200") and b'"patch"' in body)
+        self.errors += not (head.startswith(b"HTTP/1.1 200") and (b'"patch"' in body or b'"successful":true' in body))
         self.buffer = b""
         if now < self.until:
             self.send()
@@ -55,8 +56,8 @@ class Client(asyncio.Protocol):
 
 
 async def run(port: int, operation: str, seconds: float, connections: int, authority: str) -> dict[str, float]:
-    body = review(operation)
-    head = f"POST {PATH}?timeout=10s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json\r\nUser-Agent: kube-apiserver-admission\r\nContent-Length: {len(body)}\r\n\r\n"
+    path, body = (EXPLORE, explore_review(operation)) if operation.startswith("Explore") else (PATH, review(operation))
+    head = f"POST {path}?timeout=10s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json\r\nUser-Agent: kube-apiserver-admission\r\nContent-Length: {len(body)}\r\n\r\n"
     context = ssl.create_default_context(cafile=authority)
     loop = asyncio.get_running_loop()
     latencies: list[float] = []

@@ -4,6 +4,8 @@ import copy
 import json
 from typing import Any
 
+import msgspec
+
 API = "apps.openyurt.io/v1alpha1"
 POOL = "hangzhou"
 TERM = {"matchExpressions": [{"key": "apps.openyurt.io/nodepool", "operator": "In", "values": [POOL]}]}
@@ -221,3 +223,40 @@ def review(operation: str) -> bytes:
     return json.dumps(
         {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}, separators=(",", ":")
     ).encode()
+
+
+def explore_review(operation: str) -> bytes:
+    """An ExploreReview of an operation on the Deployment above, some 6 KB; for aggregation, over 100 clusters."""
+    document = deployment()
+    metadata = {name: value for name, value in document["metadata"].items() if name != "managedFields"}
+    metadata["annotations"] = {**metadata.get("annotations", {}), "resourcetemplate.karmada.io/generation": "3"}
+    document = {**document, "metadata": {**metadata, "generation": 3}}
+    document["status"] = {
+        "observedGeneration": 3, "replicas": 3, "updatedReplicas": 3, "readyReplicas": 3, "availableReplicas": 3,
+    }  # fmt: skip
+    request = {
+        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+        "kind": {"group": "apps", "version": "v1", "kind": "Deployment"},
+        "name": metadata["name"], "namespace": metadata["namespace"], "operation": operation, "object": document,
+    }  # fmt: skip
+    if operation == "ExploreRetaining":
+        labels = {**metadata.get("labels", {}), "resourcetemplate.karmada.io/retain-replicas": "true"}
+        request["object"] = {**document, "metadata": {**metadata, "labels": labels}}
+        request["observedObject"] = {**document, "spec": {**document["spec"], "replicas": 9}}
+    if operation == "ExploreReplicaRevising":
+        request["replicas"] = 7
+    if operation == "ExploreStatusAggregating":
+        counts = {"replicas": 2, "readyReplicas": 2, "updatedReplicas": 2, "availableReplicas": 2}
+        generations = {"generation": 5, "observedGeneration": 5, "resourceTemplateGeneration": 3}
+        request["aggregatedStatus"] = [
+            {
+                "clusterName": f"member-{number}",
+                "applied": True,
+                "health": "Healthy",
+                "status": {**counts, **generations},
+            }
+            for number in range(100)
+        ]
+    return msgspec.json.encode(
+        {"apiVersion": "config.karmada.io/v1alpha1", "kind": "ExploreReview", "request": request}
+    )

@@ -10,11 +10,13 @@ import argparse
 import asyncio
 import base64
 import copy
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import jsonpatch
+import msgspec
 import uvicorn
 import uvloop
 from fastapi import FastAPI
@@ -22,16 +24,21 @@ from pydantic import BaseModel, ConfigDict, Field
 from reviews import overrider, yurt_app_set
 
 from app.api.body import check_headers, read_body
-from app.api.edge import ReviewEndpoint, _respond
-from app.api.logs import configure_logging, write_line
+from app.api.edge import ReviewEndpoint
+from app.api.endpoint import respond
+from app.api.interpret import InterpretEndpoint
+from app.api.logs import configure_logging, encode_line, write_line
 from app.asgi import create_app
 from app.certs.context import ReloadingContext
 from app.certs.files import ensure_certificates
 from app.cli.server import GracefulServer, server_config
+from app.interpret.chain import Chain
+from app.interpret.codec import decode_review
 from app.model.admission import patched
 from app.settings import Settings
 
 PATH = "/mutate-apps-v1-deployment"
+EXPLORE = "/explore"
 NAMES = ["localhost", "127.0.0.1"]
 
 
@@ -49,6 +56,9 @@ def ours(port: int, overriders: int, directory: Path, *, kind: str) -> None:
         app.reviews[PATH] = ReviewEndpoint(
             PATH, lambda _: verdict, metrics=app.metrics, body_limit=settings.body_limit, log=write_line
         )
+        app.reviews[EXPLORE] = ConstantAnswer(
+            EXPLORE, Chain([]), metrics=app.metrics, body_limit=settings.body_limit, log=write_line
+        )
     elif kind == "echo":
         app.reviews[PATH] = constant_endpoint(settings.body_limit)
     files = ensure_certificates(directory, names=NAMES, now=datetime.now(UTC))
@@ -57,6 +67,26 @@ def ours(port: int, overriders: int, directory: Path, *, kind: str) -> None:
     server = GracefulServer(config, app, ready=announce)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(server.serve())
+
+
+class ConstantAnswer(InterpretEndpoint):
+    """The least that an interpreter does: the review is decoded, answered to its uid, counted and logged."""
+
+    async def _answer(self, body: bytes, request_id: str, scope: Any) -> tuple[int, bytes]:
+        del request_id, scope
+        started = time.perf_counter()
+        asked = decode_review(body)
+        answer = msgspec.json.encode(
+            {
+                "apiVersion": "config.karmada.io/v1alpha1", "kind": asked.kind,
+                "response": {"uid": asked.uid, "successful": True, "healthy": True},
+            }
+        )  # fmt: skip
+        seconds = time.perf_counter() - started
+        self._metrics.reviewed(self._path, "InterpretHealth", "answered", seconds=seconds, request_id=asked.uid)
+        fields = self._fields(asked, None, (), None)
+        self._log(encode_line(fields | {"requestId": asked.uid, "ms": round(seconds * 1000, 3)}))
+        return 200, answer
 
 
 def constant_endpoint(limit: int) -> Any:
@@ -70,7 +100,7 @@ def constant_endpoint(limit: int) -> Any:
     async def endpoint(scope: Any, receive: Any, send: Any) -> None:
         check_headers(scope["headers"], limit=limit)
         await read_body(receive, limit=limit)
-        await _respond(send, 200, answer)
+        await respond(send, 200, answer)
 
     return endpoint
 

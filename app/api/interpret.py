@@ -50,7 +50,7 @@ class InterpretEndpoint(Endpoint):
         steps: tuple[Step, ...] = ()
         problem: InterpretError | None = None
         try:
-            question = question_of(asked)
+            question = question_of(asked, built_in=self._chain.built_in)
             explained = await self._chain.answer(question)
             steps = explained.steps
             answer = encode_answer(asked, question, explained.answer, steps if explain else None)

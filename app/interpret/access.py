@@ -23,13 +23,23 @@ class InterpretError(ValueError):
 
 def _member(document: Mapping[str, JSON], path: Sequence[str]) -> JSON:
     found: Any = document
-    for position, name in enumerate(path):
-        if not isinstance(found, dict):
-            raise _wrong(found, path[:position], "object")
+    for name in path:
+        if type(found) is not dict:
+            raise _not_an_object(document, path)
         found = found.get(name)
         if found is None:
             return None
     return found
+
+
+def _not_an_object(document: Mapping[str, JSON], path: Sequence[str]) -> InterpretError:
+    """Return the error of a path that leads through something else than objects."""
+    found: Any = document
+    for position, name in enumerate(path):
+        if not isinstance(found, dict):
+            return _wrong(found, path[:position], "object")
+        found = found[name]
+    return _wrong(found, path, "object")
 
 
 def _wrong(value: JSON, path: Sequence[str], expected: str) -> InterpretError:

@@ -1,6 +1,5 @@
 """Who answers: the first layer that knows the kind and the operation, from the user's own to what is built in."""
 
-import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
@@ -32,6 +31,9 @@ class Layer(Protocol):
     """One place to find interpreters in."""
 
     name: str
+
+    def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
+        """Return whether this layer may have something, whatever the object; no is certain."""
 
     def find(self, question: Question) -> Found | None:
         """Return what this layer has, None if nothing."""
@@ -68,6 +70,11 @@ class Chain:
     def __init__(self, layers: Sequence[Layer]) -> None:
         """Make a chain of ``layers``, the first of them wins."""
         self._layers: Final = tuple(layers)
+        self._none: Final = {layer.name: Step(layer.name, "", "none") for layer in layers}
+
+    def built_in(self, kind: GroupVersionKind, operation: Operation) -> bool:
+        """Return whether nobody but the native layer can be asked."""
+        return not any(layer.knows(kind, operation) for layer in self._layers if not isinstance(layer, NativeLayer))
 
     async def answer(self, question: Question) -> Explained:
         """Return what the first layer says that has an interpreter.
@@ -79,11 +86,11 @@ class Chain:
         for layer in self._layers:
             found = layer.find(question)
             if found is None:
-                steps.append(Step(layer.name, "", "none"))
+                steps.append(self._none[layer.name])
                 continue
             try:
                 answer = found.answer(question)
-                if inspect.isawaitable(answer):
+                if not isinstance(answer, Answer):
                     answer = await answer
                 final = checked(question, answer)
             except IgnoredError as error:
@@ -104,6 +111,10 @@ class NativeLayer:
     """What is built in."""
 
     name = "native"
+
+    def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
+        """Return whether there is a function."""
+        return native(kind, operation) is not None
 
     def find(self, question: Question) -> Found | None:
         """Return the function for a kind and operation."""
@@ -127,6 +138,10 @@ class PythonLayer:
             for operation in one.functions:
                 found.setdefault((one.kind, operation), one)
         self._found: Final[Mapping[tuple[GroupVersionKind, Operation], Interpreter]] = found
+
+    def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
+        """Return whether there is an interpreter."""
+        return (kind, operation) in self._found
 
     def find(self, question: Question) -> Found | None:
         """Return the interpreter for a kind and operation."""

@@ -1,10 +1,12 @@
 """Interpreter reviews to and from bytes, in both shapes: ``ExploreReview`` and ``ResourceInterpreterContext``."""
 
 import base64
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple, cast
 
 import msgspec
 
+from app.interpret import light
 from app.interpret.access import InterpretError
 from app.interpret.chain import Step
 from app.interpret.question import Answer, Question
@@ -78,8 +80,13 @@ def _salvage(body: bytes, error: Exception) -> Asked:
     return Asked(uid, document["kind"], None, problem)
 
 
-def question_of(asked: Asked) -> Question:
-    """Return what is asked; raises InterpretError where that cannot be told."""
+def question_of(asked: Asked, *, built_in: Callable[[GroupVersionKind, Operation], bool]) -> Question:
+    """Return what is asked; raises InterpretError where that cannot be told.
+
+    Args:
+        asked: The review.
+        built_in: Whether nobody but us can be asked about a kind, so that what is not read need not be decoded.
+    """
     request = asked.request
     if request is None:
         raise InterpretError(f"the review cannot be read: {asked.problem}", code=400)
@@ -87,7 +94,10 @@ def question_of(asked: Asked) -> Question:
     if operation is None:
         known = ", ".join(sorted(proposed_name(one) if asked.kind == EXPLORE_REVIEW else one for one in Operation))
         raise InterpretError(f"request.operation {request.operation!r} is not known; there are {known}", code=400)
-    document = _object(request.object_raw, "object")
+    said = GroupVersionKind(request.kind.group, request.kind.version, request.kind.kind)
+    document = light.decode(request.object_raw, operation) if said.kind and built_in(said, operation) else None
+    if document is None:
+        document = _object(request.object_raw, "object")
     observed = None
     if operation is Operation.RETAIN:
         if bytes(request.observed_raw) == b"null":
@@ -98,8 +108,8 @@ def question_of(asked: Asked) -> Question:
         raise InterpretError("request.replicas is missing: it says how many are wanted", code=400)
     if replicas is not None and not 0 <= replicas < 2**31:
         raise InterpretError(f"request.replicas is {replicas}, which is no replica count", code=400)
-    items = [msgspec.to_builtins(item) for item in request.aggregated_status or ()]
-    return Question(operation, _kind(request, document), document, observed, replicas or 0, items)
+    items = cast("list[JSONObject]", request.aggregated_status or [])
+    return Question(operation, _kind(said, document), document, observed, replicas or 0, items)
 
 
 def _object(raw: msgspec.Raw, name: str) -> JSONObject:
@@ -115,10 +125,9 @@ def _object(raw: msgspec.Raw, name: str) -> JSONObject:
     return document
 
 
-def _kind(request: InterpretRequest, document: JSONObject) -> GroupVersionKind:
+def _kind(said: GroupVersionKind, document: JSONObject) -> GroupVersionKind:
     """Return what kind is asked about: what the request says, and the object may not say otherwise."""
     api_version, kind = document.get("apiVersion"), document.get("kind")
-    said = GroupVersionKind(request.kind.group, request.kind.version, request.kind.kind)
     if not isinstance(api_version, str) or not isinstance(kind, str):
         if api_version is None and kind is None and said.kind:
             return said

@@ -14,7 +14,7 @@ from app.interpret.access import InterpretError
 from app.interpret.chain import Found, IgnoredError
 from app.interpret.hooks import CONFIGURATIONS, Hook, hooks_of, matches, target_of
 from app.interpret.question import Answer, Question
-from app.model.gvk import GroupKind
+from app.model.gvk import GroupKind, GroupVersionKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.karmada import (
     API_VERSION,
@@ -89,6 +89,11 @@ class WebhookLayer:
     def _definition(self, group_kind: GroupKind) -> JSONObject | None:
         found = self._store.find(DEFINITIONS_BY_KIND, ("", *group_kind))
         return found[0] if found else None
+
+    def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
+        """Return whether there are hooks at all."""
+        del kind, operation
+        return bool(self._all())
 
     def find(self, question: Question) -> Found | None:
         """Return the hook to ask, None if no rule matches."""

@@ -5,7 +5,7 @@ other names and one more. Inside, the shipped names are used; `OPERATIONS` maps 
 """
 
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple, Required, TypedDict
 
 import msgspec
 
@@ -91,14 +91,14 @@ def _null() -> msgspec.Raw:
     return _NULL
 
 
-class AggregatedStatusItem(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The status of the resource in one member cluster."""
+class AggregatedStatusItem(TypedDict, total=False):
+    """The status of the resource in one member cluster; kept as it was sent, as interpreters of others read it."""
 
-    cluster_name: str
-    status: Any = None
-    applied: bool = False
-    applied_message: str = ""
-    health: str = ""
+    clusterName: Required[str]
+    status: Any
+    applied: bool
+    appliedMessage: str
+    health: str
 
 
 class InterpretRequest(msgspec.Struct, rename="camel"):

@@ -33,13 +33,19 @@ def workload(*members: str) -> Callable[[JSONObject, Items], JSONObject]:
 
     def aggregate(template: JSONObject, items: Items) -> JSONObject:
         statuses = _statuses(items)
-        counters = {name: sum(count(status, name) for status in statuses) for name in members}
+        counters = {name: _total(statuses, name) for name in members}
         generation = count(template, "metadata", "generation")
         aligned = sum(_aligned(status, generation) for status in statuses)
         observed = generation if aligned == len(items) else count(template, "status", "observedGeneration")
         return _with_status(template, _merged(template, {**counters, "observedGeneration": observed}))
 
     return aggregate
+
+
+def _total(statuses: Sequence[JSONObject], name: str) -> int:
+    found = [status.get(name) or 0 for status in statuses]
+    # The usual case is asked at once; where it is not, the status that is wrong is looked for.
+    return sum(found) if all(type(value) is int for value in found) else sum(count(one, name) for one in statuses)
 
 
 def _aligned(status: JSONObject, generation: int) -> bool:

@@ -5,14 +5,18 @@ resource (sidecar containers, KEP-753; pod-level resources, KEP-2837), which ups
 """
 
 from fractions import Fraction
-from math import ceil
+from functools import lru_cache
 from typing import Final
 
-from app.interpret.access import InterpretError, mapping, objects, text
+from app.interpret.access import InterpretError, mapping, objects, present, text
 from app.model.json import JSONObject
 from app.model.quantity import Quantity
 
-Amounts = dict[str, Fraction]
+Amounts = dict[str, int]
+"""Amounts of resources, in billionths: finer ones are rounded up when they are read."""
+
+_NANO: Final = 10**9
+_MILLI: Final = 10**6
 
 _POD_LEVEL: Final = ("cpu", "memory", "hugepages-")
 _BINARY: Final = ("memory", "ephemeral-storage", "hugepages-")
@@ -53,31 +57,46 @@ def _requested(spec: JSONObject) -> Amounts:
     for container in objects(spec, "containers"):
         running = _sum(running, _container(container))
     total = _most(running, most)
-    for_pod = {
-        name: amount for name, amount in _container({"resources": mapping(spec, "resources")}).items()
-        if name.startswith(_POD_LEVEL)
-    }  # fmt: skip
-    return _sum({**total, **for_pod}, _amounts(mapping(spec, "overhead"), "overhead"))
+    if present(spec, "resources"):
+        for_pod = _container({"resources": mapping(spec, "resources")})
+        total = total | {name: amount for name, amount in for_pod.items() if name.startswith(_POD_LEVEL)}
+    return _sum(total, _amounts(mapping(spec, "overhead"), "overhead"))
 
 
 def _container(container: JSONObject) -> Amounts:
-    limits = _amounts(mapping(container, "resources", "limits"), "limits")
-    return {**limits, **_amounts(mapping(container, "resources", "requests"), "requests")}
+    resources = mapping(container, "resources")
+    if not resources:
+        return {}
+    requests = _amounts(mapping(resources, "requests"), "requests")
+    limits = mapping(resources, "limits")
+    return {**_amounts(limits, "limits"), **requests} if limits else requests
 
 
 def _amounts(resources: JSONObject, where: str) -> Amounts:
+    if not resources:
+        return {}
     try:
-        return {name: Quantity.parse(amount).value for name, amount in resources.items()}
+        return {name: _parsed(amount) for name, amount in resources.items()}
     except (ValueError, TypeError) as error:
         raise InterpretError(f"resources.{where}: {error}") from None
 
 
+# The same few amounts occur in every workload of a fleet, and exact arithmetic on texts is slow.
+@lru_cache(maxsize=4096)
+def _parsed(amount: str | int) -> int:
+    return int(Quantity.parse(amount).value * _NANO)
+
+
 def _sum(left: Amounts, right: Amounts) -> Amounts:
-    return left | {name: left.get(name, Fraction(0)) + amount for name, amount in right.items()}
+    if not left or not right:
+        return left or right
+    return left | {name: left.get(name, 0) + amount for name, amount in right.items()}
 
 
 def _most(left: Amounts, right: Amounts) -> Amounts:
-    return left | {name: max(left.get(name, Fraction(0)), amount) for name, amount in right.items()}
+    if not left or not right:
+        return left or right
+    return left | {name: max(left.get(name, 0), amount) for name, amount in right.items()}
 
 
 def _written(amounts: Amounts) -> JSONObject:
@@ -93,10 +112,11 @@ def _counts(name: str) -> bool:
     return name in _PLAIN or "/" in name or name.startswith(("hugepages-", "attachable-volumes-"))
 
 
-def _quantity(name: str, amount: Fraction) -> str:
+@lru_cache(maxsize=4096)
+def _quantity(name: str, amount: int) -> str:
     if name == "cpu":
-        return str(Quantity(Fraction(ceil(amount * 1000), 1000)))
-    return str(Quantity(ceil(amount), "BinarySI" if name.startswith(_BINARY) else "DecimalSI"))
+        return str(Quantity(Fraction(-(-amount // _MILLI), 1000)))
+    return str(Quantity(-(-amount // _NANO), "BinarySI" if name.startswith(_BINARY) else "DecimalSI"))
 
 
 # What a Pod needs to be there: a table of places, each with the way from there to a name.
@@ -133,30 +153,33 @@ def _environment(container: JSONObject, config_maps: set[str], secrets: set[str]
         config_maps.add(text(source, "configMapRef", "name"))
         secrets.add(text(source, "secretRef", "name"))
     for variable in objects(container, "env"):
+        if "valueFrom" not in variable:
+            continue
         config_maps.add(text(variable, "valueFrom", "configMapKeyRef", "name"))
         secrets.add(text(variable, "valueFrom", "secretKeyRef", "name"))
 
 
-_SECRET_PLACES: Final = (
-    ("azureFile", "secretName"),
-    ("secret", "secretName"),
-    ("cephfs", "secretRef", "name"),
-    ("cinder", "secretRef", "name"),
-    ("flexVolume", "secretRef", "name"),
-    ("rbd", "secretRef", "name"),
-    ("scaleIO", "secretRef", "name"),
-    ("iscsi", "secretRef", "name"),
-    ("storageos", "secretRef", "name"),
-    ("csi", "nodePublishSecretRef", "name"),
-)
+_SECRET_PLACES: Final[dict[str, tuple[str, ...]]] = {
+    "azureFile": ("azureFile", "secretName"),
+    "secret": ("secret", "secretName"),
+    "csi": ("csi", "nodePublishSecretRef", "name"),
+    **{
+        source: (source, "secretRef", "name")
+        for source in ("cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos")
+    },
+}
 
 
 def _volume(volume: JSONObject, config_maps: set[str], secrets: set[str]) -> None:
-    config_maps.add(text(volume, "configMap", "name"))
-    secrets.update(text(volume, *place) for place in _SECRET_PLACES)
-    for source in objects(volume, "projected", "sources"):
-        config_maps.add(text(source, "configMap", "name"))
-        secrets.add(text(source, "secret", "name"))
+    for member in volume:
+        if member == "configMap":
+            config_maps.add(text(volume, "configMap", "name"))
+        elif member == "projected":
+            for source in objects(volume, "projected", "sources"):
+                config_maps.add(text(source, "configMap", "name"))
+                secrets.add(text(source, "secret", "name"))
+        elif member in _SECRET_PLACES:
+            secrets.add(text(volume, *_SECRET_PLACES[member]))
 
 
 def template_of(document: JSONObject, *path: str) -> JSONObject:
