@@ -18,7 +18,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 AS_WRITTEN = {made["metadata"]["name"]: made for made in read(HERE / "proposal_as_written.yaml")}
-EXAMPLE_OBJECTS = [made for path in sorted(EXAMPLES.rglob("*.yaml")) for made in read(path)]
+EXAMPLE_OBJECTS = [made for path in sorted((EXAMPLES / "yurtappoverrider").rglob("*.yaml")) for made in read(path)]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import re
 
 from app.api.routes import overrider_routes
 from app.overrider.plans import PlanCache
+from app.registration.paths import VALIDATE_HOOKS
 from app.registration.webhooks import ServiceReference, URLReference, ca_bundles, webhook_configurations
 from app.store import Store
 
@@ -16,7 +17,7 @@ def every(reference: object = SERVICE) -> list[dict[str, object]]:
 
 
 def test_every_review_route_is_registered_once() -> None:
-    routes = [route.path for route in overrider_routes(Store(), PlanCache(), None)]
+    routes = [route.path for route in overrider_routes(Store(), PlanCache(), None)] + [VALIDATE_HOOKS]
     paths = [webhook["clientConfig"]["service"]["path"] for webhook in every()]  # type: ignore[index]
     assert sorted(paths) == sorted(routes)
 
