@@ -72,23 +72,27 @@ class InterpretEndpoint(Endpoint):
         self._metrics.reviewed(self._path, operation, outcome, seconds=seconds, request_id=request_id or asked.uid)
         if self._log is not None:
             fields = self._fields(asked, question, steps, problem)
-            timing = {"requestId": request_id or asked.uid, "ms": round(seconds * 1000, 3)}
-            self._log(encode_line(fields | timing))
+            fields["requestId"] = request_id or asked.uid
+            fields["ms"] = round(seconds * 1000, 3)
+            self._log(encode_line(fields))
         return 200, answer
 
     def _fields(
         self, asked: Asked, question: Question | None, steps: tuple[Step, ...], problem: InterpretError | None
     ) -> dict[str, object]:
+        request = asked.request
         fields: dict[str, object] = {
             "ts": datetime.now(UTC).isoformat(timespec="milliseconds"), "level": "info", "msg": "interpret",
             "route": self._path, "uid": asked.uid, "successful": problem is None,
         }  # fmt: skip
         if question is not None:
-            fields |= {"gvk": "/".join(question.kind), "operation": question.operation.value}
+            group, version, kind = question.kind
+            fields["gvk"] = f"{group}/{version}/{kind}"
+            fields["operation"] = question.operation.value
         if steps and steps[-1].hook:
-            fields |= {"layer": steps[-1].layer, "hook": steps[-1].hook}
-        if asked.request is not None:
-            fields |= {"namespace": asked.request.namespace, "name": asked.request.name}
+            fields["layer"], fields["hook"] = steps[-1].layer, steps[-1].hook
+        if request is not None:
+            fields["namespace"], fields["name"] = request.namespace, request.name
         if problem is not None:
             fields["message"] = str(problem)
         return fields

@@ -1,12 +1,13 @@
 """Who answers: the first layer that knows the kind and the operation, from the user's own to what is built in."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Final, NamedTuple, Protocol
 
 from app.interpret.access import InterpretError
 from app.interpret.checks import checked
 from app.interpret.native import native
-from app.interpret.question import Answer, Function, Question, ask
+from app.interpret.question import Answer, Question, ask
 from app.interpret.registry import Interpreter
 from app.model.gvk import GroupVersionKind
 from app.model.karmada import Operation
@@ -99,12 +100,16 @@ class Chain:
             except InterpretError as error:
                 steps.append(Step(layer.name, found.hook, "failed", str(error)))
                 raise ChainError(error, tuple(steps)) from error
-            steps.append(Step(layer.name, found.hook, "answered"))
-            return Explained(final, tuple(steps))
+            return Explained(final, (*steps, _answered(layer.name, found.hook)))
         group, version, kind = question.kind
         place = f"{group}/{version}" if group else version
         message = f'default {question.operation} interpreter for "{place}, Kind={kind}" not found'
         raise ChainError(InterpretError(message, code=_NOT_FOUND), tuple(steps))
+
+
+@lru_cache(maxsize=1024)
+def _answered(layer: str, hook: str) -> Step:
+    return Step(layer, hook, "answered")
 
 
 class NativeLayer:
@@ -118,12 +123,13 @@ class NativeLayer:
 
     def find(self, question: Question) -> Found | None:
         """Return the function for a kind and operation."""
-        function = native(question.kind, question.operation)
-        return None if function is None else Found(function.__name__, _asking(function))
+        return _native(question.kind, question.operation)
 
 
-def _asking(function: Function) -> Callable[[Question], Answer]:
-    return lambda question: ask(function, question)
+@lru_cache(maxsize=1024)
+def _native(kind: GroupVersionKind, operation: Operation) -> Found | None:
+    function = native(kind, operation)
+    return None if function is None else Found(function.__name__, partial(ask, function))
 
 
 class PythonLayer:

@@ -23,9 +23,9 @@ def checked(question: Question, answer: Answer) -> Answer:
     if operation in PATCHING:
         return Answer(object=_same_object(question.object, answer.object))
     if operation is Operation.REPLICA:
-        return Answer(
-            replicas=_replicas(answer.replicas, "replicas"), requirements=_object(answer.requirements, "requirements")
-        )
+        replicas = _replicas(answer.replicas, "replicas")
+        requirements = _object(answer.requirements, "requirements")
+        return answer if replicas is answer.replicas else Answer(replicas=replicas, requirements=requirements)
     if operation is Operation.HEALTH:
         if not isinstance(answer.healthy, bool):
             raise InterpretError(f"healthy is {answer.healthy!r}, expected true or false", code=500)

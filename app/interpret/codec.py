@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final, NamedTuple, cast
 
 import msgspec
@@ -125,6 +126,11 @@ def _object(raw: msgspec.Raw, name: str) -> JSONObject:
     return document
 
 
+@lru_cache(maxsize=1024)
+def _gvk(api_version: str, kind: str) -> GroupVersionKind:
+    return GroupVersionKind(*parse_api_version(api_version), kind)
+
+
 def _kind(said: GroupVersionKind, document: JSONObject) -> GroupVersionKind:
     """Return what kind is asked about: what the request says, and the object may not say otherwise."""
     api_version, kind = document.get("apiVersion"), document.get("kind")
@@ -132,7 +138,7 @@ def _kind(said: GroupVersionKind, document: JSONObject) -> GroupVersionKind:
         if api_version is None and kind is None and said.kind:
             return said
         raise InterpretError("request.object has no apiVersion and kind", code=400)
-    found = GroupVersionKind(*parse_api_version(api_version), kind)
+    found = _gvk(api_version, kind)
     if said.kind and said != found:
         raise InterpretError(f"request.kind says {'/'.join(said)}, and the object is {'/'.join(found)}", code=400)
     return found

@@ -1,7 +1,7 @@
 """What is asked, and what is answered."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from app.model.gvk import GroupVersionKind
 from app.model.json import JSON, JSONObject
@@ -39,7 +39,29 @@ Function = Callable[..., Any]
 """An interpreter of one operation: `ask` says what it is given and what it returns."""
 
 
-def ask(function: Function, question: Question) -> Answer:  # noqa: PLR0911 - one line an operation
+def _replica(function: Function, question: Question) -> Answer:
+    found = function(question.object)
+    replicas, requirements = found if isinstance(found, tuple) else (found, None)
+    return Answer(replicas=replicas, requirements=requirements)
+
+
+# A table and not a match: the operations are texts, and the last of nine would be compared with all of them.
+_ASK: Final[Mapping[Operation, Callable[[Function, Question], Answer]]] = {
+    Operation.REPLICA: _replica,
+    Operation.COMPONENT: lambda function, question: Answer(components=function(question.object)),
+    Operation.REVISE_REPLICA: lambda function, question: Answer(object=function(question.object, question.replicas)),
+    Operation.RETAIN: lambda function, question: Answer(object=function(question.object, question.observed or {})),
+    Operation.AGGREGATE_STATUS: lambda function, question: Answer(
+        object=function(question.object, list(question.items))
+    ),
+    Operation.PRUNE: lambda function, question: Answer(object=function(question.object)),
+    Operation.STATUS: lambda function, question: Answer(status=function(question.object)),
+    Operation.HEALTH: lambda function, question: Answer(healthy=function(question.object)),
+    Operation.DEPENDENCY: lambda function, question: Answer(dependencies=function(question.object)),
+}
+
+
+def ask(function: Function, question: Question) -> Answer:
     """Return what a function answers.
 
     What it is given and what it returns, by operation: Replica(object) -> count, or count and requirements;
@@ -47,24 +69,4 @@ def ask(function: Function, question: Question) -> Answer:  # noqa: PLR0911 - on
     AggregateStatus(object, items) and Prune(object) -> the object; Status(object) -> status; Health(object) -> bool;
     Dependency(object) -> references.
     """
-    match question.operation:
-        case Operation.REPLICA:
-            found = function(question.object)
-            replicas, requirements = found if isinstance(found, tuple) else (found, None)
-            return Answer(replicas=replicas, requirements=requirements)
-        case Operation.COMPONENT:
-            return Answer(components=function(question.object))
-        case Operation.REVISE_REPLICA:
-            return Answer(object=function(question.object, question.replicas))
-        case Operation.RETAIN:
-            return Answer(object=function(question.object, question.observed or {}))
-        case Operation.AGGREGATE_STATUS:
-            return Answer(object=function(question.object, list(question.items)))
-        case Operation.PRUNE:
-            return Answer(object=function(question.object))
-        case Operation.STATUS:
-            return Answer(status=function(question.object))
-        case Operation.HEALTH:
-            return Answer(healthy=function(question.object))
-        case Operation.DEPENDENCY:
-            return Answer(dependencies=function(question.object))
+    return _ASK[question.operation](function, question)

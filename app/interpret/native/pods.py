@@ -35,6 +35,26 @@ def requirements(pod_template: JSONObject) -> JSONObject | None:
     return _filled(found) or None
 
 
+_KNOWN: Final = 512
+_known: Final[dict[int, tuple[JSONObject, JSONObject | None]]] = {}
+
+
+def known_requirements(pod_template: JSONObject) -> JSONObject | None:
+    """Return `requirements` of a template; of the same object, which must not have been changed, without a look.
+
+    Templates that were decoded from the same text are the same object (app.interpret.light).
+    """
+    known = _known.get(id(pod_template))
+    # An id may be given to another object once its first holder is gone; here it is held.
+    if known is not None and known[0] is pod_template:
+        return known[1]
+    found = requirements(pod_template)
+    if len(_known) >= _KNOWN:
+        _known.clear()
+    _known[id(pod_template)] = pod_template, found
+    return found
+
+
 def _filled(members: JSONObject) -> JSONObject:
     return {name: value for name, value in members.items() if value}
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from app.interpret.access import InterpretError, count, number, with_member
-from app.interpret.native.pods import requirements, template_of
+from app.interpret.native.pods import known_requirements, requirements, template_of
 from app.model.json import JSON, JSONObject
 
 Counted = tuple[int, JSON]
@@ -11,14 +11,14 @@ Counted = tuple[int, JSON]
 
 def workload(document: JSONObject) -> Counted:
     """Deployment, ReplicaSet, StatefulSet: ``spec.replicas``, and what each asks for."""
-    return count(document, "spec", "replicas"), requirements(template_of(document))
+    return count(document, "spec", "replicas"), known_requirements(template_of(document))
 
 
 def job(document: JSONObject) -> Counted:
     """Job: ``spec.parallelism``, and never more than there is to be completed."""
     parallelism, completions = count(document, "spec", "parallelism"), number(document, "spec", "completions")
     replicas = parallelism if completions is None else min(parallelism, completions)
-    return replicas, requirements(template_of(document))
+    return replicas, known_requirements(template_of(document))
 
 
 def pod(document: JSONObject) -> Counted:
