@@ -98,6 +98,9 @@ class Chain:
                 steps.append(Step(layer.name, found.hook, "ignored", str(error)))
                 continue
             except InterpretError as error:
+                if layer.name == NativeLayer.name:
+                    # What is built in says what the object says: where that makes no sense, the object is wrong.
+                    error.code = 422
                 steps.append(Step(layer.name, found.hook, "failed", str(error)))
                 raise ChainError(error, tuple(steps)) from error
             return Explained(final, (*steps, _answered(layer.name, found.hook)))

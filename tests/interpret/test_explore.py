@@ -154,6 +154,8 @@ async def test_explanations_say_which_layer_answered(app: Fleethook) -> None:
         ({"operation": "ExploreStatusAggregating", "aggregatedStatus": [7]}, 400, "cannot be read"),
         ({"operation": "ExploreHealthy", "object": {**DEPLOYMENT, "status": {"replicas": 1, "observedGeneration": "2"}}},
          422, ".status.observedGeneration accessor error: it is of type string, expected integer"),
+        ({"operation": "ExploreReplica", "object": {**DEPLOYMENT, "spec": {"replicas": -1}}},
+         422, "replicas is -1, which is no replica count"),
     ],
 )  # fmt: skip
 async def test_what_cannot_be_answered_is_said_to_its_uid(
