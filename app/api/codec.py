@@ -14,14 +14,11 @@ from app.model.admission import (
     Status,
     StatusDetails,
 )
-from app.model.json import JSON
+from app.model.envelope import BadReviewError, salvage
+from app.model.json import JSONObject
 
 _review_decoder: Final = msgspec.json.Decoder(AdmissionReview)
 _encoder: Final = msgspec.json.Encoder()
-
-
-class BadReviewError(ValueError):
-    """A body that is no answerable AdmissionReview; the text says what it should have been."""
 
 
 class Decoded(NamedTuple):
@@ -42,7 +39,9 @@ def decode_review(body: bytes) -> Decoded:
     try:
         review = _review_decoder.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        return _salvage(body, error)
+        expected = f"an {KIND} of {' or '.join(API_VERSIONS)}"
+        uid, document, problem = salvage(body, error, fits=_is_review, expected=expected)
+        return Decoded(document["apiVersion"], uid, None, problem)
     request = review.request
     if request is None:
         raise BadReviewError("the AdmissionReview has no request")
@@ -51,22 +50,8 @@ def decode_review(body: bytes) -> Decoded:
     return Decoded(review.api_version, request.uid, request, "")
 
 
-def _salvage(body: bytes, error: Exception) -> Decoded:
-    """Find out whether a review that does not decode has at least a uid, so that its sender gets a review back."""
-    problem = "the JSON is nested too deep" if isinstance(error, RecursionError) else str(error)
-    try:
-        document: JSON = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as syntax_error:
-        raise BadReviewError(f"the body is not JSON: {syntax_error}") from None
-    except RecursionError:
-        raise BadReviewError("the body is JSON nested too deep") from None
-    if not isinstance(document, dict) or document.get("kind") != KIND or document.get("apiVersion") not in API_VERSIONS:
-        raise BadReviewError(f"the body is not an {KIND} of {' or '.join(API_VERSIONS)}") from None
-    request = document.get("request")
-    uid = request.get("uid") if isinstance(request, dict) else None
-    if not isinstance(uid, str) or not uid:
-        raise BadReviewError(f"the {KIND} cannot be answered: {problem}") from None
-    return Decoded(document["apiVersion"], uid, None, problem)
+def _is_review(document: JSONObject) -> bool:
+    return document.get("kind") == KIND and document.get("apiVersion") in API_VERSIONS
 
 
 def encode_response(response: Response, *, uid: str, api_version: str) -> bytes:

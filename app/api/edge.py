@@ -14,11 +14,12 @@ import msgspec
 from starlette.types import Scope
 
 from app.api.body import RequestError
-from app.api.codec import BadReviewError, Decoded, decode_review, encode_error, encode_response
+from app.api.codec import Decoded, decode_review, encode_error, encode_response
 from app.api.endpoint import Endpoint
 from app.api.logs import LogSink, encode_line
 from app.api.metrics import Metrics
 from app.model.admission import AdmissionRequest, Response, errored
+from app.model.envelope import BadReviewError
 from app.model.json import as_object
 from app.model.kcp import cluster_of
 from app.overrider.freshness import StaleError

@@ -14,8 +14,9 @@ from app.api.logs import LogSink, encode_line
 from app.api.metrics import Metrics
 from app.interpret.access import InterpretError
 from app.interpret.chain import Chain, ChainError, Step
-from app.interpret.codec import Asked, BadReviewError, decode_review, encode_answer, encode_failure, question_of
+from app.interpret.codec import Asked, decode_review, encode_answer, encode_failure, question_of
 from app.interpret.question import Question
+from app.model.envelope import BadReviewError
 
 _log: Final = logging.getLogger(__name__)
 

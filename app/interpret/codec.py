@@ -11,6 +11,7 @@ from app.interpret import light
 from app.interpret.access import InterpretError
 from app.interpret.chain import Step
 from app.interpret.question import Answer, Question
+from app.model.envelope import BadReviewError, salvage
 from app.model.gvk import GroupVersionKind, parse_api_version
 from app.model.json import JSON, JSONObject
 from app.model.karmada import (
@@ -28,13 +29,11 @@ from app.patch import diff
 
 KINDS: Final = (EXPLORE_REVIEW, INTERPRETER_CONTEXT)
 
+_EXPECTED: Final = f"a review of {API_VERSION}: {' or '.join(KINDS)}"
+
 _review: Final = msgspec.json.Decoder(InterpretReview)
 _decode: Final = msgspec.json.decode
 _encode: Final = msgspec.json.Encoder().encode
-
-
-class BadReviewError(ValueError):
-    """A body that is no answerable review; the text says what it should have been."""
 
 
 class Asked(NamedTuple):
@@ -56,29 +55,17 @@ def decode_review(body: bytes) -> Asked:
     try:
         review = _review.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        return _salvage(body, error)
+        uid, document, problem = salvage(body, error, fits=_is_review, expected=_EXPECTED)
+        return Asked(uid, document["kind"], None, problem)
     if review.kind not in KINDS or review.api_version != API_VERSION:
-        raise BadReviewError(f"the body is not a review of {API_VERSION}: {' or '.join(KINDS)}")
+        raise BadReviewError(f"the body is not {_EXPECTED}")
     if review.request is None or not review.request.uid:
         raise BadReviewError(f"the {review.kind} has no request with a uid to answer to")
     return Asked(review.request.uid, review.kind, review.request, "")
 
 
-def _salvage(body: bytes, error: Exception) -> Asked:
-    problem = "the JSON is nested too deep" if isinstance(error, RecursionError) else str(error)
-    try:
-        document: JSON = _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as syntax_error:
-        raise BadReviewError(f"the body is not JSON: {syntax_error}") from None
-    except RecursionError:
-        raise BadReviewError("the body is JSON nested too deep") from None
-    if not isinstance(document, dict) or document.get("kind") not in KINDS:
-        raise BadReviewError(f"the body is not a review of {API_VERSION}: {' or '.join(KINDS)}") from None
-    request = document.get("request")
-    uid = request.get("uid") if isinstance(request, dict) else None
-    if not isinstance(uid, str) or not uid:
-        raise BadReviewError(f"the {document['kind']} cannot be answered: {problem}") from None
-    return Asked(uid, document["kind"], None, problem)
+def _is_review(document: JSONObject) -> bool:
+    return document.get("kind") in KINDS and document.get("apiVersion") == API_VERSION
 
 
 def question_of(asked: Asked, *, built_in: Callable[[GroupVersionKind, Operation], bool]) -> Question:

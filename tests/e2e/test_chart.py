@@ -3,7 +3,6 @@
 import base64
 import contextlib
 import json
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ import yaml
 
 from tests.builders import entry
 from tests.e2e.cluster import Api, ControlPlane, _free_port
-from tests.e2e.conftest import CRDS, MISSING, REQUIRED, established, kubectl
+from tests.e2e.conftest import CRDS, established, kubectl, there
 from tests.e2e.controlplane import build
 from tests.e2e.fleet import WEBHOOKS, ready, trusted
 from tests.e2e.subject import TO_2, TO_3, Subject
@@ -64,12 +63,7 @@ MATRIX: dict[str, Values] = {
 
 @pytest.fixture(scope="session")
 def helm(binaries: Path) -> Path:
-    found = build.find_helm()
-    if found is None:
-        if os.environ.get(REQUIRED):
-            pytest.fail(f"{REQUIRED} is set, but there is no Helm; {MISSING}")
-        pytest.skip(MISSING)
-    return found
+    return there(build.find_helm())
 
 
 def run(*command: object, stdin: str = "") -> str:
