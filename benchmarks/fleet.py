@@ -2,8 +2,9 @@
 
     python benchmarks/fleet.py [--subjects 200] [--pools 50]
 
-Every workload is created through the webhook and overridden; then one overrider is edited, one is deleted, and the
-leader is killed. Calls are counted from the apiserver's audit log. Needs the control plane of the end-to-end tests.
+Every workload is created through the webhook and overridden; then one overrider is edited, one is deleted, the leader is
+killed, and ten overriders are edited with something else killed in the middle of the work. Calls are counted from the
+apiserver's audit log. Needs the control plane of the end-to-end tests.
 """
 
 import argparse
@@ -140,6 +141,47 @@ def simulate(plane: ControlPlane, replicas: Fleet, subjects: int, pools: int) ->
     before = calls(plane)["list deployments"]
     measured(plane, "the leader is killed (Lease of 3 s), the next has looked at all", take_over, looked_at_all)
     print(memory)
+    print(
+        "\n| fault in the middle of 10 overriders' work | workloads | time to recover | lost or wrong |\n|---|---|---|---|"
+    )
+    replicas.start()
+    middle(plane, replicas, "apiserver killed and restarted", "4.0", lambda: restart(plane), pools)
+    middle(plane, replicas, "leader killed (Lease of 3 s)", "5.0", lambda: kill_leader(replicas), pools)
+
+
+def restart(plane: ControlPlane) -> None:
+    plane.kill("kube-apiserver")
+    plane.start_apiserver()
+
+
+def kill_leader(replicas: Fleet) -> None:
+    leader = replicas.leader()
+    replicas.remove(leader)
+    leader.process.send_signal(signal.SIGKILL)
+    leader.process.wait(timeout=10)
+
+
+def middle(plane: ControlPlane, replicas: Fleet, title: str, tag: str, fault: Callable[[], None], pools: int) -> None:
+    """Edit ten overriders, let something happen once a fifth is done, and wait until all of it is."""
+    admin, numbers = plane.api(), range(2, 12)
+    leader = replicas.leader()
+    before = touched(leader)
+    for number in numbers:
+        admin.apply(f"{OPENYURT}/namespaces/{WORK}/yurtappoverriders/rule-{number}", rule(number, tag))
+    wait_for(lambda: touched(leader) - before >= 2 * pools, seconds=60)
+    fault()
+    started = time.perf_counter()
+    wait_for(lambda: all(status(admin, one).get("summary") == f"{pools}/{pools}" for one in numbers), seconds=300)
+    seconds = time.perf_counter() - started
+    wrong = sum(images_of(admin, number) != {f"nginx:{tag}"} for number in numbers)
+    print(f"| {title} | {len(numbers) * pools} | {seconds:.1f} s | {wrong} |", flush=True)
+
+
+def touched(server: Server) -> float:
+    text = server.request("GET", "/metrics")[1].decode()
+    return next(
+        float(line.split()[1]) for line in text.splitlines() if line.startswith("fleethook_controller_touched_total ")
+    )
 
 
 def main() -> None:

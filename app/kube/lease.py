@@ -147,7 +147,8 @@ class Elector:
         self._observe(present)
         if not self._may_take():
             return False
-        return await self._write("PUT", self._lease.path, {**present, "spec": self._spec(as_object(present["spec"]))})
+        spec = self._spec(as_object(present.get("spec")))
+        return await self._write("PUT", self._lease.path, {**present, "spec": spec})
 
     async def _read(self) -> JSONObject | None:
         try:
@@ -178,6 +179,10 @@ class Elector:
         if spec != self._observed:
             self._observed, self._observed_at = spec, self._clock()
 
+    @staticmethod
+    def _held_by(lease: JSONObject) -> str:
+        return str(as_object(lease.get("spec")).get("holderIdentity") or "")
+
     def _holder(self) -> str:
         return str((self._observed or {}).get("holderIdentity") or "")
 
@@ -205,7 +210,7 @@ class Elector:
             return
         with contextlib.suppress(APIError, UnreachableError):
             present = await self._read()
-            if present is None or as_object(present["spec"]).get("holderIdentity") != self._identity:
+            if present is None or self._held_by(present) != self._identity:
                 return
             spec = {**present["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
             await self._write("PUT", self._lease.path, {**present, "spec": spec})

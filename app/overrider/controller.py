@@ -45,6 +45,7 @@ _SETTLE_SECONDS: Final = 5.0
 # Workloads come and go in numbers; the status is written once for many.
 _COALESCE_SECONDS: Final = 0.5
 _WORKERS: Final = 4
+_INPUTS: Final = SUBJECT_KINDS | {YURT_APP_OVERRIDER, NODE_POOL}
 _FIRST_PAUSE_SECONDS: Final = 1.0
 _MOST_NAMED: Final = 5
 
@@ -143,13 +144,13 @@ class OverriderController:
         return {*self.workloads.rendered_bindings(), *(binding for binding in bound if binding is not None)}
 
     def _object_changed(self, key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
-        if same_input(before, after):
+        if key.group_kind not in _INPUTS or same_input(before, after):
             return
         if key.group_kind == YURT_APP_OVERRIDER:
             self._overrider_changed(key.cluster, before, after)
         elif key.group_kind in SUBJECT_KINDS:
             self.queue.add_after(key, 0.0 if before is None or after is None else _SETTLE_SECONDS)
-        elif key.group_kind == NODE_POOL:
+        else:
             for binding in self._bindings():
                 if binding.group_kind == YURT_APP_DAEMON and binding.cluster == key.cluster:
                     self.queue.add_after(binding, _SETTLE_SECONDS)

@@ -110,7 +110,9 @@ class Registrar:
             present = await self._get(path)
             if present is None:
                 continue  # Not installed, or switched off: nothing to keep, and nothing to invent.
-            names = {webhook["name"]: webhook["clientConfig"].get("caBundle") for webhook in present["webhooks"]}
+            # An apiserver leaves an empty list out.
+            there = present.get("webhooks") or []
+            names = {webhook["name"]: webhook["clientConfig"].get("caBundle") for webhook in there}
             webhooks = [webhook for webhook in wanted["webhooks"] if webhook["name"] in names]
             if any(names[webhook["name"]] != webhook["clientConfig"]["caBundle"] for webhook in webhooks):
                 await self._apply(path, {**wanted, "webhooks": webhooks}, manager=_BUNDLE_MANAGER)

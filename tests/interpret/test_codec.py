@@ -1,0 +1,55 @@
+"""Both shapes of a review, both ways: what we ask is what we understand, what we answer is what we believe."""
+
+import json
+from typing import Any
+
+import pytest
+
+from app.interpret.checks import checked
+from app.interpret.codec import decode_review, encode_answer, question_of
+from app.interpret.question import Answer, Question
+from app.interpret.webhook import review_of, understand
+from app.model.gvk import GroupVersionKind
+from app.model.karmada import PATCHING, Operation, operation_named, proposed_name
+
+KIND = GroupVersionKind("foo.example.com", "v1", "Foo")
+FOO = {
+    "apiVersion": "foo.example.com/v1",
+    "kind": "Foo",
+    "metadata": {"name": "a", "namespace": "n"},
+    "spec": {"size": 1},
+}
+CHANGED = {**FOO, "spec": {"size": 2, "list": [1, None, {}]}}
+ITEM = {"clusterName": "m", "status": {"a": None, "b": [], "c": 2**53 + 1}, "applied": True, "health": "Healthy"}
+
+QUESTIONS = {
+    Operation.RETAIN: Question(Operation.RETAIN, KIND, FOO, observed=CHANGED),
+    Operation.REVISE_REPLICA: Question(Operation.REVISE_REPLICA, KIND, FOO, replicas=3),
+    Operation.AGGREGATE_STATUS: Question(Operation.AGGREGATE_STATUS, KIND, FOO, items=[ITEM]),
+}
+ANSWERS: dict[Operation, dict[str, Any]] = {
+    Operation.REPLICA: {"replicas": 0, "requirements": {"resourceRequest": {"cpu": "1"}}},
+    Operation.COMPONENT: {"components": [{"name": "c", "replicas": 2}]},
+    Operation.STATUS: {"status": {"phase": "x", "none": None, "empty": {}}},
+    Operation.HEALTH: {"healthy": False},
+    Operation.DEPENDENCY: {"dependencies": [{"apiVersion": "v1", "kind": "Secret", "namespace": "n", "name": "s"}]},
+}
+
+
+@pytest.mark.parametrize("proposed", [True, False], ids=["proposed", "shipped"])
+@pytest.mark.parametrize("operation", Operation)
+def test_a_question_and_its_answer_survive_the_wire(operation: Operation, proposed: bool) -> None:
+    question = QUESTIONS.get(operation, Question(operation, KIND, FOO))
+    body = json.dumps(review_of(question, uid="u-1", proposed=proposed)).encode()
+    asked = decode_review(body)
+    read = question_of(asked, built_in=lambda *_: False)
+    assert read._replace(items=list(read.items)) == question._replace(items=list(question.items))
+    answer = Answer(**({"object": CHANGED} if operation in PATCHING else ANSWERS[operation]))
+    text = encode_answer(asked, read, answer, None)
+    assert checked(question, understand(text, question, uid="u-1", proposed=proposed)) == answer
+
+
+@pytest.mark.parametrize("operation", Operation)
+def test_names_are_mapped_both_ways(operation: Operation) -> None:
+    assert operation_named(proposed_name(operation)) is operation
+    assert operation_named(operation.value) is operation

@@ -1,0 +1,66 @@
+"""Keeping caBundle, against an apiserver that answers as it is told; tests/e2e has a real one."""
+
+import base64
+from typing import Any
+
+import pytest
+
+from app.kube.errors import APIError
+from app.registration.keeper import Registrar
+
+BUNDLE = base64.b64encode(b"authority").decode()
+
+
+class Server:
+    """Two configurations, and what was written."""
+
+    def __init__(self, present: Any) -> None:
+        self.present = present
+        self.written: list[tuple[str, dict[str, str], Any]] = []
+
+    async def json(self, _method: str, path: str) -> Any:
+        if self.present is None or "validating" in path:
+            raise APIError(404, "NotFound", "not found")
+        return self.present
+
+    async def request(self, _method: str, path: str, *, query: Any, body: Any, **_: Any) -> bytes:
+        self.written.append((path.rpartition("/")[2], query, body["webhooks"]))
+        return b"{}"
+
+
+async def kept(present: Any) -> list[tuple[str, dict[str, str], Any]]:
+    server = Server(present)
+    await Registrar(server, lambda: b"authority").apply_bundles()  # type: ignore[arg-type]
+    return server.written
+
+
+def webhook(name: str, **client: str) -> dict[str, Any]:
+    return {"name": name, "clientConfig": {"url": "https://x", **client}}
+
+
+DEPLOYMENTS = "deployments.overrider.fleethook.io"
+
+
+async def test_what_differs_is_written_and_nothing_but_the_bundle() -> None:
+    found = await kept({"webhooks": [webhook(DEPLOYMENTS), webhook("somebody.else.io")]})
+    assert found == [
+        (
+            "fleethook", {"fieldManager": "fleethook-ca-bundle", "force": "true"},
+            [{"name": DEPLOYMENTS, "clientConfig": {"caBundle": BUNDLE}}],
+        )
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "present",
+    [
+        None,
+        {},
+        {"webhooks": []},
+        {"webhooks": [webhook(DEPLOYMENTS, caBundle=BUNDLE)]},
+        {"webhooks": [webhook("other.io")]},
+    ],
+    ids=["no configuration", "no member", "no webhooks", "as it should be", "none of ours"],
+)
+async def test_where_there_is_nothing_to_do_nothing_is_written(present: Any) -> None:
+    assert await kept(present) == []
