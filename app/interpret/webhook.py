@@ -196,8 +196,8 @@ def _answer(question: Question, members: JSONObject, *, proposed: bool) -> Answe
         requirements=members.get("replicaRequirements"),
         healthy=members.get("healthy"),
         status=members.get(status),
-        components=members.get("components") or [],
-        dependencies=members.get("dependencies") or [],
+        components=members.get("components"),
+        dependencies=members.get("dependencies"),
     )
 
 
