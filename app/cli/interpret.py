@@ -14,6 +14,7 @@ import typer
 import yaml
 
 from app.cli.failures import CHECK_FAILED, fail
+from app.cli.manifests import documents, files, values
 from app.interpret.access import InterpretError
 from app.interpret.chain import Chain, ChainError, NativeLayer, PythonLayer, Step
 from app.interpret.fixtures import (
@@ -34,7 +35,6 @@ from app.model.json import JSON, JSONObject
 from app.outbound.client import HookClient
 from app.store import Store
 from app.store.store import key_of
-from app.store.yaml_reader import Document, ManifestError, Value, read_documents, read_values
 
 interpret = typer.Typer(help="Run and test interpreters off-line: native, Python, hooks.", no_args_is_help=True)
 
@@ -62,33 +62,6 @@ class TestOutput(StrEnum):
     JUNIT = "junit"
 
 
-def _values(path: Path) -> list[Value]:
-    try:
-        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
-        return read_values(text, source=str(path))
-    except (ManifestError, OSError, UnicodeDecodeError) as error:
-        fail(str(error))
-
-
-def _files(paths: Sequence[Path]) -> Iterator[Path]:
-    for path in paths:
-        if path.is_dir():
-            yield from sorted([*path.rglob("*.yaml"), *path.rglob("*.yml")])
-        else:
-            yield path
-
-
-def _documents(paths: Sequence[Path]) -> list[Document]:
-    try:
-        return [
-            document
-            for path in _files(paths)
-            for document in read_documents(path.read_text(encoding="utf-8"), source=str(path))
-        ]
-    except (ManifestError, OSError, UnicodeDecodeError) as error:
-        fail(str(error))
-
-
 def _loaded(sources: Sequence[str]) -> list[Interpreter]:
     try:
         return [one for source in sources for one in load(source)]
@@ -99,7 +72,7 @@ def _loaded(sources: Sequence[str]) -> list[Interpreter]:
 def _chain(client: HookClient, interpreters: Sequence[str], manifests: Sequence[Path]) -> Chain:
     store = Store([DEFINITIONS_BY_KIND])
     layer = WebhookLayer(store, client, observe=lambda *_: None)
-    for document in _documents(manifests):
+    for document in documents(manifests):
         store.put(document.object)
     return Chain([layer, PythonLayer(_loaded(interpreters)), NativeLayer()])
 
@@ -107,10 +80,10 @@ def _chain(client: HookClient, interpreters: Sequence[str], manifests: Sequence[
 def _object(path: Path | None) -> JSON:
     if path is None:
         return None
-    values = _values(path)
-    if len(values) != 1:
-        fail(f"{path} holds {len(values)} documents, expected one")
-    return values[0].value
+    found = values(path)
+    if len(found) != 1:
+        fail(f"{path} holds {len(found)} documents, expected one")
+    return found[0].value
 
 
 @interpret.command()
@@ -132,7 +105,7 @@ def run(
 
     Exits 1 if there is no answer, 2 for usage or unreadable input.
     """
-    items = [] if status_file is None else [value.value for value in _values(status_file)]
+    items = [] if status_file is None else [value.value for value in values(status_file)]
     if len(items) == 1 and isinstance(items[0], list):
         items = items[0]
     try:
@@ -180,7 +153,7 @@ class _Result(NamedTuple):
 
 @interpret.command("test")
 def run_tests(
-    files: Annotated[list[Path], typer.Argument(help="Fixture files or directories.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="FILES...", help="Fixture files or directories.")],
     interpreters: _Interpreters = None,
     manifests: _Manifests = None,
     output: Annotated[TestOutput, typer.Option("--output", "-o", help="How to print it.")] = TestOutput.TEXT,
@@ -191,8 +164,8 @@ def run_tests(
     inputReplicas and output. Exits 1 if any fails, 2 if a file cannot be read or is no fixture.
     """
     cases: list[tuple[Path, int, Fixture]] = []
-    for path in _files(files):
-        for value in _values(path):
+    for path in files(paths):
+        for value in values(path):
             try:
                 cases.append((path, value.line, fixture(value.value)))
             except FixtureError as error:
@@ -269,20 +242,20 @@ def _print_junit(found: list[_Result]) -> None:
 
 @interpret.command()
 def check(
-    files: Annotated[list[Path], typer.Argument(help="Hook configurations (YAML) and interpreters (*.py).")],
+    paths: Annotated[list[Path], typer.Argument(help="Hook configurations (YAML) and interpreters (*.py).")],
 ) -> None:
     """Check hook configurations and interpreters, and print what each is good for.
 
     Exits 1 if anything is wrong, 2 if a file cannot be read.
     """
     wrong = False
-    sources = [path for path in _files(files) if path.suffix == ".py"]
+    sources = [path for path in files(paths) if path.suffix == ".py"]
     for path in sources:
         for one in _loaded([str(path)]):
             operations = ", ".join(sorted(one.functions)) or "nothing"
             sys.stdout.write(f"ok   {path}: {one.kind.api_version} {one.kind.kind}: {operations}\n")
             wrong |= not one.functions
-    for document in _documents([path for path in files if path not in sources]):
+    for document in documents([path for path in paths if path not in sources]):
         group_kind = key_of(document.object).group_kind
         if group_kind not in CONFIGURATIONS:
             continue

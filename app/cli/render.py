@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from app.cli.failures import CHECK_FAILED, fail
+from app.cli.manifests import documents
 from app.model.json import JSON
 from app.model.openyurt import YURT_APP_OVERRIDER
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
@@ -22,7 +23,7 @@ from app.overrider.steps import RenderError
 from app.overrider.template import SubjectError
 from app.store import Store
 from app.store.store import key_of
-from app.store.yaml_reader import Document, ManifestError, read_documents
+from app.store.yaml_reader import Document
 
 
 class Output(enum.StrEnum):
@@ -46,12 +47,12 @@ def render(
     FILEs hold YurtAppSets, YurtAppDaemons, NodePools and YurtAppOverriders. `--output diff` shows what the overrider
     changes, and which of its entries set each field. Exits 1 if an overrider is invalid or does not fit.
     """
-    documents = [document for path in file for document in _read(path)]
+    found = documents(file)
     store = Store([OVERRIDERS_BY_SUBJECT])
-    for document in documents:
+    for document in found:
         store.put(document.object)
-    problems = [problem for document in documents for problem in _rule_problems(document)]
-    clusters = sorted({key_of(document.object).cluster for document in documents})
+    problems = [problem for document in found for problem in _rule_problems(document)]
+    clusters = sorted({key_of(document.object).cluster for document in found})
     previews: list[Preview] = []
     plans = PlanCache()
     matrix = [cell for cell in cells(store, clusters) if pool is None or cell.pool == pool]
@@ -68,20 +69,6 @@ def render(
         sys.stderr.write(f"warning: {warning}\n")
     if problems:
         fail("\n".join(["the overriders do not fit:", *(f"  {problem}" for problem in problems)]), code=CHECK_FAILED)
-
-
-def _read(path: Path) -> list[Document]:
-    try:
-        if str(path) == "-":
-            return read_documents(sys.stdin.read(), source="<stdin>")
-        files = sorted([*path.rglob("*.yaml"), *path.rglob("*.yml")]) if path.is_dir() else [path]
-        return [
-            document
-            for name in files
-            for document in read_documents(name.read_text(encoding="utf-8"), source=str(name))
-        ]
-    except (ManifestError, OSError, UnicodeDecodeError) as error:
-        fail(str(error))
 
 
 def _rule_problems(document: Document) -> list[str]:

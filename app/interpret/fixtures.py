@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from app.interpret.question import Answer, Question
 from app.model.gvk import GroupVersionKind, parse_api_version
 from app.model.json import JSON, JSONObject
-from app.model.karmada import Operation, operation_named
+from app.model.karmada import OPERATIONS, Operation
 from app.model.quantity import Quantity
 from app.patch import diff, resolve_pointer
 from app.patch.errors import PatchError
@@ -28,8 +28,11 @@ _RESULTS: Final = {
     Operation.DEPENDENCY: ("dependencies",),
     Operation.PRUNE: ("packed",),
 }
-_BY_LOWER: Final = {name.lower(): name for one in Operation for name in (one.value,)}
-_ALIASES: Final = {"retention": Operation.RETAIN.value, "interpretreplicas": Operation.REPLICA.value}
+_BY_LOWER: Final = {
+    # Karmada's own description of the format calls it so.
+    "retention": Operation.RETAIN,
+    **{name.lower(): row.operation for row in OPERATIONS for name in (row.proposed, row.operation.value)},
+}
 
 
 class FixtureError(ValueError):
@@ -54,8 +57,7 @@ class Difference(NamedTuple):
 
 def operation_of(name: str) -> Operation:
     """Return the operation of a name, shipped or proposed, in any case; raises FixtureError."""
-    lower = name.lower()
-    found = operation_named(name) or operation_named(_BY_LOWER.get(lower, "") or _ALIASES.get(lower, ""))
+    found = _BY_LOWER.get(name.lower())
     if found is None:
         known = ", ".join(one.value for one in Operation)
         raise FixtureError(f"operation {name!r} is not known; there are {known}")
@@ -151,13 +153,10 @@ def _amounts(requirements: JSON) -> JSON:
     if not isinstance(requirements, dict):
         return requirements
     written = dict(requirements)
-    for member in ("resourceRequest", "replicaRequirements"):
-        inner = written.get(member)
-        if isinstance(inner, dict):
-            is_amounts = member == "resourceRequest"
-            written[member] = (
-                {name: _canonical(text) for name, text in inner.items()} if is_amounts else _amounts(inner)
-            )
+    if isinstance(asked := written.get("resourceRequest"), dict):
+        written["resourceRequest"] = {name: _canonical(text) for name, text in asked.items()}
+    if "replicaRequirements" in written:
+        written["replicaRequirements"] = _amounts(written["replicaRequirements"])
     return written
 
 

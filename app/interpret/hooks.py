@@ -11,21 +11,12 @@ from app.model.karmada import (
     Operation,
     operation_named,
 )
+from app.outbound.endpoint import Endpoint
 
 EVERY: Final = "*"
 DEFAULT_TIMEOUT_SECONDS: Final = 10
 _LONGEST_TIMEOUT: Final = 30
 _SCOPES: Final = ("*", "Cluster", "Namespaced")
-
-
-class ClientConfig(NamedTuple):
-    """Where a hook is: what a call needs to know."""
-
-    url: str
-    server_name: str
-    """Who its certificate has to be for, ``""`` for the host of the URL."""
-    ca_bundle: str
-    """PEM, base64; ``""`` for the system's authorities."""
 
 
 class Hook(NamedTuple):
@@ -36,7 +27,7 @@ class Hook(NamedTuple):
     proposed: bool
     """Whether it speaks the proposal's ``ExploreReview``."""
     rules: tuple[JSONObject, ...]
-    client: ClientConfig
+    endpoint: Endpoint
     timeout: float
     ignore_failures: bool
     versions: tuple[str, ...]
@@ -64,7 +55,7 @@ def hooks_of(group_kind: GroupKind, configuration: JSONObject) -> Iterator[Hook]
             uid=f"{name}/{webhook.get('name') or ''}",
             proposed=proposed,
             rules=tuple(rule for rule in listed(webhook.get("rules")) if isinstance(rule, dict)),
-            client=_client(as_object(webhook.get("clientConfig"))),
+            endpoint=_endpoint(as_object(webhook.get("clientConfig"))),
             timeout=float(timeout if isinstance(timeout, int) and timeout > 0 else DEFAULT_TIMEOUT_SECONDS),
             # As shipped there is no such member, and every failure fails.
             ignore_failures=proposed and webhook.get("failurePolicy") == "Ignore",
@@ -82,16 +73,16 @@ def versions_member(*, proposed: bool) -> str:
     return "exploreReviewVersions" if proposed else "interpreterContextVersions"
 
 
-def _client(config: Any) -> ClientConfig:
+def _endpoint(config: Any) -> Endpoint:
     bundle = config.get("caBundle")
     ca_bundle = bundle if isinstance(bundle, str) else ""
     service = as_object(config.get("service"))
     if service:
         server_name = f"{service.get('name')}.{service.get('namespace')}.svc"
         path = str(service.get("path") or "").lstrip("/")
-        return ClientConfig(f"https://{server_name}:{service.get('port') or 443}/{path}", server_name, ca_bundle)
+        return Endpoint(f"https://{server_name}:{service.get('port') or 443}/{path}", server_name, ca_bundle)
     url = config.get("url")
-    return ClientConfig(url if isinstance(url, str) else "", "", ca_bundle)
+    return Endpoint(url if isinstance(url, str) else "", "", ca_bundle)
 
 
 def matches(hook: Hook, operation: Operation, target: Target) -> bool:
@@ -101,23 +92,21 @@ def matches(hook: Hook, operation: Operation, target: Target) -> bool:
 
 def _rule_matches(rule: JSONObject, operation: Operation, target: Target, *, proposed: bool) -> bool:
     operations = listed(rule.get("operations"))
-    if EVERY not in operations and operation not in [
-        operation_named(name) for name in operations if isinstance(name, str)
-    ]:
+    named = {operation_named(name) for name in operations if isinstance(name, str)}
+    if EVERY not in operations and operation not in named:
         return False
-    if not _listed(rule.get("apiGroups"), target.kind.group) or not _listed(
-        rule.get("apiVersions"), target.kind.version
-    ):
+    group, version, _ = target.kind
+    if not _names(rule.get("apiGroups"), group) or not _names(rule.get("apiVersions"), version):
         return False
     if not proposed:
-        return _listed(rule.get("kinds"), target.kind.kind)
+        return _names(rule.get("kinds"), target.kind.kind)
     scope = rule.get("scope") or EVERY
     in_scope = scope == EVERY or (scope == "Namespaced") == target.namespaced
     resources = listed(rule.get("resources"))
     return in_scope and any(resource in (EVERY, "*/*", target.resource) for resource in resources)
 
 
-def _listed(names: JSON, name: str) -> bool:
+def _names(names: JSON, name: str) -> bool:
     return isinstance(names, list) and (EVERY in names or name in names)
 
 

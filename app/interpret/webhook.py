@@ -25,7 +25,7 @@ from app.model.karmada import (
     Operation,
     proposed_name,
 )
-from app.outbound.client import CallError, Endpoint, HookClient
+from app.outbound.client import CallError, HookClient
 from app.patch import PatchError, apply
 from app.store import Index, ObjectKey, Store, Stored
 
@@ -130,8 +130,7 @@ class WebhookLayer:
             )
         uid = str(uuid.uuid4())
         body = msgspec.json.encode(review_of(question, uid=uid, proposed=hook.proposed))
-        endpoint = Endpoint(hook.client.url, hook.client.server_name, hook.client.ca_bundle)
-        text = await self._client.post(endpoint, body, seconds=hook.timeout)
+        text = await self._client.post(hook.endpoint, body, seconds=hook.timeout)
         try:
             return understand(text, question, uid=uid, proposed=hook.proposed)
         except InterpretError as error:

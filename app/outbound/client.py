@@ -4,11 +4,12 @@ import asyncio
 import base64
 import ssl
 from collections import OrderedDict
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 import aiohttp
 
 from app.outbound.breaker import Breaker
+from app.outbound.endpoint import Endpoint
 
 # What an answer may have; a webhook that sends more is cut off.
 RESPONSE_LIMIT: Final = 8 * 1024 * 1024
@@ -20,16 +21,6 @@ _SHOWN: Final = 300
 
 class CallError(Exception):
     """A call that brought no answer; the text says why, and never what was sent."""
-
-
-class Endpoint(NamedTuple):
-    """Where to call, and whom to trust there."""
-
-    url: str
-    server_name: str = ""
-    """Who the certificate has to be for, ``""`` for the host of the URL."""
-    ca_bundle: str = ""
-    """PEM, base64; ``""`` for the system's authorities."""
 
 
 class HookClient:

@@ -1,0 +1,40 @@
+"""Reading the files that commands are given."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from app.cli.failures import fail
+from app.store.yaml_reader import Document, ManifestError, Value, read_documents, read_values
+
+_STANDARD_INPUT = Path("-")
+
+
+def files(paths: Sequence[Path]) -> Iterator[Path]:
+    """Yield files, and the YAML files of directories in order; ``-`` is standard input."""
+    for path in paths:
+        yield from sorted([*path.rglob("*.yaml"), *path.rglob("*.yml")]) if path.is_dir() else [path]
+
+
+def documents(paths: Sequence[Path]) -> list[Document]:
+    """Return the objects in files and directories; leaves with a message where one cannot be read."""
+    try:
+        return [one for path in files(paths) for one in read_documents(_text(path), source=_name(path))]
+    except (ManifestError, OSError, UnicodeDecodeError) as error:
+        fail(str(error))
+
+
+def values(path: Path) -> list[Value]:
+    """Return the documents of a file, of whatever shape; leaves with a message where it cannot be read."""
+    try:
+        return read_values(_text(path), source=_name(path))
+    except (ManifestError, OSError, UnicodeDecodeError) as error:
+        fail(str(error))
+
+
+def _text(path: Path) -> str:
+    return sys.stdin.read() if path == _STANDARD_INPUT else path.read_text(encoding="utf-8")
+
+
+def _name(path: Path) -> str:
+    return "<stdin>" if path == _STANDARD_INPUT else str(path)
