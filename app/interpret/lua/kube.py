@@ -1,0 +1,57 @@
+"""What scripts get by ``require("kube")`` (karmada luavm/kube.go), exact where upstream rounds."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from app.interpret.access import InterpretError
+from app.interpret.native.pods import dependencies, requirements
+from app.model.json import JSON
+from app.model.quantity import Quantity
+
+
+def resource_add(*amounts: Any) -> str:
+    """Return the sum of quantities as a quantity; nil is none. Raises InterpretError."""
+    total = Quantity(0)
+    for position, amount in enumerate(amounts, start=1):
+        if amount is not None:
+            total += _quantity(amount, position, "resourceAdd")
+    return str(total)
+
+
+def quantity_number(amount: Any = None) -> int | float:
+    """Return a quantity as a number, whole where it is whole; raises InterpretError, also for one below zero."""
+    value = _quantity(amount, 1, "getResourceQuantity").value
+    if value < 0:
+        raise InterpretError(f"getResourceQuantity: {amount} is below zero")
+    return value.numerator if value.denominator == 1 else float(value)
+
+
+def pod_requirements(template: Any = None) -> JSON:
+    """Return what one Pod of a template requires; raises InterpretError."""
+    if not isinstance(template, dict):
+        raise InterpretError("accuratePodRequirements takes a pod template")
+    return requirements(template)
+
+
+def pod_dependencies(template: Any = None, namespace: Any = None) -> JSON:
+    """Return what a Pod of a template needs to be there; raises InterpretError."""
+    if not isinstance(template, dict):
+        raise InterpretError("getPodDependencies takes a pod template and a namespace")
+    return list(dependencies(template, namespace if isinstance(namespace, str) and namespace else "default"))
+
+
+def _quantity(amount: Any, position: int, function: str) -> Quantity:
+    if isinstance(amount, bool) or not isinstance(amount, str | int | float):
+        raise InterpretError(f"{function}: argument {position} is no quantity")
+    try:
+        return Quantity.parse(amount if isinstance(amount, str) else f"{amount:f}".rstrip("0").rstrip("."))
+    except ValueError as error:
+        raise InterpretError(f"{function}: {error}") from None
+
+
+FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    "resourceAdd": resource_add,
+    "getResourceQuantity": quantity_number,
+    "accuratePodRequirements": pod_requirements,
+    "getPodDependencies": pod_dependencies,
+}

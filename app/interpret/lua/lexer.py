@@ -1,0 +1,83 @@
+"""Tokens of Lua 5.1 (reference manual, 2.1), each with where it stands."""
+
+import re
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
+
+TokenKind = Literal["name", "keyword", "number", "string", "operator", "end"]
+
+_KEYWORDS: Final = frozenset(
+    "and break do else elseif end false for function goto if in local nil not or repeat return then true until"
+    " while".split()
+)
+_TOKEN: Final = re.compile(
+    r"""
+    (?P<space>\s+)
+  | --\[(?P<comment>=*)\[
+  | (?P<remark>--[^\n]*)
+  | \[(?P<long>=*)\[
+  | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
+  | (?P<number>0[xX][0-9a-fA-F]+|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)
+  | (?P<string>"(?:[^"\\\n]|\\[\s\S])*+"|'(?:[^'\\\n]|\\[\s\S])*+')
+  | (?P<operator>\.\.\.|\.\.|==|~=|<=|>=|::|[-+*/%^\#<>=(){}\[\];:,.])
+    """,
+    re.VERBOSE,
+)
+
+
+class LuaSyntaxError(ValueError):
+    """A script that is no Lua 5.1; the text says what is wrong.
+
+    Attributes:
+        line: The line of the script, from 1.
+    """
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.line: Final = line
+
+
+class Token(NamedTuple):
+    """One token and its place: offsets into the text, and the line it begins on."""
+
+    kind: TokenKind
+    text: str
+    start: int
+    end: int
+    line: int
+
+
+def tokens(source: str) -> Iterator[Token]:
+    """Yield the tokens of a script, the last of kind ``end``; raises LuaSyntaxError."""
+    position, line = 0, 1
+    while position < len(source):
+        match = _TOKEN.match(source, position)
+        if match is None:
+            raise LuaSyntaxError(f"unexpected symbol near {source[position:position + 1]!r}", line)
+        group = match.lastgroup
+        end = match.end()
+        if group in ("comment", "long"):
+            end = _closing(source, end, match.group(group), line)
+        if group not in ("space", "comment", "remark"):
+            text = source[position:end]
+            yield Token(_kind(group, text), text, position, end, line)
+        line += source.count("\n", position, end)
+        position = end
+    yield Token("end", "<eof>", position, position, line)
+
+
+def _kind(group: str | None, text: str) -> TokenKind:
+    if group == "name":
+        return "keyword" if text in _KEYWORDS else "name"
+    if group == "number":
+        return "number"
+    return "operator" if group == "operator" else "string"
+
+
+def _closing(source: str, start: int, level: str, line: int) -> int:
+    """Return where a long string or comment ends."""
+    close = f"]{level}]"
+    found = source.find(close, start)
+    if found < 0:
+        raise LuaSyntaxError(f"unfinished long string or comment: {close} is missing", line)
+    return found + len(close)

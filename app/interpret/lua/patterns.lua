@@ -1,0 +1,390 @@
+-- Lua's patterns, so that nothing hangs: where C's matcher is certain to be quick it is called, elsewhere the same rules
+-- run as Lua code, which the limits of a call hold. (Lua 5.4 reference manual 6.4.1; C's matcher cannot be interrupted.)
+
+local byte, sub, find, match, gmatch, gsub = string.byte, string.sub, string.find, string.match, string.gmatch, string.gsub
+local type, tostring, select, error, pcall = type, tostring, select, error, pcall
+local tonumber, concat, unpack = tonumber, table.concat, table.unpack
+
+local STEPS = 200000 -- that C may take
+local SPECIAL = "[%^%$%*%+%?%.%(%)%[%]%%%-]"
+
+local function text(v, position, name)
+  if type(v) == "string" then return v end
+  if type(v) == "number" then return tostring(v) end
+  local got = v == nil and "no value" or type(v)
+  error("bad argument #" .. position .. " to '" .. name .. "' (string expected, got " .. got .. ")", 3)
+end
+
+-- Whether C's matcher surely takes few steps: each repetition multiplies what is tried by the length of the text.
+local function quick(n, p)
+  local length = #p
+  if length > 200 then return false end
+  local steps, i = (n + 1) * (length + 1), 1
+  if byte(p, 1) == 94 then steps = length + 1 end
+  while i <= length do
+    local c = byte(p, i)
+    if c == 37 then -- %
+      local d = byte(p, i + 1)
+      if d == 98 or (d and d >= 48 and d <= 57) then steps = steps * (n + 1) end
+      i = i + 1
+    elseif c == 91 then -- [
+      i = i + 1
+      if byte(p, i) == 94 then i = i + 1 end
+      repeat
+        if byte(p, i) == 37 then i = i + 1 end
+        i = i + 1
+      until i > length or byte(p, i) == 93
+    elseif c == 42 or c == 43 or c == 45 then -- * + -
+      steps = steps * (n + 1)
+    elseif c == 63 then -- ?
+      steps = steps * 2
+    end
+    if steps > STEPS then return false end
+    i = i + 1
+  end
+  return true
+end
+
+local class_sets = {
+  [97] = "%a", [99] = "%c", [100] = "%d", [103] = "%g", [108] = "%l", [112] = "%p", [115] = "%s", [117] = "%u",
+  [119] = "%w", [120] = "%x",
+}
+local characters = {}
+for i = 0, 255 do characters[i] = string.char(i) end
+local classes = {}
+for c, set in next, class_sets do
+  local members, others = {}, {}
+  for i = 0, 255 do
+    members[i] = match(characters[i], set) ~= nil
+    others[i] = not members[i]
+  end
+  classes[c], classes[c - 32] = members, others
+end
+
+local function in_class(c, class)
+  local members = classes[class]
+  if members then return members[c] end
+  return class == c
+end
+
+local function class_end(p, i)
+  local c = byte(p, i)
+  if c == nil then error("malformed pattern (ends with '%')", 0) end
+  i = i + 1
+  if c == 37 then
+    if i > #p then error("malformed pattern (ends with '%')", 0) end
+    return i + 1
+  end
+  if c == 91 then
+    if byte(p, i) == 94 then i = i + 1 end
+    repeat
+      if i > #p then error("malformed pattern (missing ']')", 0) end
+      local d = byte(p, i)
+      i = i + 1
+      if d == 37 then i = i + 1 end
+    until byte(p, i) == 93
+    return i + 1
+  end
+  return i
+end
+
+local function in_set(c, p, i, last) -- p[i] is '[', p[last] is ']'
+  local yes = true
+  i = i + 1
+  if byte(p, i) == 94 then
+    yes = false
+    i = i + 1
+  end
+  while i < last do
+    local d = byte(p, i)
+    if d == 37 then
+      i = i + 1
+      if in_class(c, byte(p, i)) then return yes end
+      i = i + 1
+    elseif byte(p, i + 1) == 45 and i + 2 < last then
+      if d <= c and c <= byte(p, i + 2) then return yes end
+      i = i + 3
+    else
+      if d == c then return yes end
+      i = i + 1
+    end
+  end
+  return not yes
+end
+
+local function single(c, p, i, ends)
+  if c == nil then return false end
+  local d = byte(p, i)
+  if d == 46 then return true end
+  if d == 37 then return in_class(c, byte(p, i + 1)) end
+  if d == 91 then return in_set(c, p, i, ends - 1) end
+  return d == c
+end
+
+local do_match
+
+local function capture(state, level)
+  local c = state[level]
+  if c == nil then error("invalid capture index", 0) end
+  if c.length == -1 then error("unfinished capture", 0) end
+  if c.length == -2 then return c.from end
+  return sub(state.s, c.from, c.from + c.length - 1)
+end
+
+local function balanced(s, i, p, j)
+  local opening, closing = byte(p, j), byte(p, j + 1)
+  if closing == nil then error("malformed pattern (missing arguments to '%b')", 0) end
+  if byte(s, i) ~= opening then return nil end
+  local depth, at = 1, i + 1
+  while at <= #s do
+    local c = byte(s, at)
+    if c == closing then
+      depth = depth - 1
+      if depth == 0 then return at + 1 end
+    elseif c == opening then
+      depth = depth + 1
+    end
+    at = at + 1
+  end
+  return nil
+end
+
+-- Match p from j at s from i; return the end of the match.
+function do_match(state, i, j)
+  local s, p = state.s, state.p
+  while true do
+    if j > #p then return i end
+    local c = byte(p, j)
+    if c == 40 then -- (
+      local position = byte(p, j + 1) == 41
+      local level = state.level + 1
+      state.level = level
+      state[level] = { from = i, length = position and -2 or -1 }
+      local ends = do_match(state, i, position and j + 2 or j + 1)
+      if ends == nil then state.level = level - 1 end
+      return ends
+    elseif c == 41 then -- )
+      local level = state.level
+      while level > 0 and state[level].length ~= -1 do level = level - 1 end
+      if level == 0 then error("invalid pattern capture", 0) end
+      state[level].length = i - state[level].from
+      local ends = do_match(state, i, j + 1)
+      if ends == nil then state[level].length = -1 end
+      return ends
+    elseif c == 36 and j == #p then -- $
+      return i == #s + 1 and i or nil
+    end
+    local d = c == 37 and byte(p, j + 1)
+    if d == 98 then -- %b
+      i = balanced(s, i, p, j + 2)
+      if i == nil then return nil end
+      j = j + 4
+    elseif d == 102 then -- %f
+      j = j + 2
+      if byte(p, j) ~= 91 then error("missing '[' after '%f' in pattern", 0) end
+      local ends = class_end(p, j)
+      local before, here = i > 1 and byte(s, i - 1) or 0, byte(s, i) or 0
+      if in_set(before, p, j, ends - 1) or not in_set(here, p, j, ends - 1) then return nil end
+      j = ends
+    elseif d and d >= 48 and d <= 57 then -- back reference
+      local level = d - 48
+      if level == 0 or level > state.level or state[level].length == -1 then error("invalid capture index %" .. level, 0) end
+      local again = tostring(capture(state, level))
+      if sub(s, i, i + #again - 1) ~= again then return nil end
+      i = i + #again
+      j = j + 2
+    else
+      local ends = class_end(p, j)
+      local e = byte(p, ends)
+      if e == 63 then -- ?
+        if single(byte(s, i), p, j, ends) then
+          local found = do_match(state, i + 1, ends + 1)
+          if found then return found end
+        end
+        j = ends + 1
+      elseif e == 42 or e == 43 then -- * +
+        local n = 0
+        while single(byte(s, i + n), p, j, ends) do n = n + 1 end
+        local least = e == 43 and 1 or 0
+        while n >= least do
+          local found = do_match(state, i + n, ends + 1)
+          if found then return found end
+          n = n - 1
+        end
+        return nil
+      elseif e == 45 then -- -
+        while true do
+          local found = do_match(state, i, ends + 1)
+          if found then return found end
+          if not single(byte(s, i), p, j, ends) then return nil end
+          i = i + 1
+        end
+      else
+        if not single(byte(s, i), p, j, ends) then return nil end
+        i, j = i + 1, ends
+      end
+    end
+  end
+end
+
+local function captures(state, from, to, whole)
+  local n = state.level
+  if n == 0 then
+    if whole then return sub(state.s, from, to) end
+    return
+  end
+  local found = {}
+  for level = 1, n do found[level] = capture(state, level) end
+  return unpack(found, 1, n)
+end
+
+local function starting(s, init)
+  init = init or 1
+  if init < 0 then init = #s + init + 1 end
+  if init < 1 then init = 1 end
+  return init
+end
+
+local function search(s, p, init)
+  local state = { s = s, p = p, level = 0 }
+  local anchored = byte(p, 1) == 94
+  local i = init
+  repeat
+    state.level = 0
+    local ends = do_match(state, i, anchored and 2 or 1)
+    if ends then return i, ends - 1, state end
+    i = i + 1
+  until anchored or i > #s + 1
+end
+
+local function loudly(found, ...)
+  if not found then error((...), 3) end
+  return ...
+end
+
+local function plain(s, p, init)
+  local n, m = #s, #p
+  if n * m < 10000000 then return find(s, p, init, true) end
+  local window = 10000000 // m + 1 -- C compares window * m bytes at most, and then the limits are looked at
+  while init <= n - m + 1 do
+    local from, to = find(sub(s, init, init + window + m - 2), p, 1, true)
+    if from then return init + from - 1, init + to - 1 end
+    init = init + window
+  end
+end
+
+local patterns = {}
+
+function patterns.find(s, p, init, is_plain)
+  s, p, init = text(s, 1, "find"), text(p, 2, "find"), init
+  local from = starting(s, init)
+  if from > #s + 1 then return nil end
+  if is_plain or (#p < 1000 and not find(p, SPECIAL)) then return plain(s, p, from) end
+  if quick(#s, p) then return find(s, p, from) end
+  return loudly(pcall(function()
+    local at, to, state = search(s, p, from)
+    if at then return at, to, captures(state, at, to, false) end
+  end))
+end
+
+function patterns.match(s, p, init)
+  s, p = text(s, 1, "match"), text(p, 2, "match")
+  local from = starting(s, init)
+  if from > #s + 1 then return nil end
+  if quick(#s, p) then return match(s, p, from) end
+  return loudly(pcall(function()
+    local at, to, state = search(s, p, from)
+    if at then return captures(state, at, to, true) end
+  end))
+end
+
+function patterns.gmatch(s, p)
+  s, p = text(s, 1, "gmatch"), text(p, 2, "gmatch")
+  if quick(#s, p) then return gmatch(s, p) end
+  local i, last = 1, nil
+  local state = { s = s, p = p, level = 0 }
+  return function()
+    while i <= #s + 1 do
+      state.level = 0
+      local ends = do_match(state, i, 1)
+      local from = i
+      if ends and ends ~= last then
+        i, last = ends, ends
+        return captures(state, from, ends - 1, true)
+      end
+      i = i + 1
+    end
+  end
+end
+
+local function expanded(state, replacement, from, to)
+  local pieces, position = {}, 1
+  while true do
+    local at = find(replacement, "%", position, true)
+    if not at then break end
+    pieces[#pieces + 1] = sub(replacement, position, at - 1)
+    local c = sub(replacement, at + 1, at + 1)
+    if c == "%" then
+      pieces[#pieces + 1] = "%"
+    elseif c == "0" then
+      pieces[#pieces + 1] = sub(state.s, from, to)
+    elseif match(c, "^%d$") then
+      local level = tonumber(c)
+      pieces[#pieces + 1] = level == 1 and state.level == 0 and sub(state.s, from, to) or tostring(capture(state, level))
+    else
+      error("invalid use of '%' in replacement string", 0)
+    end
+    position = at + 2
+  end
+  pieces[#pieces + 1] = sub(replacement, position)
+  return concat(pieces)
+end
+
+function patterns.gsub(s, p, replacement, most)
+  s, p = text(s, 1, "gsub"), text(p, 2, "gsub")
+  local kind = type(replacement)
+  if kind == "number" then
+    replacement, kind = tostring(replacement), "string"
+  end
+  if kind ~= "string" and kind ~= "table" and kind ~= "function" then
+    error("bad argument #3 to 'gsub' (string/function/table expected, got " .. kind .. ")", 2)
+  end
+  -- 5.4 refuses what 5.1 takes for the character itself.
+  if kind == "string" then replacement = gsub(replacement, "%%([^%d%%])", "%1") end
+  if quick(#s, p) then return gsub(s, p, replacement, most) end
+  return loudly(pcall(function()
+    local state, anchored = { s = s, p = p, level = 0 }, byte(p, 1) == 94
+    local pieces, i, last, n = {}, 1, nil, 0
+    while n < (most or #s + 1) do
+      state.level = 0
+      local ends = do_match(state, i, anchored and 2 or 1)
+      if ends and ends ~= last then
+        n = n + 1
+        local value
+        if kind == "string" then
+          value = expanded(state, replacement, i, ends - 1)
+        else
+          local first = captures(state, i, ends - 1, true)
+          if kind == "table" then value = replacement[first] else value = replacement(captures(state, i, ends - 1, true)) end
+          if not value then
+            value = sub(s, i, ends - 1)
+          elseif type(value) ~= "string" and type(value) ~= "number" then
+            error("invalid replacement value (a " .. type(value) .. ")", 0)
+          end
+        end
+        pieces[#pieces + 1] = value
+        i, last = ends, ends
+      elseif i <= #s then
+        pieces[#pieces + 1] = sub(s, i, i)
+        i = i + 1
+      else
+        break
+      end
+      if i > #s + 1 or anchored then break end
+    end
+    pieces[#pieces + 1] = sub(s, i)
+    return concat(pieces), n
+  end))
+end
+
+return patterns

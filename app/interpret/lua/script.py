@@ -1,0 +1,539 @@
+"""Lua 5.1 as people wrote it for Karmada, read once: what it defines, what looks wrong, how 5.4 is to run it.
+
+What is changed on the way keeps every line where it is:
+
+- table constructors and what is put into tables remember their order, as gopher-lua's ``pairs`` does;
+- ``/`` and ``^`` of whole results give whole numbers, as 5.1 prints and counts them;
+- escapes that 5.1 takes for the character itself are that character.
+
+Sources: Lua 5.1 reference manual, 2.8 (the grammar); karmada pkg/resourceinterpreter/customized/declarative/luavm.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from app.interpret.lua.lexer import LuaSyntaxError, Token, tokens
+
+PREFIX: Final = "__fleethook_"
+"""Names that begin so are the sandbox's own; scripts cannot say them."""
+
+_HEADER: Final = f"local _ENV,{PREFIX}t,{PREFIX}o,{PREFIX}n=...;"
+_DEEPEST: Final = 150
+
+_BINARY: Final = {
+    "or": (1, 1), "and": (2, 2),
+    "<": (3, 3), ">": (3, 3), "<=": (3, 3), ">=": (3, 3), "~=": (3, 3), "==": (3, 3),
+    "..": (5, 4), "+": (6, 6), "-": (6, 6), "*": (7, 7), "/": (7, 7), "%": (7, 7), "^": (10, 9),
+}  # fmt: skip
+"""How strongly an operator holds what is left and right of it."""
+_UNARY: Final = 8
+_WHOLE: Final = frozenset("/^")
+_ESCAPE: Final = re.compile(r"\\([\s\S])")
+_ESCAPES: Final = frozenset("abfnrtv\\\"'\n\r0123456789")
+_EXACT: Final = 2**53
+
+
+class Finding(NamedTuple):
+    """Something that looks wrong, and where."""
+
+    line: int
+    text: str
+
+
+class Script(NamedTuple):
+    """A script that has been read."""
+
+    runnable: str
+    """The text for Lua 5.4, line by line the script's own."""
+    functions: dict[str, "Finished"]
+    """Global functions that its top level defines."""
+    ends_in_return: bool
+    """Whether its top level ends in a return statement."""
+    findings: list[Finding]
+
+
+class Finished(NamedTuple):
+    """A function of the top level."""
+
+    line: int
+    parameters: tuple[str, ...]
+    returns: bool
+    """Whether every way through it returns something or raises."""
+
+
+def read(source: str, *, known: frozenset[str] = frozenset()) -> Script:
+    """Return what a script is.
+
+    Args:
+        source: Lua 5.1.
+        known: Globals that the sandbox has; a read of others is a finding.
+
+    Raises:
+        LuaSyntaxError: It is not Lua 5.1.
+    """
+    return _Parser(source, known).script()
+
+
+def body_of(source: str, *, name: str, parameters: Sequence[str]) -> str:
+    """Return a script that defines a function ``name`` whose body is ``source``; lines stay where they are."""
+    return f"function {name}({','.join(parameters)}) {source}\nend"
+
+
+class _Scope:
+    """The locals of a block, and of those around it."""
+
+    def __init__(self, outer: "_Scope | None", *, function: "_Function") -> None:
+        self.outer: Final = outer
+        self.function: Final = function
+        self.names: Final[set[str]] = set()
+
+    def has(self, name: str) -> bool:
+        scope: _Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                return True
+            scope = scope.outer
+        return False
+
+
+class _Function(NamedTuple):
+    """What is known of a function while it is read."""
+
+    top: bool
+    vararg: bool
+
+
+class _Parser:
+    """Recursive descent over the grammar; edits are collected and made at the end."""
+
+    def __init__(self, source: str, known: frozenset[str]) -> None:
+        self._source: Final = source
+        self._known: Final = known
+        self._tokens: Final = tokens(source)
+        self._before: Token = Token("end", "", 0, 0, 1)
+        self._now: Token = next(self._tokens)
+        self._ahead: Token | None = None
+        self._depth = 0
+        self._opening: Final[list[tuple[int, str]]] = []
+        self._closing: Final[list[tuple[int, str]]] = []
+        self._replaced: Final[list[tuple[int, int, str]]] = []
+        self._functions: Final[dict[str, Finished]] = {}
+        self._assigned: Final[set[str]] = set()
+        self._reads: Final[list[tuple[int, str]]] = []
+        self._leaks: Final[list[tuple[int, str, bool]]] = []
+        self._bodies: Final[dict[tuple[int, int], Finished]] = {}
+        self._scope = _Scope(None, function=_Function(top=True, vararg=False))
+
+    def script(self) -> Script:
+        returns = self._block()
+        if self._now.kind != "end":
+            raise self._unexpected()
+        return Script(self._text(), self._functions, returns, list(self._found()))
+
+    def _found(self) -> Iterator[Finding]:
+        seen = set[str]()
+        for line, name, is_function in self._leaks:
+            if name in seen:
+                continue
+            seen.add(name)
+            what = f"function {name} is global" if is_function else f"{name} is set as a global"
+            yield Finding(line, f"{what}: write `local`, or it outlives the call where interpreters are pooled")
+        for line, name in self._reads:
+            if name not in self._assigned and name not in self._known and name not in seen:
+                seen.add(name)
+                yield Finding(line, f"{name} is nothing that is there: a global that nobody sets is nil")
+
+    # Edits. What opens at one place is in the order of nesting: what was finished last encloses the others.
+
+    def _text(self) -> str:
+        edits = [(at, 1, -number, "", at, text) for number, (at, text) in enumerate(self._opening)]
+        edits += [(at, 0, number, "", at, text) for number, (at, text) in enumerate(self._closing)]
+        edits += [(start, 2, 0, "", end, text) for start, end, text in self._replaced]
+        pieces, position = [_HEADER], 0
+        for start, _, _, _, end, text in sorted(edits):
+            pieces += (self._source[position:start], text)
+            position = end
+        pieces.append(self._source[position:])
+        return "".join(pieces)
+
+    def _wrap(self, start: int, end: int, before: str, after: str) -> None:
+        self._opening.append((start, before))
+        self._closing.append((end, after))
+
+    # Tokens.
+
+    def _next(self) -> Token:
+        token, self._before = self._now, self._now
+        if self._ahead is not None:
+            self._now, self._ahead = self._ahead, None
+        else:
+            self._now = next(self._tokens)
+        return token
+
+    def _peek(self) -> Token:
+        if self._ahead is None:
+            self._ahead = next(self._tokens, self._now)
+        return self._ahead
+
+    def _is(self, *texts: str) -> bool:
+        return self._now.kind in ("operator", "keyword") and self._now.text in texts
+
+    def _accept(self, text: str) -> bool:
+        if not self._is(text):
+            return False
+        self._next()
+        return True
+
+    def _expect(self, text: str, *, opened: Token | None = None) -> Token:
+        if not self._is(text):
+            hint = f" (to close {opened.text!r} of line {opened.line})" if opened is not None else ""
+            raise LuaSyntaxError(f"{text!r} expected{hint} near {self._now.text!r}", self._now.line)
+        return self._next()
+
+    def _name(self) -> str:
+        if self._now.kind != "name":
+            raise LuaSyntaxError(f"a name is expected near {self._now.text!r}", self._now.line)
+        if self._now.text.startswith(PREFIX):
+            raise LuaSyntaxError(f"names that begin with {PREFIX} are taken", self._now.line)
+        return self._next().text
+
+    def _unexpected(self) -> LuaSyntaxError:
+        return LuaSyntaxError(f"unexpected symbol near {self._now.text!r}", self._now.line)
+
+    # Blocks and statements; each says whether it always ends in a return or an error.
+
+    def _block(self, *, names: Sequence[str] = (), function: _Function | None = None) -> bool:
+        self._deeper()
+        outer = self._scope
+        self._scope = _Scope(outer, function=function or outer.function)
+        self._scope.names.update(names)
+        ends = False
+        while not self._is("end", "else", "elseif", "until") and self._now.kind != "end":
+            if self._is("return"):
+                ends = self._return()
+                break
+            ends = self._statement()
+        if not self._is("until"):  # its condition sees the block's locals
+            self._scope = outer
+        self._depth -= 1
+        return ends
+
+    def _deeper(self) -> None:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise LuaSyntaxError(f"it is nested more than {_DEEPEST} deep", self._now.line)
+
+    def _return(self) -> bool:
+        self._next()
+        empty = self._is("end", "else", "elseif", "until", ";") or self._now.kind == "end"
+        if not empty:
+            self._expressions()
+        self._accept(";")
+        return not empty
+
+    def _statement(self) -> bool:
+        token = self._now
+        if token.kind == "keyword":
+            handler = {
+                "if": self._if, "while": self._while, "do": self._do, "for": self._for, "repeat": self._repeat,
+                "function": self._function_statement, "local": self._local, "break": self._break, "goto": self._goto,
+            }.get(token.text)  # fmt: skip
+            if handler is None:
+                raise self._unexpected()
+            return handler()
+        if self._accept(";"):
+            return False
+        if self._accept("::"):
+            self._name()
+            self._expect("::")
+            return False
+        return self._expression_statement()
+
+    def _if(self) -> bool:
+        opened = self._next()
+        self._expression()
+        self._expect("then")
+        every = self._block()
+        while self._is("elseif"):
+            self._next()
+            self._expression()
+            self._expect("then")
+            every &= self._block()
+        if self._accept("else"):
+            every &= self._block()
+        else:
+            every = False
+        self._expect("end", opened=opened)
+        return every
+
+    def _while(self) -> bool:
+        opened = self._next()
+        self._expression()
+        self._expect("do")
+        self._block()
+        self._expect("end", opened=opened)
+        return False
+
+    def _do(self) -> bool:
+        opened = self._next()
+        ends = self._block()
+        self._expect("end", opened=opened)
+        return ends
+
+    def _for(self) -> bool:
+        opened = self._next()
+        names = [self._name()]
+        if self._accept("="):
+            self._expressions()
+        else:
+            while self._accept(","):
+                names.append(self._name())
+            self._expect("in")
+            self._expressions()
+        self._expect("do")
+        self._block(names=names)
+        self._expect("end", opened=opened)
+        return False
+
+    def _repeat(self) -> bool:
+        opened = self._next()
+        outer = self._scope
+        ends = self._block()
+        self._expect("until", opened=opened)
+        self._expression()
+        self._scope = outer
+        return ends
+
+    def _break(self) -> bool:
+        self._next()
+        return False
+
+    def _goto(self) -> bool:
+        self._next()
+        self._name()
+        return False
+
+    def _function_statement(self) -> bool:
+        self._next()
+        line, name = self._now.line, self._name()
+        plain, method = True, False
+        while self._accept("."):
+            self._name()
+            plain = False
+        if self._accept(":"):
+            self._name()
+            plain, method = False, True
+        is_global = not self._scope.has(name)
+        if plain and is_global:
+            self._assigned.add(name)
+        elif is_global:
+            self._reads.append((line, name))
+        finished = self._function_body(line, method=method)
+        if plain and is_global:
+            self._defined(name, line, finished)
+        return False
+
+    def _defined(self, name: str, line: int, finished: "Finished") -> None:
+        if self._scope.function.top:
+            self._functions[name] = finished
+        self._leaks.append((line, name, True))
+
+    def _local(self) -> bool:
+        self._next()
+        if self._accept("function"):
+            line, name = self._now.line, self._name()
+            self._scope.names.add(name)
+            self._function_body(line)
+            return False
+        names = [self._name()]
+        while self._accept(","):
+            names.append(self._name())
+        if self._accept("="):
+            self._expressions()
+        self._scope.names.update(names)
+        return False
+
+    def _expression_statement(self) -> bool:
+        first = self._now
+        targets = [self._suffixed()]
+        if not self._is("=", ","):
+            if targets[0] != "call":
+                raise LuaSyntaxError(f"'=' or a call is expected near {self._now.text!r}", self._now.line)
+            return first.text == "error" and not self._scope.has("error")
+        names = [(first.line, first.text)] if targets[0] == "name" else []
+        while self._accept(","):
+            token = self._now
+            targets.append(self._suffixed())
+            if targets[-1] == "name":
+                names.append((token.line, token.text))
+        if "call" in targets:
+            raise LuaSyntaxError("a call cannot be assigned to", self._now.line)
+        self._expect("=")
+        self._values(names, single=len(targets) == 1)
+        return False
+
+    def _values(self, names: list[tuple[int, str]], *, single: bool) -> None:
+        """Read the right side of an assignment; the globals among ``names`` are set by it."""
+        unbound = [(line, name) for line, name in names if not self._scope.has(name)]
+        self._assigned.update(name for _, name in unbound)
+        start = self._now.start
+        self._expressions()
+        finished = self._bodies.get((start, self._before.end))
+        if finished is not None and single and unbound:
+            self._defined(unbound[0][1], unbound[0][0], finished)
+        else:
+            self._leaks += [(line, name, False) for line, name in unbound]
+
+    # Expressions.
+
+    def _expressions(self) -> None:
+        self._expression()
+        while self._accept(","):
+            self._expression()
+
+    def _expression(self, limit: int = 0) -> None:
+        self._deeper()
+        start = self._now.start
+        if self._is("not", "-", "#"):
+            self._next()
+            self._expression(_UNARY)
+        else:
+            self._simple()
+        while self._now.kind in ("operator", "keyword") and self._now.text in _BINARY:
+            operator = self._now.text
+            left, right = _BINARY[operator]
+            if left <= limit:
+                break
+            self._next()
+            self._expression(right)
+            if operator in _WHOLE:
+                self._wrap(start, self._before.end, f"{PREFIX}n(", ")")
+        self._depth -= 1
+
+    def _simple(self) -> None:
+        token = self._now
+        if token.kind == "number":
+            self._number(self._next())
+        elif token.kind == "string":
+            self._string(self._next())
+        elif self._is("nil", "true", "false"):
+            self._next()
+        elif self._is("..."):
+            if not self._scope.function.vararg:
+                raise LuaSyntaxError("cannot use '...' outside a vararg function", token.line)
+            self._next()
+        elif self._is("{"):
+            self._constructor()
+        elif self._is("function"):
+            self._next()
+            finished = self._function_body(token.line)
+            self._bodies[token.start, self._before.end] = finished
+        else:
+            self._suffixed()
+
+    def _number(self, token: Token) -> None:
+        if not token.text.lower().startswith("0x") and set(token.text) & set(".eE"):
+            value = float(token.text)
+            if value.is_integer() and value < _EXACT:
+                self._replaced.append((token.start, token.end, str(int(value))))
+
+    def _string(self, token: Token) -> None:
+        if "\\" in token.text and token.text[0] != "[":
+            text = _ESCAPE.sub(lambda match: match[0] if match[1] in _ESCAPES else match[1], token.text)
+            if text != token.text:
+                self._replaced.append((token.start, token.end, text))
+
+    def _suffixed(self) -> str:
+        """Read a variable or a call; return which: ``name``, ``index``, ``call`` or ``other``."""
+        what = "name"
+        if self._now.kind == "name":
+            line, name = self._now.line, self._name()
+            if not self._scope.has(name):
+                self._reads.append((line, name))
+        elif self._is("("):
+            opened = self._next()
+            self._expression()
+            self._expect(")", opened=opened)
+            what = "other"
+        else:
+            raise self._unexpected()
+        while True:
+            if self._accept("."):
+                self._name()
+                what = "index"
+            elif self._is("["):
+                opened = self._next()
+                self._expression()
+                self._expect("]", opened=opened)
+                what = "index"
+            elif self._accept(":"):
+                self._name()
+                self._arguments()
+                what = "call"
+            elif self._is("(", "{") or self._now.kind == "string":
+                self._arguments()
+                what = "call"
+            else:
+                return what
+
+    def _arguments(self) -> None:
+        if self._now.kind == "string":
+            self._string(self._next())
+        elif self._is("{"):
+            start = self._now.start
+            self._constructor()
+            self._wrap(start, self._before.end, "(", ")")
+        else:
+            opened = self._expect("(")
+            if not self._is(")"):
+                self._expressions()
+            self._expect(")", opened=opened)
+
+    def _constructor(self) -> None:
+        opened = self._next()
+        keys: list[str] = []
+        empty, computed = True, False
+        while not self._is("}"):
+            empty = False
+            if self._is("["):
+                bracket = self._next()
+                key = self._now
+                self._expression()
+                if self._before is key and key.kind == "string":
+                    keys.append(key.text)
+                else:
+                    computed = True
+                self._expect("]", opened=bracket)
+                self._expect("=")
+            elif self._now.kind == "name" and self._peek().text == "=" and self._peek().kind == "operator":
+                keys.append(f'"{self._name()}"')
+                self._next()
+            self._expression()
+            if not (self._accept(",") or self._accept(";")):
+                break
+        end = self._expect("}", opened=opened).end
+        if empty:
+            self._replaced.append((opened.start, opened.end, f"{PREFIX}t({{"))
+            self._closing.append((end, ")"))
+        elif keys or computed:
+            self._wrap(opened.start, end, f"{PREFIX}o(", f",{'true' if computed else 'false'},{','.join(keys) or 'nil'})")
+        else:
+            self._wrap(opened.start, end, f"{PREFIX}t(", ")")
+
+    def _function_body(self, line: int, *, method: bool = False) -> Finished:
+        opened = self._expect("(")
+        parameters = list[str]()
+        vararg = False
+        while not self._is(")"):
+            if self._accept("..."):
+                vararg = True
+                break
+            parameters.append(self._name())
+            if not self._accept(","):
+                break
+        self._expect(")", opened=opened)
+        names = (*parameters, *(("self",) if method else ()), *(("arg",) if vararg else ()))
+        returns = self._block(names=names, function=_Function(top=False, vararg=vararg))
+        self._expect("end", opened=Token("keyword", "function", 0, 0, line))
+        return Finished(line, tuple(parameters), returns)

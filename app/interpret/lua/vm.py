@@ -1,0 +1,251 @@
+"""One Lua machine: calls of scripts that know nothing of each other, each within its limits.
+
+A machine is used by one caller at a time. It keeps compiled scripts, and nothing else from one call to the next: globals
+and libraries are made anew, and after a call that reached a limit the machine is thrown away.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from importlib import resources
+from typing import Any, Final, Literal, NamedTuple
+
+from lupa import lua54
+
+from app.interpret.access import InterpretError
+from app.interpret.lua.kube import FUNCTIONS
+from app.interpret.lua.values import Exchange, OutputLimitError
+from app.model.json import JSON
+
+ErrorKind = Literal["script", "missing", "deadline", "instructions", "memory", "output"]
+
+_FILES: Final = resources.files("app.interpret.lua")
+_MODULES: Final = ("fleet",)
+_MOST_CHUNKS: Final = 500
+_TICK: Final = 100
+# What one message from the host may take beyond the limit of a call, so that none fails half way.
+_SLACK: Final = 16 << 20
+
+
+class Limits(NamedTuple):
+    """What one call may take."""
+
+    seconds: float = 1.0
+    instructions: int = 20_000_000
+    memory: int = 32 << 20
+    """Bytes, of the script's own."""
+
+
+class LuaError(InterpretError):
+    """A script that did not answer; the text says why, and in which line.
+
+    Attributes:
+        kind: What happened: ``script`` for an error of its own, ``missing`` for a function that is not there, and
+            otherwise the limit that it reached.
+    """
+
+    def __init__(self, kind: ErrorKind, message: str) -> None:
+        super().__init__(message, code=504 if kind == "deadline" else 500)
+        self.kind: Final[ErrorKind] = kind
+
+
+class Program(NamedTuple):
+    """A script to be run."""
+
+    id: str
+    """Equal for equal scripts only."""
+    name: str
+    """What its errors call it, such as ``foo.yaml``."""
+    text: str
+    """For Lua 5.4 (app.interpret.lua.script)."""
+
+
+class Machine:
+    """A Lua machine."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Make one; ``clock`` is what deadlines are measured by, in seconds."""
+        self._clock: Final = clock
+        # A limit from the start makes the machine count; what it is is set for each call.
+        self._lua: Final = lua54.LuaRuntime(
+            register_eval=False,
+            register_builtins=False,
+            unpack_returned_tuples=True,
+            attribute_handlers=(_nothing, _nothing),
+            max_memory=1 << 40,
+        )
+        patterns = self._run("patterns.lua", ())
+        self._api, null, mapping, listing = self._run(
+            "prelude.lua", (patterns, self._level, self._give, self._ask, self._late)
+        )
+        self._exchange: Final = Exchange(null, mapping, listing)
+        self._call: Final = self._api.call
+        for module in _MODULES:
+            self._api.library(module, (_FILES / "library" / f"{module}.lua").read_text("utf-8"))
+        # Lua's own globals are the sandbox's from here on, and `python` nobody's.
+        self._lua.execute("local globals = _G for name in next, globals do globals[name] = nil end")
+        self._loaded: Final[set[str]] = set()
+        self._due = 0.0
+        self._problem: Exception | None = None
+        self.spoiled = False
+        """Whether a limit was reached, after which it is not to be used again."""
+
+    def _run(self, file: str, arguments: tuple[Any, ...]) -> Any:
+        text = (_FILES / file).read_text("utf-8")
+        return self._lua.compile(text, name=f"=[{file}]")(*arguments)
+
+    # What the sandbox calls. None of these raises: an exception would have to pass through C.
+
+    def _level(self, handle: int, start: int) -> Any:
+        return self._exchange.level(handle, start)
+
+    def _give(self, *values: Any) -> None:
+        self._exchange.give(*values)
+
+    def _late(self) -> float | None:
+        """Return how many seconds are left, None if none."""
+        left = self._due - self._clock()
+        return left if left > 0 else None
+
+    def _ask(self, name: str, *described: Any) -> tuple[Any, ...]:
+        try:
+            arguments = self._exchange.taken(described, ())
+            found = FUNCTIONS[name](*arguments)
+        except InterpretError as error:
+            return False, str(error)
+        except Exception as error:  # noqa: BLE001 - as above; the call fails with it
+            self._problem = error
+            return False, "the host failed"
+        if isinstance(found, dict):
+            return True, "map", self._exchange.add(found)
+        if isinstance(found, list):
+            return True, "list", self._exchange.add(found)
+        return True, "value", found
+
+    # What the host calls.
+
+    def call(
+        self,
+        program: Program,
+        function: str,
+        documents: Sequence[JSON],
+        numbers: Sequence[int] = (),
+        *,
+        results: int,
+        limits: Limits,
+        with_globals: bool = False,
+    ) -> list[JSON]:
+        """Return what a function of a script returns.
+
+        Args:
+            program: The script; its top level is run first.
+            function: Name of a global function that the top level defines.
+            documents: Its first arguments, objects or lists.
+            numbers: Its other arguments.
+            results: How many values are taken.
+            limits: What the call may take.
+            with_globals: Whether the script finds the documents in globals, too (seed 001).
+
+        Raises:
+            LuaError: It did not answer.
+        """
+        self._load(program)
+        self._exchange.begin(documents)
+        arguments: list[Any] = []
+        for handle, document in enumerate(documents):
+            arguments += ("l" if isinstance(document, list) else "m", handle)
+        for number in numbers:
+            arguments += ("v", number)
+        returned = self._limited(
+            lambda ticks, kib: self._call(
+                program.id, function, with_globals, results, ticks, limits.seconds, kib, *arguments
+            ),
+            limits,
+            function,
+            program,
+        )
+        tags = returned[1 : 1 + 2 * results]
+        try:
+            return self._exchange.taken(tags, returned[1 + 2 * results :], documents)
+        except OutputLimitError:
+            raise self._error(limits, function, program, "output") from None
+
+    def try_(self, program: Program, limits: Limits) -> list[str]:
+        """Return the global functions that there are once the top level of a script has run; raises LuaError."""
+        self._load(program)
+        self._exchange.begin(())
+        returned = self._limited(
+            lambda ticks, kib: self._api["try"](program.id, ticks, limits.seconds, kib), limits, "the top level", program
+        )
+        return list(returned[1:])
+
+    def printed(self) -> list[str]:
+        """Return what the last call printed."""
+        found = self._api.printed()
+        if found is None:
+            return []
+        return list(found) if isinstance(found, tuple) else [found]
+
+    def names(self) -> frozenset[str]:
+        """Return the globals that scripts have."""
+        return frozenset(self._api.names())
+
+    def _limited(
+        self, call: Callable[[int, float], Any], limits: Limits, function: str, program: Program
+    ) -> tuple[Any, ...]:
+        if self._lua.get_memory_used() > 4 * _SLACK:
+            self._lua.gccollect()
+        self._due = self._clock() + limits.seconds
+        self._lua.set_max_memory(self._lua.get_memory_used() + limits.memory + _SLACK)
+        try:
+            returned = call(limits.instructions // _TICK, limits.memory / 1024)
+        except lua54.LuaMemoryError:
+            self.spoiled = True
+            raise self._error(limits, function, program, "memory") from None
+        except UnicodeDecodeError as error:
+            raise LuaError("script", f"{function} returned a text that is not UTF-8: {error.reason}") from None
+        if self._problem is not None:
+            problem, self._problem = self._problem, None
+            raise problem
+        if returned is True:
+            return (True,)
+        if returned[0]:
+            found: tuple[Any, ...] = returned
+            return found
+        raise self._error(limits, function, program, *returned[1:4])
+
+    def _error(
+        self, limits: Limits, function: str, program: Program, kind: ErrorKind, message: str = "", place: str = ""
+    ) -> LuaError:
+        texts = {
+            "deadline": f"{function} took more than {limits.seconds:g} s",
+            "instructions": f"{function} took more than {limits.instructions} instructions",
+            "memory": f"{function} took more than {limits.memory >> 20} MiB",
+            "output": f"{function} returned more than a result may be",
+            "missing": f"there is no function {function}: the script has to define it as a global function",
+        }
+        self.spoiled = self.spoiled or kind in ("deadline", "instructions", "memory")
+        text = _without_mark(texts.get(kind, message), program)
+        place = _without_mark(f"{place}:", program)
+        if place != ":" and not text.startswith(place):
+            text = f"{place} {text}"
+        return LuaError(kind, text)
+
+    def _load(self, program: Program) -> None:
+        if program.id in self._loaded:
+            return
+        if len(self._loaded) >= _MOST_CHUNKS:
+            self._api.forget()
+            self._loaded.clear()
+        problem = self._api.load(program.id, program.text, program.name)
+        if problem is not None:
+            raise LuaError("script", _without_mark(str(problem), program))
+        self._loaded.add(program.id)
+
+
+def _without_mark(text: str, program: Program) -> str:
+    """Return a text in which scripts have their own names, without what marks them in the sandbox."""
+    return text.replace(f".{program.name}:", f"{program.name}:")
+
+
+def _nothing(*_: Any) -> Any:
+    raise AttributeError("scripts see nothing of the host")
