@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any, Final
 
 from fastapi import FastAPI, Request
@@ -15,9 +16,14 @@ from app.api.codec import encode_error
 from app.api.endpoint import not_synced
 from app.api.health import Check, health_routes
 from app.api.logs import LogSink, write_line
-from app.api.metrics import Metrics, store_gauges
+from app.api.metrics import Metrics, script_gauges, store_gauges
 from app.api.openapi import describe_reviews
 from app.api.routes import ReviewRoute, interpret_routes, overrider_routes
+from app.interpret.layers import chain_of
+from app.interpret.lua.customizations import Customizations
+from app.interpret.lua.review import validate_scripts
+from app.interpret.lua.runner import Runner
+from app.interpret.lua.vm import Limits
 from app.interpret.registry import Interpreter, load
 from app.interpret.webhook import DEFINITIONS_BY_KIND, WebhookLayer
 from app.lifetime import Cluster, following_cluster, following_manifests, settle_garbage_collector
@@ -54,9 +60,11 @@ class Fleethook(FastAPI):
         live = None if self.cluster is None else self.cluster.source
         self.plans: Final = PlanCache()
         self.hook_client: Final = HookClient()
+        self.customizations: Final = Customizations(self.store, namespace=settings.karmada_namespace)
+        self.runner: Final = Runner(Limits(settings.lua_seconds, settings.lua_instructions, settings.lua_memory << 20))
         self.routes_of_reviews: Final[list[ReviewRoute]] = [
             *(overrider_routes(self.store, self.plans, live) if "overrider" in settings.engines else ()),
-            *(interpret_routes(_loaded(settings), self._hooks()) if "interpret" in settings.engines else ()),
+            *(self._interpret_routes() if "interpret" in settings.engines else ()),
         ]
         self._log: Final = log
         self.reviews: dict[str, ASGIApp] = {}
@@ -71,8 +79,18 @@ class Fleethook(FastAPI):
         manifests = self.settings.manifests
         return None if manifests is None else ManifestSource(manifests, self.store)
 
-    def _hooks(self) -> WebhookLayer:
-        return WebhookLayer(self.store, self.hook_client, observe=self.metrics.called)
+    def _interpret_routes(self) -> list[ReviewRoute]:
+        settings = self.settings
+        chain = chain_of(
+            self.customizations,
+            WebhookLayer(self.store, self.hook_client, observe=self.metrics.called),
+            _loaded(settings),
+            self.runner,
+            bundle=settings.bundle,
+            observe=self.metrics.scripted,
+        )
+        validate = partial(validate_scripts, store=self.store, runner=self.runner, namespace=settings.karmada_namespace)
+        return interpret_routes(chain, validate)
 
     def open_reviews(self) -> None:
         """Begin to answer reviews: what they are answered from is there."""
@@ -109,6 +127,8 @@ class Fleethook(FastAPI):
             return
         for part in self.source.parts():
             yield self._check(part)
+        for refused in self.customizations.refused():
+            yield Check("customizations", ok=True, detail=refused.text)
 
     def _check(self, part: PartState) -> Check:
         """Return how a part of the source stands; one that is long out of touch is used as it last was."""
@@ -141,8 +161,11 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     if app.source is not None:
         for collector in store_gauges(app.store.counts, app.source.parts):
             app.metrics.registry.register(collector)
+    for collector in script_gauges(app.customizations.counts):
+        app.metrics.registry.register(collector)
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(app.hook_client)
+        stack.callback(app.runner.close)
         if isinstance(app.source, ManifestSource):
             await stack.enter_async_context(following_manifests(app.source))
         elif app.cluster is not None:

@@ -90,14 +90,18 @@ class Cluster:
     def __init__(self, settings: Settings, store: Store) -> None:
         # Imported here because it takes 0.3 s and 65 MB, which a server of manifests does not need.
         from app.kube.connection import Connection  # noqa: PLC0415
-        from app.store.sources.kubernetes.resources import INTERPRETING, RESOURCES  # noqa: PLC0415
+        from app.store.sources.kubernetes.resources import INTERPRETING, RESOURCES, karmada_config  # noqa: PLC0415
         from app.store.sources.kubernetes.source import KubernetesSource  # noqa: PLC0415
 
         self.connection: Final = Connection(settings.kubeconfig)
         self.source: Final = KubernetesSource(
             [
                 *(RESOURCES if "overrider" in settings.engines else ()),
-                *(INTERPRETING if "interpret" in settings.engines else ()),
+                *(
+                    (*INTERPRETING, karmada_config(settings.karmada_namespace))
+                    if "interpret" in settings.engines
+                    else ()
+                ),
             ],
             self.connection,
             store,

@@ -52,6 +52,19 @@ class Settings(BaseSettings):
     interpreters: Annotated[
         list[str], Field(description="Files (*.py) or modules that define interpreters of resources.")
     ] = []
+    bundle: Annotated[
+        bool, Field(description="Whether interpreters of well-known custom resources that come along are used.")
+    ] = True
+    karmada_namespace: Annotated[
+        str, Field(description="Namespace of the ConfigMap karmada-config.", pattern=r"^[a-z0-9-]+$")
+    ] = "karmada-system"
+    lua_seconds: Annotated[
+        float, Field(description="Seconds that a Lua script may take for one answer.", gt=0, le=30)
+    ] = 1.0
+    lua_instructions: Annotated[
+        int, Field(description="Instructions that a Lua script may run for one answer.", ge=1000)
+    ] = 20_000_000
+    lua_memory: Annotated[int, Field(description="MiB that a Lua script may have at a time.", ge=1, le=1024)] = 32
     host: Annotated[str, Field(description="Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Field(description="Port to listen on; 0 takes a free one.", ge=0, le=65535)] = 9443
     cert_dir: Annotated[Path, Field(description="Directory of the serving certificate; made on first start.")] = Path(

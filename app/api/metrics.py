@@ -46,6 +46,14 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
+        self._scripts: Final = Histogram(
+            "fleethook_script_duration_seconds",
+            "Time of a Lua script, by rule and outcome: answered, or what kind of error it was.",
+            ["rule", "outcome"],
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self._script_histograms: Final[dict[tuple[str, str], Histogram]] = {}
         # labels() costs more than the increment itself, so each combination is looked up once.
         self._counters: Final[dict[tuple[str, str, str], Counter]] = {}
         self._histograms: Final[dict[str, Histogram]] = {}
@@ -58,6 +66,14 @@ class Metrics:
     def called(self, hook: str, outcome: str, seconds: float) -> None:
         """Count one call of somebody's hook."""
         self._calls.labels(hook, outcome).observe(seconds)
+
+    def scripted(self, rule: str, outcome: str, seconds: float) -> None:
+        """Count one call of a script."""
+        key = (rule, outcome)
+        histogram = self._script_histograms.get(key)
+        if histogram is None:
+            histogram = self._script_histograms[key] = self._scripts.labels(rule, outcome)
+        histogram.observe(seconds)
 
     def reviewed(self, route: str, operation: str, outcome: str, *, seconds: float, request_id: str) -> None:
         """Count one answered review."""
@@ -134,6 +150,23 @@ class Leading(Collector):
             counter = CounterMetricFamily(f"fleethook_controller_{name}", text)
             counter.add_metric([], value)
             yield counter
+
+
+def script_gauges(counts: Callable[[], tuple[int, int]]) -> Iterator[Collector]:
+    """Yield the gauges of customizations; ``counts`` returns how many scripts are in use, how many objects refused."""
+
+    def used() -> Iterator[tuple[dict[str, str], float]]:
+        yield {}, counts()[0]
+
+    def refused() -> Iterator[tuple[dict[str, str], float]]:
+        yield {}, counts()[1]
+
+    yield Gauges("fleethook_scripts", "Lua scripts of customizations in use.", used)
+    yield Gauges(
+        "fleethook_customizations_refused",
+        "Customizations whose newest version cannot be used; /readyz names them, and what is wrong.",
+        refused,
+    )
 
 
 def store_gauges(

@@ -1,6 +1,6 @@
 """Which path answers which review."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -9,8 +9,7 @@ from app.api.endpoint import Endpoint
 from app.api.interpret import InterpretEndpoint
 from app.api.logs import LogSink
 from app.api.metrics import Metrics
-from app.interpret.chain import Chain, Layer, NativeLayer, PythonLayer
-from app.interpret.registry import Interpreter
+from app.interpret.chain import Chain, PythonLayer
 from app.interpret.review import validate_configuration
 from app.interpret.samples.bar import bar
 from app.interpret.samples.foo import foo
@@ -28,6 +27,8 @@ from app.registration.paths import (
     MUTATE_DEPLOYMENT,
     MUTATE_OVERRIDER,
     MUTATE_STATEFULSET,
+    VALIDATE_CONFIG_MAP,
+    VALIDATE_CUSTOMIZATION,
     VALIDATE_HOOKS,
     VALIDATE_OVERRIDER,
 )
@@ -88,14 +89,13 @@ def overrider_routes(store: StoreView, plans: PlanCache, live: LiveSource | None
     ]
 
 
-def interpret_routes(interpreters: Sequence[Interpreter], hooks: Layer) -> list[ReviewRoute]:
+def interpret_routes(everything: Chain, validate: Callable[[AdmissionRequest], Response]) -> list[ReviewRoute]:
     """Return the routes of interpreters.
 
     Args:
-        interpreters: What users wrote in Python.
-        hooks: The webhooks of configurations.
+        everything: The chain of all layers.
+        validate: Answers reviews of objects that have scripts.
     """
-    everything = Chain([hooks, PythonLayer(interpreters), NativeLayer()])
     chains = (
         (EXPLORE, "Answer an ExploreReview of any kind and operation", everything),
         (INTERPRET, "Answer a ResourceInterpreterContext of any kind and operation", everything),
@@ -105,6 +105,8 @@ def interpret_routes(interpreters: Sequence[Interpreter], hooks: Layer) -> list[
     validation = "Validate a ResourceExploring- or ResourceInterpreterWebhookConfiguration"
     return [
         _admission(VALIDATE_HOOKS, validation, validate_configuration),
+        _admission(VALIDATE_CUSTOMIZATION, "Validate a ResourceInterpreterCustomization and its Lua", validate),
+        _admission(VALIDATE_CONFIG_MAP, "Refuse a karmada-config whose Lua does not compile", validate),
         *_interpret_routes(chains),
     ]
 

@@ -31,7 +31,9 @@ class IgnoredError(Exception):
 class Layer(Protocol):
     """One place to find interpreters in."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What explanations call it."""
 
     def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
         """Return whether this layer may have something, whatever the object; no is certain."""

@@ -2,6 +2,9 @@
 
 A document has ``name``, ``operation``, ``desiredObj`` and/or ``observedObj``, ``statusItems``, ``inputReplicas`` and
 ``output``. What ``output`` names has to be answered so; ``{{EXCLUDE}}`` stands for any value.
+
+In ours many cases share their objects: a document has ``objects``, by name, and ``tests``, each as above. Where an
+object or a status is expected there may be the name of one, or ``{from: NAME, with: MERGE PATCH}`` (RFC 7386).
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +15,7 @@ from app.model.gvk import GroupVersionKind, parse_api_version
 from app.model.json import JSON, JSONObject
 from app.model.karmada import OPERATIONS, Operation
 from app.model.quantity import Quantity
-from app.patch import diff, resolve_pointer
+from app.patch import diff, merge_patch, resolve_pointer
 from app.patch.errors import PatchError
 
 EXCLUDE: Final = "{{EXCLUDE}}"
@@ -28,6 +31,7 @@ _RESULTS: Final = {
     Operation.DEPENDENCY: ("dependencies",),
     Operation.PRUNE: ("packed",),
 }
+_OBJECTS: Final = frozenset({"retained", "revised", "status", "aggregatedStatus", "packed"})
 _BY_LOWER: Final = {
     # Karmada's own description of the format calls it so.
     "retention": Operation.RETAIN,
@@ -62,6 +66,58 @@ def operation_of(name: str) -> Operation:
         known = ", ".join(one.value for one in Operation)
         raise FixtureError(f"operation {name!r} is not known; there are {known}")
     return found
+
+
+def is_fixture(document: JSON) -> bool:
+    """Return whether a document is one of either format, and not an object or something else."""
+    return isinstance(document, dict) and ("tests" in document or "operation" in document or "output" in document)
+
+
+def fixtures(document: JSON) -> Iterator[Fixture]:
+    """Yield the cases of a document of either format; raises FixtureError."""
+    if not isinstance(document, dict) or "tests" not in document:
+        yield fixture(document)
+        return
+    tests, objects = document["tests"], document.get("objects") or {}
+    if not isinstance(tests, list) or not isinstance(objects, dict):
+        raise FixtureError("tests has to be a list, and objects an object")
+    known: JSONObject = {}
+    for name, value in objects.items():
+        known[name] = _named(value, known)
+    for test in tests:
+        yield fixture(_with_objects(test, known))
+
+
+def _with_objects(test: JSON, objects: JSONObject) -> JSON:
+    if not isinstance(test, dict):
+        return test
+    found = dict(test)
+    for member in ("desiredObj", "observedObj"):
+        if member in found:
+            found[member] = _named(found[member], objects)
+    items = found.get("statusItems")
+    if isinstance(items, list):
+        found["statusItems"] = [
+            {**item, "status": _named(item["status"], objects)} if isinstance(item, dict) and "status" in item else item
+            for item in items
+        ]
+    output = found.get("output")
+    if isinstance(output, dict):
+        found["output"] = {
+            name: _named(value, objects) if name in _OBJECTS else value for name, value in output.items()
+        }
+    return found
+
+
+def _named(value: JSON, objects: JSONObject) -> JSON:
+    """Return the object that a name, or a name and a patch, stands for; raises FixtureError."""
+    if isinstance(value, str):
+        if value not in objects:
+            raise FixtureError(f"there is no object {value!r}; objects has {', '.join(objects) or 'none'}")
+        return objects[value]
+    if isinstance(value, dict) and "from" in value and value.keys() <= {"from", "with"}:
+        return merge_patch(_named(value["from"], objects), value.get("with") or {})
+    return value
 
 
 def fixture(document: JSON) -> Fixture:

@@ -23,6 +23,13 @@ INTERPRETER_CONTEXT: Final = "ResourceInterpreterContext"
 EXPLORING_CONFIGURATION: Final = GroupKind(GROUP, "ResourceExploringWebhookConfiguration")
 INTERPRETER_CONFIGURATION: Final = GroupKind(GROUP, "ResourceInterpreterWebhookConfiguration")
 
+CUSTOMIZATION: Final = GroupKind(GROUP, "ResourceInterpreterCustomization")
+
+CONFIG_MAP: Final = GroupKind("", "ConfigMap")
+CONFIG_MAP_NAME: Final = "karmada-config"
+"""The ConfigMap that the proposal (seed 001) puts retention into, and the key there."""
+RETENTION_KEY: Final = "retention.customizations"
+
 GENERATION_ANNOTATION: Final = "resourcetemplate.karmada.io/generation"
 RETAIN_REPLICAS_LABEL: Final = "resourcetemplate.karmada.io/retain-replicas"
 

@@ -3,6 +3,7 @@
 from app.patch.diff import diff
 from app.patch.equality import equal, identical
 from app.patch.errors import PatchError, StrategicMergeError
+from app.patch.merge import merge_patch
 from app.patch.operations import CompiledPatch, Dialect, apply, compile_patch
 from app.patch.pointer import format_tokens as format_pointer
 from app.patch.pointer import parse as parse_pointer
@@ -20,6 +21,7 @@ __all__ = [
     "equal",
     "format_pointer",
     "identical",
+    "merge_patch",
     "parse_pointer",
     "resolve_pointer",
     "strategic_merge",

@@ -13,6 +13,8 @@ from app.registration.paths import (
     MUTATE_DEPLOYMENT,
     MUTATE_OVERRIDER,
     MUTATE_STATEFULSET,
+    VALIDATE_CONFIG_MAP,
+    VALIDATE_CUSTOMIZATION,
     VALIDATE_HOOKS,
     VALIDATE_OVERRIDER,
 )
@@ -34,6 +36,11 @@ _OWNED: Final = {
         f"object.metadata.ownerReferences.exists(owner, owner.apiVersion.startsWith('{GROUP}/'))"
     ),
 }
+
+# ConfigMaps of other names are never sent here, so they do not depend on anybody's answer.
+_KARMADA_CONFIG: Final = {
+    "name": "is-karmada-config", "expression": f"object.metadata.name == '{karmada.CONFIG_MAP_NAME}'"
+}  # fmt: skip
 
 
 class ServiceReference(NamedTuple):
@@ -109,6 +116,14 @@ WEBHOOKS: Final = (
         "interpret", "rules.hooks.interpret.fleethook.io", VALIDATING, VALIDATE_HOOKS, karmada.GROUP, karmada.VERSION,
         ("resourceexploringwebhookconfigurations", "resourceinterpreterwebhookconfigurations"), {}, (_NOT_DELETING,),
         "Cluster",
+    ),
+    Webhook(
+        "interpret", "rules.customizations.interpret.fleethook.io", VALIDATING, VALIDATE_CUSTOMIZATION, karmada.GROUP,
+        karmada.VERSION, ("resourceinterpretercustomizations",), {}, (_NOT_DELETING,), "Cluster",
+    ),
+    Webhook(
+        "interpret", "karmada-config.interpret.fleethook.io", VALIDATING, VALIDATE_CONFIG_MAP, "", "v1",
+        ("configmaps",), {}, (_NOT_DELETING, _KARMADA_CONFIG),
     ),
 )  # fmt: skip
 

@@ -132,7 +132,7 @@ async def test_the_proposals_example_hooks(app: Fleethook) -> None:
 async def test_explanations_say_which_layer_answered(app: Fleethook) -> None:
     request = {"operation": "ExploreHealthy", "object": DEPLOYMENT}
     answer = (await ask(app, "/explore", "ExploreReview", request, query=b"explain=1")).json()
-    assert [step["outcome"] for step in answer["explanation"]] == ["none", "none", "answered"]
+    assert [step["outcome"] for step in answer["explanation"]] == [*["none"] * 4, "answered"]
     assert (answer["explanation"][-1]["layer"], answer["explanation"][-1]["hook"]) == ("native", "workload")
     for query in (b"", b"explain=0", b"timeout=3s"):
         assert "explanation" not in (await ask(app, "/explore", "ExploreReview", request, query=query)).json()

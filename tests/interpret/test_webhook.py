@@ -244,9 +244,9 @@ async def test_failures_that_are_ignored_leave_it_to_the_next_layer(app: Fleetho
     answer = (await call(app, "/explore", json.dumps(review).encode(), query=b"explain=1")).json()
     assert answer["response"]["status"] == {"phase": "x"}
     assert [(step["layer"], step["outcome"]) for step in answer["explanation"]] == [
-        ("webhook", "ignored"), ("python", "none"), ("native", "answered"),
+        ("lua", "none"), ("webhook", "ignored"), ("python", "none"), ("bundle", "none"), ("native", "answered"),
     ]  # fmt: skip
-    assert "HTTP 503" in answer["explanation"][0]["detail"]
+    assert "HTTP 503" in answer["explanation"][1]["detail"]
 
 
 async def test_a_hook_that_failed_often_is_left_alone_for_a_while(app: Fleethook, hook: Hook) -> None:

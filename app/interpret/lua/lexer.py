@@ -7,9 +7,11 @@ from typing import Final, Literal, NamedTuple
 TokenKind = Literal["name", "keyword", "number", "string", "operator", "end"]
 
 _KEYWORDS: Final = frozenset(
-    "and break do else elseif end false for function goto if in local nil not or repeat return then true until"
-    " while".split()
-)
+    {
+        "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in", "local", "nil",
+        "not", "or", "repeat", "return", "then", "true", "until", "while",
+    }
+)  # fmt: skip
 _TOKEN: Final = re.compile(
     r"""
     (?P<space>\s+)
@@ -53,7 +55,7 @@ def tokens(source: str) -> Iterator[Token]:
     while position < len(source):
         match = _TOKEN.match(source, position)
         if match is None:
-            raise LuaSyntaxError(f"unexpected symbol near {source[position:position + 1]!r}", line)
+            raise LuaSyntaxError(f"unexpected symbol near {source[position : position + 1]!r}", line)
         group = match.lastgroup
         end = match.end()
         if group in ("comment", "long"):

@@ -463,7 +463,7 @@ end
 local env
 
 local function answered(ok, kind, value)
-  if not ok then error(kind, 3) end
+  if not ok then error(kind, 0) end
   if kind == "map" then return child(MAP, value) end
   if kind == "list" then return child(LIST, value) end
   return value

@@ -48,9 +48,9 @@ class Script(NamedTuple):
     """The text for Lua 5.4, line by line the script's own."""
     functions: dict[str, "Finished"]
     """Global functions that its top level defines."""
-    ends_in_return: bool
-    """Whether its top level ends in a return statement."""
     findings: list[Finding]
+    assigned: frozenset[str]
+    """Globals that it sets, wherever."""
 
 
 class Finished(NamedTuple):
@@ -76,8 +76,11 @@ def read(source: str, *, known: frozenset[str] = frozenset()) -> Script:
 
 
 def body_of(source: str, *, name: str, parameters: Sequence[str]) -> str:
-    """Return a script that defines a function ``name`` whose body is ``source``; lines stay where they are."""
-    return f"function {name}({','.join(parameters)}) {source}\nend"
+    """Return a script that defines a function whose body is ``source``, with its lines where they are.
+
+    Where the body does not return anything, the function returns its first parameter.
+    """
+    return f"function {name}({','.join(parameters)}) do {source}\nend return {parameters[0]} end"
 
 
 class _Scope:
@@ -126,10 +129,10 @@ class _Parser:
         self._scope = _Scope(None, function=_Function(top=True, vararg=False))
 
     def script(self) -> Script:
-        returns = self._block()
+        self._block()
         if self._now.kind != "end":
             raise self._unexpected()
-        return Script(self._text(), self._functions, returns, list(self._found()))
+        return Script(self._text(), self._functions, list(self._found()), frozenset(self._assigned))
 
     def _found(self) -> Iterator[Finding]:
         seen = set[str]()
@@ -383,7 +386,7 @@ class _Parser:
         if finished is not None and single and unbound:
             self._defined(unbound[0][1], unbound[0][0], finished)
         else:
-            self._leaks += [(line, name, False) for line, name in unbound]
+            self._leaks.extend((line, name, False) for line, name in unbound)
 
     # Expressions.
 
@@ -517,7 +520,9 @@ class _Parser:
             self._replaced.append((opened.start, opened.end, f"{PREFIX}t({{"))
             self._closing.append((end, ")"))
         elif keys or computed:
-            self._wrap(opened.start, end, f"{PREFIX}o(", f",{'true' if computed else 'false'},{','.join(keys) or 'nil'})")
+            self._wrap(
+                opened.start, end, f"{PREFIX}o(", f",{'true' if computed else 'false'},{','.join(keys) or 'nil'})"
+            )
         else:
             self._wrap(opened.start, end, f"{PREFIX}t(", ")")
 

@@ -1,4 +1,4 @@
-"""Documents on their way into Lua and back: opened level by level, and given back as they were where nobody changed them.
+"""Documents on their way into Lua and back: opened level by level, given back as they were where nobody changed them.
 
 Lua has one kind of table. What a document's own tables were is remembered; an empty table that a script made is an
 object or an array as one at that place is in what the script was given, and is left out where nothing tells
@@ -126,7 +126,7 @@ class _Builder:
         self._documents: Final = documents
         self._nodes: Final[list[Any]] = []
         self._sizes: Final[list[int]] = []
-        self._weighed: Final[dict[int, int]] = {}
+        self._weighed: dict[int, int] = {}
         self._used: Final[set[int]] = set()
         self._size = 0
         self.unknown = False
@@ -178,13 +178,12 @@ class _Builder:
         return None
 
     def _weight(self, handle: int) -> int:
-        found = self._weighed.get(handle)
-        if found is None:
-            found = self._weighed[handle] = sum(1 for _ in _containers(self._documents[handle]))
-        return found
+        if handle not in self._weighed:
+            self._weighed[handle] = sum(1 for _ in _values(self._documents[handle]))
+        return self._weighed[handle]
 
 
-def _containers(document: JSON) -> Iterator[JSON]:
+def _values(document: JSON) -> Iterator[JSON]:
     waiting = [document]
     while waiting:
         value = waiting.pop()
@@ -216,11 +215,7 @@ class _Kinds:
 def _reached(document: JSON, path: tuple[str, ...]) -> Iterator[JSON]:
     level: list[JSON] = [document]
     for name in path:
-        below: list[JSON] = []
-        for value in _unlisted(level):
-            if isinstance(value, dict) and name in value:
-                below.append(value[name])
-        level = below
+        level = [value[name] for value in _unlisted(level) if isinstance(value, dict) and name in value]
     yield from level
 
 
@@ -247,13 +242,17 @@ def _resolved(value: Any, path: tuple[str, ...], kinds: _Kinds, made: set[int]) 
     return value
 
 
+def known(value: Any) -> Any:
+    """Return a value; an empty table of which nothing is known is an object."""
+    return {} if value is _UNKNOWN else value
+
+
 def as_object(value: Any, what: str) -> JSONObject:
     """Return a value that is an object; an empty table is one. Raises InterpretError."""
-    if value is _UNKNOWN:
-        return {}
-    if not isinstance(value, dict):
+    found = known(value)
+    if not isinstance(found, dict):
         raise InterpretError(f"{what} returned {_said(value)}, expected an object", code=500)
-    return value
+    return found
 
 
 def as_list(value: Any, what: str) -> list[Any]:

@@ -1,11 +1,12 @@
 """One Lua machine: calls of scripts that know nothing of each other, each within its limits.
 
-A machine is used by one caller at a time. It keeps compiled scripts, and nothing else from one call to the next: globals
-and libraries are made anew, and after a call that reached a limit the machine is thrown away.
+A machine is used by one caller at a time. It keeps compiled scripts, and nothing else from one call to the next:
+globals and libraries are made anew, and after a call that reached a limit the machine is thrown away.
 """
 
 import time
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from importlib import resources
 from typing import Any, Final, Literal, NamedTuple
 
@@ -13,7 +14,8 @@ from lupa import lua54
 
 from app.interpret.access import InterpretError
 from app.interpret.lua.kube import FUNCTIONS
-from app.interpret.lua.values import Exchange, OutputLimitError
+from app.interpret.lua.script import read
+from app.interpret.lua.values import Exchange, OutputLimitError, known
 from app.model.json import JSON
 
 ErrorKind = Literal["script", "missing", "deadline", "instructions", "memory", "output"]
@@ -80,7 +82,7 @@ class Machine:
         self._exchange: Final = Exchange(null, mapping, listing)
         self._call: Final = self._api.call
         for module in _MODULES:
-            self._api.library(module, (_FILES / "library" / f"{module}.lua").read_text("utf-8"))
+            self._api.library(module, _library(module))
         # Lua's own globals are the sandbox's from here on, and `python` nobody's.
         self._lua.execute("local globals = _G for name in next, globals do globals[name] = nil end")
         self._loaded: Final[set[str]] = set()
@@ -108,8 +110,7 @@ class Machine:
 
     def _ask(self, name: str, *described: Any) -> tuple[Any, ...]:
         try:
-            arguments = self._exchange.taken(described, ())
-            found = FUNCTIONS[name](*arguments)
+            found = FUNCTIONS[name](*map(known, self._exchange.taken(described, ())))
         except InterpretError as error:
             return False, str(error)
         except Exception as error:  # noqa: BLE001 - as above; the call fails with it
@@ -174,9 +175,16 @@ class Machine:
         self._load(program)
         self._exchange.begin(())
         returned = self._limited(
-            lambda ticks, kib: self._api["try"](program.id, ticks, limits.seconds, kib), limits, "the top level", program
+            lambda ticks, kib: self._api["try"](program.id, ticks, limits.seconds, kib),
+            limits,
+            "the top level",
+            program,
         )
         return list(returned[1:])
+
+    def compile(self, program: Program) -> None:
+        """Compile a script; raises LuaError."""
+        self._load(program)
 
     def printed(self) -> list[str]:
         """Return what the last call printed."""
@@ -240,6 +248,11 @@ class Machine:
         if problem is not None:
             raise LuaError("script", _without_mark(str(problem), program))
         self._loaded.add(program.id)
+
+
+@lru_cache
+def _library(module: str) -> str:
+    return read((_FILES / "library" / f"{module}.lua").read_text("utf-8")).runnable
 
 
 def _without_mark(text: str, program: Program) -> str:

@@ -1,2 +1,242 @@
--- require("fleet")
-return {}
+-- require("fleet"): what scripts about many clusters' statuses say again and again.
+--
+-- None of these fails for a status that is missing, a list that is nil or no cluster at all.
+
+local fleet = {}
+
+-- The member at a path of an object, nil where it does not lead anywhere: fleet.get(obj, "status", "replicas").
+function fleet.get(object, ...)
+  for i = 1, select("#", ...) do
+    if type(object) ~= "table" then return nil end
+    object = object[(select(i, ...))]
+  end
+  return object
+end
+local get = fleet.get
+
+-- A number, 0 where it is none: counters that a controller leaves out are 0.
+function fleet.count(object, ...)
+  local value = get(object, ...)
+  return type(value) == "number" and value or 0
+end
+local count = fleet.count
+
+-- The status of each item that has one, with the name of its cluster.
+function fleet.statuses(items)
+  local i = 0
+  return function()
+    while items ~= nil do
+      i = i + 1
+      local item = items[i]
+      if item == nil then return nil end
+      if type(item.status) == "table" and next(item.status) ~= nil then return item.status, item.clusterName end
+    end
+  end
+end
+local statuses = fleet.statuses
+
+-- The condition of a type, nil if there is none.
+function fleet.condition(object, kind)
+  local conditions = get(object, "status", "conditions")
+  if type(conditions) ~= "table" then return nil end
+  for _, condition in ipairs(conditions) do
+    if condition.type == kind then return condition end
+  end
+end
+local condition = fleet.condition
+
+-- Whether a condition of a type has a status, "True" if none is given.
+function fleet.is(object, kind, status)
+  local found = condition(object, kind)
+  return found ~= nil and found.status == (status or "True")
+end
+
+-- Whether a controller has seen what stands in spec. One that does not say what it has seen is believed.
+function fleet.current(object)
+  local observed = get(object, "status", "observedGeneration")
+  return observed == nil or observed == get(object, "metadata", "generation")
+end
+
+-- Health of kinds that say Ready: seen, and the condition True.
+function fleet.ready(object, kind)
+  return get(object, "status") ~= nil and fleet.current(object) and fleet.is(object, kind or "Ready")
+end
+
+-- A table with the members of `object` that are named and there.
+function fleet.pick(object, ...)
+  local picked = {}
+  for _, name in ipairs({ ... }) do
+    if type(object) == "table" and object[name] ~= nil then picked[name] = object[name] end
+  end
+  return picked
+end
+
+-- The status to report: the named members, and generation and resourceTemplateGeneration, by which the template's
+-- observedGeneration is told later (`generation`).
+function fleet.reflect(object, ...)
+  local status = fleet.pick(get(object, "status"), ...)
+  status.generation = get(object, "metadata", "generation")
+  local annotations = get(object, "metadata", "annotations")
+  status.resourceTemplateGeneration = tonumber(get(annotations, "resourcetemplate.karmada.io/generation"))
+  return status
+end
+
+-- Set members of the template's status to their sum over the clusters.
+function fleet.sum(template, items, ...)
+  local status = fleet.status(template)
+  for _, name in ipairs({ ... }) do
+    local total = 0
+    for member in statuses(items) do total = total + count(member, name) end
+    status[name] = total
+  end
+  return template
+end
+
+-- The template's status, made where it has none.
+function fleet.status(template)
+  if type(template.status) ~= "table" then template.status = {} end
+  return template.status
+end
+
+-- Set observedGeneration of the template once every cluster has seen its newest generation, and leave it before.
+function fleet.generation(template, items)
+  local status, wanted, seen, all = fleet.status(template), count(template, "metadata", "generation"), 0, 0
+  if items ~= nil then all = #items end
+  for member in statuses(items) do
+    local aligned = count(member, "observedGeneration") >= count(member, "generation")
+    if aligned and count(member, "resourceTemplateGeneration") >= wanted then seen = seen + 1 end
+  end
+  if seen == all then
+    status.observedGeneration = wanted
+  elseif status.observedGeneration == nil then
+    status.observedGeneration = 0
+  end
+  return template
+end
+
+local WORSE = { ["False"] = 3, Unknown = 2, True = 1 }
+
+-- Set the template's conditions of the given types from those of the clusters: True where it is so everywhere, otherwise
+-- the worst of them. For kinds where True is the bad one give `bad` as a set of their types. Messages name the clusters.
+function fleet.conditions(template, items, types, bad)
+  local status, result = fleet.status(template), {}
+  local clusters = 0
+  for _ in statuses(items) do clusters = clusters + 1 end
+  for _, kind in ipairs(types) do
+    local worst, rank, messages, there = nil, 0, {}, 0
+    for member, name in statuses(items) do
+      local found = condition({ status = member }, kind)
+      if found ~= nil then
+        there = there + 1
+        local is_bad = bad and bad[kind]
+        local r = WORSE[found.status] or 2
+        if is_bad and r ~= 2 then r = 4 - r end
+        if r > rank then worst, rank = found, r end
+        if r > 1 then messages[#messages + 1] = (name or "?") .. ": " .. (found.message or found.reason or found.status) end
+      end
+    end
+    if worst ~= nil then
+      local made = fleet.pick(worst, "type", "status", "reason", "lastTransitionTime", "observedGeneration")
+      if rank == 1 and there < clusters and not (bad and bad[kind]) then
+        made.status, made.reason = "Unknown", "NotReported"
+        messages[1] = there .. " of " .. clusters .. " clusters report it"
+      end
+      made.observedGeneration = nil
+      made.message = #messages > 0 and table.concat(messages, "; ") or worst.message
+      result[#result + 1] = made
+    end
+  end
+  status.conditions = result
+  return template
+end
+
+-- The worst of the clusters' values of a member, by a list from the best to the worst; nil if no cluster has it. Values
+-- that are not in the list are worse than all that are.
+function fleet.worst(items, name, order)
+  local ranks, found, rank = {}, nil, 0
+  for i, value in ipairs(order) do ranks[value] = i end
+  for member in statuses(items) do
+    local value = member[name]
+    if value ~= nil then
+      local r = ranks[value] or #order + 1
+      if r > rank then found, rank = value, r end
+    end
+  end
+  return found
+end
+
+-- The latest of the clusters' values of a time, nil if no cluster has it.
+function fleet.latest(items, name)
+  local latest
+  for member in statuses(items) do
+    local value = member[name]
+    if type(value) == "string" and (latest == nil or value > latest) then latest = value end
+  end
+  return latest
+end
+
+-- The earliest of them.
+function fleet.earliest(items, name)
+  local earliest
+  for member in statuses(items) do
+    local value = member[name]
+    if type(value) == "string" and (earliest == nil or value < earliest) then earliest = value end
+  end
+  return earliest
+end
+
+-- Keep a member of the observed object: fleet.keep(desired, observed, "spec", "replicas").
+function fleet.keep(desired, observed, ...)
+  local value = get(observed, ...)
+  if value == nil then return desired end
+  local names, object = { ... }, desired
+  for i = 1, #names - 1 do
+    if type(object[names[i]]) ~= "table" then object[names[i]] = {} end
+    object = object[names[i]]
+  end
+  object[names[#names]] = value
+  return desired
+end
+
+-- Keep annotations and labels of the observed object whose names begin so.
+function fleet.keep_marks(desired, observed, ...)
+  for _, member in ipairs({ "annotations", "labels" }) do
+    for name, value in pairs(get(observed, "metadata", member) or {}) do
+      for _, prefix in ipairs({ ... }) do
+        if string.sub(name, 1, #prefix) == prefix and get(desired, "metadata", member, name) == nil then
+          fleet.keep(desired, observed, "metadata", member, name)
+        end
+      end
+    end
+  end
+  return desired
+end
+
+-- A collector of dependencies: add(apiVersion, kind, name[, namespace]) leaves out what has no name and what is there
+-- already; found() is the list.
+function fleet.dependencies(object)
+  local list, seen = {}, {}
+  local own = get(object, "metadata", "namespace")
+  local collector = {}
+  function collector.add(apiVersion, kind, name, namespace)
+    if type(name) ~= "string" or name == "" then return end
+    namespace = namespace or own
+    local key = table.concat({ apiVersion, kind, namespace or "", name }, "\0")
+    if seen[key] then return end
+    seen[key] = true
+    list[#list + 1] = { apiVersion = apiVersion, kind = kind, namespace = namespace, name = name }
+  end
+  function collector.secret(name, namespace) collector.add("v1", "Secret", name, namespace) end
+  function collector.config_map(name, namespace) collector.add("v1", "ConfigMap", name, namespace) end
+  -- What the Pods of a template need.
+  function collector.template(template)
+    if type(template) ~= "table" then return end
+    for _, one in ipairs(require("kube").getPodDependencies(template, own)) do
+      collector.add(one.apiVersion, one.kind, one.name, one.namespace)
+    end
+  end
+  function collector.found() return list end
+  return collector
+end
+
+return fleet

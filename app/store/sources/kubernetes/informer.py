@@ -249,9 +249,7 @@ class Informer:
         self._changed = self._progress
 
     async def _page(self, continue_token: str) -> Page:
-        query = {"limit": _PAGE}
-        if self.resource.selector:
-            query["labelSelector"] = self.resource.selector
+        query = {"limit": _PAGE, **self.resource.selectors}
         if continue_token:
             query["continue"] = continue_token
         try:
@@ -290,9 +288,8 @@ class Informer:
             "allowWatchBookmarks": "true",
             "resourceVersion": self._place,
             "timeoutSeconds": str(random.randint(*_WATCH_SECONDS)),  # noqa: S311 - as above
+            **self.resource.selectors,
         }
-        if self.resource.selector:
-            query["labelSelector"] = self.resource.selector
         brought = False
         async with self._reader.lines(self._path, query=query, idle=_IDLE_SECONDS) as lines:
             self._heard()

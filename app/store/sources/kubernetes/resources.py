@@ -23,6 +23,8 @@ class WatchedResource(NamedTuple):
     """From the text of one object to what the store is given; raises msgspec.DecodeError."""
     selector: str = ""
     """A label selector, where not all objects are of interest."""
+    only: tuple[str, str] | None = None
+    """Namespace and name of the one object that is of interest."""
 
     @property
     def group_kind(self) -> GroupKind:
@@ -36,8 +38,18 @@ class WatchedResource(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The path that lists all objects of all namespaces."""
+        """The path that lists all objects of all namespaces, or of the one namespace that is of interest."""
+        if self.only is not None:
+            return self.in_namespace(self.only[0])
         return f"{api_path(self.group, self.version)}/{self.plural}"
+
+    @property
+    def selectors(self) -> dict[str, str]:
+        """The query that selects the objects of interest."""
+        found = {"labelSelector": self.selector} if self.selector else {}
+        if self.only is not None:
+            found["fieldSelector"] = f"metadata.name={self.only[1]}"
+        return found
 
     def in_namespace(self, namespace: str, name: str = "") -> str:
         """Return the path of a namespace's objects, or of one of them; ``""`` is cluster scope."""
@@ -137,8 +149,20 @@ DEFINITIONS: Final = WatchedResource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", definition
 )
 
-INTERPRETING: Final = (*HOOK_CONFIGURATIONS, DEFINITIONS)
-"""What the webhook layer of interpreting reads."""
+CUSTOMIZATIONS: Final = WatchedResource(
+    karmada.GROUP, karmada.VERSION, "resourceinterpretercustomizations", karmada.CUSTOMIZATION.kind, whole
+)
+
+INTERPRETING: Final = (*HOOK_CONFIGURATIONS, DEFINITIONS, CUSTOMIZATIONS)
+"""What interpreting reads, besides `karmada_config`."""
+
+
+def karmada_config(namespace: str) -> WatchedResource:
+    """Return the ConfigMap that retention is customized by, alone among those of its namespace."""
+    return WatchedResource(
+        "", "v1", "configmaps", karmada.CONFIG_MAP.kind, whole, only=(namespace, karmada.CONFIG_MAP_NAME)
+    )
+
 
 RESOURCES: Final = (YURT_APP_OVERRIDERS, YURT_APP_SETS, YURT_APP_DAEMONS, NODE_POOLS)
 """What rendering reads."""

@@ -1,0 +1,131 @@
+"""Layers of scripts: what users customize, and what comes with this server."""
+
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from app.interpret.chain import Found
+from app.interpret.lua.rules import Rule
+from app.interpret.lua.runner import Call, Runner
+from app.interpret.lua.values import as_list, as_object
+from app.interpret.lua.vm import LuaError
+from app.interpret.question import Answer, Question
+from app.model.gvk import GroupVersionKind
+from app.model.json import JSON
+from app.model.karmada import Operation
+
+Rules = Mapping[tuple[GroupVersionKind, Operation], tuple[Rule, ...]]
+Observe = Callable[[str, str, float], None]
+"""Told of each call of a script: the rule, how it ended (``answered``, or what kind of error), and its seconds."""
+
+
+def by_kind(rules: Iterable[Rule]) -> Rules:
+    """Return which rules answer: the first for a kind and operation; for dependencies all, as they are united."""
+    found: dict[tuple[GroupVersionKind, Operation], tuple[Rule, ...]] = {}
+    for rule in rules:
+        key = rule.kind, rule.function.operation
+        if key not in found:
+            found[key] = (rule,)
+        elif rule.function.operation is Operation.DEPENDENCY:
+            found[key] += (rule,)
+    return found
+
+
+class LuaLayer:
+    """Scripts, by kind and operation."""
+
+    def __init__(self, name: str, rules: Callable[[], Rules], runner: Runner, *, observe: Observe) -> None:
+        """Prepare.
+
+        Args:
+            name: Of the layer, for explanations.
+            rules: Returns the rules as they are now.
+            runner: What runs them.
+            observe: Told of each call.
+        """
+        self.name: Final = name
+        self._rules: Final = rules
+        self._runner: Final = runner
+        self._observe: Final = observe
+
+    def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
+        """Return whether there is a script."""
+        return (kind, operation) in self._rules()
+
+    def find(self, question: Question) -> Found | None:
+        """Return the script for a kind and operation."""
+        rules = self._rules().get((question.kind, question.operation))
+        if rules is None:
+            return None
+        hook = ", ".join(rule.source for rule in rules)
+        if len(rules) > 1:
+            return Found(hook, partial(self._united, rules))
+        return Found(hook, partial(self._ask, rules[0]))
+
+    def _ask(self, rule: Rule, question: Question) -> Answer | Awaitable[Answer]:
+        started = time.perf_counter()
+        try:
+            returned = self._runner.run(_call(rule, question))
+            if isinstance(returned, list):
+                answer = _answer(rule, question, returned)
+                self._observe(rule.source, "answered", time.perf_counter() - started)
+                return answer
+        except LuaError as error:
+            self._observe(rule.source, error.kind, time.perf_counter() - started)
+            raise
+        return self._later(rule, question, returned, started)
+
+    async def _later(self, rule: Rule, question: Question, returned: Awaitable[list[JSON]], started: float) -> Answer:
+        outcome = "failed"
+        try:
+            answer = _answer(rule, question, await returned)
+            outcome = "answered"
+        except LuaError as error:
+            outcome = error.kind
+            raise
+        finally:
+            self._observe(rule.source, outcome, time.perf_counter() - started)
+        return answer
+
+    async def _united(self, rules: tuple[Rule, ...], question: Question) -> Answer:
+        """Return the dependencies that any of several scripts finds."""
+        dependencies = []
+        for rule in rules:
+            answer = self._ask(rule, question)
+            if not isinstance(answer, Answer):
+                answer = await answer
+            dependencies += answer.dependencies or []
+        return Answer(dependencies=dependencies)
+
+
+def _call(rule: Rule, question: Question) -> Call:
+    documents: list[JSON] = [question.object]
+    numbers: list[int] = []
+    if question.operation is Operation.RETAIN:
+        documents.append(question.observed or {})
+    elif question.operation is Operation.AGGREGATE_STATUS:
+        documents.append(list(question.items))
+    elif question.operation is Operation.REVISE_REPLICA:
+        numbers.append(question.replicas)
+    function = rule.function
+    return Call(rule.program, function.name, documents, numbers, function.results, rule.with_globals)
+
+
+def _answer(rule: Rule, question: Question, returned: list[JSON]) -> Answer:
+    operation, name = question.operation, f"{rule.source}: {rule.function.name}"
+    first = returned[0]
+    if operation is Operation.REPLICA:
+        # Upstream cuts fractions off, and scripts that halve rely on it.
+        replicas: Any = int(first) if isinstance(first, float) else first
+        requirements = None if returned[1] is None else as_object(returned[1], f"{name}, second,") or None
+        return Answer(replicas=replicas, requirements=requirements)
+    if operation is Operation.HEALTH:
+        return Answer(healthy=first)
+    if operation is Operation.STATUS:
+        return Answer(status=as_object(first, name))
+    if operation is Operation.COMPONENT:
+        return Answer(components=as_list(first, name))
+    if operation is Operation.DEPENDENCY:
+        return Answer(dependencies=as_list(first, name))
+    return Answer(object=as_object(first, name))

@@ -1,0 +1,242 @@
+"""Which scripts there are, for which kinds and operations: what customizations and ``karmada-config`` say.
+
+Sources: seed 001 (``RuntimeValueRetention``); karmada pkg/apis/config/v1alpha1 (``ResourceInterpreterCustomization``),
+pkg/resourceinterpreter/customized/declarative/configmanager.
+"""
+
+import contextlib
+import hashlib
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from app.interpret.lua.lexer import LuaSyntaxError
+from app.interpret.lua.script import Script, body_of, read
+from app.interpret.lua.vm import LuaError, Machine, Program
+from app.model.gvk import GroupVersionKind, parse_api_version
+from app.model.json import JSON, JSONObject, as_object
+from app.model.karmada import RETENTION_KEY, Operation
+
+# Lua cuts longer ones in its messages.
+_LONGEST_NAME: Final = 55
+
+
+class Function(NamedTuple):
+    """The Lua function of an operation."""
+
+    operation: Operation
+    member: str
+    """Of ``spec.customizations``."""
+    name: str
+    results: int = 1
+
+
+FUNCTIONS: Final = (
+    Function(Operation.RETAIN, "retention", "Retain"),
+    Function(Operation.REPLICA, "replicaResource", "GetReplicas", 2),
+    Function(Operation.COMPONENT, "componentResource", "GetComponents"),
+    Function(Operation.REVISE_REPLICA, "replicaRevision", "ReviseReplica"),
+    Function(Operation.STATUS, "statusReflection", "ReflectStatus"),
+    Function(Operation.AGGREGATE_STATUS, "statusAggregation", "AggregateStatus"),
+    Function(Operation.HEALTH, "healthInterpretation", "InterpretHealth"),
+    Function(Operation.DEPENDENCY, "dependencyInterpretation", "GetDependencies"),
+)
+FUNCTION_OF: Final = {function.operation: function for function in FUNCTIONS}
+_BY_MEMBER: Final = {function.member: function for function in FUNCTIONS}
+
+_GLOBALS: Final = ("desiredObj", "runtimeObj", "observedObj")
+_SCRIPT_MEMBERS: Final = ("health.lua", "retention.lua")
+"""Where a RuntimeValueRetention has its script: the proposal's own, odd name, and one that says what it is."""
+
+
+class Rule(NamedTuple):
+    """One script for one kind and operation."""
+
+    kind: GroupVersionKind
+    function: Function
+    source: str
+    """What it was read from, such as ``ResourceInterpreterCustomization foo``."""
+    place: str
+    """Where in that, as a path of members."""
+    program: Program
+    script: Script
+    with_globals: bool = False
+    """Whether it finds its documents in globals, too, as the proposal has it."""
+
+
+class RuleProblem(NamedTuple):
+    """Something that makes a rule unusable."""
+
+    place: str
+    text: str
+
+
+class Read(NamedTuple):
+    """What an object says."""
+
+    rules: list[Rule]
+    problems: list[RuleProblem]
+
+
+def read_customization(document: JSONObject) -> Read:
+    """Return the rules of a ResourceInterpreterCustomization."""
+    spec = as_object(document.get("spec"))
+    target = as_object(spec.get("target"))
+    found = Read([], [])
+    kind = _kind(target, "spec.target", found.problems)
+    name = str(as_object(document.get("metadata")).get("name") or "")
+    customizations = spec.get("customizations")
+    if not isinstance(customizations, dict):
+        found.problems.append(RuleProblem("spec.customizations", "Required value: it says what is customized"))
+        return found
+    for member, value in customizations.items():
+        place = f"spec.customizations.{member}.luaScript"
+        function = _BY_MEMBER.get(member)
+        if function is None:
+            known = ", ".join(_BY_MEMBER)
+            found.problems.append(RuleProblem(f"spec.customizations.{member}", f"unknown rule; there are {known}"))
+            continue
+        text = as_object(value).get("luaScript")
+        if text in (None, ""):
+            continue
+        if not isinstance(text, str):
+            found.problems.append(RuleProblem(place, "Invalid value: must be a string"))
+            continue
+        _add(found, kind, function, text, (f"ResourceInterpreterCustomization {name}", place), f"{name}/{member}")
+    return found
+
+
+def read_config_map(document: JSONObject) -> Read:
+    """Return the rules of a ``karmada-config`` ConfigMap."""
+    found = Read([], [])
+    text = as_object(document.get("data")).get(RETENTION_KEY)
+    if text is None:
+        return found
+    place = f"data[{RETENTION_KEY}]"
+    try:
+        values = list(yaml.safe_load_all(text)) if isinstance(text, str) else [text]
+    except yaml.YAMLError as error:
+        found.problems.append(RuleProblem(place, f"is not YAML: {' '.join(str(error).split())}"))
+        return found
+    entries = [entry for value in values for entry in (value if isinstance(value, list) else [value])]
+    first: dict[GroupVersionKind, str] = {}
+    for index, entry in enumerate(entry for entry in entries if entry is not None):
+        _retention(found, entry, f"{place}[{index}]", first)
+    return found
+
+
+def _retention(found: Read, entry: JSON, place: str, first: dict[GroupVersionKind, str]) -> None:
+    if not isinstance(entry, dict):
+        found.problems.append(RuleProblem(place, "is no RuntimeValueRetention: expected an object"))
+        return
+    kind = _kind(entry, place, found.problems)
+    texts = {name: entry[name] for name in _SCRIPT_MEMBERS if entry.get(name) not in (None, "")}
+    problem = _retention_problem(entry, texts)
+    if problem:
+        found.problems.append(RuleProblem(place, problem))
+        return
+    name, text = next(iter(texts.items()))
+    if not isinstance(text, str):
+        found.problems.append(RuleProblem(f"{place}.{name}", "Invalid value: must be a string"))
+    elif kind in first:
+        what = f"{kind.api_version} {kind.kind}"
+        found.problems.append(RuleProblem(place, f"{what} is there already at {first[kind]}: remove one of them"))
+    elif kind is not None:
+        first[kind] = place
+        source = ("ConfigMap karmada-config", f"{place}.{name}")
+        _add(found, kind, FUNCTION_OF[Operation.RETAIN], text, source, f"karmada-config/{kind.kind}", retention=True)
+
+
+def _retention_problem(entry: JSONObject, texts: JSONObject) -> str:
+    unknown = sorted(str(name) for name in entry.keys() - {"apiVersion", "kind", *_SCRIPT_MEMBERS})
+    if unknown:
+        return f"unknown members: {', '.join(unknown)}"
+    if not texts:
+        return f"has no script: give one as {_SCRIPT_MEMBERS[1]}"
+    if len(set(map(str, texts.values()))) > 1:
+        return f"has two scripts that differ, {' and '.join(texts)}: give one"
+    return ""
+
+
+def _kind(target: Mapping[str, JSON], place: str, problems: list[RuleProblem]) -> GroupVersionKind | None:
+    missing = [name for name in ("apiVersion", "kind") if not isinstance(target.get(name), str) or not target[name]]
+    problems += (RuleProblem(f"{place}.{name}", f"Required value: {name} of its resources") for name in missing)
+    if missing:
+        return None
+    return GroupVersionKind(*parse_api_version(target["apiVersion"]), target["kind"])
+
+
+def _add(
+    found: Read,
+    kind: GroupVersionKind | None,
+    function: Function,
+    text: str,
+    source: tuple[str, str],
+    name: str,
+    *,
+    retention: bool = False,
+) -> None:
+    try:
+        script = _script(text, function.name if retention else "")
+    except LuaSyntaxError as error:
+        found.problems.append(RuleProblem(source[1], f"Lua script error: line {error.line}: {error}"))
+        return
+    if function.name not in script.assigned:
+        text = f"not found function {function.name}: the script has to define it"
+        found.problems.append(RuleProblem(source[1], text))
+        return
+    digest = hashlib.sha256(script.runnable.encode()).hexdigest()
+    program = Program(f"{digest}:{name}", name[-_LONGEST_NAME:], script.runnable)
+    try:
+        _machine().compile(program)
+    except LuaError as error:
+        found.problems.append(RuleProblem(source[1], f"Lua script error: {error}"))
+        return
+    if kind is not None:
+        found.rules.append(Rule(kind, function, *source, program, script, retention))
+
+
+@lru_cache(maxsize=4096)
+def _script(text: str, body_for: str) -> Script:
+    """Return a script; one that does not define the function ``body_for`` as that function's body."""
+    known = known_globals()
+    if not body_for:
+        return read(text, known=known)
+    known |= set(_GLOBALS)
+    with contextlib.suppress(LuaSyntaxError):
+        whole = read(text, known=known)
+        if body_for in whole.assigned:
+            return whole
+    return read(body_of(text, name=body_for, parameters=_GLOBALS[:2]), known=known)
+
+
+@lru_cache(maxsize=1)
+def _machine() -> Machine:
+    """Return the machine that scripts are compiled by to see whether they can be; it runs none."""
+    return Machine()
+
+
+@lru_cache(maxsize=1)
+def known_globals() -> frozenset[str]:
+    """Return the globals that scripts have."""
+    return _machine().names()
+
+
+def findings_of(rule: Rule) -> Iterator[str]:
+    """Yield what looks wrong with a script, each with its line."""
+    for finding in rule.script.findings:
+        if finding.text.startswith(f"function {rule.function.name} is global"):
+            continue
+        yield f"line {finding.line}: {finding.text}"
+    finished = rule.script.functions.get(rule.function.name)
+    if finished is not None and not finished.returns:
+        yield f"line {finished.line}: {rule.function.name} has a way through it that returns nothing"
+
+
+def identified(value: Any) -> str:
+    """Return how an object of rules is called in messages."""
+    metadata = as_object(value.get("metadata"))
+    namespace = metadata.get("namespace")
+    return f"{value.get('kind')} {f'{namespace}/' if namespace else ''}{metadata.get('name')}"
