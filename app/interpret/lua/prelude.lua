@@ -16,7 +16,7 @@ local type, tostring, tonumber, error, select, pcall, xpcall = type, tostring, t
 local mathtype, tointeger = math.type, math.tointeger
 local unpack, insert, remove, sort, concat, pack, move =
   table.unpack, table.insert, table.remove, table.sort, table.concat, table.pack, table.move
-local format, rep, sub, find = string.format, string.rep, string.sub, string.find
+local format, rep, sub, find, gsub = string.format, string.rep, string.sub, string.find, string.gsub
 local load, ipairs, assert, math, string, table, os = load, ipairs, assert, math, string, table, os
 
 local HIDDEN = {} -- the key under which a table keeps what it knows of itself
@@ -76,8 +76,10 @@ end
 
 local OPEN, LAZY_MAP, LAZY_LIST = {}, {}, {}
 
-local function is_next(t, k) -- whether an integer key goes on with the sequence
-  return k == 1 or (k > 1 and rawget(t, k - 1) ~= nil)
+local function is_next(t, k) -- whether an integer key goes on with the sequence, of which none is among the keys
+  if k <= 1 then return k == 1 end
+  local mine = rawget(t, HIDDEN)
+  return rawget(t, k - 1) ~= nil and not (mine and mine.at and mine.at[k - 1])
 end
 
 -- What a table knows of itself: `keys`, those outside of its sequence in order; `at`, where each stands among them. Of a
@@ -103,10 +105,18 @@ end
 
 local function remember(t, k)
   local mine = knowledge(t)
-  if mine.at[k] == nil then
-    mine.keys[#mine.keys + 1] = k
-    mine.at[k] = #mine.keys
+  local keys, at = mine.keys, mine.at
+  if at[k] ~= nil then return end
+  local i = #keys + 1
+  if mathtype(k) == "integer" then -- in front of names and among themselves in order, as gopher-lua has them
+    while i > 1 and (mathtype(keys[i - 1]) ~= "integer" or keys[i - 1] > k) do
+      keys[i] = keys[i - 1]
+      at[keys[i]] = i
+      i = i - 1
+    end
   end
+  keys[i] = k
+  at[k] = i
 end
 
 function OPEN.__newindex(t, k, v)
@@ -233,14 +243,17 @@ local function plain_table(t) return setmetatable(t, OPEN) end
 
 local function ordered_table(t, computed, ...)
   setmetatable(t, OPEN)
+  local n = 0
+  while t[n + 1] ~= nil do n = n + 1 end
+  local function in_sequence(k) return mathtype(k) == "integer" and k >= 1 and k <= n end
   for i = 1, select("#", ...) do
     local k = select(i, ...)
-    if k ~= nil and rawget(t, k) ~= nil then remember(t, k) end
+    if k ~= nil and t[k] ~= nil and not in_sequence(k) then remember(t, k) end
   end
   if computed then -- keys that only running it tells; among themselves by their text
     local mine, rest = knowledge(t), {}
     for k in rawnext, t do
-      if k ~= HIDDEN and not mine.at[k] and not (mathtype(k) == "integer" and is_next(t, k)) then rest[#rest + 1] = k end
+      if k ~= HIDDEN and not mine.at[k] and not in_sequence(k) then rest[#rest + 1] = k end
     end
     sort(rest, function(a, b) return tostring(a) < tostring(b) end)
     for _, k in ipairs(rest) do remember(t, k) end
@@ -583,7 +596,9 @@ local function format_(f, ...)
     local from = find(f, "%", position, true)
     if not from then break end
     local _, to, flags, directive = find(sub(f, from, from + 20), "^%%([-+ #0]*%d*%.?%d*)(.)")
-    if not to then error("invalid conversion to 'format'", 2) end
+    if not to or not find("diucxXoeEfgGqs%", directive, 1, true) then
+      error("invalid conversion '%" .. (directive or "") .. "' to 'format'", 2)
+    end
     pieces[#pieces + 1] = sub(f, position, from - 1)
     position = from + to
     if directive == "%" then
@@ -682,8 +697,15 @@ function texts.__index(_, k) return env.string[k] end
 
 local chunks = {}
 
+local called -- the function of the script that is running
+
 local function handler(e)
+  -- Where the last call was a tail call nothing of the script is left on the stack: then its function is told.
   if not failed then place = user_place(3) end
+  if not place and called then
+    local info = getinfo(called, "S")
+    place = sub(info.source, 3) .. ":" .. info.linedefined
+  end
   return e
 end
 
@@ -707,6 +729,7 @@ local function calling(id, name, with_globals, count, ...)
   end
   local f = rawget(env, name)
   if type(f) ~= "function" then error(MISSING, 0) end
+  called = sub(getinfo(f, "S").source, 1, 2) == "=." and f or nil
   local results = pack(f(unpack(values, 1, select("#", ...) // 2)))
   begin_description()
   local told = {}
@@ -720,7 +743,7 @@ end
 local function begin(ticks_allowed, seconds, kib)
   env = setmetatable({ [HIDDEN] = {} }, ENVIRONMENT)
   printed, printed_n = {}, 0
-  failed, place, ticks, most_ticks = nil, nil, 0, ticks_allowed
+  failed, place, called, ticks, most_ticks = nil, nil, nil, 0, ticks_allowed
   due, soft, most_bytes = clock() + seconds, memory("count") + kib, kib * 256
   math.randomseed(1)
 end
@@ -748,6 +771,7 @@ local function failure(e)
   else
     message = "an error that is a " .. type(e)
   end
+  message = gsub(message, "^%[%w+%.?l?u?a?%]:%d+: ", "") -- where in the sandbox is of no use to anybody
   if #message > 1000 then message = sub(message, 1, 1000) .. "..." end
   return kind, message, place or ""
 end

@@ -503,7 +503,7 @@ class _Parser:
                 bracket = self._next()
                 key = self._now
                 self._expression()
-                if self._before is key and key.kind == "string":
+                if self._before is key and key.kind in ("string", "number"):
                     keys.append(key.text)
                 else:
                     computed = True
