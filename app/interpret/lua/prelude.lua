@@ -53,7 +53,8 @@ local function tick()
       if used > soft then
         memory("collect")
         if memory("count") > soft then failed = "memory" end
-      elseif (ticks % 10 == 0 or used > LARGE) and clock() > due then
+      end
+      if (ticks % 10 == 0 or used > LARGE) and clock() > due then
         local more = late()
         if more then due = clock() + more else failed = "deadline" end
       end
@@ -473,7 +474,7 @@ end
 
 -- The modules that scripts can require.
 
-local env
+local env, loaded -- of the call: its globals, the modules that it required
 
 local function answered(ok, kind, value)
   if not ok then error(kind, 0) end
@@ -514,7 +515,6 @@ local function copy(library)
 end
 
 local function require_(name)
-  local loaded = rawget(env, HIDDEN)
   local module = loaded[name]
   if module == nil then
     if modules[name] then
@@ -575,8 +575,48 @@ local function remove_(t, at)
   return remove(t)
 end
 
+-- Calls that go through C and back. They are counted: where C's stack is used up the hook could not be called, and no
+-- limit would be seen.
+local within, MOST_WITHIN = 0, 50
+local TOO_DEEP = "stack overflow: calls within pcall, sort or gsub are more than 50 deep"
+
+local function leave(was, ...)
+  within = was
+  return ...
+end
+
+local function enter()
+  if within >= MOST_WITHIN then error(TOO_DEEP, 0) end
+  within = within + 1
+  return within - 1
+end
+
+local function pcall_(f, ...)
+  if within >= MOST_WITHIN then return false, TOO_DEEP end
+  return leave(enter(), pcall(f, ...))
+end
+
+-- The handler is called when the error has left f, and not where it was raised: there, limits would not be seen.
+local function handled(handler, ok, ...)
+  if ok then return ok, ... end
+  return false, select(2, pcall_(handler, ...))
+end
+
+local function xpcall_(f, handler)
+  return handled(handler, pcall_(f))
+end
+
 local function less(a, b) return a < b end
-local function sort_(t, by) return sort(t, by or less) end
+local function sort_(t, by)
+  local was = enter()
+  sort(t, by or less)
+  within = was
+end
+
+local function gsub_(s, p, replacement, most)
+  if type(replacement) ~= "function" then return patterns.gsub(s, p, replacement, most) end
+  return leave(enter(), patterns.gsub(s, p, replacement, most))
+end
 
 local function rep_(s, n, separator)
   if n ~= nil and tonumber(n) and tonumber(n) > 0 and (s == "" and (separator or "") == "") then return "" end
@@ -638,7 +678,7 @@ local libraries = {
   string = {
     byte = string.byte, char = string.char, len = string.len, lower = string.lower, upper = string.upper,
     reverse = string.reverse, sub = sub, rep = rep_, format = format_,
-    find = patterns.find, match = patterns.match, gmatch = patterns.gmatch, gfind = patterns.gmatch, gsub = patterns.gsub,
+    find = patterns.find, match = patterns.match, gmatch = patterns.gmatch, gfind = patterns.gmatch, gsub = gsub_,
     dump = refused("string.dump"),
   },
   table = {
@@ -669,8 +709,8 @@ local libraries = {
 }
 
 local base = {
-  assert = assert, error = error, ipairs = ipairs, next = successor, pairs = ordered_pairs, pcall = pcall, print = print_,
-  require = require_, select = select, type = type, unpack = unpack_, xpcall = xpcall,
+  assert = assert, error = error, ipairs = ipairs, next = successor, pairs = ordered_pairs, pcall = pcall_, print = print_,
+  require = require_, select = select, type = type, unpack = unpack_, xpcall = xpcall_,
   tonumber = numbered(tonumber), tostring = to_text, _VERSION = "Lua 5.1",
 }
 for _, name in ipairs({
@@ -741,16 +781,16 @@ local function calling(id, name, with_globals, count, ...)
 end
 
 local function begin(ticks_allowed, seconds, kib)
-  env = setmetatable({ [HIDDEN] = {} }, ENVIRONMENT)
+  env, loaded = setmetatable({}, ENVIRONMENT), {}
   printed, printed_n = {}, 0
-  failed, place, called, ticks, most_ticks = nil, nil, nil, 0, ticks_allowed
+  failed, place, called, ticks, most_ticks, within = nil, nil, nil, 0, ticks_allowed, 0
   due, soft, most_bytes = clock() + seconds, memory("count") + kib, kib * 256
   math.randomseed(1)
 end
 
 local function finish()
   sethook()
-  env = nil
+  env, loaded = nil, nil
   sent, memo, path = nil, nil, nil
 end
 

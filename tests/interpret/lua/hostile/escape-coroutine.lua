@@ -1,0 +1,2 @@
+-- expect: script
+function F() return coroutine.wrap(function() while true do end end)() end

@@ -1,0 +1,2 @@
+-- expect: script
+function F() getmetatable('').__index = nil end

@@ -1,0 +1,2 @@
+-- expect: script
+function F() return io.open('/etc/passwd'):read('*a') end

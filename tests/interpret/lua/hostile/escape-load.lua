@@ -1,0 +1,2 @@
+-- expect: script
+function F() return load('while true do end') end

@@ -1,0 +1,2 @@
+-- expect: script
+function F() return os.getenv('HOME') end

@@ -1,0 +1,2 @@
+-- expect: script
+function F() return package.loadlib('libc.so.6', '*') end

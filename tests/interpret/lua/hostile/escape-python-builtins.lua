@@ -1,0 +1,2 @@
+-- expect: script
+function F() return _G.python.builtins.open('/etc/passwd') end

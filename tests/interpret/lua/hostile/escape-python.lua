@@ -1,0 +1,2 @@
+-- expect: script
+function F() return python.eval('1') end

@@ -1,0 +1,2 @@
+-- expect: script
+function F() return require('io').open('/etc/passwd') end

@@ -1,0 +1,2 @@
+-- expect: script
+function F() return __fleethook_t(_G) end

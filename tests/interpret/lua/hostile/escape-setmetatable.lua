@@ -1,0 +1,2 @@
+-- expect: script
+function F() return setmetatable({}, {__tostring = function() while true do end end}) end

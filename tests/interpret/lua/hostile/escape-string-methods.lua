@@ -1,0 +1,2 @@
+-- expect: script
+function F() local s = '' s.format = 1 end

@@ -1,0 +1,2 @@
+-- expect: deadline
+function F() for i = 1, math.huge do end end

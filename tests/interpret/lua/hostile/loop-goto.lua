@@ -1,0 +1,2 @@
+-- expect: deadline
+function F() ::again:: goto again end

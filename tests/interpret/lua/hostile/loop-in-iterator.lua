@@ -1,0 +1,2 @@
+-- expect: deadline
+function F() for _ in function() return 1 end do end end

@@ -1,0 +1,3 @@
+-- expect: deadline
+local kube = require('kube')
+function F() while true do pcall(kube.resourceAdd, 'x') end end

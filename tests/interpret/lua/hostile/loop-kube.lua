@@ -1,0 +1,3 @@
+-- expect: deadline
+local kube = require('kube')
+function F() while true do kube.resourceAdd('1', '1Gi') end end

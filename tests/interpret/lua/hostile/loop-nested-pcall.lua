@@ -1,0 +1,3 @@
+-- expect: deadline
+local function nest(n) while true do pcall(nest, n + 1) end end
+function F() nest(1) end

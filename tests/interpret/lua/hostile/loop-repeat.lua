@@ -1,0 +1,2 @@
+-- expect: deadline
+function F() repeat until false end

@@ -1,0 +1,3 @@
+-- expect: deadline
+while true do end
+function F() end

@@ -1,0 +1,2 @@
+-- expect: deadline
+function F() while true do end end

@@ -1,0 +1,2 @@
+-- expect: deadline memory
+function F() local t = {} while true do table.insert(t, 1, 0) end end

@@ -1,0 +1,2 @@
+-- expect: answer
+function F() return {string.rep('', 1e15), (''):rep(1e15, '')} end

@@ -1,0 +1,2 @@
+-- expect: memory script
+function F() return string.rep('', 1e9, 'xxxxxxxx') end

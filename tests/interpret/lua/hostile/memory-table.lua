@@ -1,0 +1,2 @@
+-- expect: memory
+function F() local t = {} while true do t[#t + 1] = {} end end

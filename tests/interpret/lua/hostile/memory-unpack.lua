@@ -1,0 +1,2 @@
+-- expect: script
+function F() return unpack({}, 1, 1e8) end

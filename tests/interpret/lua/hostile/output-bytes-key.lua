@@ -1,0 +1,2 @@
+-- expect: script
+function F() return {['\255'] = 1} end

@@ -1,0 +1,2 @@
+-- expect: script
+function F() return {x = '\255\254'} end

@@ -1,0 +1,2 @@
+-- expect: script
+function F() local t = {} t.t = t error(t) end

@@ -1,0 +1,2 @@
+-- expect: script
+function F() error(('x'):rep(1e6)) end

@@ -1,0 +1,2 @@
+-- expect: output
+function F() return {x = ('x'):rep(1.2e7)} end

@@ -1,0 +1,2 @@
+-- expect: deadline
+function F() return string.find(('('):rep(200000), '%b()') end

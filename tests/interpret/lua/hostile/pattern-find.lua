@@ -1,0 +1,2 @@
+-- expect: deadline
+function F() return string.find(('a'):rep(26), ('a?'):rep(26) .. ('a'):rep(26)) end

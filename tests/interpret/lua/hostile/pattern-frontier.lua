@@ -1,0 +1,2 @@
+-- expect: deadline
+function F() return string.find(('a '):rep(3000), '%f[%a].-%f[%d].-%f[%a]') end

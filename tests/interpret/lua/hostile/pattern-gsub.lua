@@ -1,0 +1,2 @@
+-- expect: deadline
+function F() return (string.gsub(('a'):rep(500), '(a-)(a-)(a-)(a-)b', '')) end
