@@ -122,13 +122,13 @@ class Fleethook(FastAPI):
     def checks(self) -> Iterator[Check]:
         """Yield what readiness depends on."""
         yield Check("draining", not self.draining, "shutting down" if self.draining else "")
+        for refused in self.customizations.refused():
+            yield Check("customizations", ok=True, detail=refused.text)
         if self.source is None:
             yield Check("manifests", ok=True, detail="no source of objects is configured; the store is empty")
             return
         for part in self.source.parts():
             yield self._check(part)
-        for refused in self.customizations.refused():
-            yield Check("customizations", ok=True, detail=refused.text)
 
     def _check(self, part: PartState) -> Check:
         """Return how a part of the source stands; one that is long out of touch is used as it last was."""

@@ -4,7 +4,6 @@ Sources: seed 001 (``RuntimeValueRetention``); karmada pkg/apis/config/v1alpha1 
 pkg/resourceinterpreter/customized/declarative/configmanager.
 """
 
-import contextlib
 import hashlib
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -205,10 +204,9 @@ def _script(text: str, body_for: str) -> Script:
     if not body_for:
         return read(text, known=known)
     known |= set(_GLOBALS)
-    with contextlib.suppress(LuaSyntaxError):
-        whole = read(text, known=known)
-        if body_for in whole.assigned:
-            return whole
+    whole = read(text, known=known)
+    if body_for in whole.assigned:
+        return whole
     return read(body_of(text, name=body_for, parameters=_GLOBALS[:2]), known=known)
 
 

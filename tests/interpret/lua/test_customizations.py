@@ -1,0 +1,259 @@
+"""Customizations of a store, live: the last good set is used; reviews refuse what cannot be."""
+
+import json
+from typing import Any
+
+import pytest
+
+from app.asgi import Fleethook, create_app
+from app.model.json import JSONObject
+from app.settings import Settings
+from app.store.store import key_of
+from tests.asgi_client import call
+
+FOO = {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "foo"}, "spec": {"size": 1}}
+OBSERVED = {**FOO, "spec": {"size": 9, "assigned": "node-1"}}
+
+
+def config_map(text: str, *, name: str = "karmada-config", namespace: str = "karmada-system") -> JSONObject:
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"retention.customizations": text}}
+
+
+def retention(line: str) -> str:
+    return f"apiVersion: example.com/v1\nkind: Foo\nretention.lua: |\n  {line}\n"
+
+
+def customization(name: str, **scripts: str) -> JSONObject:
+    return {
+        "apiVersion": "config.karmada.io/v1alpha1",
+        "kind": "ResourceInterpreterCustomization",
+        "metadata": {"name": name},
+        "spec": {
+            "target": {"apiVersion": "example.com/v1", "kind": "Foo"},
+            "customizations": {member: {"luaScript": script} for member, script in scripts.items()},
+        },
+    }  # fmt: skip
+
+
+@pytest.fixture
+def app() -> Fleethook:
+    return create_app(Settings(lua_seconds=0.2), log=None)
+
+
+async def explore(app: Fleethook, operation: str, **members: Any) -> JSONObject:
+    request = {"uid": "u", "operation": operation, "object": FOO, **members}
+    review = {"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterContext", "request": request}
+    response = await call(app, "/interpret", json.dumps(review).encode(), query=b"explain=1")
+    assert response.status == 200
+    return response.json()
+
+
+async def retained(app: Fleethook) -> Any:
+    answer = await explore(app, "Retain", observedObject=OBSERVED)
+    return answer["response"], [step["layer"] for step in answer["explanation"] if step["outcome"] != "none"]
+
+
+async def test_a_config_map_changes_retention_live(app: Fleethook) -> None:
+    app.store.put(config_map(retention("desiredObj.spec.assigned = runtimeObj.spec.assigned")))
+    response, layers = await retained(app)
+    assert (response["successful"], layers) == (True, ["lua"])
+    assert "patch" in response
+    app.store.put(config_map(retention("return desiredObj")))
+    response, _ = await retained(app)
+    assert "patch" not in response
+    app.store.remove(key_of(config_map("")))
+    response, _ = await retained(app)
+    assert not response["successful"]
+    assert "not found" in response["status"]["message"]
+
+
+async def test_a_bad_update_leaves_the_last_good_set_and_is_told(app: Fleethook) -> None:
+    app.store.put(config_map(retention("desiredObj.spec.assigned = runtimeObj.spec.assigned")))
+    app.store.put(config_map(retention("desiredObj.spec.assigned = ")))
+    assert "patch" in (await retained(app))[0]
+    readiness = (await call(app, "/readyz", b"", method="GET")).json()
+    [told] = [check for check in readiness["checks"] if check["name"] == "customizations"]
+    assert told["ok"]
+    assert told["detail"] == (
+        "ConfigMap karmada-system/karmada-config: its last good version is used: "
+        "data[retention.customizations][0].retention.lua: Lua script error: line 2: unexpected symbol near '<eof>'"
+    )
+    assert app.customizations.counts() == (1, 1)
+    app.store.put(config_map(retention("desiredObj.spec.size = 1")))
+    assert app.customizations.counts() == (1, 0)
+
+
+async def test_other_config_maps_are_nobodys_business(app: Fleethook) -> None:
+    app.store.put(config_map(retention("x ="), name="other"))
+    app.store.put(config_map(retention("x ="), namespace="elsewhere"))
+    assert app.customizations.counts() == (0, 0)
+
+
+async def test_objects_of_other_clusters_are_not_read(app: Fleethook) -> None:
+    other = config_map(retention("desiredObj.spec.size = 7"))
+    other["metadata"]["annotations"] = {"kcp.io/cluster": "tenant"}
+    app.store.put(other)
+    assert app.customizations.counts() == (0, 0)
+
+
+async def test_of_several_customizations_the_first_by_name_answers_and_dependencies_are_united(app: Fleethook) -> None:
+    def needing(name: str) -> str:
+        return f"function GetDependencies(o) return {{{{apiVersion = 'v1', kind = 'Secret', name = '{name}'}}}} end"
+
+    health = "function InterpretHealth(o) return {} end"
+    app.store.put(
+        customization("b", healthInterpretation=health.format("false"), dependencyInterpretation=needing("b"))
+    )
+    app.store.put(customization("a", healthInterpretation=health.format("true"), dependencyInterpretation=needing("a")))
+    assert (await explore(app, "InterpretHealth"))["response"]["healthy"] is True
+    dependencies = (await explore(app, "InterpretDependency"))["response"]["dependencies"]
+    assert [one["name"] for one in dependencies] == ["a", "b"]
+
+
+async def test_a_rule_is_for_one_operation_only(app: Fleethook) -> None:
+    app.store.put(customization("a", retention="function Retain(d, o) return d end"))
+    answer = await explore(app, "InterpretHealth")
+    assert not answer["response"]["successful"]
+    assert {step["layer"] for step in answer["explanation"]} == {"lua", "webhook", "python", "bundle", "native"}
+
+
+@pytest.mark.parametrize(
+    ("operation", "member", "script", "members", "response"),
+    [
+        ("InterpretReplica", "replicaResource", "function GetReplicas(o) return o.spec.size / 2 end", {}, {"replicas": 0}),
+        ("InterpretReplica", "replicaResource", "function GetReplicas(o) return 2, {} end", {}, {"replicas": 2}),
+        ("InterpretReplica", "replicaResource",
+         "function GetReplicas(o) return 2, {resourceRequest = {cpu = '1'}} end", {},
+         {"replicas": 2, "replicaRequirements": {"resourceRequest": {"cpu": "1"}}}),
+        ("InterpretStatus", "statusReflection", "function ReflectStatus(o) return {size = o.spec.size} end", {},
+         {"rawStatus": {"size": 1}}),
+        ("InterpretStatus", "statusReflection", "function ReflectStatus(o) return {} end", {}, {"rawStatus": {}}),
+        ("InterpretComponent", "componentResource",
+         "function GetComponents(o) return {{name = 'one', replicas = 2}} end", {},
+         {"components": [{"name": "one", "replicas": 2}]}),
+        ("InterpretComponent", "componentResource", "function GetComponents(o) return nil end", {}, {"components": []}),
+        ("InterpretDependency", "dependencyInterpretation", "function GetDependencies(o) return {} end", {},
+         {"dependencies": []}),
+    ],
+)  # fmt: skip
+async def test_answers_by_operation(
+    app: Fleethook, operation: str, member: str, script: str, members: JSONObject, response: JSONObject
+) -> None:
+    app.store.put(customization("a", **{member: script}))
+    answer = (await explore(app, operation, **members))["response"]
+    assert answer["successful"], answer
+    assert {name: answer.get(name) for name in response} == response
+
+
+@pytest.mark.parametrize(
+    ("operation", "member", "script", "text"),
+    [
+        ("InterpretHealth", "healthInterpretation", "function InterpretHealth(o)\n  return o.status.ok\nend",
+         "a/healthInterpretation:2: attempt to index a nil value (field 'status')"),
+        ("InterpretHealth", "healthInterpretation", "function InterpretHealth(o) end", "healthy is None, expected true"),
+        ("InterpretStatus", "statusReflection", "function ReflectStatus(o) end", "ReflectStatus returned nothing, expected an object"),
+        ("InterpretReplica", "replicaResource", "function GetReplicas(o) return 'x' end", "replicas is 'x', expected an integer"),
+        ("Retain", "retention", "function Retain(d, o) return 7 end", "Retain returned a number, expected an object"),
+        ("Retain", "retention", "function Retain(d, o) d.kind = 'Bar' return d end", "kind was changed"),
+        ("Retain", "retention", "function Retain(d, o) while true do end end", "Retain took more than "),
+        ("InterpretDependency", "dependencyInterpretation", "function GetDependencies(o) return {{kind = 'x'}} end",
+         "dependencies[0].apiVersion"),
+    ],
+)  # fmt: skip
+async def test_what_a_script_does_wrong_is_told(
+    app: Fleethook, operation: str, member: str, script: str, text: str
+) -> None:
+    app.store.put(customization("a", **{member: script}))
+    answer = await explore(app, operation, observedObject=OBSERVED)
+    assert not answer["response"]["successful"]
+    assert text in answer["response"]["status"]["message"]
+    assert answer["explanation"][-1]["layer"] == "lua"
+
+
+def admission(document: JSONObject, operation: str = "CREATE") -> bytes:
+    group, _, version = document["apiVersion"].rpartition("/")
+    kind = {"group": group, "version": version, "kind": document["kind"]}
+    request = {"uid": "u", "kind": kind, "operation": operation, "object": document}
+    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
+
+
+@pytest.mark.parametrize(
+    ("document", "allowed", "text"),
+    [
+        (config_map(retention("desiredObj.x = 1")), True, ""),
+        (config_map(retention("desiredObj.x =")), False, "Lua script error: line 2"),
+        (config_map(retention("desiredObj.x ="), name="other"), True, ""),
+        (config_map(retention("desiredObj.x ="), namespace="other"), True, ""),
+        (customization("a", retention="function Retain(d) return d end"), True, ""),
+        (customization("a", retention="function Retain(d) return d"), False, "spec.customizations.retention.luaScript"),
+        (customization("a", retention="error('no') function Retain(d) return d end"), False, "retention:1: no"),
+        (customization("a", retention="while true do end function Retain(d) return d end"), False, "took more than"),
+    ],
+)  # fmt: skip
+async def test_admission(app: Fleethook, document: JSONObject, *, allowed: bool, text: str) -> None:
+    path = "/validate-v1-configmap" if document["kind"] == "ConfigMap" else CUSTOMIZATIONS
+    response = (await call(app, path, admission(document))).json()["response"]
+    assert response["allowed"] is allowed
+    if not allowed:
+        assert text in response["status"]["message"]
+
+
+CUSTOMIZATIONS = "/validate-config-karmada-io-v1alpha1-resourceinterpretercustomization"
+
+
+async def test_a_rule_that_another_customization_has_is_a_conflict(app: Fleethook) -> None:
+    app.store.put(customization("first", retention="function Retain(d) return d end"))
+    second = customization("second", retention="function Retain(d) return d end")
+    response = (await call(app, CUSTOMIZATIONS, admission(second))).json()["response"]
+    assert (
+        "conflicting with InterpreterOperation(Retain) of existing ResourceInterpreterCustomization first"
+        in (response["status"]["message"])
+    )
+    again = customization("first", retention="function Retain(d) d.x = 1 return d end")
+    assert (await call(app, CUSTOMIZATIONS, admission(again, "UPDATE"))).json()["response"]["allowed"]
+    other = customization("second", dependencyInterpretation="function GetDependencies() return {} end")
+    assert (await call(app, CUSTOMIZATIONS, admission(other))).json()["response"]["allowed"]
+
+
+async def test_what_only_looks_wrong_is_a_warning(app: Fleethook) -> None:
+    document = customization("a", retention="function Retain(d)\n  kept = d\n  return d\nend")
+    response = (await call(app, CUSTOMIZATIONS, admission(document))).json()["response"]
+    assert response["allowed"]
+    assert response["warnings"] == [
+        "spec.customizations.retention.luaScript: line 2: kept is set as a global: write `local`, or it outlives the "
+        "call where interpreters are pooled"
+    ]
+
+
+async def test_the_bundle_can_be_switched_off() -> None:
+    clones = {
+        "apiVersion": "apps.kruise.io/v1alpha1",
+        "kind": "CloneSet",
+        "metadata": {"name": "x"},
+        "spec": {"replicas": 3},
+    }
+    for bundle, layer in ((True, "bundle"), (False, "native")):
+        app = create_app(Settings(bundle=bundle), log=None)
+        answer = await explore(app, "InterpretReplica", object=clones)
+        assert answer["response"]["successful"] is bundle
+        if bundle:
+            assert answer["response"]["replicas"] == 3
+            assert answer["explanation"][-1]["layer"] == layer
+
+
+async def test_scripts_are_measured() -> None:
+    app = create_app(Settings(lua_instructions=200_000), log=None)
+    app.store.put(
+        customization(
+            "a",
+            retention="function Retain(d) return d end",
+            healthInterpretation="function InterpretHealth() while true do end end",
+        )
+    )
+    await explore(app, "Retain", observedObject=OBSERVED)
+    await explore(app, "InterpretHealth")
+    text = app.metrics.exposition("")[0].decode()
+    rule = 'rule="ResourceInterpreterCustomization a"'
+    assert f'fleethook_script_duration_seconds_count{{outcome="answered",{rule}}} 1.0' in text
+    assert f'fleethook_script_duration_seconds_count{{outcome="instructions",{rule}}} 1.0' in text
