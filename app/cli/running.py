@@ -19,6 +19,7 @@ from app.certs.context import ReloadingContext
 from app.certs.files import CertificateFiles, ensure_certificates, keep_certificates
 from app.cli.server import GracefulServer, server_config
 from app.cli.workers import LISTENER_VARIABLE
+from app.interpret.lua.announce import announce
 from app.lifetime import running
 from app.registration.webhooks import Reference, ServiceReference, URLReference
 from app.settings import Settings
@@ -129,7 +130,8 @@ async def _certificates(settings: Settings, stack: contextlib.AsyncExitStack, be
 
 async def _lead(settings: Settings, app: Fleethook, bundle: Callable[[], bytes], listening: asyncio.Event) -> None:
     """Do what one replica does for all: register, and keep workloads as they should be."""
-    from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
+    from app.control.events import Recorder  # noqa: PLC0415 - see app.kube
+    from app.kube.connection import Connection  # noqa: PLC0415 - as above
     from app.kube.lease import Elector, LeaseName, Timing  # noqa: PLC0415 - as above
     from app.overrider.controller import OverriderController  # noqa: PLC0415 - as above
     from app.overrider.workloads import Limits  # noqa: PLC0415 - as above
@@ -144,6 +146,7 @@ async def _lead(settings: Settings, app: Fleethook, bundle: Callable[[], bytes],
         exempt = [settings.service.partition("/")[0]] if settings.service else []
         reference = _reference(settings) if settings.registration == "all" else None
         registrar = Registrar(connection, bundle)
+        recorder = Recorder(connection, component="fleethook", now=lambda: datetime.now(UTC))
 
         async def lead() -> None:
             controller = OverriderController(
@@ -162,6 +165,8 @@ async def _lead(settings: Settings, app: Fleethook, bundle: Callable[[], bytes],
                         registrar.run(reference, exempt_namespaces=exempt, engines=settings.engines),
                         name="registration",
                     )
+                if "interpret" in settings.engines:
+                    tasks.create_task(announce(app.customizations, recorder), name="customizations")
                 if settings.controls:
                     tasks.create_task(controller.run(), name="controller")
 

@@ -16,7 +16,6 @@ from app.model.json import JSON, JSONObject
 from app.model.karmada import OPERATIONS, Operation
 from app.model.quantity import Quantity
 from app.patch import diff, merge_patch, resolve_pointer
-from app.patch.errors import PatchError
 
 EXCLUDE: Final = "{{EXCLUDE}}"
 
@@ -226,7 +225,7 @@ def _canonical(amount: JSON) -> JSON:
 def _at(document: JSONObject, pointer: str) -> JSON:
     try:
         return resolve_pointer(document, pointer)
-    except PatchError:
+    except LookupError:
         return None
 
 

@@ -11,6 +11,9 @@ from app.interpret.access import InterpretError
 from app.interpret.chain import Chain, NativeLayer
 from app.interpret.checks import dependency_problems
 from app.interpret.hook_rules import problems
+from app.interpret.lua.script import read
+from app.interpret.lua.values import as_list, as_object
+from app.interpret.lua.vm import Limits, Machine, Program
 from app.interpret.native.prune import prune
 from app.interpret.question import Answer, Question
 from app.interpret.webhook import understand
@@ -192,3 +195,33 @@ def test_every_case_is_run() -> None:
     """Those of Lua come with the Lua layer."""
     run = [*NATIVE, *PRUNED, *DEPENDENCIES, *CONFIGURATIONS, *VERIFIED]
     assert {case["id"] for case in CASES if case["layer"] != "lua"} == {case["id"] for case in run}
+
+
+LUA: Final = [case for case in CASES if case["layer"] == "lua"]
+
+
+def lua_text(value: Any) -> str:
+    """A value as a script writes it: with one empty table for both of JSON's."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"[{json.dumps(name)}] = {lua_text(member)}" for name, member in value.items()) + "}"
+    if isinstance(value, list):
+        return "{" + ", ".join(map(lua_text, value)) + "}"
+    return "nil" if value is None else json.dumps(value)
+
+
+@pytest.mark.parametrize("case", LUA, ids=[case["id"] for case in LUA])
+def test_lua(case: dict[str, Any]) -> None:
+    given = case["input"]
+    if case["op"] == "convert":
+        source = f"function F() return {lua_text(given['encoded'])} end"
+        documents = given["references"] or [{}]
+    else:
+        source = f"function F() return require('kube').{case['op'].removeprefix('kube.')}(unpack({lua_text(given['args'])})) end"
+        documents = [{}]
+    program = Program(case["id"], case["id"], read(source).runnable)
+    [found] = Machine().call(program, "F", documents, results=1, limits=Limits())
+    if given.get("target") == "list":
+        found = as_list(found, "F")
+    elif given.get("target") == "object":
+        found = as_object(found, "F")
+    assert found == case["expect"]["value"]

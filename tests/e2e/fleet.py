@@ -27,7 +27,17 @@ RULES: list[dict[str, Any]] = [
     {"apiGroups": ["apps.openyurt.io"], "resources": ["yurtappoverriders/status"], "verbs": ["patch"]},
     {
         "apiGroups": ["config.karmada.io"],
-        "resources": ["resourceexploringwebhookconfigurations", "resourceinterpreterwebhookconfigurations"],
+        "resources": [
+            "resourceexploringwebhookconfigurations",
+            "resourceinterpreterwebhookconfigurations",
+            "resourceinterpretercustomizations",
+        ],
+        "verbs": ["list", "watch"],
+    },
+    {
+        "apiGroups": [""],
+        "resources": ["configmaps"],
+        "resourceNames": ["karmada-config"],
         "verbs": ["list", "watch"],
     },
     {"apiGroups": ["apps"], "resources": ["deployments", "statefulsets"], "verbs": ["get", "list", "watch", "patch"]},

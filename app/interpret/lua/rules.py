@@ -45,6 +45,9 @@ FUNCTIONS: Final = (
 FUNCTION_OF: Final = {function.operation: function for function in FUNCTIONS}
 _BY_MEMBER: Final = {function.member: function for function in FUNCTIONS}
 
+ALSO_FOR: Final = "fleethook.io/also-for"
+"""An annotation of a customization: other apiVersions of the kind that it is right for, separated by commas."""
+
 _GLOBALS: Final = ("desiredObj", "runtimeObj", "observedObj")
 _SCRIPT_MEMBERS: Final = ("health.lua", "retention.lua")
 """Where a RuntimeValueRetention has its script: the proposal's own, odd name, and one that says what it is."""
@@ -104,7 +107,16 @@ def read_customization(document: JSONObject) -> Read:
             found.problems.append(RuleProblem(place, "Invalid value: must be a string"))
             continue
         _add(found, kind, function, text, (f"ResourceInterpreterCustomization {name}", place), f"{name}/{member}")
+    for version in _also_for(document):
+        more = GroupVersionKind(*parse_api_version(version), kind.kind if kind is not None else "")
+        found.rules.extend([rule._replace(kind=more) for rule in found.rules if rule.kind == kind])
     return found
+
+
+def _also_for(document: JSONObject) -> list[str]:
+    annotations = as_object(as_object(document.get("metadata")).get("annotations"))
+    names = (name.strip() for name in str(annotations.get(ALSO_FOR) or "").split(","))
+    return [name for name in names if name]
 
 
 def read_config_map(document: JSONObject) -> Read:

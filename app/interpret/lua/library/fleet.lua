@@ -120,8 +120,7 @@ local WORSE = { ["False"] = 3, Unknown = 2, True = 1 }
 -- the worst of them. For kinds where True is the bad one give `bad` as a set of their types. Messages name the clusters.
 function fleet.conditions(template, items, types, bad)
   local status, result = fleet.status(template), {}
-  local clusters = 0
-  for _ in statuses(items) do clusters = clusters + 1 end
+  local clusters = items ~= nil and #items or 0
   for _, kind in ipairs(types) do
     local worst, rank, messages, there = nil, 0, {}, 0
     for member, name in statuses(items) do
@@ -151,12 +150,13 @@ function fleet.conditions(template, items, types, bad)
 end
 
 -- The worst of the clusters' values of a member, by a list from the best to the worst; nil if no cluster has it. Values
--- that are not in the list are worse than all that are.
-function fleet.worst(items, name, order)
+-- that are not in the list are worse than all that are. Clusters that have none count as `missing`, if that is given.
+function fleet.worst(items, name, order, missing)
   local ranks, found, rank = {}, nil, 0
   for i, value in ipairs(order) do ranks[value] = i end
-  for member in statuses(items) do
-    local value = member[name]
+  for _, item in ipairs(items or {}) do
+    local value = get(item, "status", name)
+    if value == nil then value = missing end
     if value ~= nil then
       local r = ranks[value] or #order + 1
       if r > rank then found, rank = value, r end

@@ -1,0 +1,36 @@
+"""Telling in the cluster that a customization cannot be used: an Event about it, by the one replica that leads."""
+
+from typing import TYPE_CHECKING
+
+from app.interpret.lua.customizations import Customizations
+from app.model.json import as_object
+
+if TYPE_CHECKING:
+    from app.control.events import Recorder, Reference
+
+REASON = "CustomizationRefused"
+
+
+async def announce(customizations: Customizations, recorder: "Recorder") -> None:
+    """Record an Event whenever something else is wrong with a customization, until cancelled."""
+    told: dict[tuple[str, str, str], str] = {}
+    while True:
+        customizations.changed.clear()
+        current: dict[tuple[str, str, str], str] = {}
+        for refused in list(customizations.refused()):
+            about = _reference(refused.document)
+            key = about.kind, about.namespace, about.name
+            current[key] = refused.text
+            if told.get(key) != refused.text:
+                await recorder.record(about, "Warning", REASON, refused.text)
+        told = current
+        await customizations.changed.wait()
+
+
+def _reference(document: object) -> "Reference":
+    from app.control.events import Reference  # noqa: PLC0415 - see app.kube
+
+    object_ = as_object(document)
+    metadata = as_object(object_.get("metadata"))
+    names = (str(metadata.get(name) or "") for name in ("namespace", "name", "uid"))
+    return Reference(str(object_.get("apiVersion")), str(object_.get("kind")), *names)
