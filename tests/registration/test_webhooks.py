@@ -2,11 +2,10 @@
 
 import re
 
-from app.api.routes import overrider_routes
-from app.overrider.plans import PlanCache
-from app.registration.paths import VALIDATE_HOOKS
+from app.asgi import create_app
+from app.model.admission import AdmissionReview
 from app.registration.webhooks import ServiceReference, URLReference, ca_bundles, webhook_configurations
-from app.store import Store
+from app.settings import Settings
 
 SERVICE = ServiceReference("fleet", "fleethook")
 
@@ -17,7 +16,8 @@ def every(reference: object = SERVICE) -> list[dict[str, object]]:
 
 
 def test_every_review_route_is_registered_once() -> None:
-    routes = [route.path for route in overrider_routes(Store(), PlanCache(), None)] + [VALIDATE_HOOKS]
+    app = create_app(Settings(), log=None)
+    routes = [route.path for route in app.routes_of_reviews if route.review is AdmissionReview]
     paths = [webhook["clientConfig"]["service"]["path"] for webhook in every()]  # type: ignore[index]
     assert sorted(paths) == sorted(routes)
 

@@ -7,12 +7,16 @@ but that its scripts may ``require("fleet")`` and that it may be for more than o
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib import resources
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import yaml
 
+from app.interpret.fixtures import Fixture, fixtures
 from app.interpret.lua.layer import Rules, by_kind
 from app.interpret.lua.rules import Rule, read_customization
+from app.store.yaml_reader import read_values
+
+_ROOT: Final = resources.files("app.interpret").joinpath("bundle")
 
 
 class Bundled(NamedTuple):
@@ -22,11 +26,16 @@ class Bundled(NamedTuple):
     """``<group>/<kind>``."""
     rules: list[Rule]
 
+    def cases(self) -> Iterator[Fixture]:
+        """Yield the fixtures that its rules are tested by."""
+        for file in sorted(_ROOT.joinpath(self.folder, "testdata").iterdir(), key=lambda entry: entry.name):
+            for value in read_values(file.read_text("utf-8"), source=f"{self.folder}/testdata/{file.name}"):
+                yield from fixtures(value.value)
+
 
 def bundle() -> Iterator[Bundled]:
     """Yield the bundle by group and kind; raises ValueError where it is not sound, which its tests rule out."""
-    root = resources.files("app.interpret").joinpath("bundle")
-    for group in sorted(root.iterdir(), key=lambda entry: entry.name):
+    for group in sorted(_ROOT.iterdir(), key=lambda entry: entry.name):
         for kind in sorted(group.iterdir(), key=lambda entry: entry.name):
             folder = f"{group.name}/{kind.name}"
             document = yaml.load(kind.joinpath("customization.yaml").read_text("utf-8"), yaml.CSafeLoader)

@@ -141,6 +141,7 @@ class _Builder:
         position += 3
         self._size = 1
         built: Any
+        end: int
         if kind == "l":
             built = [self.value(flat[at], flat[at + 1]) for at in range(position, position + 2 * count, 2)]
             end = position + 2 * count
@@ -178,9 +179,10 @@ class _Builder:
         return None
 
     def _weight(self, handle: int) -> int:
-        if handle not in self._weighed:
-            self._weighed[handle] = sum(1 for _ in _values(self._documents[handle]))
-        return self._weighed[handle]
+        weight: int | None = self._weighed.get(handle)
+        if weight is None:
+            weight = self._weighed[handle] = sum(1 for _ in _values(self._documents[handle]))
+        return weight
 
 
 def _values(document: JSON) -> Iterator[JSON]:

@@ -220,10 +220,8 @@ async def test_what_only_looks_wrong_is_a_warning(app: Fleethook) -> None:
     document = customization("a", retention="function Retain(d)\n  kept = d\n  return d\nend")
     response = (await call(app, CUSTOMIZATIONS, admission(document))).json()["response"]
     assert response["allowed"]
-    assert response["warnings"] == [
-        "spec.customizations.retention.luaScript: line 2: kept is set as a global: write `local`, or it outlives the "
-        "call where interpreters are pooled"
-    ]
+    [warning] = response["warnings"]
+    assert warning.startswith("spec.customizations.retention.luaScript: line 2: kept is set as a global: write `local`")
 
 
 async def test_the_bundle_can_be_switched_off() -> None:

@@ -117,7 +117,7 @@ def test_functions_of_string(expression: str, expected: object) -> None:
     ],
 )
 def test_mistakes_are_told_with_their_line(expression: str, text: str) -> None:
-    with pytest.raises(Exception, match="script:1|more than") as caught:
+    with pytest.raises(Exception, match=r"script:1|more than") as caught:
         value(expression, {})
     assert text in str(caught.value)
 

@@ -1,3 +1,5 @@
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -212,7 +214,5 @@ def test_a_body_is_a_function_that_returns_its_first_parameter() -> None:
 
 @given(st.text(alphabet="function end()={}[]'\"\\.,;: \nxy12+-*/^%#~<>returnlocalif", max_size=80))
 def test_anything_is_read_or_refused(source: str) -> None:
-    try:
-        read(source)
-    except LuaSyntaxError as error:
-        assert 1 <= error.line <= source.count("\n") + 1
+    with contextlib.suppress(LuaSyntaxError):
+        assert read(source).runnable.count("\n") == source.count("\n")

@@ -1,0 +1,90 @@
+"""Every rule of the bundle by its fixtures, and by what nobody wrote a fixture for."""
+
+from typing import Any
+
+import pytest
+
+from app.interpret.chain import Chain
+from app.interpret.fixtures import Fixture, differences
+from app.interpret.lua.bundle import Bundled, bundle, bundled
+from app.interpret.lua.layer import LuaLayer
+from app.interpret.lua.rules import Rule, findings_of
+from app.interpret.lua.runner import Runner
+from app.interpret.question import Question
+from app.model.karmada import Operation
+
+KINDS = list(bundle())
+CASES = [(kind.folder, case) for kind in KINDS for case in kind.cases()]
+RULES = [rule for kind in KINDS for rule in kind.rules]
+
+# What Karmada bundles (research 6), and what the issue adds to it.
+EXPECTED = {
+    "apps.kruise.io/AdvancedCronJob", "apps.kruise.io/BroadcastJob", "apps.kruise.io/CloneSet", "apps.kruise.io/DaemonSet",
+    "apps.kruise.io/SidecarSet", "apps.kruise.io/UnitedDeployment", "apps.kruise.io/StatefulSet", "argoproj.io/Workflow",
+    "batch.volcano.sh/Job", "flink.apache.org/FlinkDeployment", "helm.toolkit.fluxcd.io/HelmRelease",
+    "kubeflow.org/Notebook", "kubeflow.org/PyTorchJob", "kubeflow.org/TFJob", "kubeflow.org/MPIJob",
+    "kustomize.toolkit.fluxcd.io/Kustomization", "kyverno.io/ClusterPolicy", "kyverno.io/Policy", "ray.io/RayCluster",
+    "ray.io/RayJob", "ray.io/RayService", "source.toolkit.fluxcd.io/GitRepository", "source.toolkit.fluxcd.io/Bucket",
+    "source.toolkit.fluxcd.io/HelmChart", "source.toolkit.fluxcd.io/HelmRepository",
+    "source.toolkit.fluxcd.io/OCIRepository", "sparkoperator.k8s.io/SparkApplication", "cert-manager.io/Certificate",
+    "argoproj.io/Application", "argoproj.io/Rollout", "networking.istio.io/VirtualService", "networking.istio.io/Gateway",
+    "serving.knative.dev/Service", "gateway.networking.k8s.io/HTTPRoute", "keda.sh/ScaledObject",
+    "monitoring.coreos.com/Prometheus", "postgresql.cnpg.io/Cluster", "kafka.strimzi.io/Kafka",
+}  # fmt: skip
+
+
+def unobserved(*_: Any) -> None:
+    return
+
+
+@pytest.fixture(scope="module")
+def chain() -> Chain:
+    return Chain([LuaLayer("bundle", bundled, Runner(), observe=unobserved)])
+
+
+def test_the_kinds_are_these() -> None:
+    assert {kind.folder for kind in KINDS} == EXPECTED
+
+
+@pytest.mark.parametrize(
+    ("folder", "case"), CASES, ids=[f"{folder}-{case.question.operation}-{case.name}" for folder, case in CASES]
+)
+async def test_fixture(chain: Chain, folder: str, case: Fixture) -> None:
+    group, _, kind = folder.partition("/")
+    assert (case.question.kind.group, case.question.kind.kind) == (group, kind)
+    explained = await chain.answer(case.question)
+    assert list(differences(case, explained.answer)) == []
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=[kind.folder for kind in KINDS])
+def test_every_rule_has_a_fixture(kind: Bundled) -> None:
+    assert {rule.function.operation for rule in kind.rules} == {case.question.operation for case in kind.cases()}
+    for rule in kind.rules:
+        assert list(findings_of(rule)) == []
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=[kind.folder for kind in KINDS])
+async def test_aggregating_twice_is_aggregating_once(chain: Chain, kind: Bundled) -> None:
+    for case in kind.cases():
+        if case.question.operation is Operation.AGGREGATE_STATUS:
+            once = (await chain.answer(case.question)).answer.object
+            assert once is not None
+            assert (await chain.answer(case.question._replace(object=once))).answer.object == once
+
+
+# Their definitions require spec, so there is none without.
+MINIMAL: list[dict[str, Any]] = [{"spec": {}}, {"spec": {}, "status": {}}, {"spec": {}, "status": {"conditions": []}}]
+
+
+@pytest.mark.parametrize(
+    "rule", RULES, ids=[f"{rule.source}-{rule.kind.version}-{rule.function.member}" for rule in RULES]
+)
+async def test_an_object_with_nothing_in_it_is_answered(chain: Chain, rule: Rule) -> None:
+    for rest in MINIMAL:
+        document = {"apiVersion": rule.kind.api_version, "kind": rule.kind.kind, "metadata": {"name": "x"}, **rest}
+        operation = rule.function.operation
+        for items in ([], [{"clusterName": "a"}], [{"clusterName": "a", "status": {}}]):
+            question = Question(operation, rule.kind, document, document, 1, items)
+            answer = (await chain.answer(question)).answer
+            if operation is Operation.HEALTH and "status" not in rest:
+                assert answer.healthy in (True, False)
