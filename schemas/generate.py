@@ -41,8 +41,8 @@ They are Lua, in `app/interpret/bundle/<group>/<kind>/customization.yaml`, in th
 ResourceInterpreterCustomization; `fleethook interpret test app/interpret/bundle` runs all {total} fixtures.
 
 They are asked after your own customizations, hooks and interpreters in Python, and before what is built in. To do one
-otherwise, write a customization of the same kind: of each rule the first that is there answers. `--no-bundle` (setting
-`bundle: false`) leaves all of them out.
+otherwise, write a customization of the same kind: of each rule the first that is there answers. The setting
+`bundle: false` (`FLEETHOOK_BUNDLE=false`) leaves all of them out.
 
 | kind | versions | rules, with their fixtures |
 |---|---|---|

@@ -1,4 +1,9 @@
 import json
+import os
+import signal
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -110,3 +115,159 @@ def test_interpreters_that_cannot_be_loaded_exit_2(tmp_path: Path) -> None:
     code, _, err = run("test", str(DIRECTORY / "testdata"), "--interpreters", str(tmp_path / "x.py"))
     assert code == 2
     assert "ZeroDivisionError" in err
+
+
+RETENTION = EXAMPLES / "retention"
+
+CUSTOMIZATION = """
+apiVersion: config.karmada.io/v1alpha1
+kind: ResourceInterpreterCustomization
+metadata: {name: game}
+spec:
+  target: {apiVersion: games.example.com/v1, kind: Game}
+  customizations:
+    healthInterpretation:
+      luaScript: |
+        function InterpretHealth(observedObj)
+          print("seen", observedObj.metadata.name)
+          return observedObj.status ~= nil and observedObj.status.ready == true
+        end
+"""
+GAME = "{apiVersion: games.example.com/v1, kind: Game, metadata: {name: g}, status: {ready: true}}"
+FIXTURE = f"name: ready\noperation: InterpretHealth\nobservedObj: {GAME}\noutput: {{healthy: true}}\n"
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Path:
+    """A directory as Karmada's bundle has them."""
+    kind = tmp_path / "games.example.com" / "v1" / "Game"
+    (kind / "testdata").mkdir(parents=True)
+    (kind / "customizations.yaml").write_text(CUSTOMIZATION)
+    (kind / "testdata" / "interprethealth-test.yaml").write_text(FIXTURE)
+    return tmp_path
+
+
+def test_a_directory_in_upstreams_format(upstream: Path) -> None:
+    code, out, _ = run("test", str(upstream))
+    assert (code, out) == (0, "ok   InterpretHealth      lua      ready\n1 passed, 0 failed\n")
+
+
+def test_fixtures_that_share_objects() -> None:
+    code, out, _ = run("test", str(RETENTION))
+    assert code == 0
+    assert out.count("ok   Retain               lua") == 3
+
+
+@pytest.mark.parametrize(
+    ("tests", "problem"),
+    [
+        ("tests: 7", "tests has to be a list"),
+        ("tests: [{name: x, operation: InterpretHealth, observedObj: nobody, output: {healthy: true}}]", "there is no object 'nobody'; objects has none"),
+        ("tests: [7]", "is not an object"),
+        ("kind: Something", "is neither a fixture (name, operation, output) nor an object to test"),
+    ],
+)  # fmt: skip
+def test_shared_fixtures_that_are_none(tmp_path: Path, tests: str, problem: str) -> None:
+    (tmp_path / "x.yaml").write_text(tests)
+    code, _, err = run("test", str(tmp_path))
+    assert code == 2
+    assert problem in err
+
+
+def test_a_customization_that_cannot_be_used_exits_2(upstream: Path) -> None:
+    file = upstream / "games.example.com" / "v1" / "Game" / "customizations.yaml"
+    file.write_text(CUSTOMIZATION.replace("return observed", "retrun observed"))
+    code, _, err = run("test", str(upstream))
+    assert code == 2
+    assert "spec.customizations.healthInterpretation.luaScript: Lua script error: line 3" in err
+
+
+def test_a_script_that_fails_is_told_with_its_line(upstream: Path) -> None:
+    file = upstream / "games.example.com" / "v1" / "Game" / "customizations.yaml"
+    file.write_text(CUSTOMIZATION.replace("observedObj.status.ready", "observedObj.state.ready"))
+    code, out, _ = run("test", str(upstream))
+    assert code == 1
+    assert "game/healthInterpretation:3: attempt to index a nil value (field 'state')" in out
+
+
+def test_run_tells_what_a_script_printed(upstream: Path, tmp_path: Path) -> None:
+    (tmp_path / "game.yaml").write_text(GAME)
+    manifests = str(upstream / "games.example.com" / "v1" / "Game" / "customizations.yaml")
+    code, out, err = run(
+        "run",
+        "--operation",
+        "InterpretHealth",
+        "--observed-file",
+        str(tmp_path / "game.yaml"),
+        "--manifests",
+        manifests,
+    )
+    assert (code, out) == (0, "---\n# [1/1] healthy: (lua: ResourceInterpreterCustomization game)\ntrue\n")
+    assert err == "seen\tg\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "code", "text"),
+    [
+        ("", "", 0, "ok   "),
+        ("return observed", "return = observed", 1, "Lua script error: line 3: unexpected symbol near '='"),
+        ("function InterpretHealth", "function Healthy", 1, "not found function InterpretHealth"),
+        ("function InterpretHealth", "error('no')\n        function InterpretHealth", 1, "its top level fails: game/healthInterpretation:1: no"),
+        ("function InterpretHealth(observedObj)", "if false then InterpretHealth = 1 end function x(observedObj)", 1, "there is no function InterpretHealth once its top level has run"),
+        ('print("seen"', 'seen = true print("seen"', 0, "warning: spec.customizations.healthInterpretation.luaScript: line 2: seen is set as a global"),
+        ("return observed", "if observedObj then return true end -- observed", 0, "warning: spec.customizations.healthInterpretation.luaScript: line 1: InterpretHealth has a way through it that returns nothing"),
+        ("observedObj.status.ready", "observdObj.status.ready", 0, "observdObj is nothing that is there"),
+    ],
+)  # fmt: skip
+def test_check_of_customizations(tmp_path: Path, before: str, after: str, code: int, text: str) -> None:
+    file = tmp_path / "customization.yaml"
+    file.write_text(CUSTOMIZATION.replace(before, after))
+    found, out, _ = run("check", str(file))
+    assert found == code
+    assert text in out
+
+
+def test_check_of_karmada_config(tmp_path: Path) -> None:
+    text = (RETENTION / "karmada-config.yaml").read_text()
+    file = tmp_path / "config.yaml"
+    file.write_text(text)
+    assert run("check", str(file))[0] == 0
+    file.write_text(text.replace("return desiredObj", "return desiredObj end"))
+    code, out, _ = run("check", str(file))
+    assert code == 1
+    assert "data[retention.customizations][0].retention.lua: Lua script error: line 11" in out
+
+
+def test_watching_runs_again_when_something_changes(upstream: Path) -> None:
+    command = [sys.executable, "-m", "app", "interpret", "test", str(upstream), "--watch"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+    ) as process:
+        assert process.stdout is not None
+        output = process.stdout
+
+        def until(end: str) -> str:
+            found = ""
+            while not found.endswith(end):
+                found += output.readline()
+                assert found, "it ended"
+            return found
+
+        until("1 passed, 0 failed\n")
+        file = upstream / "games.example.com" / "v1" / "Game" / "testdata" / "interprethealth-test.yaml"
+        # Until it is watched a change is not seen, so it is changed until it is.
+        stop = threading.Event()
+
+        def change() -> None:
+            while not stop.is_set():
+                file.write_text(FIXTURE.replace("true}\n", "false}\n"))
+                stop.wait(0.2)
+
+        changing = threading.Thread(target=change)
+        changing.start()
+        assert "expected false" in until("0 passed, 1 failed\n")
+        stop.set()
+        changing.join()
+        process.send_signal(signal.SIGINT)
+        output.read()
+        assert process.wait(10) == 0
