@@ -4,10 +4,10 @@
 -- a script gets copies, made anew for every call. Documents are opened level by level, when they are looked into: a level
 -- that nobody touched is never read, and goes back as the very object it came from.
 --
--- In: `patterns`, functions that match patterns and cannot hang; `open_level(handle, from)`, `give(...)`,
--- `ask(name, ...)`, `late()`, which are the host's. Host functions never raise.
+-- In: `patterns`, functions that match patterns and cannot hang; `open_level(handle, from)`,
+-- `open_whole(handle, from)`, `give(...)`, `ask(name, ...)`, `late()`, which are the host's. Host functions never raise.
 
-local patterns, open_level, give, ask, late = ...
+local patterns, open_level, open_whole, give, ask, late = ...
 
 local sethook, getinfo = debug.sethook, debug.getinfo
 local clock, memory = os.clock, collectgarbage
@@ -20,7 +20,7 @@ local format, rep, sub, find, gsub = string.format, string.rep, string.sub, stri
 local load, ipairs, assert, math, string, table, os = load, ipairs, assert, math, string, table, os
 
 local HIDDEN = {} -- the key under which a table keeps what it knows of itself
-local NULL, MAP, LIST = {}, {}, {} -- a null in a list; what the host sends for an object and an array
+local NULL = {} -- a null in a list
 local LIMIT = {} -- raised when a limit is reached
 local MANY = 4000 -- values that go to the host at once
 local DEEPEST = 500
@@ -28,8 +28,12 @@ local DEEPEST = 500
 -- Limits: a hook looks every EVERY instructions. Once a limit is reached it raises at every instruction, so that no
 -- pcall of the script's lives on.
 
-local EVERY, LARGE = 100, 1024 -- instructions; KiB from which single instructions may take long
+local EVERY = 100 -- instructions
+local LARGE = 2048 -- KiB more than there were, from which on single instructions may take long
+local large
 local ticks, most_ticks, due, soft, failed, place
+local collecting = true -- most calls leave little behind: they are not interrupted to look for it
+local AT_MOST_LEFT = 8192 -- KiB
 local outside = {} -- functions that calls are made by, and not part of
 
 local function user_place(level)
@@ -50,11 +54,15 @@ local function tick()
       failed = "instructions"
     else
       local used = memory("count")
+      if used > soft / 2 and not collecting then
+        memory("restart")
+        collecting = true
+      end
       if used > soft then
         memory("collect")
         if memory("count") > soft then failed = "memory" end
       end
-      if (ticks % 10 == 0 or used > LARGE) and clock() > due then
+      if (ticks % 10 == 0 or used > large) and clock() > due then
         local more = late()
         if more then due = clock() + more else failed = "deadline" end
       end
@@ -75,7 +83,8 @@ end
 -- Documents and the tables of scripts. Every table of a script has OPEN for its metatable, and is like any other but that
 -- it remembers in what order keys were put into it.
 
-local OPEN, LAZY_MAP, LAZY_LIST = {}, {}, {}
+local OPEN, OPEN_MAP, OPEN_LIST, LAZY_MAP, LAZY_LIST = {}, {}, {}, {}, {}
+local is_open = { [OPEN] = true, [OPEN_MAP] = true, [OPEN_LIST] = true }
 
 local function is_next(t, k) -- whether an integer key goes on with the sequence, of which none is among the keys
   if k <= 1 then return k == 1 end
@@ -84,7 +93,7 @@ local function is_next(t, k) -- whether an integer key goes on with the sequence
 end
 
 -- What a table knows of itself: `keys`, those outside of its sequence in order; `at`, where each stands among them. Of a
--- document also `handle`, `list`, `level`, its members as they were, and `grown`, whether it has been given others.
+-- document's own also, in a row, its handle and its members as they were, and `grown`, whether it was given others.
 local function knowledge(t)
   local mine = rawget(t, HIDDEN)
   if mine == nil then
@@ -92,11 +101,10 @@ local function knowledge(t)
     rawset(t, HIDDEN, mine)
   elseif mine.keys == nil then
     local keys, at = {}, {}
-    if not mine.list then
-      local level = mine.level
-      for i = 1, #level, 2 do
-        keys[#keys + 1] = level[i]
-        at[level[i]] = #keys
+    if getmetatable(t) == OPEN_MAP then
+      for i = 2, #mine, 2 do
+        keys[#keys + 1] = mine[i]
+        at[mine[i]] = #keys
       end
     end
     mine.keys, mine.at = keys, at
@@ -135,53 +143,127 @@ function OPEN.__newindex(t, k, v)
 end
 
 local function text() return "table" end
-OPEN.__tostring, LAZY_MAP.__tostring, LAZY_LIST.__tostring = text, text, text
+OPEN_MAP.__newindex, OPEN_LIST.__newindex = OPEN.__newindex, OPEN.__newindex
+for _, meta in ipairs({ OPEN, OPEN_MAP, OPEN_LIST, LAZY_MAP, LAZY_LIST }) do meta.__tostring = text end
 
-local function child(kind, handle)
-  return setmetatable({ [HIDDEN] = handle }, kind == MAP and LAZY_MAP or LAZY_LIST)
-end
+local MAP, LIST = {}, {} -- what the host sends for an object and an array
+local function make_map(handle) return setmetatable({ [HIDDEN] = handle }, LAZY_MAP) end
+local function make_list(handle) return setmetatable({ nil, nil, nil, nil, [HIDDEN] = handle }, LAZY_LIST) end
+local makers = { [MAP] = make_map, [LIST] = make_list, [NULL] = false }
 
--- One message of the host: members of `t`, which has no metatable meanwhile. Returns the members in a row, documents
--- among them as tables to be opened, and where to go on.
+-- One message of the host: members of `t`, which has no metatable meanwhile. Returns where to go on, and the handle and
+-- the members in a row, documents among them as tables to be opened.
 local function place_level(t, is_list, base, start, more, ...)
-  local values = { ... }
+  local values, makers = { ... }, makers
   if is_list then
-    for i = 1, #values do
+    start = start - 1
+    for i = 2, #values do
       local v = values[i]
-      if v == MAP or v == LIST then
-        v = child(v, base)
+      local make = makers[v]
+      if make then
+        v = make(base)
         base = base + 1
         values[i] = v
       end
       t[start + i] = v
     end
   else
-    for i = 1, #values, 2 do
+    for i = 2, #values, 2 do
       local v = values[i + 1]
-      if v == MAP or v == LIST then
-        v = child(v, base)
+      local make = makers[v]
+      if make == nil then
+        t[values[i]] = v
+      elseif make then
+        v = make(base)
         base = base + 1
         values[i + 1] = v
+        t[values[i]] = v
       end
-      if v ~= NULL then t[values[i]] = v end
     end
   end
   return more, values
 end
 
 local function open(t)
-  if memory("count") > soft then error("not enough memory", 0) end
+  room()
   local handle, is_list = rawget(t, HIDDEN), getmetatable(t) == LAZY_LIST
   setmetatable(t, nil)
   local more, level = place_level(t, is_list, open_level(handle, 0))
   while more do
     local values
     more, values = place_level(t, is_list, open_level(handle, more))
-    for i = 1, #values do level[#level + 1] = values[i] end
+    move(values, 2, #values, #level + 1, level)
     room()
   end
-  t[HIDDEN] = { handle = handle, list = is_list, level = level }
-  setmetatable(t, OPEN)
+  t[HIDDEN] = level
+  setmetatable(t, is_list and OPEN_LIST or OPEN_MAP)
+end
+
+-- Arrays that are read from end to end, as those of all clusters' statuses are, are opened with all that is in them: a
+-- level at a time would be a message for each of some hundred small tables.
+local opening -- the handle of the next document
+
+local builders = { [NULL] = false }
+
+local function build(values, i)
+  local v = values[i]
+  local builder = builders[v]
+  if builder then return builder(values, i + 2, values[i + 1]) end
+  return v, i + 1
+end
+
+builders[MAP] = function(values, i, n)
+  local t, level, m = {}, { opening }, 1
+  opening = opening + 1
+  for _ = 1, n do
+    local k, v = values[i], values[i + 1]
+    local builder = builders[v]
+    i = i + 2
+    if builder then v, i = builder(values, i + 1, values[i]) end
+    if builder ~= false then t[k] = v end
+    level[m + 1], level[m + 2] = k, v
+    m = m + 2
+  end
+  t[HIDDEN] = level
+  return setmetatable(t, OPEN_MAP), i
+end
+
+builders[LIST] = function(values, i, n)
+  local t, level = {}, { opening }
+  opening = opening + 1
+  for j = 1, n do
+    local v
+    v, i = build(values, i)
+    t[j], level[j + 1] = v, v
+  end
+  t[HIDDEN] = level
+  return setmetatable(t, OPEN_LIST), i
+end
+
+local function message(base, more, ...)
+  opening = base
+  return more, { ... }
+end
+
+local function opened_whole(handle)
+  local t, level, from = {}, { handle }, 0
+  sethook() -- it would slow each step, and there are no more of them than there are values
+  repeat
+    room()
+    ticks = ticks + MANY // EVERY
+    local more, values = message(open_whole(handle, from))
+    local i, n = 1, #values
+    while i <= n do
+      local v
+      v, i = build(values, i)
+      t[#t + 1] = v
+      level[#level + 1] = v
+    end
+    from = more
+  until not from
+  t[HIDDEN] = level
+  sethook(tick, "", EVERY)
+  return setmetatable(t, OPEN_LIST)
 end
 
 local function index(t, k)
@@ -219,7 +301,7 @@ end
 local function successor(t, k)
   if type(t) ~= "table" then error("bad argument #1 to 'next' (table expected, got " .. type(t) .. ")", 2) end
   opened(t)
-  if getmetatable(t) ~= OPEN then return rawnext(t, k) end -- libraries and the globals
+  if not is_open[getmetatable(t)] then return rawnext(t, k) end -- libraries and the globals
   local mine = rawget(t, HIDDEN)
   if mine and mine.keys == nil then mine = knowledge(t) end
   local i = 0
@@ -380,9 +462,9 @@ end
 
 -- A document's own object: what is not as it was.
 local function describe_map(t, mine)
-  local level, items, n = mine.level, nil, 0
-  for i = 1, #level, 2 do
-    local k, was = level[i], level[i + 1]
+  local items, n = nil, 0
+  for i = 2, #mine, 2 do
+    local k, was = mine[i], mine[i + 1]
     local is, tag, value = t[k], nil, nil
     if type(is) == "table" then
       tag, value = tagged(k, is)
@@ -399,21 +481,21 @@ local function describe_map(t, mine)
   if mine.grown then
     if rawlen(t) > 0 then wrong("an object that is given elements") end
     local known = {}
-    for i = 1, #level, 2 do known[level[i]] = true end
+    for i = 2, #mine, 2 do known[mine[i]] = true end
     items = items or {}
     add_members(t, items, mine.keys, known)
   end
-  if items == nil or #items == 0 then return 1, mine.handle end
-  return node("d", mine.handle, #items // 3, items)
+  if items == nil or #items == 0 then return 1, mine[1] end
+  return node("d", mine[1], #items // 3, items)
 end
 
 -- A document's own array: likewise where it is as long as it was, otherwise all of it.
 local function describe_list(t, mine)
-  local level, n, items = mine.level, rawlen(t), {}
+  local n, items = rawlen(t), {}
   if mine.grown and count_keys(t) > n then wrong("a list that is given names, or has holes") end
-  if n ~= #level then return node("l", -1, n, list_items(t, n)) end
+  if n ~= #mine - 1 then return node("l", -1, n, list_items(t, n)) end
   for i = 1, n do
-    local was, is = level[i], t[i]
+    local was, is = mine[i + 1], t[i]
     local tag, value
     if type(is) == "table" then
       tag, value = tagged(i, is)
@@ -427,15 +509,13 @@ local function describe_list(t, mine)
       items[m + 1], items[m + 2], items[m + 3] = i - 1, tag, value
     end
   end
-  if #items == 0 then return 1, mine.handle end
-  return node("d", mine.handle, #items // 3, items)
+  if #items == 0 then return 1, mine[1] end
+  return node("d", mine[1], #items // 3, items)
 end
 
-local function describe_new(t, mine)
-  if mine and mine.level then
-    if mine.list then return describe_list(t, mine) end
-    return describe_map(t, mine)
-  end
+local function describe_new(t, mine, meta)
+  if meta == OPEN_LIST then return describe_list(t, mine) end
+  if meta == OPEN_MAP then return describe_map(t, mine) end
   local n, items = rawlen(t), {}
   if n > 0 then
     if count_keys(t) > n then wrong("a table with both a sequence and other keys, or with holes") end
@@ -450,13 +530,13 @@ function describe(t)
   if t == NULL then return 3, 0 end
   local meta = getmetatable(t)
   if meta == LAZY_MAP or meta == LAZY_LIST then return 1, rawget(t, HIDDEN) end
-  if meta ~= OPEN then wrong("a library cannot be part of an object") end
+  if not is_open[meta] then wrong("a library cannot be part of an object") end
   local known = memo[t]
   if known == false then wrong("a table that contains itself") end
   if known then return known[1], known[2] end
   if depth > DEEPEST then wrong("OUTPUT") end
   memo[t] = false
-  local tag, value = describe_new(t, rawget(t, HIDDEN))
+  local tag, value = describe_new(t, rawget(t, HIDDEN), meta)
   memo[t] = { tag, value }
   return tag, value
 end
@@ -478,8 +558,8 @@ local env, loaded -- of the call: its globals, the modules that it required
 
 local function answered(ok, kind, value)
   if not ok then error(kind, 0) end
-  if kind == "map" then return child(MAP, value) end
-  if kind == "list" then return child(LIST, value) end
+  if kind == "map" then return make_map(value) end
+  if kind == "list" then return make_list(value) end
   return value
 end
 
@@ -760,7 +840,7 @@ local function calling(id, name, with_globals, count, ...)
   local values = {}
   for i = 1, select("#", ...), 2 do
     local kind, v = select(i, ...)
-    values[#values + 1] = kind == "m" and child(MAP, v) or kind == "l" and child(LIST, v) or v
+    values[#values + 1] = kind == "m" and make_map(v) or kind == "l" and opened_whole(v) or v
   end
   if with_globals then
     rawset(env, "desiredObj", values[1])
@@ -784,12 +864,16 @@ local function begin(ticks_allowed, seconds, kib)
   env, loaded = setmetatable({}, ENVIRONMENT), {}
   printed, printed_n = {}, 0
   failed, place, called, ticks, most_ticks, within = nil, nil, nil, 0, ticks_allowed, 0
-  due, soft, most_bytes = clock() + seconds, memory("count") + kib, kib * 256
+  local used = memory("count")
+  due, soft, large, most_bytes = clock() + seconds, used + kib, used + LARGE, kib * 256
   math.randomseed(1)
+  memory("stop")
+  collecting = false
 end
 
 local function finish()
   sethook()
+  if memory("count") > AT_MOST_LEFT then memory("collect") end
   env, loaded = nil, nil
   sent, memo, path = nil, nil, nil
 end

@@ -35,7 +35,7 @@ class Exchange:
     """The documents of one call, by handle."""
 
     def __init__(self, null: object, mapping: object, listing: object) -> None:
-        """Prepare; what is given stands for a null in a list, for an object and for an array."""
+        """Prepare; what is given stands for a null, for an object and for an array."""
         self._null: Final = null
         self._mapping: Final = mapping
         self._listing: Final = listing
@@ -66,7 +66,7 @@ class Exchange:
         if len(value) > _AT_ONCE or start:
             members = list(members)[start : start + _AT_ONCE]
             more = start + _AT_ONCE if start + _AT_ONCE < len(value) else None
-        found: list[Any] = [base, start, more]
+        found: list[Any] = [base, start, more, handle]
         append = found.append
         text = 0
         for count, member in enumerate(members, start=1):
@@ -93,6 +93,44 @@ class Exchange:
                 found[2] = start + count
                 break
         return tuple(found)
+
+    def whole(self, handle: int, start: int) -> tuple[Any, ...]:
+        """Return elements of an array from one on with all that is in them: for arrays that are read from end to end.
+
+        First the handle of the first object or array among them, then where to go on; what is an object or an array is
+        followed by how many members it has, and by them.
+        """
+        value = self._documents[handle]
+        found: list[Any] = [len(self._documents), None]
+        for position in range(start, len(value)):
+            self._write(value[position], found)
+            if len(found) > _AT_ONCE and position + 1 < len(value):
+                found[1] = position + 1
+                break
+        return tuple(found)
+
+    def _write(self, value: JSON, found: list[Any]) -> None:
+        kind = type(value)
+        if kind is dict:
+            self._documents.append(value)
+            found += (self._mapping, len(value))
+            for name, member in value.items():
+                found.append(name)
+                if type(member) is str:
+                    found.append(member)
+                else:
+                    self._write(member, found)
+        elif kind is list:
+            self._documents.append(value)
+            found += (self._listing, len(value))
+            for element in value:
+                self._write(element, found)
+        elif value is None:
+            found.append(self._null)
+        elif kind is int and not -_INT64 <= value < _INT64:
+            found.append(float(value))
+        else:
+            found.append(value)
 
     def give(self, *values: Any) -> None:
         """Take a part of a description, of which the rest comes later."""

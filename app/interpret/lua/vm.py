@@ -77,7 +77,7 @@ class Machine:
         )
         patterns = self._run("patterns.lua", ())
         self._api, null, mapping, listing = self._run(
-            "prelude.lua", (patterns, self._level, self._give, self._ask, self._late)
+            "prelude.lua", (patterns, self._level, self._whole, self._give, self._ask, self._late)
         )
         self._exchange: Final = Exchange(null, mapping, listing)
         self._call: Final = self._api.call
@@ -99,6 +99,9 @@ class Machine:
 
     def _level(self, handle: int, start: int) -> Any:
         return self._exchange.level(handle, start)
+
+    def _whole(self, handle: int, start: int) -> Any:
+        return self._exchange.whole(handle, start)
 
     def _give(self, *values: Any) -> None:
         self._exchange.give(*values)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from lupa import lua54
 
@@ -62,6 +62,8 @@ def test_long_subjects_are_matched_as_by_c(function: str, pattern: str) -> None:
 @given(st.text(alphabet="ab.", max_size=30), st.text(alphabet="ab.%*+-?()[]^$", max_size=8))
 @settings(max_examples=400)
 def test_any_pattern_is_matched_or_refused_as_by_c(subject: str, pattern: str) -> None:
+    # With more repetitions it takes as long as such patterns do, which is not what is asked here.
+    assume(sum(map(pattern.count, "*+-")) <= 1)
     long = subject + "ab" * 300
     ours, theirs = both("find", long, pattern)
     assert ours[0] == theirs[0]

@@ -1,2 +1,2 @@
--- expect: memory
+-- expect: memory deadline
 function F() local s = 'x' while true do s = s .. s end end
