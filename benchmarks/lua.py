@@ -117,13 +117,13 @@ def calls(rounds):
     print("|---|---|---|---|---|---|---|")
     machine = Machine()
     desired, observed = deployment(3), deployment(7)
-    for title, source, name, documents in (
+    for title, source, name, given in (
         ("Retain, a Deployment", RETAIN, "Retain", (desired, observed)),
         ("AggregateStatus, 100 clusters", AGGREGATE, "AggregateStatus", (desired, items(100))),
         ("InterpretHealth", "function InterpretHealth(o) return o.status.replicas == o.spec.replicas end", "InterpretHealth", (desired,)),
     ):  # fmt: skip
         program = Program(name, name, read(source).runnable)
-        texts = [json.dumps(one) for one in documents]
+        texts = [json.dumps(one) for one in given]
         documents = [json.loads(text) for text in texts]  # nothing in two places
 
         def unit(texts=texts):

@@ -143,6 +143,7 @@ def run_tests(
 
         verdicts = asyncio.run(run_all())
         print_verdicts(verdicts, output)
+        sys.stdout.flush()
         return verdicts
 
     if not watch:
@@ -150,19 +151,18 @@ def run_tests(
             raise typer.Exit(CHECK_FAILED)
         return
     python = [Path(source) for source in interpreters or [] if source.endswith(".py")]
-    for _ in _changes([*paths, *(manifests or []), *python]):
-        with contextlib.suppress(typer.Exit):
-            once()
+    with contextlib.suppress(KeyboardInterrupt):
+        for _ in _changes([*paths, *(manifests or []), *python]):
+            with contextlib.suppress(typer.Exit):
+                once()
 
 
 def _changes(paths: Sequence[Path]) -> Iterator[None]:
     """Yield at once, and whenever something changes, until interrupted."""
     yield
-    with contextlib.suppress(KeyboardInterrupt):
-        for _ in watchfiles.watch(*paths, raise_interrupt=True):
-            sys.stdout.write("\n")
-            yield
-            sys.stdout.flush()
+    for _ in watchfiles.watch(*paths, raise_interrupt=True):
+        sys.stdout.write("\n")
+        yield
 
 
 @interpret.command()

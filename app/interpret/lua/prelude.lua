@@ -99,12 +99,20 @@ local function knowledge(t)
   if mine == nil then
     mine = { keys = {}, at = {} }
     rawset(t, HIDDEN, mine)
-  elseif mine.keys == nil then
-    local keys, at = {}, {}
-    if getmetatable(t) == OPEN_MAP then
-      for i = 2, #mine, 2 do
-        keys[#keys + 1] = mine[i]
-        at[mine[i]] = #keys
+  elseif mine.at == nil then
+    -- Keys that were set, taken away and set again are told twice, and count where they came first.
+    local keys, at, told = {}, {}, mine.keys
+    if told == nil then
+      told = {}
+      if getmetatable(t) == OPEN_MAP then
+        for i = 2, #mine, 2 do told[#told + 1] = mine[i] end
+      end
+    end
+    for i = 1, #told do
+      local k = told[i]
+      if at[k] == nil then
+        keys[#keys + 1] = k
+        at[k] = #keys
       end
     end
     mine.keys, mine.at = keys, at
@@ -128,18 +136,35 @@ local function remember(t, k)
   at[k] = i
 end
 
-function OPEN.__newindex(t, k, v)
-  if v == nil then return end
-  if mathtype(k) == "float" then
-    if k ~= k then error("table index is NaN", 2) end
-    k = tointeger(k) or k
-  elseif k == nil then
-    error("table index is nil", 2)
-  end
+local function set_number(t, k, v)
+  if k ~= k then error("table index is NaN", 3) end
+  k = tointeger(k) or k
   if mathtype(k) ~= "integer" or not is_next(t, k) then remember(t, k) end
   rawset(t, k, v)
   local mine = rawget(t, HIDDEN)
   if mine then mine.grown = true end
+end
+
+function OPEN.__newindex(t, k, v)
+  if v == nil then return end
+  if mathtype(k) then return set_number(t, k, v) end
+  if k == nil then error("table index is nil", 2) end
+  local mine = rawget(t, HIDDEN)
+  if mine == nil then
+    rawset(t, HIDDEN, { keys = { k } })
+  else
+    mine.grown = true
+    local keys, at = mine.keys, mine.at
+    if keys == nil then
+      remember(t, k)
+    elseif at == nil then
+      keys[#keys + 1] = k
+    elseif at[k] == nil then
+      local n = #keys + 1
+      keys[n], at[k] = k, n
+    end
+  end
+  rawset(t, k, v)
 end
 
 local function text() return "table" end
@@ -303,7 +328,7 @@ local function successor(t, k)
   opened(t)
   if not is_open[getmetatable(t)] then return rawnext(t, k) end -- libraries and the globals
   local mine = rawget(t, HIDDEN)
-  if mine and mine.keys == nil then mine = knowledge(t) end
+  if mine and mine.at == nil then mine = knowledge(t) end
   local i = 0
   if k ~= nil then
     if mathtype(k) == "float" then k = tointeger(k) or k end
@@ -324,23 +349,25 @@ end
 
 local function plain_table(t) return setmetatable(t, OPEN) end
 
+-- A constructor with keys: those that its text names, in order, and whether there are others than names.
 local function ordered_table(t, computed, ...)
-  setmetatable(t, OPEN)
-  local n = 0
+  if not computed then
+    t[HIDDEN] = { keys = { ... } }
+    return setmetatable(t, OPEN)
+  end
+  local n, rest = 0, {}
   while t[n + 1] ~= nil do n = n + 1 end
-  local function in_sequence(k) return mathtype(k) == "integer" and k >= 1 and k <= n end
-  for i = 1, select("#", ...) do
-    local k = select(i, ...)
-    if k ~= nil and t[k] ~= nil and not in_sequence(k) then remember(t, k) end
+  setmetatable(t, OPEN)
+  local function add(k)
+    if t[k] ~= nil and not (mathtype(k) == "integer" and k >= 1 and k <= n) then remember(t, k) end
   end
-  if computed then -- keys that only running it tells; among themselves by their text
-    local mine, rest = knowledge(t), {}
-    for k in rawnext, t do
-      if k ~= HIDDEN and not mine.at[k] and not in_sequence(k) then rest[#rest + 1] = k end
-    end
-    sort(rest, function(a, b) return tostring(a) < tostring(b) end)
-    for _, k in ipairs(rest) do remember(t, k) end
+  for _, k in ipairs({ ... }) do add(k) end
+  for k in rawnext, t do
+    if k ~= HIDDEN then rest[#rest + 1] = k end
   end
+  -- Keys that only running it tells are in the order of their texts.
+  sort(rest, function(a, b) return tostring(a) < tostring(b) end)
+  for _, k in ipairs(rest) do add(k) end
   return t
 end
 
@@ -371,7 +398,8 @@ end
 
 local sent, sent_n, nodes, bytes, most_bytes, memo, path, depth
 
-local function wrong(message)
+local function wrong(message, k)
+  path[depth + 1] = k
   local names = {}
   for i = 1, #path do names[i] = to_text(path[i]) end
   error(message .. (#names > 0 and ", at " .. concat(names, ".") or ""), 0)
@@ -379,34 +407,24 @@ end
 
 local describe
 
-local function put(...)
-  for i = 1, select("#", ...) do
-    sent_n = sent_n + 1
-    sent[sent_n] = (select(i, ...))
-  end
-end
-
-local function scalar(v)
+local function scalar(v, k)
   local kind = type(v)
   if kind == "string" then
     bytes = bytes + #v
     if bytes > most_bytes then wrong("OUTPUT") end
   elseif kind == "number" then
-    if v ~= v or v == math.huge or v == -math.huge then wrong("a number that JSON does not have: " .. tostring(v)) end
+    if v ~= v or v == math.huge or v == -math.huge then
+      wrong("a number that JSON does not have: " .. tostring(v), k)
+    end
     v = whole(v)
   elseif kind ~= "boolean" then
-    wrong("a " .. kind .. " cannot be part of an object")
+    wrong("a " .. kind .. " cannot be part of an object", k)
   end
   return v
 end
 
 local function tagged(k, v)
-  if type(v) ~= "table" then
-    path[depth + 1] = k
-    v = scalar(v)
-    path[depth + 1] = nil
-    return 0, v
-  end
+  if type(v) ~= "table" then return 0, scalar(v, k) end
   depth = depth + 1
   path[depth] = k
   local tag, value = describe(v)
@@ -418,7 +436,8 @@ end
 local function node(kind, handle, count, items)
   bytes = bytes + 16 * (#items // 2 + 1)
   if bytes > most_bytes then wrong("OUTPUT") end
-  put(kind, handle, count)
+  sent[sent_n + 1], sent[sent_n + 2], sent[sent_n + 3] = kind, handle, count
+  sent_n = sent_n + 3
   move(items, 1, #items, sent_n + 1, sent)
   sent_n = sent_n + #items
   if sent_n > MANY then
@@ -518,7 +537,7 @@ local function describe_new(t, mine, meta)
   if meta == OPEN_MAP then return describe_map(t, mine) end
   local n, items = rawlen(t), {}
   if n > 0 then
-    if count_keys(t) > n then wrong("a table with both a sequence and other keys, or with holes") end
+    if mine and count_keys(t) > n then wrong("a table with both a sequence and other keys, or with holes") end
     return node("l", -1, n, list_items(t, n))
   end
   if mine then add_members(t, items, mine.keys) end
@@ -629,6 +648,11 @@ local function unpack_(t, i, j)
 end
 
 local function insert_(t, ...)
+  local v, more = ...
+  if more == nil and v ~= nil and getmetatable(t) == OPEN and rawget(t, HIDDEN) == nil then -- the usual: to the end
+    rawset(t, rawlen(t) + 1, v)
+    return
+  end
   if select("#", ...) == 2 and type(t) == "table" then
     local at, v = ...
     local n = #t

@@ -505,8 +505,7 @@ class _Parser:
                 self._expression()
                 if self._before is key and key.kind in ("string", "number"):
                     keys.append(key.text)
-                else:
-                    computed = True
+                computed |= self._before is not key or key.kind != "string"
                 self._expect("]", opened=bracket)
                 self._expect("=")
             elif self._now.kind == "name" and self._peek().text == "=" and self._peek().kind == "operator":

@@ -181,7 +181,10 @@ class _Builder:
         built: Any
         end: int
         if kind == "l":
-            built = [self.value(flat[at], flat[at + 1]) for at in range(position, position + 2 * count, 2)]
+            built = [
+                self.value(flat[at], flat[at + 1]) if flat[at] else flat[at + 1]
+                for at in range(position, position + 2 * count, 2)
+            ]
             end = position + 2 * count
         elif kind == "e":
             built, end = _UNKNOWN, position
@@ -190,10 +193,13 @@ class _Builder:
             built = {} if kind == "m" else self._documents[handle].copy()
             end = position + 3 * count
             for at in range(position, end, 3):
-                if flat[at + 1] == _GONE:
-                    del built[flat[at]]
+                name, tag, value = flat[at : at + 3]
+                if tag == _VALUE:
+                    built[name] = value
+                elif tag == _GONE:
+                    del built[name]
                 else:
-                    built[flat[at]] = self.value(flat[at + 1], flat[at + 2])
+                    built[name] = self.value(tag, value)
             self._size += len(built)
         if self._size > _MOST_NODES:
             raise OutputLimitError
@@ -204,7 +210,7 @@ class _Builder:
 
     def value(self, tag: int, value: Any) -> Any:
         """Return one value."""
-        if tag == _VALUE:
+        if tag == _VALUE:  # which nodes see to themselves, as most are
             return value
         if tag == _OWN:
             # One part of a document that is used time and again may be much when it is written out.
