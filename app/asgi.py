@@ -81,6 +81,7 @@ class Fleethook(FastAPI):
 
     def _interpret_routes(self) -> list[ReviewRoute]:
         settings = self.settings
+        self.runner.prepare()
         chain = chain_of(
             self.customizations,
             WebhookLayer(self.store, self.hook_client, observe=self.metrics.called),

@@ -38,5 +38,6 @@ def chain_of(
         PythonLayer(interpreters),
     ]
     if bundle:
+        bundled()  # read now, and not when somebody waits for an answer
         layers.append(LuaLayer("bundle", bundled, runner, observe=observe))
     return Chain([*layers, NativeLayer()])

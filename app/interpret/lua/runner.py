@@ -54,6 +54,11 @@ class Runner:
         self._slow: Final[OrderedDict[str, int]] = OrderedDict()
         self._waiting = 0
 
+    def prepare(self) -> None:
+        """Make a machine, so that the first call finds one."""
+        with self._machine():
+            pass
+
     def run(self, call: Call) -> list[JSON] | Awaitable[list[JSON]]:
         """Return what a script's function returns, or what will; raises LuaError, also when awaited."""
         if not self._is_slow(call.program.id):
