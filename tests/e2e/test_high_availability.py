@@ -61,7 +61,8 @@ def test_a_leader_killed_in_the_middle_of_500_workloads_is_replaced_and_nothing_
         # In one list: by the time that 500 are read one by one, the next leader may have begun.
         found = admin[f"/apis/apps/v1/namespaces/{namespace}/deployments"]["items"]
         done = [one for one in found if images(one) == {"nginx": "nginx:2.0"}]
-        assert 100 <= len(done) < 500, "it was in the middle"
+        # Ten are touched at a time, and those under way may not have been written when it was killed.
+        assert 90 <= len(done) < 500, "it was in the middle"
         successor = replicas.leader()
         wait_for(lambda: subject.status().get("summary") == "500/500", seconds=60)
         assert touched(successor) <= 500 - len(done)
