@@ -1,5 +1,7 @@
 """Admission of hook configurations, of the proposed and of the shipped kind."""
 
+from collections.abc import Iterable, Sequence
+
 from app.interpret.hook_rules import problems
 from app.interpret.hooks import CONFIGURATIONS
 from app.model import admission
@@ -10,21 +12,31 @@ from app.model.json import as_object
 
 def validate_configuration(request: AdmissionRequest) -> Response:
     """Answer the review of a hook configuration with everything that is wrong with it."""
-    document = request.object
+    answer = not_for_validation(request, CONFIGURATIONS)
+    if answer is not None:
+        return answer
+    found = problems(GroupKind(request.kind.group, request.kind.kind), request.object)
+    return refused((problem.field, problem.text) for problem in found)
+
+
+def not_for_validation(request: AdmissionRequest, kinds: Sequence[GroupKind]) -> Response | None:
+    """Return the answer to a review of something else than one of ``kinds`` that is written; None if it is one."""
     group_kind = GroupKind(request.kind.group, request.kind.kind)
-    if group_kind not in CONFIGURATIONS:
-        known = " or ".join(one.kind for one in CONFIGURATIONS)
+    if group_kind not in kinds:
+        known = " or ".join(one.kind for one in kinds)
         return admission.errored(f"expected a {known} but got a {group_kind.kind or 'nothing'}")
     if request.operation not in ("CREATE", "UPDATE") or request.sub_resource:
         return admission.allowed()
-    metadata = as_object(document).get("metadata")
-    if not isinstance(document, dict) or not isinstance(metadata, dict):
+    metadata = as_object(request.object).get("metadata")
+    if not isinstance(metadata, dict):
         return admission.errored("request.object is not an object with metadata")
-    if metadata.get("deletionTimestamp"):
-        return admission.allowed()
-    found = list(problems(group_kind, document))
-    if not found:
-        return admission.allowed()
-    texts = [f"{problem.field}: {problem.text}" for problem in found]
-    causes = [StatusCause(problem.field, problem.text, "FieldValueInvalid") for problem in found]
+    return admission.allowed() if metadata.get("deletionTimestamp") else None
+
+
+def refused(problems_found: Iterable[tuple[str, str]], *, warnings: Sequence[str] = ()) -> Response:
+    """Refuse an object with all that is wrong with it, each a field and a text; allow it if nothing is."""
+    causes = [StatusCause(field, text, "FieldValueInvalid") for field, text in problems_found]
+    if not causes:
+        return admission.allowed(warnings=warnings)
+    texts = [f"{cause.field}: {cause.message}" for cause in causes]
     return admission.invalid(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]", causes)

@@ -844,13 +844,16 @@ local chunks = {}
 local called -- the function of the script that is running
 
 local function handler(e)
-  -- Where the last call was a tail call nothing of the script is left on the stack: then its function is told.
   if not failed then place = user_place(3) end
-  if not place and called then
-    local info = getinfo(called, "S")
-    place = sub(info.source, 3) .. ":" .. info.linedefined
-  end
   return e
+end
+
+-- Nothing of the script is on the stack after a tail call, once it has returned, and where memory ran out: then it is told
+-- where its function begins.
+local function beginning()
+  if not called then return "" end
+  local info = getinfo(called, "S")
+  return sub(info.source, 3) .. ":" .. info.linedefined
 end
 
 local function top_level(id)
@@ -921,7 +924,7 @@ local function failure(e)
   end
   message = gsub(message, "^%[%w+%.?l?u?a?%]:%d+: ", "") -- where in the sandbox is of no use to anybody
   if #message > 1000 then message = sub(message, 1, 1000) .. "..." end
-  return kind, message, place or ""
+  return kind, message, place or beginning()
 end
 
 local api = {}

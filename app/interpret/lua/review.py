@@ -1,21 +1,19 @@
 """Admission of scripts: of ``karmada-config`` and of ResourceInterpreterCustomizations."""
 
 from collections.abc import Iterator
-from typing import Final
 
 from app.interpret.lua.customizations import read_object
 from app.interpret.lua.rules import Rule, RuleProblem, findings_of, identified
 from app.interpret.lua.runner import Runner
 from app.interpret.lua.vm import LuaError
+from app.interpret.review import not_for_validation, refused
 from app.model import admission
-from app.model.admission import AdmissionRequest, Response, StatusCause
+from app.model.admission import AdmissionRequest, Response
 from app.model.gvk import GroupKind, GroupVersionKind
-from app.model.json import JSONObject, as_object
+from app.model.json import JSONObject
 from app.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, Operation
 from app.store import StoreView
 from app.store.store import key_of
-
-_KINDS: Final = (CONFIG_MAP, CUSTOMIZATION)
 
 
 def validate_scripts(request: AdmissionRequest, *, store: StoreView, runner: Runner, namespace: str) -> Response:
@@ -43,28 +41,18 @@ def validate_scripts(request: AdmissionRequest, *, store: StoreView, runner: Run
         except LuaError as error:
             problems.append(RuleProblem(rule.place, f"Lua script error: {error}"))
     problems += _conflicts(told, store)
-    if problems:
-        texts = [f"{problem.place}: {problem.text}" for problem in problems]
-        causes = [StatusCause(problem.place, problem.text, "FieldValueInvalid") for problem in problems]
-        return admission.invalid(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]", causes)
-    warnings = tuple(f"{rule.place}: {text}" for rule in found.rules for text in findings_of(rule))
-    return admission.allowed(warnings=warnings)
+    warnings = [f"{rule.place}: {text}" for rule in found.rules for text in findings_of(rule)]
+    return refused(problems, warnings=warnings)
 
 
 def _not_ours(request: AdmissionRequest, namespace: str) -> Response | None:
     """Return the answer to what there is nothing to say about, or nothing can be said."""
-    group_kind = GroupKind(request.kind.group, request.kind.kind)
-    if group_kind not in _KINDS:
-        known = " or ".join(one.kind for one in _KINDS)
-        return admission.errored(f"expected a {known} but got a {group_kind.kind or 'nothing'}")
-    if request.operation not in ("CREATE", "UPDATE") or request.sub_resource:
-        return admission.allowed()
-    metadata = as_object(request.object).get("metadata")
-    if not isinstance(metadata, dict):
-        return admission.errored("request.object is not an object with metadata")
+    answer = not_for_validation(request, (CONFIG_MAP, CUSTOMIZATION))
+    if answer is not None or request.kind.kind != CONFIG_MAP.kind:
+        return answer
+    metadata = request.object["metadata"]
     place = metadata.get("namespace") or request.namespace, metadata.get("name") or request.name
-    other = group_kind == CONFIG_MAP and place != (namespace, CONFIG_MAP_NAME)
-    return admission.allowed() if other or metadata.get("deletionTimestamp") else None
+    return None if place == (namespace, CONFIG_MAP_NAME) else admission.allowed()
 
 
 def _conflicts(document: JSONObject, store: StoreView) -> Iterator[RuleProblem]:

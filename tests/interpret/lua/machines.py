@@ -5,6 +5,7 @@ from typing import Any
 from app.interpret.lua.script import read
 from app.interpret.lua.vm import Limits, Machine, Program
 
+LONG = Limits(seconds=10, instructions=10**9)
 SHORT = Limits(seconds=0.3, instructions=50_000_000, memory=16 << 20)
 
 

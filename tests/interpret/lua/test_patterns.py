@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from lupa import lua54
 
 from app.interpret.lua.values import as_list
-from app.interpret.lua.vm import Limits, Machine
-from tests.interpret.lua.machines import SHORT, call, program, value
+from app.interpret.lua.vm import Machine
+from tests.interpret.lua.machines import LONG, SHORT, call, program, value
 
 MACHINE = Machine()
 C = lua54.LuaRuntime(unpack_returned_tuples=True)
@@ -38,7 +38,7 @@ PATTERNS = [
 def both(function: str, *arguments: Any) -> tuple[Any, Any]:
     """What a function of `string` answers: ours, and C's."""
     source = f"function F(a) return {{pcall(string.{function}, unpack(a.arguments, 1, {len(arguments)}))}} end"
-    ours = call(source, {"arguments": list(arguments)}, machine=MACHINE, limits=Limits(10, 10**9))
+    ours = call(source, {"arguments": list(arguments)}, machine=MACHINE, limits=LONG)
     theirs = C.eval(f"function(...) return {{pcall(string.{function}, ...)}} end")(*arguments)
     return ours, [theirs[i] for i in range(1, len(theirs) + 1)]
 
@@ -54,7 +54,7 @@ def test_long_subjects_are_matched_as_by_c(function: str, pattern: str) -> None:
                 "gsub": "local s, n = string.gsub(a.s, a.p, '<%0>') return {s, n}",
                 "gmatch": "local t = {} for x, y in string.gmatch(a.s, a.p) do t[#t + 1] = x t[#t + 1] = y or 'none' end return t",
             }[function]
-            ours = call(f"function F(a) {script} end", {"s": long, "p": pattern}, machine=MACHINE)
+            ours = call(f"function F(a) {script} end", {"s": long, "p": pattern}, machine=MACHINE, limits=LONG)
             theirs = C.execute(f"return function(a) {script} end")(C.table(s=long, p=pattern))
             assert as_list(ours, function) == list(theirs.values())
 

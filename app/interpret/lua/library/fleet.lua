@@ -62,6 +62,13 @@ function fleet.ready(object, kind)
   return get(object, "status") ~= nil and fleet.current(object) and fleet.is(object, kind or "Ready")
 end
 
+-- The same of kinds with spec.suspend: suspending raises the generation, which nobody observes then.
+function fleet.ready_or_suspended(object)
+  if get(object, "status") == nil then return false end
+  if get(object, "spec", "suspend") == true then return not fleet.is(object, "Ready", "False") end
+  return fleet.ready(object)
+end
+
 -- A table with the members of `object` that are named and there.
 function fleet.pick(object, ...)
   local picked = {}
@@ -165,24 +172,22 @@ function fleet.worst(items, name, order, missing)
   return found
 end
 
--- The latest of the clusters' values of a time, nil if no cluster has it.
-function fleet.latest(items, name)
-  local latest
+-- The clusters' value of a member that is before all others.
+local function foremost(items, name, before)
+  local found
   for member in statuses(items) do
     local value = member[name]
-    if type(value) == "string" and (latest == nil or value > latest) then latest = value end
+    if type(value) == "string" and (found == nil or before(value, found)) then found = value end
   end
-  return latest
+  return found
 end
 
--- The earliest of them.
+-- The latest of the clusters' values of a time, nil if no cluster has it; and the earliest.
+function fleet.latest(items, name)
+  return foremost(items, name, function(a, b) return a > b end)
+end
 function fleet.earliest(items, name)
-  local earliest
-  for member in statuses(items) do
-    local value = member[name]
-    if type(value) == "string" and (earliest == nil or value < earliest) then earliest = value end
-  end
-  return earliest
+  return foremost(items, name, function(a, b) return a < b end)
 end
 
 -- Keep a member of the observed object: fleet.keep(desired, observed, "spec", "replicas").
@@ -196,6 +201,12 @@ function fleet.keep(desired, observed, ...)
   end
   object[names[#names]] = value
   return desired
+end
+
+-- The same where the desired object leaves it open.
+function fleet.keep_unset(desired, observed, ...)
+  if get(desired, ...) ~= nil then return desired end
+  return fleet.keep(desired, observed, ...)
 end
 
 -- Keep annotations and labels of the observed object whose names begin so.
