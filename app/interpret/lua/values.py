@@ -16,7 +16,7 @@ _AT_ONCE: Final = 2000
 _TEXT_AT_ONCE: Final = 1 << 20
 _INT64: Final = 2**63
 _MOST_NODES: Final = 1_000_000
-# What a description says of a value (prelude.lua).
+# What a description says of a value (sandbox/describe.lua).
 _VALUE, _OWN, _NODE, _GONE = 0, 1, 2, 5
 
 

@@ -21,6 +21,10 @@ from app.model.json import JSON
 ErrorKind = Literal["script", "missing", "deadline", "instructions", "memory", "output"]
 
 _FILES: Final = resources.files("app.interpret.lua")
+_SANDBOX: Final = (
+    "limits", "patterns", "tables", "texts", "documents", "describe", "modules", "libraries", "calls",
+)  # fmt: skip
+"""Each adds to what those before it have made; the last returns what calls scripts."""
 _MODULES: Final = ("fleet",)
 _MOST_CHUNKS: Final = 500
 _TICK: Final = 100
@@ -75,10 +79,11 @@ class Machine:
             attribute_handlers=(_nothing, _nothing),
             max_memory=1 << 40,
         )
-        patterns = self._run("patterns.lua", ())
-        self._api, null, mapping, listing = self._run(
-            "prelude.lua", (patterns, self._level, self._whole, self._give, self._ask, self._late)
-        )
+        host = self._lua.table(level=self._level, whole=self._whole, give=self._give, ask=self._ask, late=self._late)
+        parts = self._lua.table(host=host)
+        for name in _SANDBOX:
+            found = self._lua.compile(_sandbox(name), name=f"=[{name}]")(parts)
+        self._api, null, mapping, listing = found
         self._exchange: Final = Exchange(null, mapping, listing)
         self._call: Final = self._api.call
         for module in _MODULES:
@@ -90,10 +95,6 @@ class Machine:
         self._problem: Exception | None = None
         self.spoiled = False
         """Whether a limit was reached, after which it is not to be used again."""
-
-    def _run(self, file: str, arguments: tuple[Any, ...]) -> Any:
-        text = (_FILES / file).read_text("utf-8")
-        return self._lua.compile(text, name=f"=[{file}]")(*arguments)
 
     # What the sandbox calls. None of these raises: an exception would have to pass through C.
 
@@ -251,6 +252,11 @@ class Machine:
         if problem is not None:
             raise LuaError("script", _without_mark(str(problem), program))
         self._loaded.add(program.id)
+
+
+@lru_cache
+def _sandbox(name: str) -> str:
+    return (_FILES / "sandbox" / f"{name}.lua").read_text("utf-8")
 
 
 @lru_cache

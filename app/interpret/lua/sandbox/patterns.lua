@@ -1,6 +1,8 @@
 -- Lua's patterns, so that nothing hangs: where C's matcher is certain to be quick it is called, elsewhere the same rules
 -- run as Lua code, which the limits of a call hold. (Lua 5.4 reference manual 6.4.1; C's matcher cannot be interrupted.)
 
+local parts = ...
+
 local byte, sub, find, match, gmatch, gsub = string.byte, string.sub, string.find, string.match, string.gmatch, string.gsub
 local type, tostring, select, error, pcall = type, tostring, select, error, pcall
 local tonumber, concat, unpack = tonumber, table.concat, table.unpack
@@ -387,4 +389,4 @@ function patterns.gsub(s, p, replacement, most)
   end))
 end
 
-return patterns
+parts.patterns = patterns
