@@ -139,3 +139,75 @@ def test_nothing_given_is_changed_by_any_of_them() -> None:
     template: dict[str, Any] = {"metadata": {"generation": 1}, "status": {"replicas": 1}}
     aggregate.workload("replicas")(template, [{"clusterName": "m", "status": {"replicas": 5}}])
     assert template == {"metadata": {"generation": 1}, "status": {"replicas": 1}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "generation", "well"),
+    [
+        ({}, {"availableReplicas": 0}, 0, True),
+        ({"replicas": 2}, {"availableReplicas": 2}, 0, True),
+        ({"replicas": 2}, {"availableReplicas": 1}, 0, False),
+        ({"replicas": 2}, {"availableReplicas": 2}, 3, False),
+    ],
+)
+def test_a_replica_set_is_well_once_all_are_available(spec: Any, status: Any, generation: int, well: bool) -> None:
+    assert health.replica_set({"metadata": {"generation": generation}, "spec": spec, "status": status}) is well
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "well"),
+    [
+        ({}, {}, True),
+        ({"replicas": 2}, {"updatedReplicas": 1, "availableReplicas": 2}, False),
+        ({"replicas": 2}, {"updatedReplicas": 2, "availableReplicas": 1}, False),
+        ({"replicas": 2}, {"updatedReplicas": 2, "availableReplicas": 2, "observedGeneration": 1}, False),
+        ({"replicas": 2}, {"updatedReplicas": 2, "availableReplicas": 2}, True),
+    ],
+)
+def test_a_workload_is_well_once_all_are_new_and_available(spec: Any, status: Any, well: bool) -> None:
+    assert health.workload({"spec": spec, "status": status}) is well
+
+
+def test_a_pod_keeps_what_its_cluster_decided() -> None:
+    mounts = [{"name": "token", "mountPath": "/var/run/token"}]
+    desired = {"spec": {"containers": [{"name": "a"}, {"name": "b"}], "initContainers": [{"name": "i"}]}}
+    observed = {
+        "spec": {
+            "nodeName": "n1",
+            "volumes": [{"name": "token"}],
+            "containers": [{"name": "a", "volumeMounts": mounts}, {"name": "b"}, {"name": "other"}],
+            "initContainers": [{"name": "i", "volumeMounts": mounts}],
+        }
+    }
+    assert retain.pod(desired, observed)["spec"] == {
+        "nodeName": "n1",
+        "volumes": [{"name": "token"}],
+        "containers": [{"name": "a", "volumeMounts": mounts}, {"name": "b"}],
+        "initContainers": [{"name": "i", "volumeMounts": mounts}],
+    }
+    assert retain.pod(desired, {"spec": {}}) is desired
+    assert retain.pod({"spec": {}}, observed)["spec"] == {"nodeName": "n1", "volumes": [{"name": "token"}]}
+
+
+def test_a_volume_keeps_its_claim_and_a_job_its_selector() -> None:
+    claim = {"kind": "PersistentVolumeClaim", "name": "c"}
+    assert retain.persistent_volume({"spec": {}}, {"spec": {"claimRef": claim}}) == {"spec": {"claimRef": claim}}
+    unbound = {"spec": {}}
+    assert retain.persistent_volume(unbound, {"spec": {}}) is unbound
+    uid = {"controller-uid": "u"}
+    observed = {"spec": {"selector": {"matchLabels": uid}, "template": {"metadata": {"labels": {"app": "x", **uid}}}}}
+    assert retain.job({"spec": {"template": {"metadata": {"labels": {"app": "x"}}}}}, observed) == observed
+    assert retain.job(unbound, {"spec": {}}) is unbound
+
+
+def test_disrupted_pods_are_those_of_now() -> None:
+    template = {"status": {"disruptedPods": {"gone/p": "2024-01-01T00:00:00Z"}, "observedGeneration": 3}}
+    items = [
+        {"clusterName": "a", "status": {"disruptedPods": {"p": "2024-01-02T00:00:00Z"}, "currentHealthy": 2}},
+        {"clusterName": "b"},
+    ]
+    assert aggregate.pod_disruption_budget(template, items)["status"] == {
+        "disruptedPods": {"a/p": "2024-01-02T00:00:00Z"}, "observedGeneration": 3,
+        "currentHealthy": 2, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
+    }  # fmt: skip
+    assert "disruptedPods" not in aggregate.pod_disruption_budget(template, [])["status"]
