@@ -1,5 +1,6 @@
 """Customizations of a store, live: the last good set is used; reviews refuse what cannot be."""
 
+import base64
 import json
 from typing import Any
 
@@ -111,6 +112,24 @@ async def test_of_several_customizations_the_first_by_name_answers_and_dependenc
     assert [one["name"] for one in dependencies] == ["a", "b"]
 
 
+async def test_customizations_are_asked_before_the_config_map(app: Fleethook) -> None:
+    app.store.put(config_map(retention("desiredObj.spec.from = 'ConfigMap'")))
+    app.store.put(customization("z", retention="function Retain(d, o) d.spec.from = 'customization' return d end"))
+    response, _ = await retained(app)
+    assert b"customization" in base64.b64decode(response["patch"])
+
+
+async def test_an_annotation_makes_a_customization_good_for_other_versions(app: Fleethook) -> None:
+    document = customization("a", healthInterpretation="function InterpretHealth(o) return true end")
+    document["metadata"]["annotations"] = {"fleethook.io/also-for": "example.com/v2, example.com/v3"}
+    app.store.put(document)
+    for version in ("v1", "v2", "v3"):
+        answer = await explore(app, "InterpretHealth", object={**FOO, "apiVersion": f"example.com/{version}"})
+        assert answer["response"]["healthy"] is True
+    answer = await explore(app, "InterpretHealth", object={**FOO, "apiVersion": "example.com/v4"})
+    assert not answer["response"]["successful"]
+
+
 async def test_a_rule_is_for_one_operation_only(app: Fleethook) -> None:
     app.store.put(customization("a", retention="function Retain(d, o) return d end"))
     answer = await explore(app, "InterpretHealth")
@@ -135,6 +154,14 @@ async def test_a_rule_is_for_one_operation_only(app: Fleethook) -> None:
         ("InterpretComponent", "componentResource", "function GetComponents(o) return nil end", {}, {"components": []}),
         ("InterpretDependency", "dependencyInterpretation", "function GetDependencies(o) return {} end", {},
          {"dependencies": []}),
+        ("ReviseReplica", "replicaRevision", "function ReviseReplica(o, n) o.spec.size = n return o end",
+         {"replicas": 1}, {"patch": None}),
+        ("AggregateStatus", "statusAggregation", "function AggregateStatus(o, items) o.spec.size = #items return o end",
+         {"aggregatedStatus": [{"clusterName": "a"}]}, {"patch": None}),
+        ("AggregateStatus", "statusAggregation",
+         "function AggregateStatus(o, items) assert(items[2].status.n == 3) o.spec.size = #items return o end",
+         {"aggregatedStatus": [{"clusterName": "a"}, {"clusterName": "b", "status": {"n": 3}}]},
+         {"patch": "W3sib3AiOiJyZXBsYWNlIiwicGF0aCI6Ii9zcGVjL3NpemUiLCJ2YWx1ZSI6Mn1d"}),
     ],
 )  # fmt: skip
 async def test_answers_by_operation(

@@ -1,0 +1,114 @@
+"""Where scripts run: on the event loop as long as they are quick."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from app.interpret.access import InterpretError
+from app.interpret.lua import runner as module
+from app.interpret.lua.runner import Call, Runner
+from app.interpret.lua.vm import Limits, LuaError
+from tests.interpret.lua.machines import program
+
+QUICK = program("function F(a) return a.x end")
+# More than what the event loop gives, less than what a script may take.
+SLOW = program("function F(a) for i = 1, 300000 do end return a.x end")
+WRONG = program("function F(a) error('no') end")
+ENDLESS = program("function F(a) while true do end end")
+
+
+def called(of: Any) -> Call:
+    return Call(of, "F", [{"x": 7}])
+
+
+@pytest.fixture
+def runner() -> Any:
+    made = Runner(Limits(seconds=5))
+    yield made
+    made.close()
+
+
+def lua_threads() -> int:
+    return sum(thread.name.startswith("lua") for thread in threading.enumerate())
+
+
+async def test_what_is_quick_is_answered_at_once_and_without_a_thread(runner: Runner) -> None:
+    before = lua_threads()
+    assert runner.run(called(QUICK)) == [7]
+    with pytest.raises(LuaError, match="no"):
+        runner.run(called(WRONG))
+    assert lua_threads() == before
+
+
+async def test_what_is_slow_is_begun_anew_on_a_thread_and_remembered(runner: Runner) -> None:
+    for _ in range(3):
+        returned = runner.run(called(SLOW))
+        assert not isinstance(returned, list)
+        assert await returned == [7]
+    assert lua_threads() >= 1
+    assert runner.run(called(QUICK)) == [7]
+
+
+async def test_what_was_slow_is_tried_again_after_a_while(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_AGAIN", 2)
+    tried: list[Limits] = []
+    run = runner._run
+
+    def counted(call: Call, limits: Limits) -> Any:
+        tried.append(limits)
+        return run(call, limits)
+
+    monkeypatch.setattr(runner, "_run", counted)
+    for _ in range(4):
+        assert await runner.run(called(SLOW)) == [7]  # type: ignore[misc]
+    at_once = [limits.seconds < 1 for limits in tried]
+    # Tried and begun anew; twice on a thread at once; tried again.
+    assert at_once == [True, False, False, False, True, False]
+
+
+async def test_only_so_many_slow_scripts_are_remembered(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_REMEMBERED", 2)
+    for number in range(5):
+        slow = program(f"function F(a) for i = 1, 300000 do end return {number} end")
+        assert await runner.run(called(slow)) == [number]  # type: ignore[misc]
+    assert len(runner._slow) == 2
+
+
+async def test_an_endless_one_fails_with_the_full_limits() -> None:
+    runner = Runner(Limits(seconds=0.2, instructions=10**9))
+    with pytest.raises(LuaError, match=r"took more than 0\.2 s") as caught:
+        await runner.run(called(ENDLESS))  # type: ignore[misc]
+    assert caught.value.code == 504
+    runner.close()
+
+
+async def test_limits_below_those_of_the_event_loop_need_no_thread() -> None:
+    runner = Runner(Limits(seconds=0.001, instructions=10_000, memory=1 << 20))
+    before = lua_threads()
+    with pytest.raises(LuaError, match="took more than"):
+        runner.run(called(ENDLESS))
+    assert lua_threads() == before
+
+
+async def test_too_many_at_a_time_are_told_to_come_later(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_WAITING", 2)
+    runner._slow[ENDLESS.id] = runner._slow[SLOW.id] = 1000
+    tasks = [asyncio.ensure_future(runner.run(called(SLOW))) for _ in range(2)]  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    with pytest.raises(InterpretError, match="try again later") as caught:
+        await runner.run(called(SLOW))  # type: ignore[misc]
+    assert caught.value.code == 503
+    assert await asyncio.gather(*tasks) == [[7], [7]]
+    assert await runner.run(called(SLOW)) == [7]  # type: ignore[misc]
+
+
+async def test_machines_are_used_again_unless_a_limit_was_reached(runner: Runner) -> None:
+    runner.run(called(QUICK))
+    [machine] = runner._idle
+    with pytest.raises(LuaError):
+        runner.run(called(WRONG))
+    assert runner._idle == [machine]
+    assert await runner.run(called(SLOW)) == [7]  # type: ignore[misc]
+    assert machine not in runner._idle
