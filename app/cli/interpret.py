@@ -15,7 +15,7 @@ import yaml
 
 from app.cli.failures import CHECK_FAILED, fail
 from app.cli.interpreters import build_chain, find, judge, loaded, objects_in
-from app.cli.manifests import documents, files, values
+from app.cli.manifests import documents, values
 from app.cli.verdicts import Output, Verdict, print_verdicts
 from app.interpret.access import InterpretError
 from app.interpret.chain import Step
@@ -177,8 +177,8 @@ def check(
     that returns nothing, is a warning. Exits 1 if anything is wrong, 2 if a file cannot be read.
     """
     wrong = False
-    sources = [path for path in files(paths) if path.suffix == ".py"]
-    for path in sources:
+    sources = [path for path in paths if path.suffix == ".py"]
+    for path in [*sources, *(one for path in paths if path.is_dir() for one in sorted(path.rglob("*.py")))]:
         for one in loaded([str(path)]):
             operations = ", ".join(sorted(one.functions)) or "nothing"
             sys.stdout.write(f"ok   {path}: {one.kind.api_version} {one.kind.kind}: {operations}\n")

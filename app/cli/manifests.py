@@ -10,16 +10,21 @@ from app.store.yaml_reader import Document, ManifestError, Value, read_documents
 _STANDARD_INPUT = Path("-")
 
 
-def files(paths: Sequence[Path]) -> Iterator[Path]:
-    """Yield files, and the YAML files of directories in order; ``-`` is standard input."""
+def files(paths: Sequence[Path], *, testdata: bool = True) -> Iterator[Path]:
+    """Yield files, and the YAML files of directories in order; ``-`` is standard input.
+
+    ``testdata`` directories hold what interpreters are tested by, which is no manifest.
+    """
     for path in paths:
-        yield from sorted([*path.rglob("*.yaml"), *path.rglob("*.yml")]) if path.is_dir() else [path]
+        found = sorted([*path.rglob("*.yaml"), *path.rglob("*.yml")]) if path.is_dir() else [path]
+        yield from (one for one in found if testdata or "testdata" not in one.relative_to(path).parts)
 
 
 def documents(paths: Sequence[Path]) -> list[Document]:
     """Return the objects in files and directories; leaves with a message where one cannot be read."""
     try:
-        return [one for path in files(paths) for one in read_documents(_text(path), source=_name(path))]
+        found = files(paths, testdata=False)
+        return [one for path in found for one in read_documents(_text(path), source=_name(path))]
     except (ManifestError, OSError, UnicodeDecodeError) as error:
         fail(str(error))
 

@@ -227,6 +227,14 @@ def test_check_of_customizations(tmp_path: Path, before: str, after: str, code: 
     assert text in out
 
 
+def test_check_of_directories() -> None:
+    code, out, _ = run("check", str(RETENTION), str(DIRECTORY))
+    assert code == 0
+    assert "ConfigMap karmada-config" in out
+    assert "ResourceExploringWebhookConfiguration example" in out
+    assert "db.example.com/v1 Database" in out
+
+
 def test_check_of_karmada_config(tmp_path: Path) -> None:
     text = (RETENTION / "karmada-config.yaml").read_text()
     file = tmp_path / "config.yaml"
