@@ -178,7 +178,8 @@ def check(
     """
     wrong = False
     sources = [path for path in paths if path.suffix == ".py"]
-    for path in [*sources, *(one for path in paths if path.is_dir() for one in sorted(path.rglob("*.py")))]:
+    in_directories = [path for directory in paths if directory.is_dir() for path in sorted(directory.rglob("*.py"))]
+    for path in [*sources, *in_directories]:
         for one in loaded([str(path)]):
             operations = ", ".join(sorted(one.functions)) or "nothing"
             sys.stdout.write(f"ok   {path}: {one.kind.api_version} {one.kind.kind}: {operations}\n")

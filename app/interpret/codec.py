@@ -96,7 +96,7 @@ def question_of(asked: Asked, *, built_in: Callable[[GroupVersionKind, Operation
         raise InterpretError("request.replicas is missing: it says how many are wanted", code=400)
     if replicas is not None and not 0 <= replicas < 2**31:
         raise InterpretError(f"request.replicas is {replicas}, which is no replica count", code=400)
-    items = cast("list[JSONObject]", request.aggregated_status or [])
+    items = cast("list[JSONObject] | None", request.aggregated_status)
     return Question(operation, _kind(said, document), document, observed, replicas or 0, items)
 
 

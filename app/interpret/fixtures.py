@@ -137,7 +137,7 @@ def fixture(document: JSON) -> Fixture:
         operation,
         desired=document.get("desiredObj"),
         observed=document.get("observedObj"),
-        items=document.get("statusItems") or [],
+        items=document.get("statusItems"),
         replicas=document.get("inputReplicas"),
     )
     return Fixture(str(name), asked, output)
@@ -152,7 +152,7 @@ def question(operation: Operation, *, desired: JSON, observed: JSON, items: JSON
         raise FixtureError(f"{operation} takes an object, desired or observed")
     if operation is Operation.REVISE_REPLICA and not isinstance(replicas, int):
         raise FixtureError("ReviseReplica takes the number of replicas that are wanted")
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+    if items is not None and not (isinstance(items, list) and all(isinstance(item, dict) for item in items)):
         raise FixtureError("the status items are no list of objects")
     api_version, kind = document.get("apiVersion"), document.get("kind")
     if not isinstance(api_version, str) or not isinstance(kind, str):

@@ -18,8 +18,8 @@ class Question(NamedTuple):
     """Retain: the object as it is in the member cluster."""
     replicas: int = 0
     """ReviseReplica: how many."""
-    items: Sequence[JSONObject] = ()
-    """AggregateStatus: AggregatedStatusItems, as they were sent."""
+    items: Sequence[JSONObject] | None = None
+    """AggregateStatus: AggregatedStatusItems, as they were sent; None, which scripts tell from none, if not at all."""
 
 
 class Answer(NamedTuple):
@@ -52,7 +52,7 @@ _ASK: Final[Mapping[Operation, Callable[[Function, Question], Answer]]] = {
     Operation.REVISE_REPLICA: lambda function, question: Answer(object=function(question.object, question.replicas)),
     Operation.RETAIN: lambda function, question: Answer(object=function(question.object, question.observed or {})),
     Operation.AGGREGATE_STATUS: lambda function, question: Answer(
-        object=function(question.object, list(question.items))
+        object=function(question.object, list(question.items or ()))
     ),
     Operation.PRUNE: lambda function, question: Answer(object=function(question.object)),
     Operation.STATUS: lambda function, question: Answer(status=function(question.object)),

@@ -87,7 +87,7 @@ class Interpreter:
         given = question._replace(
             object=_copy(question.object),
             observed=None if question.observed is None else _copy(question.observed),
-            items=[_copy(item) for item in question.items],
+            items=[_copy(item) for item in question.items or ()],
         )
         try:
             answer = ask(function, given)

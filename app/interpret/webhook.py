@@ -155,7 +155,7 @@ def review_of(question: Question, *, uid: str, proposed: bool) -> JSONObject:
     if question.operation is Operation.REVISE_REPLICA or not proposed:
         request["replicas"] = question.replicas
     if question.operation is Operation.AGGREGATE_STATUS:
-        request["aggregatedStatus"] = list(question.items)
+        request["aggregatedStatus"] = list(question.items or ())
     kind = EXPLORE_REVIEW if proposed else INTERPRETER_CONTEXT
     return {"apiVersion": API_VERSION, "kind": kind, "request": request}
 

@@ -105,7 +105,7 @@ def _call(rule: Rule, question: Question) -> Call:
     if question.operation is Operation.RETAIN:
         documents.append(question.observed or {})
     elif question.operation is Operation.AGGREGATE_STATUS:
-        documents.append(list(question.items))
+        documents.append(None if question.items is None else list(question.items))
     elif question.operation is Operation.REVISE_REPLICA:
         numbers.append(question.replicas)
     function = rule.function

@@ -144,7 +144,7 @@ class Machine:
         Args:
             program: The script; its top level is run first.
             function: Name of a global function that the top level defines.
-            documents: Its first arguments, objects or lists.
+            documents: Its first arguments: objects, lists, None.
             numbers: Its other arguments.
             results: How many values are taken.
             limits: What the call may take.
@@ -157,7 +157,7 @@ class Machine:
         self._exchange.begin(documents)
         arguments: list[Any] = []
         for handle, document in enumerate(documents):
-            arguments += ("l" if isinstance(document, list) else "m", handle)
+            arguments += ("v", None) if document is None else ("l" if isinstance(document, list) else "m", handle)
         for number in numbers:
             arguments += ("v", number)
         returned = self._limited(

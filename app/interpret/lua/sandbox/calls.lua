@@ -56,7 +56,7 @@ local function calling(id, name, with_globals, count, ...)
   local values = {}
   for i = 1, select("#", ...), 2 do
     local kind, v = select(i, ...)
-    values[#values + 1] = kind == "m" and documents.map(v) or kind == "l" and documents.whole(v) or v
+    values[i // 2 + 1] = kind == "m" and documents.map(v) or kind == "l" and documents.whole(v) or v
   end
   if with_globals then
     rawset(env, "desiredObj", values[1])
