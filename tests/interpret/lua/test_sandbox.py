@@ -3,7 +3,7 @@
 import pytest
 
 from app.interpret.lua.vm import Limits, LuaError, Machine
-from tests.interpret.lua.machines import call, program, value
+from tests.interpret.lua.machines import SHORT, call, program, value
 
 EXPECTED_GLOBALS = {
     "_G", "_VERSION", "assert", "error", "ipairs", "next", "pairs", "pcall", "print", "require", "select", "tonumber",
@@ -132,7 +132,7 @@ def test_a_machine_that_reached_a_limit_is_not_used_again() -> None:
         call("function F() error('x') end", {}, machine=machine)
     assert not machine.spoiled
     with pytest.raises(LuaError):
-        call("function F() while true do end end", {}, machine=machine)
+        call("function F() while true do end end", {}, machine=machine, limits=SHORT)
     assert machine.spoiled
 
 
