@@ -219,7 +219,7 @@ def test_lua(case: dict[str, Any]) -> None:
         source = f"function F() return require('kube').{case['op'].removeprefix('kube.')}(unpack({lua_text(given['args'])})) end"
         documents = [{}]
     program = Program(case["id"], case["id"], read(source).runnable)
-    [found] = Machine().call(program, "F", documents, results=1, limits=Limits())
+    [found] = Machine().call(program, "F", documents, results=1, limits=Limits(), references=documents)
     if given.get("target") == "list":
         found = as_list(found, "F")
     elif given.get("target") == "object":

@@ -13,7 +13,7 @@ from app.interpret.lua.vm import LuaError
 from app.interpret.question import Answer, Question
 from app.model.gvk import GroupVersionKind
 from app.model.json import JSON
-from app.model.karmada import Operation
+from app.model.karmada import PATCHING, Operation
 
 Rules = Mapping[tuple[GroupVersionKind, Operation], tuple[Rule, ...]]
 Observe = Callable[[str, str, float], None]
@@ -109,7 +109,12 @@ def _call(rule: Rule, question: Question) -> Call:
     elif question.operation is Operation.REVISE_REPLICA:
         numbers.append(question.replicas)
     function = rule.function
-    return Call(rule.program, function.name, documents, numbers, function.results, rule.with_globals)
+    references: tuple[JSON, ...] = ()
+    if question.operation in PATCHING:
+        references = (question.object, question.observed)
+    elif question.operation is Operation.STATUS:
+        references = (question.object.get("status"),)
+    return Call(rule.program, function.name, documents, numbers, function.results, rule.with_globals, references)
 
 
 def _answer(rule: Rule, question: Question, returned: list[JSON]) -> Answer:

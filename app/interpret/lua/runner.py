@@ -34,6 +34,8 @@ class Call(NamedTuple):
     numbers: Sequence[int] = ()
     results: int = 1
     with_globals: bool = False
+    references: Sequence[JSON] = ()
+    """Documents that tell what empty tables of the results are."""
 
 
 class Runner:
@@ -124,6 +126,7 @@ class Runner:
                 results=call.results,
                 limits=limits,
                 with_globals=call.with_globals,
+                references=call.references,
             )
 
     @contextlib.contextmanager

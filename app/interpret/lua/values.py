@@ -1,8 +1,8 @@
 """Documents on their way into Lua and back: opened level by level, given back as they were where nobody changed them.
 
 Lua has one kind of table. What a document's own tables were is remembered; an empty table that a script made is an
-object or an array as one at that place is in what the script was given, and is left out where nothing tells
-(karmada luavm/lua_convert.go, which goes by the same rule for every empty table).
+object or an array as one at that place is in the documents that tell, and is left out where none does. (karmada
+luavm/lua_convert.go goes by such a rule for every empty table, and by places that are empty in those documents only.)
 """
 
 from collections.abc import Iterator, Sequence

@@ -138,6 +138,7 @@ class Machine:
         results: int,
         limits: Limits,
         with_globals: bool = False,
+        references: Sequence[JSON] = (),
     ) -> list[JSON]:
         """Return what a function of a script returns.
 
@@ -149,6 +150,7 @@ class Machine:
             results: How many values are taken.
             limits: What the call may take.
             with_globals: Whether the script finds the documents in globals, too (seed 001).
+            references: Documents that tell what empty tables of the results are.
 
         Raises:
             LuaError: It did not answer.
@@ -170,7 +172,7 @@ class Machine:
         )
         tags = returned[1 : 1 + 2 * results]
         try:
-            return self._exchange.taken(tags, returned[1 + 2 * results :], documents)
+            return self._exchange.taken(tags, returned[1 + 2 * results :], references)
         except OutputLimitError:
             raise self._error(limits, function, program, "output") from None
 

@@ -16,7 +16,7 @@ def program(source: str, *, name: str = "script") -> Program:
 def call(source: str, *documents: Any, results: int = 1, machine: Machine | None = None, limits: Limits = LONG) -> Any:
     """What ``F`` of a script returns: the value, or a list of several."""
     made = machine or Machine()
-    found = made.call(program(source), "F", documents, results=results, limits=limits)
+    found = made.call(program(source), "F", documents, results=results, limits=limits, references=documents)
     return found[0] if results == 1 else found
 
 
