@@ -109,11 +109,8 @@ def _call(rule: Rule, question: Question) -> Call:
     elif question.operation is Operation.REVISE_REPLICA:
         numbers.append(question.replicas)
     function = rule.function
-    references: tuple[JSON, ...] = ()
-    if question.operation in PATCHING:
-        references = (question.object, question.observed)
-    elif question.operation is Operation.STATUS:
-        references = (question.object.get("status"),)
+    # What else is answered takes the place of nothing; Karmada leaves all that is empty out of it.
+    references = (question.object, question.observed) if question.operation in PATCHING else ()
     return Call(rule.program, function.name, documents, numbers, function.results, rule.with_globals, references)
 
 
