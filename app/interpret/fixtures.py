@@ -30,6 +30,7 @@ _RESULTS: Final = {
     Operation.DEPENDENCY: ("dependencies",),
     Operation.PRUNE: ("packed",),
 }
+_STATUSES: Final = frozenset({"status", "aggregatedStatus"})
 _OBJECTS: Final = frozenset({"retained", "revised", "status", "aggregatedStatus", "packed"})
 _BY_LOWER: Final = {
     # Karmada's own description of the format calls it so.
@@ -126,9 +127,11 @@ def fixture(document: JSON) -> Fixture:
     name, operation_name = document.get("name") or "(no name)", document.get("operation")
     if not isinstance(operation_name, str):
         raise FixtureError(f"{name}: operation is missing")
-    output = document.get("output")
-    if not isinstance(output, dict) or not output:
-        raise FixtureError(f"{name}: output is missing: it says what is to be answered")
+    if "output" not in document:
+        raise FixtureError(f"{name}: output is missing: it says what is to be answered, or nothing if anything goes")
+    output = document["output"] or {}
+    if not isinstance(output, dict):
+        raise FixtureError(f"{name}: output is no object")
     operation = operation_of(operation_name)
     unknown = sorted(output.keys() - set(_RESULTS[operation]))
     if unknown:
@@ -193,9 +196,18 @@ def _compare(name: str, expected: JSON, found: JSON) -> Iterator[Difference]:
     for step in diff({"": expected}, {"": found}):
         path = step["path"].removeprefix("/")
         before = _at({"": expected}, step["path"]) if step["op"] != "add" else None
-        if _excluded({"": expected}, step["path"]):
+        if _excluded({"": expected}, step["path"]) or (name in _STATUSES and _only_empty(expected, step)):
             continue
         yield Difference(f"{name}{path}", before, step.get("value"))
+
+
+def _only_empty(expected: JSON, step: JSONObject) -> bool:
+    """Return whether there is but an empty member more.
+
+    Karmada's Lua loses them on the way, so its fixtures cannot name those that a status had.
+    """
+    parent = _at({"": expected}, step["path"].rpartition("/")[0])
+    return step["op"] == "add" and step["value"] in ({}, []) and isinstance(parent, dict)
 
 
 def _sorted(value: JSON, *members: str) -> list[JSON]:

@@ -158,6 +158,31 @@ def test_fixtures_that_share_objects() -> None:
     assert out.count("ok   Retain               lua") == 3
 
 
+def test_an_empty_member_more_in_a_status_is_no_difference(tmp_path: Path) -> None:
+    """Karmada's fixtures cannot name it."""
+    file = tmp_path / "x.yaml"
+    case = "name: any\noperation: InterpretStatus\nobservedObj: {apiVersion: x/v1, kind: Y, status: %s}\noutput: {status: %s}\n"
+    for status, expected, code in (
+        ("{a: {}, b: 1}", "{b: 1}", 0),
+        ("{a: [], b: {c: []}}", "{b: {}}", 0),
+        ("{a: 0, b: 1}", "{b: 1}", 1),
+        ("{b: 1}", "{a: {}, b: 1}", 1),
+        ("{a: {}}", "{a: []}", 1),
+        ("{a: [{}]}", "{a: []}", 1),
+    ):
+        file.write_text(case % (status, expected))
+        assert run("test", str(file))[0] == code, (status, expected)
+
+
+def test_a_fixture_may_leave_open_what_is_answered(tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    status = "observedObj: {apiVersion: apps/v1, kind: Deployment, metadata: {name: d}}"
+    file.write_text(f"name: any\noperation: InterpretHealth\n{status}\noutput:\n")
+    assert run("test", str(file))[:2] == (0, "ok   InterpretHealth      native   any\n1 passed, 0 failed\n")
+    file.write_text("name: none\noperation: InterpretHealth\nobservedObj: {apiVersion: x/v1, kind: Y}\noutput:\n")
+    assert run("test", str(file))[0] == 1
+
+
 @pytest.mark.parametrize(
     ("tests", "problem"),
     [

@@ -199,7 +199,8 @@ def _add(
         found.problems.append(RuleProblem(source[1], text))
         return
     digest = hashlib.sha256(script.runnable.encode()).hexdigest()
-    program = Program(f"{digest}:{name}", name[-_LONGEST_NAME:], script.runnable)
+    own_globals = bool(script.assigned & known_globals()) or "_G" in text
+    program = Program(f"{digest}:{name}", name[-_LONGEST_NAME:], script.runnable, own_globals)
     try:
         _machine().compile(program)
     except LuaError as error:

@@ -63,6 +63,8 @@ class Program(NamedTuple):
     """What its errors call it, such as ``foo.yaml``."""
     text: str
     """For Lua 5.4 (app.interpret.lua.script)."""
+    own_globals: bool = False
+    """Whether it may set a global that is there already, and so has to find all of them in a table of its own."""
 
 
 class Machine:
@@ -164,7 +166,7 @@ class Machine:
             arguments += ("v", number)
         returned = self._limited(
             lambda ticks, kib: self._call(
-                program.id, function, with_globals, results, ticks, limits.seconds, kib, *arguments
+                program.id, program.own_globals, function, with_globals, results, ticks, limits.seconds, kib, *arguments
             ),
             limits,
             function,
@@ -181,7 +183,7 @@ class Machine:
         self._load(program)
         self._exchange.begin(())
         returned = self._limited(
-            lambda ticks, kib: self._api["try"](program.id, ticks, limits.seconds, kib),
+            lambda ticks, kib: self._api["try"](program.id, program.own_globals, ticks, limits.seconds, kib),
             limits,
             "the top level",
             program,

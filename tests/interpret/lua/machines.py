@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from app.interpret.lua.rules import known_globals
 from app.interpret.lua.script import read
 from app.interpret.lua.vm import Limits, Machine, Program
 
@@ -10,7 +11,8 @@ SHORT = Limits(seconds=0.3, instructions=50_000_000, memory=16 << 20)
 
 
 def program(source: str, *, name: str = "script") -> Program:
-    return Program(source, name, read(source).runnable)
+    script = read(source)
+    return Program(source, name, script.runnable, bool(script.assigned & known_globals()) or "_G" in source)
 
 
 def call(source: str, *documents: Any, results: int = 1, machine: Machine | None = None, limits: Limits = LONG) -> Any:

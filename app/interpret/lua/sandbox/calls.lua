@@ -76,8 +76,16 @@ local function calling(id, name, with_globals, count, ...)
   return told
 end
 
-local function begin(ticks_allowed, seconds, kib)
-  env, called, place = setmetatable({}, ENVIRONMENT), nil, nil
+-- Globals that a script may take away do not come again when they are asked for.
+local function own_globals()
+  local globals = modules.copy(base)
+  for name, library in rawnext, libraries.libraries do globals[name] = modules.copy(library) end
+  globals._G = globals
+  return globals
+end
+
+local function begin(own, ticks_allowed, seconds, kib)
+  env, called, place = own and own_globals() or setmetatable({}, ENVIRONMENT), nil, nil
   modules.begin(env)
   libraries.begin()
   description.limit(kib * 256)
@@ -129,8 +137,8 @@ api.library, api.printed = modules.add, modules.printed
 function api.forget() chunks = {} end
 
 -- Returns true, one tag and value for each result, the nodes; or false, the kind of error, its text, where it was.
-function api.call(id, name, with_globals, count, ticks_allowed, seconds, kib, ...)
-  begin(ticks_allowed, seconds, kib)
+function api.call(id, own, name, with_globals, count, ticks_allowed, seconds, kib, ...)
+  begin(own, ticks_allowed, seconds, kib)
   local ok, told = xpcall(calling, handler, id, name, with_globals, count, ...)
   limits.unwatch()
   if not ok then
@@ -145,8 +153,8 @@ function api.call(id, name, with_globals, count, ticks_allowed, seconds, kib, ..
 end
 
 -- The top level alone: whether it runs, and which functions there are then.
-function api.try(id, ticks_allowed, seconds, kib)
-  begin(ticks_allowed, seconds, kib)
+function api.try(id, own, ticks_allowed, seconds, kib)
+  begin(own, ticks_allowed, seconds, kib)
   local ok, e = xpcall(top_level, handler, id)
   limits.unwatch()
   local names = {}
