@@ -174,6 +174,31 @@ def test_an_empty_member_more_in_a_status_is_no_difference(tmp_path: Path) -> No
         assert run("test", str(file))[0] == code, (status, expected)
 
 
+def test_requirements_and_references_are_compared_without_what_is_empty(tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: n}, spec: {containers: [{name: c, envFrom: [{secretRef: {name: s}}]}]}}"
+    secret = "{apiVersion: v1, kind: Secret, name: s, namespace: %s}"
+    for namespace, code in (("n, labelSelector: {}", 0), ('n, extra: ""', 0), ('""', 1), ("m", 1)):
+        expected = secret % namespace
+        file.write_text(
+            f"name: x\noperation: InterpretDependency\ndesiredObj: {pod}\noutput: {{dependencies: [{expected}]}}\n"
+        )
+        assert run("test", str(file))[0] == code, namespace
+    file.write_text(
+        f"name: x\noperation: InterpretReplica\ndesiredObj: {pod}\noutput: {{replica: 1, requires: {{nodeClaim: {{}}}}}}\n"
+    )
+    assert run("test", str(file))[0] == 0
+
+
+def test_replicas_that_are_not_said_are_none(tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    deployment = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: %d}}"
+    file.write_text(
+        f"name: x\noperation: ReviseReplica\ndesiredObj: {deployment % 2}\noutput: {{revised: {deployment % 0}}}\n"
+    )
+    assert run("test", str(file))[0] == 0
+
+
 def test_a_fixture_may_leave_open_what_is_answered(tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
     status = "observedObj: {apiVersion: apps/v1, kind: Deployment, metadata: {name: d}}"
