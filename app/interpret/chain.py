@@ -14,6 +14,9 @@ from app.model.karmada import Operation
 
 _NOT_FOUND: Final = 404
 
+Observe = Callable[[str, str, float], None]
+"""Told of each call of a hook or a script: its name, how it ended, and the seconds that it took."""
+
 
 class Found(NamedTuple):
     """What a layer has for a question."""

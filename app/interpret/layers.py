@@ -1,16 +1,14 @@
 """The layers of interpreting, as the server and the commands ask them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from app.interpret.chain import Chain, Layer, NativeLayer, PythonLayer
+from app.interpret.chain import Chain, Layer, NativeLayer, Observe, PythonLayer
 from app.interpret.lua.bundle import bundled
 from app.interpret.lua.customizations import Customizations
 from app.interpret.lua.layer import LuaLayer
 from app.interpret.lua.runner import Runner
 from app.interpret.registry import Interpreter
-
-Observe = Callable[[str, str, float], None]
 
 
 def chain_of(

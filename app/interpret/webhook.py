@@ -4,14 +4,13 @@ import base64
 import binascii
 import time
 import uuid
-from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
 
 from app.interpret.access import InterpretError
-from app.interpret.chain import Found, IgnoredError
+from app.interpret.chain import Found, IgnoredError, Observe
 from app.interpret.hooks import CONFIGURATIONS, Hook, hooks_of, matches, target_of
 from app.interpret.question import Answer, Question
 from app.model.gvk import GroupKind, GroupVersionKind
@@ -30,9 +29,6 @@ from app.patch import PatchError, apply
 from app.store import Index, ObjectKey, Store, Stored
 
 _DEFINITION: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
-
-Observe = Callable[[str, str, float], None]
-"""Told of each call: the hook, how it ended, and the seconds that it took."""
 
 
 def _kinds_of(cluster: str, definition: Stored) -> list[tuple[str, str, str]]:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from app.interpret.chain import Found
+from app.interpret.chain import Found, Observe
 from app.interpret.lua.rules import Rule
 from app.interpret.lua.runner import Call, Runner
 from app.interpret.lua.values import as_list, as_object
@@ -16,8 +16,6 @@ from app.model.json import JSON
 from app.model.karmada import PATCHING, Operation
 
 Rules = Mapping[tuple[GroupVersionKind, Operation], tuple[Rule, ...]]
-Observe = Callable[[str, str, float], None]
-"""Told of each call of a script: the rule, how it ended (``answered``, or what kind of error), and its seconds."""
 
 
 def by_kind(rules: Iterable[Rule]) -> Rules:

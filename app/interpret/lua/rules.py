@@ -9,14 +9,13 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-import yaml
-
 from app.interpret.lua.lexer import LuaSyntaxError
 from app.interpret.lua.script import Script, body_of, read
 from app.interpret.lua.vm import LuaError, Machine, Program
 from app.model.gvk import GroupVersionKind, parse_api_version
 from app.model.json import JSON, JSONObject, as_object
 from app.model.karmada import RETENTION_KEY, Operation
+from app.store.yaml_reader import ManifestError, read_values
 
 # Lua cuts longer ones in its messages.
 _LONGEST_NAME: Final = 55
@@ -126,10 +125,13 @@ def read_config_map(document: JSONObject) -> Read:
     if text is None:
         return found
     place = f"data[{RETENTION_KEY}]"
+    if not isinstance(text, str):
+        found.problems.append(RuleProblem(place, "Invalid value: must be a string"))
+        return found
     try:
-        values = list(yaml.safe_load_all(text)) if isinstance(text, str) else [text]
-    except yaml.YAMLError as error:
-        found.problems.append(RuleProblem(place, f"is not YAML: {' '.join(str(error).split())}"))
+        values = [document.value for document in read_values(text, source=place)]
+    except ManifestError as error:
+        found.problems.append(RuleProblem(place, f"line {error.line}: {error.reason}"))
         return found
     entries = [entry for value in values for entry in (value if isinstance(value, list) else [value])]
     first: dict[GroupVersionKind, str] = {}
@@ -166,7 +168,7 @@ def _retention_problem(entry: JSONObject, texts: JSONObject) -> str:
         return f"unknown members: {', '.join(unknown)}"
     if not texts:
         return f"has no script: give one as {_SCRIPT_MEMBERS[1]}"
-    if len(set(map(str, texts.values()))) > 1:
+    if len(texts) > 1 and len({text for text in texts.values() if isinstance(text, str)}) != 1:
         return f"has two scripts that differ, {' and '.join(texts)}: give one"
     return ""
 

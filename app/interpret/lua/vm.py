@@ -119,6 +119,8 @@ class Machine:
             found = FUNCTIONS[name](*map(known, self._exchange.taken(described, ())))
         except InterpretError as error:
             return False, str(error)
+        except OutputLimitError:
+            return False, "OUTPUT"
         except Exception as error:  # noqa: BLE001 - as above; the call fails with it
             self._problem = error
             return False, "the host failed"

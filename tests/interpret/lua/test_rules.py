@@ -19,6 +19,8 @@ def customization(**scripts: object) -> Read:
     return read_customization({"metadata": {"name": "foo"}, "spec": {"target": target, "customizations": rules}})
 
 
+BOMB = "\n".join([f"a{i}: &a{i} [" + ", ".join([f"*a{i - 1}" if i else "x"] * 10) + "]" for i in range(10)])
+"""What is short, and much when it is written out."""
 ENTRY = "apiVersion: example.com/v1\nkind: Foo\n"
 WHOLE = '"function Retain(desiredObj, runtimeObj) return desiredObj end"'
 
@@ -53,7 +55,8 @@ def test_nothing_is_nothing(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "place", "problem"),
     [
-        ("a: [", "data[retention.customizations]", "is not YAML"),
+        ("\na: [", "data[retention.customizations]", "line 3: "),
+        (BOMB, "data[retention.customizations]", "line "),
         ("- 7", "data[retention.customizations][0]", "is no RuntimeValueRetention"),
         (f"kind: Foo\nhealth.lua: {WHOLE}", "data[retention.customizations][0].apiVersion", "Required value"),
         (ENTRY, "data[retention.customizations][0]", "has no script: give one as retention.lua"),
