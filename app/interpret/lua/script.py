@@ -1,24 +1,14 @@
 """Lua 5.1 as people wrote it for Karmada, read once: what it defines, what looks wrong, how 5.4 is to run it.
 
-What is changed on the way keeps every line where it is:
-
-- table constructors and what is put into tables remember their order, as gopher-lua's ``pairs`` does;
-- ``/`` and ``^`` of whole results give whole numbers, as 5.1 prints and counts them;
-- escapes that 5.1 takes for the character itself are that character.
-
 Sources: Lua 5.1 reference manual, 2.8 (the grammar); karmada pkg/resourceinterpreter/customized/declarative/luavm.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from app.interpret.lua.lexer import LuaSyntaxError, Token, tokens
+from app.interpret.lua.rewriting import PREFIX, Rewriting
 
-PREFIX: Final = "__fleethook_"
-"""Names that begin so are the sandbox's own; scripts cannot say them."""
-
-_HEADER: Final = f"local _ENV,{PREFIX}t,{PREFIX}o,{PREFIX}n=...;"
 _DEEPEST: Final = 150
 
 _BINARY: Final = {
@@ -29,9 +19,6 @@ _BINARY: Final = {
 """How strongly an operator holds what is left and right of it."""
 _UNARY: Final = 8
 _WHOLE: Final = frozenset("/^")
-_ESCAPE: Final = re.compile(r"\\([\s\S])")
-_ESCAPES: Final = frozenset("abfnrtv\\\"'\n\r0123456789")
-_EXACT: Final = 2**53
 
 
 class Finding(NamedTuple):
@@ -57,7 +44,6 @@ class Finished(NamedTuple):
     """A function of the top level."""
 
     line: int
-    parameters: tuple[str, ...]
     returns: bool
     """Whether every way through it returns something or raises."""
 
@@ -108,19 +94,16 @@ class _Function(NamedTuple):
 
 
 class _Parser:
-    """Recursive descent over the grammar; edits are collected and made at the end."""
+    """Recursive descent over the grammar; what is to be rewritten is collected on the way."""
 
     def __init__(self, source: str, known: frozenset[str]) -> None:
-        self._source: Final = source
         self._known: Final = known
+        self._edits: Final = Rewriting(source)
         self._tokens: Final = tokens(source)
         self._before: Token = Token("end", "", 0, 0, 1)
         self._now: Token = next(self._tokens)
         self._ahead: Token | None = None
         self._depth = 0
-        self._opening: Final[list[tuple[int, str]]] = []
-        self._closing: Final[list[tuple[int, str]]] = []
-        self._replaced: Final[list[tuple[int, int, str]]] = []
         self._functions: Final[dict[str, Finished]] = {}
         self._assigned: Final[set[str]] = set()
         self._reads: Final[list[tuple[int, str]]] = []
@@ -132,7 +115,7 @@ class _Parser:
         self._block()
         if self._now.kind != "end":
             raise self._unexpected()
-        return Script(self._text(), self._functions, list(self._found()), frozenset(self._assigned))
+        return Script(self._edits.text(), self._functions, list(self._found()), frozenset(self._assigned))
 
     def _found(self) -> Iterator[Finding]:
         seen = set[str]()
@@ -146,23 +129,6 @@ class _Parser:
             if name not in self._assigned and name not in self._known and name not in seen:
                 seen.add(name)
                 yield Finding(line, f"{name} is nothing that is there: a global that nobody sets is nil")
-
-    # Edits. What opens at one place is in the order of nesting: what was finished last encloses the others.
-
-    def _text(self) -> str:
-        edits = [(at, 1, -number, "", at, text) for number, (at, text) in enumerate(self._opening)]
-        edits += [(at, 0, number, "", at, text) for number, (at, text) in enumerate(self._closing)]
-        edits += [(start, 2, 0, "", end, text) for start, end, text in self._replaced]
-        pieces, position = [_HEADER], 0
-        for start, _, _, _, end, text in sorted(edits):
-            pieces += (self._source[position:start], text)
-            position = end
-        pieces.append(self._source[position:])
-        return "".join(pieces)
-
-    def _wrap(self, start: int, end: int, before: str, after: str) -> None:
-        self._opening.append((start, before))
-        self._closing.append((end, after))
 
     # Tokens.
 
@@ -411,15 +377,15 @@ class _Parser:
             self._next()
             self._expression(right)
             if operator in _WHOLE:
-                self._wrap(start, self._before.end, f"{PREFIX}n(", ")")
+                self._edits.whole(start, self._before.end)
         self._depth -= 1
 
     def _simple(self) -> None:
         token = self._now
         if token.kind == "number":
-            self._number(self._next())
+            self._edits.number(self._next())
         elif token.kind == "string":
-            self._string(self._next())
+            self._edits.string(self._next())
         elif self._is("nil", "true", "false"):
             self._next()
         elif self._is("..."):
@@ -434,18 +400,6 @@ class _Parser:
             self._bodies[token.start, self._before.end] = finished
         else:
             self._suffixed()
-
-    def _number(self, token: Token) -> None:
-        if not token.text.lower().startswith("0x") and set(token.text) & set(".eE"):
-            value = float(token.text)
-            if value.is_integer() and value < _EXACT:
-                self._replaced.append((token.start, token.end, str(int(value))))
-
-    def _string(self, token: Token) -> None:
-        if "\\" in token.text and token.text[0] != "[":
-            text = _ESCAPE.sub(lambda match: match[0] if match[1] in _ESCAPES else match[1], token.text)
-            if text != token.text:
-                self._replaced.append((token.start, token.end, text))
 
     def _suffixed(self) -> str:
         """Read a variable or a call; return which: ``name``, ``index``, ``call`` or ``other``."""
@@ -482,11 +436,11 @@ class _Parser:
 
     def _arguments(self) -> None:
         if self._now.kind == "string":
-            self._string(self._next())
+            self._edits.string(self._next())
         elif self._is("{"):
             start = self._now.start
             self._constructor()
-            self._wrap(start, self._before.end, "(", ")")
+            self._edits.wrap(start, self._before.end, "(", ")")
         else:
             opened = self._expect("(")
             if not self._is(")"):
@@ -515,15 +469,7 @@ class _Parser:
             if not (self._accept(",") or self._accept(";")):
                 break
         end = self._expect("}", opened=opened).end
-        if empty:
-            self._replaced.append((opened.start, opened.end, f"{PREFIX}t({{"))
-            self._closing.append((end, ")"))
-        elif keys or computed:
-            self._wrap(
-                opened.start, end, f"{PREFIX}o(", f",{'true' if computed else 'false'},{','.join(keys) or 'nil'})"
-            )
-        else:
-            self._wrap(opened.start, end, f"{PREFIX}t(", ")")
+        self._edits.table(opened, end, keys, empty=empty, computed=computed)
 
     def _function_body(self, line: int, *, method: bool = False) -> Finished:
         opened = self._expect("(")
@@ -540,4 +486,4 @@ class _Parser:
         names = (*parameters, *(("self",) if method else ()), *(("arg",) if vararg else ()))
         returns = self._block(names=names, function=_Function(top=False, vararg=vararg))
         self._expect("end", opened=Token("keyword", "function", 0, 0, line))
-        return Finished(line, tuple(parameters), returns)
+        return Finished(line, returns)
