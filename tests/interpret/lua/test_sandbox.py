@@ -174,3 +174,9 @@ def test_a_global_can_be_taken_away_for_the_call(name: str) -> None:
     assert call(f"function F() {name} = 7 return {name} end", {}, machine=machine) == 7
     assert call(f"function F() _G['{name}'] = nil return {name} == nil end", {}, machine=machine) is True
     assert call(f"function F() return {name} == nil end", {}, machine=machine) is False
+
+
+def test_unpacking_is_bounded() -> None:
+    assert value("select('#', unpack({}, 1, 8000))", {}) == 8000
+    with pytest.raises(LuaError, match="too many results to unpack"):
+        value("select('#', unpack({}, 1, 8001))", {})
