@@ -1,36 +1,67 @@
-"""POSTing a body to a webhook and getting one back."""
+"""POSTing a body to a webhook and getting one back (kube-apiserver's webhook clients; research 2.13, 2.14 and 3)."""
 
 import asyncio
-import base64
-import ssl
-from collections import OrderedDict
+import hashlib
+import math
+import time
+from collections.abc import Callable
 from typing import Final, Self
 
 import aiohttp
+from aiohttp.abc import AbstractResolver
+from yarl import URL
 
-from app.outbound.breaker import Breaker
+from app.outbound.addresses import refuse_private_number
+from app.outbound.answer import read_answer
+from app.outbound.body import WholeBody
+from app.outbound.breaker import Breakers
 from app.outbound.endpoint import Endpoint
+from app.outbound.errors import CallError, NotCalledError, escaped, posting, quoted
+from app.outbound.pool import PoolKey, Pools
+from app.outbound.reasons import private_address_in, reason_of
+from app.outbound.trust import TrustError
+
+__all__ = ["RESPONSE_LIMIT", "CallError", "HookClient"]
 
 # What an answer may have; a webhook that sends more is cut off.
 RESPONSE_LIMIT: Final = 8 * 1024 * 1024
-_SESSIONS: Final = 200
-_CONNECTIONS: Final = 32
-_CHUNK: Final = 65536
-_SHOWN: Final = 300
-
-
-class CallError(Exception):
-    """A call that brought no answer; the text says why, and never what was sent."""
+_HEADERS: Final = {
+    "Content-Type": "application/json",
+    "Accept": "application/json, */*",
+    # Compression is of no use in a cluster, and is what bombs are made of.
+    "Accept-Encoding": "identity",
+    "User-Agent": "fleethook",
+}
 
 
 class HookClient:
-    """Keeps connections and breakers, by endpoint; use as an asynchronous context manager, or close it."""
+    """Keeps connections and breakers, by partition and endpoint; an asynchronous context manager, or close it.
 
-    def __init__(self, *, response_limit: int = RESPONSE_LIMIT) -> None:
-        """Prepare; ``response_limit`` in bytes."""
+    A request is never sent twice: whether a webhook has acted on the first one cannot be known, and Go's client repeats
+    a POST only if none of it was written. Connections that were closed while idle are found before writing (`Pool`).
+    """
+
+    def __init__(
+        self,
+        *,
+        allow_private: bool,
+        response_limit: int = RESPONSE_LIMIT,
+        resolver: AbstractResolver | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            allow_private: Whether addresses that are not of the public internet may be called. Services of the
+                cluster itself, which is the partition ``""``, always may.
+            response_limit: In bytes, on the wire and decompressed.
+            resolver: What resolves names, the system's if there is none.
+            clock: Seconds, for how long breakers rest.
+        """
+        self._allow_private: Final = allow_private
         self._limit: Final = response_limit
-        self._sessions: Final[OrderedDict[tuple[str, str], aiohttp.ClientSession]] = OrderedDict()
-        self._breakers: Final[dict[str, Breaker]] = {}
+        self._pools: Final = Pools(resolver)
+        self._breakers: Final = Breakers(clock=clock)
 
     async def __aenter__(self) -> Self:
         """Return itself."""
@@ -42,86 +73,106 @@ class HookClient:
 
     async def close(self) -> None:
         """Close every connection."""
-        while self._sessions:
-            await self._sessions.popitem()[1].close()
+        await self._pools.close()
 
-    async def post(self, endpoint: Endpoint, body: bytes, *, seconds: float) -> bytes:
+    async def post(self, endpoint: Endpoint, body: bytes, *, seconds: float, partition: str = "") -> bytes:
         """Return what the webhook answers.
 
         Args:
             endpoint: Where.
             body: JSON.
             seconds: How long it may take, all in all; the webhook is told, too.
+            partition: On whose behalf (a logical cluster); partitions share neither connections nor breakers.
 
         Raises:
             CallError: There is no answer that can be used.
         """
-        breaker = self._breakers.setdefault(endpoint.url, Breaker())
+        url = called_url(endpoint.url, seconds)
+        breaker = self._breakers.of(_breaker_key(partition, endpoint))
         if not breaker.allow():
-            raise CallError(
-                f"failed to call webhook: {endpoint.url} failed several times in a row and is not asked for now"
-            )
-        ok = False
+            raise NotCalledError(posting(url, "it failed several times in a row and is not asked for now"))
+        ok: bool | None = None
         try:
             async with asyncio.timeout(seconds):
-                answer = await self._post(endpoint, body, seconds=seconds)
+                answer = await self._call(endpoint, url, body, partition)
             ok = True
         except TimeoutError:
-            raise CallError(f"failed to call webhook: Post {endpoint.url!r}: no answer within {seconds:g} s") from None
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            reason = str(error) or type(error).__name__
-            raise CallError(f"failed to call webhook: Post {endpoint.url!r}: {reason}") from error
+            ok = False
+            raise CallError(posting(url, "context deadline exceeded"), timed_out=True) from None
+        except CallError as error:
+            ok = None if isinstance(error, NotCalledError) else _alive(error.code)
+            raise
         finally:
-            breaker.record(ok=ok)
+            if ok is None:
+                breaker.forget()
+            else:
+                breaker.record(ok=ok)
         return answer
 
-    async def _post(self, endpoint: Endpoint, body: bytes, *, seconds: float) -> bytes:
-        session = self._session(endpoint)
-        async with session.post(
-            endpoint.url,
-            data=body,
-            params={"timeout": f"{-(-seconds // 1):.0f}s"},
-            headers={"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "fleethook"},
+    async def _call(self, endpoint: Endpoint, url: URL, body: bytes, partition: str) -> bytes:
+        guarded = not self._allow_private and not (endpoint.service and partition == "")
+        try:
+            if guarded:
+                refuse_private_number(url.raw_host or "")
+            key = PoolKey(partition, str(url.origin()), endpoint.server_name, endpoint.ca_bundle, guarded)
+            with self._pools.lease(key) as session:
+                return await self._post(session, endpoint, url, body)
+        except TrustError as error:
+            raise NotCalledError(posting(url, str(error))) from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            if (address := private_address_in(error)) is not None:
+                raise _private(url, address) from error
+            raise CallError(posting(url, reason_of(error, url))) from error
+
+    async def _post(self, session: aiohttp.ClientSession, endpoint: Endpoint, url: URL, body: bytes) -> bytes:
+        response = await session.post(
+            url,
+            data=WholeBody(body),
+            headers=_HEADERS,
             server_hostname=endpoint.server_name or None,
             allow_redirects=False,
-        ) as response:
-            answer = await self._read(response, endpoint)
-            if not 200 <= response.status <= 206:
-                shown = answer[:_SHOWN].decode("utf-8", "replace").strip()
-                raise CallError(f"failed to call webhook: Post {endpoint.url!r}: HTTP {response.status}: {shown}")
-            return answer
-
-    async def _read(self, response: aiohttp.ClientResponse, endpoint: Endpoint) -> bytes:
-        chunks: list[bytes] = []
-        size = 0
-        async for chunk in response.content.iter_chunked(_CHUNK):
-            size += len(chunk)
-            if size > self._limit:
-                response.close()
-                raise CallError(f"failed to call webhook: {endpoint.url} answers more than {self._limit:,} bytes")
-            chunks.append(chunk)
-        return b"".join(chunks)
-
-    def _session(self, endpoint: Endpoint) -> aiohttp.ClientSession:
-        key = (endpoint.ca_bundle, endpoint.server_name)
-        session = self._sessions.get(key)
-        if session is None:
-            while len(self._sessions) >= _SESSIONS:
-                _, oldest = self._sessions.popitem(last=False)
-                # Requests that are under way on it fail; with this many hooks that is a matter of a restart of all.
-                asyncio.ensure_future(oldest.close())  # noqa: RUF006
-            connector = aiohttp.TCPConnector(ssl=_context(endpoint.ca_bundle), limit=_CONNECTIONS)
-            # No proxies from the environment and no cookies: a hook is told what it is asked, and nothing else.
-            session = aiohttp.ClientSession(
-                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False, auto_decompress=True
-            )
-            self._sessions[key] = session
-        self._sessions.move_to_end(key)
-        return session
+        )
+        try:
+            answer = await read_answer(response, url=url, limit=self._limit)
+        except BaseException:
+            # What is left of an answer must not be there when the connection is used next.
+            response.close()
+            raise
+        response.release()
+        return answer
 
 
-def _context(ca_bundle: str) -> ssl.SSLContext:
-    if not ca_bundle:
-        return ssl.create_default_context()
-    pem = base64.b64decode(ca_bundle, validate=True).decode("ascii")
-    return ssl.create_default_context(cadata=pem)
+def called_url(url: str, seconds: float) -> URL:
+    """Return what is called: ``url`` and how long it may take, in whole seconds, rounded up.
+
+    Raises:
+        NotCalledError: It is no HTTPS URL.
+    """
+    try:
+        parsed = URL(url)
+    except ValueError as error:
+        raise NotCalledError(posting(url, f"it is no URL: {escaped(str(error))}")) from None
+    if parsed.scheme != "https":
+        raise NotCalledError(posting(url, f"unsupported protocol scheme {quoted(parsed.scheme)}"))
+    if not parsed.raw_host:
+        raise NotCalledError(posting(url, "no Host in request URL"))
+    # Neither a password nor a fragment is part of a webhook's URL by the rules for configurations.
+    return parsed.with_user(None).with_fragment(None).update_query(timeout=f"{math.ceil(seconds)}s")
+
+
+def _private(url: URL, address: str) -> NotCalledError:
+    reason = (
+        f"{escaped(url.host or '')} is a private address ({escaped(address)}), and this server may not call those: "
+        "setting private_webhooks"
+    )
+    return NotCalledError(posting(url, reason))
+
+
+def _alive(code: int) -> bool:
+    """Return whether a webhook that answered ``code`` is one to ask again: it understood, and holds nobody up."""
+    return 300 <= code < 500 and code != 429
+
+
+def _breaker_key(partition: str, endpoint: Endpoint) -> bytes:
+    """Return a key for a breaker: of a fixed size, since URLs and authorities are chosen by others."""
+    return hashlib.sha256(repr((partition, endpoint)).encode()).digest()

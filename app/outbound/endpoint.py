@@ -11,3 +11,5 @@ class Endpoint(NamedTuple):
     """Who the certificate has to be for, ``""`` for the host of the URL."""
     ca_bundle: str = ""
     """PEM, base64; ``""`` for the system's authorities."""
+    service: bool = False
+    """Whether it is a Service of the cluster, which is at a private address by nature."""

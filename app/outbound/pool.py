@@ -1,0 +1,132 @@
+"""Connections to webhooks, kept apart by on whose behalf, where to and whom to trust."""
+
+import asyncio
+import contextlib
+import select
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import aiohttp
+from aiohttp.abc import AbstractResolver
+from aiohttp.client_reqrep import ConnectionKey
+from aiohttp.connector import Connection
+
+from app.outbound.addresses import public_socket
+from app.outbound.trust import trusting
+
+POOLS: Final = 1_000
+"""How many are kept, beyond those that are in use."""
+CONNECTIONS: Final = 32
+"""How many there are to one place; further calls wait, within their deadline."""
+# As kube-apiserver's (research 3).
+_IDLE_SECONDS: Final = 90.0
+
+
+class PoolKey(NamedTuple):
+    """What connections have in common that may be used for the same calls."""
+
+    partition: str
+    origin: str
+    server_name: str
+    ca_bundle: str
+    guarded: bool
+    """Whether private addresses are refused."""
+
+
+class _Kept:
+    """A session, and how many calls use it."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self.session: Final = session
+        self.calls = 0
+
+
+class Pools:
+    """A session for each key; those used longest ago are closed, never one that is in use."""
+
+    def __init__(self, resolver: AbstractResolver | None, *, limit: int = POOLS) -> None:
+        """Prepare; ``resolver`` is None for the system's."""
+        self._resolver: Final = resolver
+        self._limit: Final = limit
+        self._kept: Final[OrderedDict[PoolKey, _Kept]] = OrderedDict()
+        self._closing: Final[set[asyncio.Task[None]]] = set()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    @contextlib.contextmanager
+    def lease(self, key: PoolKey) -> Iterator[aiohttp.ClientSession]:
+        """Lend the session of a key.
+
+        Raises:
+            TrustError: The authorities of the key cannot be loaded.
+        """
+        kept = self._kept.get(key)
+        if kept is None:
+            kept = self._kept[key] = _Kept(_session(key, self._resolver))
+        self._kept.move_to_end(key)
+        kept.calls += 1
+        try:
+            yield kept.session
+        finally:
+            kept.calls -= 1
+            self._trim()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        while self._kept:
+            await self._kept.popitem()[1].session.close()
+        await asyncio.gather(*self._closing)
+
+    def _trim(self) -> None:
+        if len(self._kept) <= self._limit:
+            return
+        idle = next((key for key, kept in self._kept.items() if kept.calls == 0), None)
+        if idle is not None:
+            task = asyncio.ensure_future(self._kept.pop(idle).session.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Does not use a connection again on which something came while nobody asked: mostly, that it is closed.
+
+    aiohttp repeats a request on a connection that turns out to be closed, but no POST; looking first makes that
+    needless where the end has arrived already. An answer that came unasked is not taken for the one to the next call.
+    """
+
+    async def _get(self, key: ConnectionKey, traces: list[Any]) -> Connection | None:
+        while (connection := await super()._get(key, traces)) is not None:
+            if not _disturbed(connection):
+                return connection
+            connection.close()
+        return None
+
+
+def _disturbed(connection: Connection) -> bool:
+    protocol, transport = connection.protocol, connection.transport
+    if protocol is None or transport is None or protocol.should_close:
+        return True
+    poll = select.poll()
+    poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _session(key: PoolKey, resolver: AbstractResolver | None) -> aiohttp.ClientSession:
+    connector = _Connector(
+        ssl=trusting(key.ca_bundle),
+        limit=CONNECTIONS,
+        keepalive_timeout=_IDLE_SECONDS,
+        resolver=resolver,
+        socket_factory=public_socket if key.guarded else None,
+    )
+    # The caller's deadline is the only one. No proxies from the environment and no cookies: a hook is told what it is
+    # asked, and nothing else. Bodies stay compressed until they are known to fit (`read_body`).
+    return aiohttp.ClientSession(
+        connector=connector,
+        timeout=aiohttp.ClientTimeout(total=None),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trust_env=False,
+        auto_decompress=False,
+    )

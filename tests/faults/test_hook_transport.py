@@ -1,0 +1,523 @@
+"""Webhooks that do their worst: each call fails by name and in time, and nothing of it is left for the next one."""
+
+import asyncio
+import contextlib
+import gzip
+import resource
+import select
+import socket
+import zlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp.abc import AbstractResolver
+
+from app.outbound.breaker import FAILURES
+from app.outbound.client import RESPONSE_LIMIT, CallError, HookClient
+from app.outbound.endpoint import Endpoint
+from app.outbound.errors import NotCalledError
+from app.outbound.pool import CONNECTIONS
+from tests.hook_server import Answer, Asked, RawHook, http, raw_hooking, resets, says, says_and_closes
+
+MIB = 1024 * 1024
+# Long enough for a loaded machine to get as far as the fault; a call that does hang takes all of it.
+SHORT = 0.5
+LONG = 30.0
+
+
+@pytest.fixture
+async def hook(tmp_path: Path) -> AsyncIterator[RawHook]:
+    async with raw_hooking(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[HookClient]:
+    async with HookClient(allow_private=True) as made:
+        yield made
+
+
+def endpoint(hook: RawHook, **rest: Any) -> Endpoint:
+    return Endpoint(**{"url": hook.url, "ca_bundle": hook.ca_bundle, **rest})
+
+
+async def failure(client: HookClient, where: Endpoint, *, seconds: float = LONG, **rest: Any) -> CallError:
+    with pytest.raises(CallError) as raised:
+        await client.post(where, b"{}", seconds=seconds, **rest)
+    return raised.value
+
+
+async def answered(client: HookClient, hook: RawHook) -> None:
+    """A normal call to the same place brings its own answer."""
+    hook.greeting = "tls"
+    hook.answer = says(http(b'{"normal": true}'))
+    assert await client.post(endpoint(hook), b"{}", seconds=LONG) == b'{"normal": true}'
+
+
+@contextlib.asynccontextmanager
+async def ticking() -> AsyncIterator[Callable[[], int]]:
+    """Count turns of the event loop that a task gets meanwhile."""
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.001)
+            ticks += 1
+
+    task = asyncio.create_task(tick())
+    try:
+        yield lambda: ticks
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def silent(_: Asked, writer: asyncio.StreamWriter) -> None:
+    del writer
+    await asyncio.Event().wait()
+
+
+def stops_after(data: bytes) -> Answer:
+    async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        await says(data)(asked, writer)
+        await silent(asked, writer)
+
+    return answer
+
+
+def repeats(first: bytes, again: bytes, *, pause: float = 0) -> Answer:
+    """Write ``first``, and ``again`` until the client is gone."""
+
+    async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        await says(first)(asked, writer)
+        while not writer.is_closing():
+            await says(again)(asked, writer)
+            await asyncio.sleep(pause)
+
+    return answer
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+HANGING = {
+    "says nothing": silent,
+    "stops in the status line": stops_after(b"HTTP/1.1 20"),
+    "stops in the headers": stops_after(b"HTTP/1.1 200 OK\r\nContent-Le"),
+    "stops after the headers": stops_after(HEAD),
+    "stops in the body": stops_after(HEAD + b"{"),
+    "drips headers": repeats(b"HTTP/1.1 200 OK\r\n", b"A: b\r\n", pause=0.02),
+    "drips the body": repeats(HEAD, b" ", pause=0.02),
+    "says to go on for ever": repeats(b"", b"HTTP/1.1 100 Continue\r\n\r\n", pause=0.001),
+    "sends empty lines for ever": repeats(CHUNKED, b"1\r\n \r\n", pause=0.02),
+}
+
+
+@pytest.mark.parametrize("answer", HANGING.values(), ids=HANGING)
+async def test_an_answer_that_does_not_end_is_left_at_the_deadline(
+    client: HookClient, hook: RawHook, answer: Answer
+) -> None:
+    hook.answer = answer
+    async with ticking() as ticks:
+        error = await failure(client, endpoint(hook), seconds=SHORT)
+        assert ticks() > 10
+    assert str(error) == f'failed to call webhook: Post "{hook.url}?timeout=1s": context deadline exceeded'
+    assert (error.timed_out, error.code) == (True, 0)
+    await answered(client, hook)
+
+
+async def test_a_handshake_that_stalls_is_left_at_the_deadline(client: HookClient, hook: RawHook) -> None:
+    hook.greeting = "silence"
+    async with ticking() as ticks:
+        error = await failure(client, endpoint(hook), seconds=SHORT)
+        assert ticks() > 10
+    assert error.timed_out
+    assert hook.connections == 1
+    await answered(client, hook)
+
+
+async def test_a_connection_nobody_accepts_is_left_at_the_deadline(client: HookClient, hook: RawHook) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=1) as deaf:
+        where = endpoint(hook, url=f"https://127.0.0.1:{deaf.getsockname()[1]}/hook")
+        assert (await failure(client, where, seconds=SHORT)).timed_out
+    assert "connect: connection refused" in str(await failure(client, where))
+    await answered(client, hook)
+
+
+async def test_a_name_that_is_never_resolved_is_left_at_the_deadline() -> None:
+    async with HookClient(allow_private=True, resolver=Resolver(None)) as client:
+        error = await failure(client, Endpoint("https://hook.example.com/p"), seconds=SHORT)
+    assert error.timed_out
+
+
+async def reset(_: Asked, writer: asyncio.StreamWriter) -> None:
+    resets(writer.get_extra_info("socket"))
+    writer.transport.abort()
+
+
+async def reset_in_the_body(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    await says(HEAD + b"{")(asked, writer)
+    await reset(asked, writer)
+
+
+async def more_headers_than_anybody_reads(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    await repeats(b"HTTP/1.1 200 OK\r\n", b"".join(b"A%d: b\r\n" % number for number in range(100)))(asked, writer)
+
+
+MALFORMED = "malformed HTTP response: "
+TOO_MUCH = "it answers more than 8,388,608 bytes"
+BROKEN = {
+    "closes": (says_and_closes(b""), "EOF: it closed the connection without an answer"),
+    "closes in the headers": (says_and_closes(b"HTTP/1.1 200 OK\r\nA"), "EOF: it closed the connection without an answer"),
+    "resets": (reset, "connection reset by peer"),
+    "resets in the body": (reset_in_the_body, "unexpected EOF: its answer is cut off or garbled"),
+    "is no HTTP": (says(b"220 mail.example.com ESMTP\r\n\r\n"), MALFORMED),
+    "is binary": (says(bytes(range(256)) * 4), MALFORMED),
+    "is HTTP/2": (says(b"\0\0\x06\x04\0\0\0\0\0\0\x05\0\0\x40\0\r\n\r\n"), MALFORMED),
+    "has two lengths": (says(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}"), MALFORMED),
+    "has a length that is none": (says(b"HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\n{}"), MALFORMED),
+    "has an endless length": (says(b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 5_000 + b"\r\n\r\n{}"), MALFORMED),
+    "has a large header": (says(http(a="x" * 20_000)), "its response headers are too large"),
+    "has an endless header": (repeats(b"HTTP/1.1 200 OK\r\nA: ", b"x" * 4_096), "its response headers are too large"),
+    "has endless headers": (more_headers_than_anybody_reads, MALFORMED),
+    "is shorter than it says": (says_and_closes(http(b"{}", content_length="3")), "unexpected EOF: its answer is cut off"),
+    "has a chunk that is none": (says(CHUNKED + b"zz\r\n"), MALFORMED),
+    "ends between chunks": (says_and_closes(CHUNKED + b"1\r\n \r\n"), "unexpected EOF: its answer is cut off"),
+    "says it has 2 GB": (repeats(http(b"", content_length=str(2 * 1024 * MIB)), b" " * MIB), TOO_MUCH),
+    "has chunks without end": (repeats(CHUNKED, b"100000\r\n" + b" " * MIB + b"\r\n"), TOO_MUCH),
+    "has no length and no end": (repeats(b"HTTP/1.1 200 OK\r\n\r\n", b" " * MIB), TOO_MUCH),
+    "is an error without end": (repeats(b"HTTP/1.1 500 Oops\r\n\r\n", b" " * MIB), TOO_MUCH),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "text"), BROKEN.values(), ids=BROKEN)
+async def test_an_answer_that_is_broken_fails_by_name(
+    client: HookClient, hook: RawHook, answer: Answer, text: str
+) -> None:
+    hook.answer = answer
+    error = await failure(client, endpoint(hook))
+    assert str(error).startswith(f'failed to call webhook: Post "{hook.url}?timeout=30s": {text}')
+    assert str(error).isprintable()
+    assert not error.timed_out
+    assert len(hook.asked) == 1, "it is not asked twice"
+    await answered(client, hook)
+
+
+async def test_a_connection_that_is_reset_before_tls_fails_by_name(client: HookClient, hook: RawHook) -> None:
+    hook.greeting = "reset"
+    error = await failure(client, endpoint(hook))
+    assert "connection reset by peer" in str(error)
+    await answered(client, hook)
+
+
+async def test_what_is_no_tls_fails_by_name(client: HookClient, hook: RawHook) -> None:
+    async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(plain, "127.0.0.1", 0)
+    async with server:
+        where = endpoint(hook, url=f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook")
+        assert ": tls: " in str(await failure(client, where))
+
+
+async def test_garbage_in_an_answer_that_succeeds_is_for_the_caller_to_judge(client: HookClient, hook: RawHook) -> None:
+    hook.answer = says(http(b"\0<html>\xff"))
+    assert await client.post(endpoint(hook), b"{}", seconds=LONG) == b"\0<html>\xff"
+
+
+def bomb(megabytes: int, window: int) -> bytes:
+    compressor = zlib.compressobj(9, wbits=window)
+    return b"".join(compressor.compress(bytes(MIB)) for _ in range(megabytes)) + compressor.flush()
+
+
+def peak() -> int:
+    """The most memory that this process ever had, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+@pytest.mark.parametrize(("encoding", "window"), [("gzip", 31), ("deflate", 15), ("deflate", -15)])
+async def test_a_bomb_is_not_inflated_beyond_the_limit(
+    client: HookClient, hook: RawHook, encoding: str, window: int
+) -> None:
+    body = bomb(1_024, window)
+    assert len(body) < 2 * MIB
+    hook.answer = says(http(body, content_encoding=encoding))
+    before = peak()
+    async with ticking() as ticks:
+        error = await failure(client, endpoint(hook))
+        assert ticks() > 0
+    assert TOO_MUCH in str(error)
+    assert peak() - before < 128 * MIB
+    await answered(client, hook)
+
+
+async def test_members_of_gzip_without_end_are_not_followed(client: HookClient, hook: RawHook) -> None:
+    hook.answer = says(http(gzip.compress(b"") * (4 * MIB // 20), content_encoding="gzip"))
+    error = await failure(client, endpoint(hook))
+    assert str(error).endswith("its answer cannot be decompressed: it ends early, or something follows it")
+    await answered(client, hook)
+
+
+async def test_a_body_that_is_cut_is_not_read_to_its_end(client: HookClient, hook: RawHook) -> None:
+    written = 0
+    gone = asyncio.Event()
+
+    async def pour(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        nonlocal written
+        await says(CHUNKED)(asked, writer)
+        try:
+            while not writer.is_closing():
+                await says(b"10000\r\n" + b" " * 65536 + b"\r\n")(asked, writer)
+                written += 65536
+        finally:
+            gone.set()
+
+    hook.answer = pour
+    assert TOO_MUCH in str(await failure(client, endpoint(hook)))
+    await asyncio.wait_for(gone.wait(), LONG)
+    assert written < RESPONSE_LIMIT + 32 * MIB, "what lies in buffers on the way"
+    await answered(client, hook)
+
+
+async def test_an_answer_of_just_the_limit_is_one(hook: RawHook) -> None:
+    async with HookClient(allow_private=True, response_limit=1_000) as client:
+        for body, encoding in ((b"x" * 1_000, "identity"), (gzip.compress(b"x" * 1_000), "gzip")):
+            hook.answer = says(http(body, content_encoding=encoding))
+            assert await client.post(endpoint(hook), b"{}", seconds=LONG) == b"x" * 1_000
+        for body, encoding in ((b"x" * 1_001, "identity"), (gzip.compress(b"x" * 1_001), "gzip")):
+            hook.answer = says(http(body, content_encoding=encoding))
+            assert "it answers more than 1,000 bytes" in str(await failure(client, endpoint(hook)))
+
+
+METADATA = "https://169.254.169.254/latest/meta-data?secret=1"
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_not_followed(client: HookClient, hook: RawHook, tmp_path: Path, status: int) -> None:
+    (tmp_path / "other").mkdir()
+    async with raw_hooking(tmp_path / "other") as other:
+        for location, where in ((METADATA, "https://169.254.169.254"), (other.url, f"https://127.0.0.1:{other.port}")):
+            hook.answer = says(http(b"", status=f"{status} Elsewhere", location=location))
+            error = await failure(client, endpoint(hook))
+            assert str(error) == (
+                f'failed to call webhook: Post "{hook.url}?timeout=30s": '
+                f"redirect to {where} refused: webhooks must answer themselves"
+            )
+            assert error.code == status
+        assert other.connections == 0
+    await answered(client, hook)
+
+
+@pytest.mark.parametrize(
+    ("location", "where"),
+    [
+        ("/elsewhere?token=1", "https://127.0.0.1:{port}"),
+        ("//user:secret@h/p", "https://h"),
+        ("https://h:99999/", "somewhere that is no URL"),
+        ("http://h/p?q", "http://h"),
+    ],
+)
+async def test_of_where_a_redirect_leads_only_the_host_is_told(
+    client: HookClient, hook: RawHook, location: str, where: str
+) -> None:
+    hook.answer = says(http(b"", status="302 Elsewhere", location=location))
+    expected = f": redirect to {where.format(port=hook.port)} refused: webhooks must answer themselves"
+    assert str(await failure(client, endpoint(hook))).endswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("certificate", "text"),
+    [
+        ("expired", "certificate has expired"),
+        ("other name", "certificate is not valid for what is called ("),
+        ("self-signed", "certificate signed by unknown authority (it is self-signed)"),
+    ],
+)
+async def test_a_certificate_that_is_wrong_is_told_by_how(
+    client: HookClient, tmp_path: Path, certificate: Any, text: str
+) -> None:
+    async with raw_hooking(tmp_path, certificate) as hook:
+        error = await failure(client, endpoint(hook))
+        assert f"tls: failed to verify certificate of 127.0.0.1: x509: {text}" in str(error)
+        assert hook.asked == []
+
+
+async def test_another_authority_and_the_systems_are_not_trusted(
+    client: HookClient, hook: RawHook, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    async with raw_hooking(tmp_path / "other") as other:
+        for ca_bundle in (other.ca_bundle, ""):
+            error = await failure(client, endpoint(hook, ca_bundle=ca_bundle))
+            assert "x509: certificate signed by unknown authority" in str(error)
+    assert hook.asked == []
+    await answered(client, hook)
+
+
+class Resolver(AbstractResolver):
+    """Says the same of every name, and nothing at all if that is None."""
+
+    def __init__(self, *answers: str | None) -> None:
+        self.answers = list(answers)
+        self.names: list[str] = []
+
+    async def resolve(self, host: str, port: int = 0, family: int = socket.AF_INET) -> list[Any]:
+        self.names.append(host)
+        if self.answers == [None]:
+            await asyncio.Event().wait()
+        return [
+            {"hostname": host, "host": address, "port": port, "family": family, "proto": 0, "flags": 0}
+            for address in self.answers
+        ]
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("2130706433", "127.0.0.1"),
+        ("017700000001", "127.0.0.1"),
+        ("0x7f.1", "127.0.0.1"),
+        ("127.1", "127.0.0.1"),
+        ("169.254.169.254", "169.254.169.254"),
+        ("[::1]", "::1"),
+        ("[::ffff:127.0.0.1]", "::ffff:7f00:1"),
+        ("[64:ff9b::7f00:1]", "64:ff9b::7f00:1"),
+        ("[fe80::1%25lo]", "fe80::1%25lo"),
+        ("①②⑦.⓪.⓪.①", "127.0.0.1"),
+    ],
+)
+async def test_a_private_address_is_refused_however_it_is_written(hook: RawHook, host: str, address: str) -> None:
+    async with HookClient(allow_private=False) as client:
+        error = await failure(client, endpoint(hook, url=f"https://{host}:{hook.port}/hook"))
+        assert isinstance(error, NotCalledError)
+    assert str(error).endswith(
+        f" is a private address ({address}), and this server may not call those: setting private_webhooks"
+    )
+    assert hook.connections == 0
+
+
+@pytest.mark.parametrize("answers", [["127.0.0.1"], ["::1"], ["127.0.0.1", "::1"], ["10.0.0.1", "127.0.0.1"]])
+async def test_a_name_of_a_private_address_is_refused_after_it_is_resolved(hook: RawHook, answers: list[str]) -> None:
+    resolver = Resolver(*answers)
+    async with HookClient(allow_private=False, resolver=resolver) as client:
+        error = await failure(client, endpoint(hook, url=f"https://hook.example.com:{hook.port}/hook"))
+    assert isinstance(error, NotCalledError)
+    assert ": hook.example.com is a private address (" in str(error)
+    assert resolver.names == ["hook.example.com"], "asked once: what was judged is what is dialled"
+    assert hook.connections == 0
+
+
+async def test_a_name_that_becomes_private_between_two_calls_is_refused(hook: RawHook) -> None:
+    resolver = Resolver("127.0.0.1")
+    where = endpoint(hook, url=f"https://localhost:{hook.port}/hook", service=True)
+    async with HookClient(allow_private=False, resolver=resolver) as client:
+        # The same name on behalf of others, whose answer must not be what is gone by here.
+        assert await client.post(where, b"{}", seconds=LONG) == b"{}"
+        error = await failure(client, where._replace(service=False))
+        assert ": localhost is a private address (127.0.0.1)" in str(error)
+    assert hook.connections == 1
+
+
+async def test_a_service_of_the_cluster_itself_is_private_by_nature(hook: RawHook) -> None:
+    async with HookClient(allow_private=False) as client:
+        assert await client.post(endpoint(hook, service=True), b"{}", seconds=LONG) == b"{}"
+        assert isinstance(await failure(client, endpoint(hook, service=True), partition="root:a"), NotCalledError)
+    assert hook.connections == 1
+
+
+async def test_refusals_do_not_open_a_breaker(hook: RawHook) -> None:
+    async with HookClient(allow_private=False) as client:
+        for _ in range(FAILURES + 1):
+            assert "is a private address" in str(await failure(client, endpoint(hook)))
+
+
+async def arrives(client: HookClient, *, noticed: bool) -> None:
+    """Wait until something has come on the one idle connection; the event loop gets a turn only if it is to notice."""
+    (kept,) = client._pools._kept.values()
+    ((protocol, _),) = next(iter(kept.session.connector._conns.values()))
+    connection = protocol.transport.get_extra_info("socket")
+    assert select.select([connection], [], [], LONG)[0]
+    while noticed and connection.fileno() >= 0 and select.select([connection], [], [], 0)[0]:
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("noticed", [True, False])
+async def test_a_connection_closed_while_idle_is_not_used_again(
+    client: HookClient, hook: RawHook, noticed: bool
+) -> None:
+    await answered(client, hook)
+    hook.writers[0].get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+    await arrives(client, noticed=noticed)
+    await answered(client, hook)
+    assert (hook.connections, len(hook.asked)) == (2, 2)
+
+
+@pytest.mark.parametrize("noticed", [True, False])
+async def test_an_answer_nobody_asked_for_is_not_taken_for_the_next_one(
+    client: HookClient, hook: RawHook, noticed: bool
+) -> None:
+    await answered(client, hook)
+    hook.writers[0].write(http(b'"forged"'))
+    await arrives(client, noticed=noticed)
+    await answered(client, hook)
+    assert hook.connections == 2
+
+
+async def test_a_second_answer_to_one_question_is_not_taken_for_the_next_one(client: HookClient, hook: RawHook) -> None:
+    hook.answer = says(http(b'"first"') + http(b'"forged"'))
+    assert await client.post(endpoint(hook), b"{}", seconds=LONG) == b'"first"'
+    await answered(client, hook)
+    assert hook.connections == 2
+
+
+async def test_a_large_request_that_is_answered_early_leaves_nothing_behind(client: HookClient, hook: RawHook) -> None:
+    body = b" " * (4 * MIB)
+    early = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        writer.write(http(b'"early"'))
+        await writer.drain()
+        await early.wait()
+        assert b"Content-Length: %d" % len(body) in head
+        hook.asked.append(Asked(head, await reader.readexactly(len(body))))
+        await RawHook.serve(hook, reader, writer)
+
+    hook.serve = serve
+    assert await client.post(endpoint(hook), body, seconds=LONG) == b'"early"'
+    early.set()
+    hook.answer = says(http(b'"second"'))
+    assert await client.post(endpoint(hook), b'{"second": 1}', seconds=LONG) == b'"second"'
+    assert hook.asked[-1].body == b'{"second": 1}'
+
+
+async def test_parallel_calls_stay_within_the_limit_of_connections(client: HookClient, hook: RawHook) -> None:
+    answers = await asyncio.gather(*(client.post(endpoint(hook), b"{}", seconds=LONG) for _ in range(200)))
+    assert answers == [b"{}"] * 200
+    assert len(hook.asked) == 200
+    assert 1 < hook.most_open <= CONNECTIONS
+
+
+async def test_one_partitions_hanging_hook_takes_no_connection_from_anothers(client: HookClient, hook: RawHook) -> None:
+    hook.answer = silent
+    hanging = [
+        asyncio.create_task(client.post(endpoint(hook), b"{}", seconds=LONG, partition="root:a"))
+        for _ in range(CONNECTIONS + 1)
+    ]
+    while len(hook.asked) < CONNECTIONS:
+        await asyncio.sleep(0.01)
+    hook.answer = says(http(b'"answered"'))
+    assert await client.post(endpoint(hook), b"{}", seconds=LONG, partition="root:b") == b'"answered"'
+    assert not any(task.done() for task in hanging)
+    for task in hanging:
+        task.cancel()
+    await asyncio.gather(*hanging, return_exceptions=True)

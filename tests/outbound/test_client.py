@@ -1,0 +1,298 @@
+"""What is sent to a webhook, what its answer means, and what calls share."""
+
+import asyncio
+import base64
+import gzip
+import json
+import zlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.outbound.breaker import FAILURES, REST_SECONDS
+from app.outbound.client import CallError, HookClient, called_url
+from app.outbound.endpoint import Endpoint
+from app.outbound.errors import NotCalledError
+from app.outbound.pool import PoolKey, Pools
+from tests.hook_server import RawHook, http, raw_hooking, says, tls
+
+
+@pytest.fixture
+async def hook(tmp_path: Path) -> AsyncIterator[RawHook]:
+    async with raw_hooking(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[HookClient]:
+    async with HookClient(allow_private=True) as made:
+        yield made
+
+
+def endpoint(hook: RawHook, **rest: Any) -> Endpoint:
+    return Endpoint(**{"url": hook.url, "ca_bundle": hook.ca_bundle, **rest})
+
+
+async def failure(client: HookClient, where: Endpoint, **rest: Any) -> CallError:
+    with pytest.raises(CallError) as raised:
+        await client.post(where, b"{}", **{"seconds": 10, **rest})
+    return raised.value
+
+
+async def test_a_request_is_what_kube_apiserver_sends_and_asks_for_no_compression(
+    client: HookClient, hook: RawHook
+) -> None:
+    hook.answer = says(http(b'{"a": 1}'))
+    assert await client.post(endpoint(hook), b'{"b": 2}', seconds=2.1) == b'{"a": 1}'
+    ((head, body),) = hook.asked
+    first, *fields = head.decode().strip().split("\r\n")
+    assert (first, body) == ("POST /hook?timeout=3s HTTP/1.1", b'{"b": 2}')
+    assert sorted(fields) == [
+        "Accept-Encoding: identity", "Accept: application/json, */*", "Content-Length: 8",
+        "Content-Type: application/json", f"Host: 127.0.0.1:{hook.port}", "User-Agent: fleethook",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("url", "seconds", "called"),
+    [
+        ("https://h/p", 10, "https://h/p?timeout=10s"),
+        ("https://h", 0.2, "https://h/?timeout=1s"),
+        ("https://h:8443/a%2Fb/c", 30.0, "https://h:8443/a%2Fb/c?timeout=30s"),
+        ("https://h/p?x=1&timeout=99s#frag", 1, "https://h/p?x=1&timeout=1s"),
+        ("https://user:secret@h/p", 1, "https://h/p?timeout=1s"),
+        ("HTTPS://h/p q", 1, "https://h/p%20q?timeout=1s"),
+    ],
+)
+def test_a_webhook_is_told_in_whole_seconds_how_long_it_has(url: str, seconds: float, called: str) -> None:
+    assert str(called_url(url, seconds)) == called
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("http://h/p", 'Post "http://h/p": unsupported protocol scheme "http"'),
+        ("", 'Post "": unsupported protocol scheme ""'),
+        ("file:///etc/passwd", 'Post "file:///etc/passwd": unsupported protocol scheme "file"'),
+        ("https:///p", 'Post "https:///p": no Host in request URL'),
+        ("https://h:99999/", 'Post "https://h:99999/": it is no URL: Port out of range 0-65535'),
+        (
+            "https://h\r\nX: y/",
+            'Post "https://h\\r\\nX: y/": it is no URL: Invalid URL: port can\'t be converted to integer',
+        ),
+        ("https://\ud800/", 'Post "https://\\ud800/": it is no URL: '),
+    ],
+)
+async def test_what_is_no_https_url_is_not_called(client: HookClient, url: str, text: str) -> None:
+    error = await failure(client, Endpoint(url))
+    assert str(error).startswith(f"failed to call webhook: {text}")
+    assert isinstance(error, NotCalledError)
+
+
+@pytest.mark.parametrize("bundle", ["%%%", "====", "ü", *(base64.b64encode(text.encode()).decode() for text in (
+    " ", "no certificate", "ключ", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+))])  # fmt: skip
+async def test_authorities_that_cannot_be_loaded_are_not_the_systems(
+    client: HookClient, hook: RawHook, bundle: str
+) -> None:
+    error = await failure(client, endpoint(hook, ca_bundle=bundle))
+    assert str(error).endswith(": unable to load root certificates: unable to parse bytes as PEM block")
+    assert isinstance(error, NotCalledError)
+    assert hook.connections == 0
+
+
+@pytest.mark.parametrize("code", [200, 201, 202, 203, 205, 206])
+async def test_what_succeeds_up_to_206_is_an_answer(client: HookClient, hook: RawHook, code: int) -> None:
+    hook.answer = says(http(b"<what it is is for the caller to see>", status=f"{code} Fine"))
+    assert await client.post(endpoint(hook), b"{}", seconds=10) == b"<what it is is for the caller to see>"
+
+
+STATUS = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "no,\nreally", "code": 403}
+UNKNOWN = "the server responded with the status code {} but did not return more information"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "text"),
+    [
+        (207, b"x", UNKNOWN.format(207)),
+        (304, b"", UNKNOWN.format(304)),
+        (400, b"x", "the server rejected our request for an unknown reason"),
+        (403, b"who are\tyou", "who are\\tyou"),
+        (403, b"", UNKNOWN.format(403)),
+        (404, b"x", "the server could not find the requested resource"),
+        (418, b"x", UNKNOWN.format(418)),
+        (429, b"", "the server has received too many requests and has asked us to try again later"),
+        (500, b' a "quoted"\n ', 'an error on the server ("a \\"quoted\\"") has prevented the request from succeeding'),
+        (500, b"a\nb", 'an error on the server ("a\\nb") has prevented the request from succeeding'),
+        (500, b"", 'an error on the server ("unknown") has prevented the request from succeeding'),
+        (502, b"\xff", 'an error on the server ("\ufffd") has prevented the request from succeeding'),
+        (503, b"x", "the server is currently unable to handle the request"),
+        (500, json.dumps(STATUS).encode(), "no,\\nreally"),
+        (404, json.dumps(STATUS).encode(), "no,\\nreally"),
+        (404, json.dumps({**STATUS, "message": 5}).encode(), "the server could not find the requested resource"),
+        (404, json.dumps({**STATUS, "status": "Success"}).encode(), "the server could not find the requested resource"),
+        (404, json.dumps({**STATUS, "kind": "Other"}).encode(), "the server could not find the requested resource"),
+        (404, b"[" * 100_000, "the server could not find the requested resource"),
+    ],
+)  # fmt: skip
+async def test_another_status_fails_in_the_words_of_kubernetes(
+    client: HookClient, hook: RawHook, status: int, body: bytes, text: str
+) -> None:
+    hook.answer = says(http(body, status=f"{status} Whatever"))
+    error = await failure(client, endpoint(hook))
+    assert (str(error), error.code, error.timed_out) == (f"failed to call webhook: {text}", status, False)
+
+
+async def test_of_a_long_error_only_the_beginning_is_shown(client: HookClient, hook: RawHook) -> None:
+    hook.answer = says(http(b"e" * 5_000, status="500 Oops"))
+    text = str(await failure(client, endpoint(hook)))
+    assert text.count("e" * 2048) == 1
+    assert len(text) < 2048 + 150
+    hook.answer = says(http(json.dumps({**STATUS, "message": "e" * 5_000}).encode(), status="500 Oops"))
+    assert str(await failure(client, endpoint(hook))) == "failed to call webhook: " + "e" * 2048
+
+
+@pytest.mark.parametrize(("status", "code"), [("200 OK", 200), ("204 No Content", 204)])
+async def test_an_answer_without_a_body_is_none(client: HookClient, hook: RawHook, status: str, code: int) -> None:
+    hook.answer = says(http(b"", status=status, content_type="text/plain"))
+    error = await failure(client, endpoint(hook))
+    assert str(error) == (
+        f"failed to call webhook: 0-length response with status code: {code} and content type: text/plain"
+    )
+    assert error.code == code
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body"),
+    [
+        ("gzip", gzip.compress(b'{"a": 1}')),
+        ("GZip", gzip.compress(b'{"a": 1}')),
+        ("deflate", zlib.compress(b'{"a": 1}')),
+        ("deflate", zlib.compress(b'{"a": 1}', wbits=-15)),
+        ("identity", b'{"a": 1}'),
+    ],
+)
+async def test_an_honest_answer_may_be_compressed(
+    client: HookClient, hook: RawHook, encoding: str, body: bytes
+) -> None:
+    hook.answer = says(http(body, content_encoding=encoding))
+    assert await client.post(endpoint(hook), b"{}", seconds=10) == b'{"a": 1}'
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "text"),
+    [
+        ("gzip", b"no gzip", "its answer cannot be decompressed: Error -3 while decompressing data"),
+        ("deflate", b"no deflate", "its answer cannot be decompressed: Error -3 while decompressing data"),
+        ("gzip", gzip.compress(b"{}")[:-9], "its answer cannot be decompressed: it ends early"),
+        ("gzip", gzip.compress(b"{}") * 2, "its answer cannot be decompressed: it ends early, or something follows it"),
+        ("br", b"x", "it answers in the encoding 'br', and was asked for none"),
+        ("gzip, gzip", b"x", "it answers in the encoding 'gzip, gzip', and was asked for none"),
+    ],
+)
+async def test_an_answer_that_cannot_be_decompressed_says_so(
+    client: HookClient, hook: RawHook, encoding: str, body: bytes, text: str
+) -> None:
+    hook.answer = says(http(body, content_encoding=encoding))
+    assert text in str(await failure(client, endpoint(hook)))
+
+
+async def test_calls_to_one_place_use_one_connection_one_after_the_other(client: HookClient, hook: RawHook) -> None:
+    for path in ("/a", "/b", "/a"):
+        await client.post(endpoint(hook, url=f"https://127.0.0.1:{hook.port}{path}"), b"{}", seconds=10)
+    assert (len(hook.asked), hook.connections) == (3, 1)
+
+
+async def test_partitions_authorities_and_names_do_not_share_connections(client: HookClient, hook: RawHook) -> None:
+    more = base64.b64encode(b"a comment\n" + base64.b64decode(hook.ca_bundle)).decode()
+    for where, partition in (
+        (endpoint(hook), ""), (endpoint(hook), "root:a"), (endpoint(hook), "root:b"),
+        (endpoint(hook, server_name="localhost"), "root:a"), (endpoint(hook, ca_bundle=more), "root:a"),
+    ):  # fmt: skip
+        for _ in range(2):
+            await client.post(where, b"{}", seconds=10, partition=partition)
+    assert (len(hook.asked), hook.connections) == (10, 5)
+
+
+async def test_the_server_name_is_who_has_to_be_there(client: HookClient, tmp_path: Path) -> None:
+    async with raw_hooking(tmp_path, "other name") as hook:
+        assert await client.post(endpoint(hook, server_name="other.example.com"), b"{}", seconds=10) == b"{}"
+        error = await failure(client, endpoint(hook))
+    assert "x509: certificate is not valid for what is called (" in str(error)
+
+
+async def test_any_certificate_of_the_bundle_is_a_root_even_the_servers_own(
+    client: HookClient, hook: RawHook, tmp_path: Path
+) -> None:
+    bundle = "# комментарий\n".encode() + (tmp_path / "tls.crt").read_bytes()
+    assert await client.post(endpoint(hook, ca_bundle=base64.b64encode(bundle).decode()), b"{}", seconds=10) == b"{}"
+
+
+async def test_an_open_breaker_rests_for_its_partition_and_trust_alone(hook: RawHook, tmp_path: Path) -> None:
+    now = [0.0]
+    async with HookClient(allow_private=True, clock=lambda: now[0]) as client:
+        hook.answer = says(http(b"", status="500 Oops"))
+        for _ in range(FAILURES):
+            assert (await failure(client, endpoint(hook), partition="root:a")).code == 500
+        error = await failure(client, endpoint(hook), partition="root:a")
+        assert str(error) == (
+            f'failed to call webhook: Post "{hook.url}?timeout=10s": '
+            "it failed several times in a row and is not asked for now"
+        )
+        assert (error.code, len(hook.asked)) == (0, FAILURES)
+        hook.answer = says(http())
+        await client.post(endpoint(hook), b"{}", seconds=10, partition="root:b")
+        await client.post(endpoint(hook, server_name="localhost"), b"{}", seconds=10, partition="root:a")
+        now[0] = REST_SECONDS
+        await client.post(endpoint(hook), b"{}", seconds=10, partition="root:a")
+        await client.post(endpoint(hook), b"{}", seconds=10, partition="root:a")
+
+
+async def test_a_webhook_that_refuses_what_it_is_asked_is_asked_again(client: HookClient, hook: RawHook) -> None:
+    hook.answer = says(http(b"", status="400 No"))
+    for _ in range(FAILURES + 1):
+        assert (await failure(client, endpoint(hook))).code == 400
+    assert len(hook.asked) == FAILURES + 1
+
+
+async def test_a_call_that_is_cancelled_closes_its_connection_and_blames_nobody(
+    client: HookClient, hook: RawHook
+) -> None:
+    asked = asyncio.Event()
+
+    async def hang(*_: object) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    good, hook.answer = hook.answer, hang
+    for _ in range(FAILURES + 1):
+        asked.clear()
+        task = asyncio.create_task(client.post(endpoint(hook), b"{}", seconds=30))
+        await asyncio.wait_for(asked.wait(), 10)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert task.cancelled()
+    hook.answer = good
+    assert await client.post(endpoint(hook), b"{}", seconds=10) == b"{}"
+    assert hook.connections == FAILURES + 2
+
+
+async def test_sessions_are_closed_when_there_are_too_many_but_never_one_in_use(tmp_path: Path) -> None:
+    _, ca_bundle = tls(tmp_path)
+    pools = Pools(None, limit=2)
+
+    def key(partition: str) -> PoolKey:
+        return PoolKey(partition, "https://h", "", ca_bundle, guarded=False)
+
+    with pools.lease(key("used")) as used:
+        for partition in "abc":
+            with pools.lease(key(partition)) as session:
+                pass
+        assert len(pools) == 2
+        with pools.lease(key("c")) as again, pools.lease(key("used")) as still:
+            assert (again is session, still is used) == (True, True)
+    await pools.close()
+    assert used.closed
+    assert session.closed

@@ -1,0 +1,46 @@
+"""How foreign text is shown."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.outbound.errors import SHOWN_BYTES, CallError, NotCalledError, escaped, excerpt, posting, quoted
+
+
+def test_a_call_error_says_what_failed_and_how() -> None:
+    error = CallError("because", code=503, timed_out=True)
+    assert (str(error), error.code, error.timed_out) == ("failed to call webhook: because", 503, True)
+    assert isinstance(NotCalledError("because"), CallError)
+
+
+def test_what_was_called_stands_before_the_reason() -> None:
+    assert posting("https://h/p?timeout=10s", "EOF") == 'Post "https://h/p?timeout=10s": EOF'
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain, ünïcode 漢字", "plain, ünïcode 漢字"),
+        ("two\nlines\r\n", "two\\nlines\\r\\n"),
+        ("\x1b[31mred\x00", "\\x1b[31mred\\x00"),
+        ("\u202eright to left", "\\u202eright to left"),
+        ("\ud800", "\\ud800"),
+    ],
+)
+def test_what_is_not_printable_is_escaped(text: str, shown: str) -> None:
+    assert escaped(text) == shown
+
+
+@given(st.text())
+def test_escaped_text_is_one_printable_line(text: str) -> None:
+    assert escaped(text).isprintable()
+    escaped(text).encode()
+
+
+def test_quotation_marks_cannot_end_a_quotation() -> None:
+    assert quoted('a "b" \\ c\n') == '"a \\"b\\" \\\\ c\\n"'
+
+
+def test_an_excerpt_is_the_beginning_even_if_that_cuts_a_character() -> None:
+    assert excerpt(b" x ") == "x"
+    assert excerpt(b"a" * (SHOWN_BYTES - 1) + "ü".encode()) == "a" * (SHOWN_BYTES - 1) + "\ufffd"
