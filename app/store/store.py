@@ -5,6 +5,7 @@ read while answering for another. Objects are replaced, never changed in place, 
 as long as it likes and may use its identity to know whether it is still current.
 """
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -53,6 +54,9 @@ class StoreView(Protocol):
     def each(self, cluster: str, group_kind: GroupKind) -> Iterator[Stored]:
         """Yield the objects of one kind in one cluster."""
 
+    def knows(self, cluster: str) -> bool:
+        """Return whether there is any object of a cluster."""
+
 
 def key_of(document: JSONObject) -> ObjectKey:
     """Return where ``document`` is stored: its cluster is its ``kcp.io/cluster`` annotation, else ``""``."""
@@ -73,6 +77,7 @@ class Store:
             index.name: {} for index in self._indexes
         }
         self._subscribers: Final[list[Subscriber]] = []
+        self._sizes: Final[Counter[str]] = Counter()
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Have ``subscriber`` told of each change, after it; return what ends that."""
@@ -94,6 +99,10 @@ class Store:
     def each(self, cluster: str, group_kind: GroupKind) -> Iterator[Stored]:
         """Yield the objects of one kind in one cluster, in no particular order."""
         return iter(self._objects.get((cluster, group_kind), {}).values())
+
+    def knows(self, cluster: str) -> bool:
+        """Return whether there is any object of a cluster."""
+        return cluster in self._sizes
 
     def keys(self, group_kind: GroupKind) -> Iterator[ObjectKey]:
         """Yield the keys of the objects of one kind, over all clusters."""
@@ -119,6 +128,7 @@ class Store:
             return
         self._forget(key)
         self._objects.setdefault(key[:2], {})[key[2:]] = kept
+        self._sizes[key.cluster] += 1
         for index in self._indexes:
             if index.group_kind == key.group_kind:
                 entries = self._entries[index.name]
@@ -139,6 +149,9 @@ class Store:
         document = kind.pop(key[2:], None) if kind else None
         if document is None:
             return None
+        self._sizes[key.cluster] -= 1
+        if not self._sizes[key.cluster]:
+            del self._sizes[key.cluster]
         for index in self._indexes:
             if index.group_kind == key.group_kind:
                 entries = self._entries[index.name]

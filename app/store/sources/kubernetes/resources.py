@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple, TypedDict
 
 import msgspec
 
-from app.model import karmada, openyurt
+from app.model import karmada, kcp, openyurt
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 
@@ -120,14 +120,24 @@ class _Names(TypedDict, total=False):
     plural: Any
 
 
+class _Version(TypedDict, total=False):
+    """What is kept of a version of a custom resource: not its schema, which nobody asks for, nor its columns."""
+
+    name: Any
+    served: Any
+    subresources: Any
+
+
 class _DefinitionSpec(TypedDict, total=False):
     group: Any
     names: _Names
     scope: Any
+    versions: list[_Version]
+    conversion: Any
 
 
 class _Definition(TypedDict, total=False):
-    """What is kept of a CustomResourceDefinition: its schema, which nobody asks for, is nearly all of it."""
+    """What is kept of a CustomResourceDefinition, and of kcp's APIResourceSchema, which says the same in its place."""
 
     metadata: _MetaOnly
     spec: _DefinitionSpec
@@ -137,8 +147,65 @@ _decode_definition: Final = msgspec.json.Decoder(_Definition).decode
 
 
 def definition(text: bytes | msgspec.Raw) -> JSONObject:
-    """Decode what is kept of a CustomResourceDefinition: how its kind is called, and its scope."""
+    """Decode what is kept of a definition of a custom resource: how it is called, and its versions without a schema."""
     return dict(_decode_definition(text))
+
+
+class _BindingSpec(TypedDict, total=False):
+    reference: Any
+
+
+class _BindingStatus(TypedDict, total=False):
+    apiExportClusterName: Any
+    phase: Any
+    boundResources: Any
+    conditions: Any
+
+
+class _Binding(TypedDict, total=False):
+    """What is kept of an APIBinding: not the claims, which are no question of whose webhooks are asked."""
+
+    metadata: _MetaOnly
+    spec: _BindingSpec
+    status: _BindingStatus
+
+
+class _ExportSpec(TypedDict, total=False):
+    resources: Any
+
+
+class _Export(TypedDict, total=False):
+    metadata: _MetaOnly
+    spec: _ExportSpec
+
+
+class _LogicalClusterStatus(TypedDict, total=False):
+    phase: Any
+
+
+class _LogicalCluster(TypedDict, total=False):
+    metadata: _MetaOnly
+    status: _LogicalClusterStatus
+
+
+_decode_binding: Final = msgspec.json.Decoder(_Binding).decode
+_decode_export: Final = msgspec.json.Decoder(_Export).decode
+_decode_logical_cluster: Final = msgspec.json.Decoder(_LogicalCluster).decode
+
+
+def binding(text: bytes | msgspec.Raw) -> JSONObject:
+    """Decode what is kept of an APIBinding: what it refers to, and what came of that."""
+    return dict(_decode_binding(text))
+
+
+def export(text: bytes | msgspec.Raw) -> JSONObject:
+    """Decode what is kept of an APIExport: which resources it has."""
+    return dict(_decode_export(text))
+
+
+def logical_cluster(text: bytes | msgspec.Raw) -> JSONObject:
+    """Decode what is kept of a LogicalCluster: its annotations, one of which is its path, and its phase."""
+    return dict(_decode_logical_cluster(text))
 
 
 HOOK_CONFIGURATIONS: Final = tuple(
@@ -152,6 +219,35 @@ DEFINITIONS: Final = WatchedResource(
 CUSTOMIZATIONS: Final = WatchedResource(
     karmada.GROUP, karmada.VERSION, "resourceinterpretercustomizations", karmada.CUSTOMIZATION.kind, whole
 )
+
+# A kcp before apis.kcp.io/v1alpha2 serves bindings and exports in v1alpha1 alone and answers 404 to these two.
+APIBINDINGS: Final = WatchedResource(kcp.API_BINDING.group, "v1alpha2", "apibindings", kcp.API_BINDING.kind, binding)
+APIEXPORTS: Final = WatchedResource(kcp.API_EXPORT.group, "v1alpha2", "apiexports", kcp.API_EXPORT.kind, export)
+API_RESOURCE_SCHEMAS: Final = WatchedResource(
+    kcp.API_RESOURCE_SCHEMA.group, "v1alpha1", "apiresourceschemas", kcp.API_RESOURCE_SCHEMA.kind, definition
+)
+LOGICAL_CLUSTERS: Final = WatchedResource(
+    kcp.LOGICAL_CLUSTER.group, "v1alpha1", "logicalclusters", kcp.LOGICAL_CLUSTER.kind, logical_cluster
+)
+NAMESPACES: Final = WatchedResource("", "v1", "namespaces", "Namespace", metadata_only)
+MUTATING_CONFIGURATIONS: Final = WatchedResource(
+    "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", whole
+)
+VALIDATING_CONFIGURATIONS: Final = WatchedResource(
+    "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", whole
+)
+
+DISPATCHING: Final = (
+    DEFINITIONS,
+    NAMESPACES,
+    MUTATING_CONFIGURATIONS,
+    VALIDATING_CONFIGURATIONS,
+    APIBINDINGS,
+    APIEXPORTS,
+    API_RESOURCE_SCHEMAS,
+    LOGICAL_CLUSTERS,
+)
+"""What dispatching reads; the last four are there in a kcp only."""
 
 INTERPRETING: Final = (*HOOK_CONFIGURATIONS, DEFINITIONS, CUSTOMIZATIONS)
 """What interpreting reads, besides `karmada_config`."""

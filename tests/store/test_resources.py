@@ -1,0 +1,129 @@
+"""What is kept of objects that are watched, and where they are listed."""
+
+import json
+
+import msgspec
+import pytest
+
+from app.model.gvk import GroupKind
+from app.store.sources.kubernetes.resources import (
+    API_RESOURCE_SCHEMAS,
+    APIBINDINGS,
+    APIEXPORTS,
+    DEFINITIONS,
+    DISPATCHING,
+    LOGICAL_CLUSTERS,
+    MUTATING_CONFIGURATIONS,
+    NAMESPACES,
+    VALIDATING_CONFIGURATIONS,
+    WatchedResource,
+)
+
+METADATA = {"name": "a", "resourceVersion": "7", "annotations": {"kcp.io/cluster": "root"}, "labels": {"l": "1"}}
+SCHEMA = {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object"}}}}
+
+
+def decoded(resource: WatchedResource, document: object) -> object:
+    return resource.decode(json.dumps(document).encode())
+
+
+def with_managed_fields(**members: object) -> dict[str, object]:
+    return {"apiVersion": "v", "kind": "K", "metadata": {**METADATA, "managedFields": [{}]}, **members}
+
+
+@pytest.mark.parametrize("resource", [DEFINITIONS, API_RESOURCE_SCHEMAS])
+def test_of_a_definition_its_versions_are_kept_without_their_schemas(resource: WatchedResource) -> None:
+    conversion = {
+        "strategy": "Webhook",
+        "webhook": {"clientConfig": {"url": "https://c"}, "conversionReviewVersions": ["v1"]},
+    }
+    document = with_managed_fields(
+        spec={
+            "group": "example.org",
+            "names": {"kind": "Widget", "plural": "widgets", "singular": "widget", "shortNames": ["w"]},
+            "scope": "Namespaced",
+            "versions": [
+                {"name": "v1", "served": True, "storage": True, "schema": SCHEMA, "subresources": {"status": {}}},
+                {"name": "v2", "served": False, "schema": SCHEMA, "additionalPrinterColumns": [{}]},
+            ],
+            "conversion": conversion,
+        },
+        status={"acceptedNames": {"plural": "widgets"}},
+    )
+    assert decoded(resource, document) == {
+        "metadata": METADATA,
+        "spec": {
+            "group": "example.org",
+            "names": {"kind": "Widget", "plural": "widgets"},
+            "scope": "Namespaced",
+            "versions": [
+                {"name": "v1", "served": True, "subresources": {"status": {}}},
+                {"name": "v2", "served": False},
+            ],
+            "conversion": conversion,
+        },
+    }
+
+
+def test_of_a_binding_its_claims_are_not_kept() -> None:
+    bound = [{"group": "g", "resource": "r", "schema": {"name": "v1.r.g", "UID": "u", "identityHash": "h"}}]
+    document = with_managed_fields(
+        spec={"reference": {"export": {"path": "root:a", "name": "e"}}, "permissionClaims": [{"resource": "secrets"}]},
+        status={
+            "apiExportClusterName": "x", "phase": "Bound", "boundResources": bound, "conditions": [{"type": "Ready"}],
+            "appliedPermissionClaims": [{}], "exportPermissionClaims": [{}],
+        },
+    )  # fmt: skip
+    assert decoded(APIBINDINGS, document) == {
+        "metadata": METADATA,
+        "spec": {"reference": {"export": {"path": "root:a", "name": "e"}}},
+        "status": {
+            "apiExportClusterName": "x",
+            "phase": "Bound",
+            "boundResources": bound,
+            "conditions": [{"type": "Ready"}],
+        },
+    }
+
+
+def test_of_an_export_its_resources_are_kept() -> None:
+    resources = [{"name": "widgets", "group": "example.org", "schema": "v1.widgets.example.org"}]
+    document = with_managed_fields(spec={"resources": resources, "identity": {}}, status={"identityHash": "h"})
+    assert decoded(APIEXPORTS, document) == {"metadata": METADATA, "spec": {"resources": resources}}
+
+
+def test_of_a_logical_cluster_its_phase_is_kept() -> None:
+    document = with_managed_fields(spec={"owner": {}}, status={"phase": "Ready", "URL": "https://kcp"})
+    assert decoded(LOGICAL_CLUSTERS, document) == {"metadata": METADATA, "status": {"phase": "Ready"}}
+
+
+def test_of_a_namespace_the_metadata_is_kept() -> None:
+    document = with_managed_fields(spec={"finalizers": ["kubernetes"]}, status={"phase": "Active"})
+    assert decoded(NAMESPACES, document) == {"metadata": METADATA}
+
+
+@pytest.mark.parametrize("resource", [MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS])
+def test_webhook_configurations_are_kept_whole(resource: WatchedResource) -> None:
+    document = with_managed_fields(webhooks=[{"name": "w", "rules": [{"operations": ["*"]}]}])
+    assert decoded(resource, document) == {**document, "metadata": METADATA}
+
+
+@pytest.mark.parametrize("resource", DISPATCHING)
+def test_what_is_empty_is_decoded_and_what_is_no_object_is_an_error(resource: WatchedResource) -> None:
+    assert decoded(resource, {}) == {}
+    for text in (b"[]", b"{", b'{"metadata":1}' if resource.kind[:3] not in ("Mut", "Val") else b"1"):
+        with pytest.raises(msgspec.DecodeError):
+            resource.decode(text)
+
+
+def test_each_is_listed_where_it_is_served() -> None:
+    assert {resource.path: resource.group_kind for resource in DISPATCHING} == {
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions": GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"),
+        "/api/v1/namespaces": GroupKind("", "Namespace"),
+        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations": GroupKind("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
+        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations": GroupKind("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+        "/apis/apis.kcp.io/v1alpha2/apibindings": GroupKind("apis.kcp.io", "APIBinding"),
+        "/apis/apis.kcp.io/v1alpha2/apiexports": GroupKind("apis.kcp.io", "APIExport"),
+        "/apis/apis.kcp.io/v1alpha1/apiresourceschemas": GroupKind("apis.kcp.io", "APIResourceSchema"),
+        "/apis/core.kcp.io/v1alpha1/logicalclusters": GroupKind("core.kcp.io", "LogicalCluster"),
+    }  # fmt: skip
