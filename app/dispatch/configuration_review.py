@@ -1,0 +1,62 @@
+"""Admission of Mutating- and ValidatingWebhookConfigurations, by the rules of an apiserver."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from app.dispatch.condition_rules import CompileExpression
+from app.dispatch.configuration_rules import problems
+from app.dispatch.defaults import MUTATING, VALIDATING, defaulted
+from app.dispatch.warning_rules import warnings
+from app.model import admission
+from app.model.admission import AdmissionRequest, Response, StatusCause
+from app.model.client_config import Problem
+from app.model.json import as_object
+
+_GROUP: Final = "admissionregistration.k8s.io"
+_REASONS: Final = {
+    "Required value": "FieldValueRequired",
+    "Unsupported value": "FieldValueNotSupported",
+    "Duplicate value": "FieldValueDuplicate",
+    "Forbidden": "FieldValueForbidden",
+    "Too many": "FieldValueTooMany",
+    "Too long": "FieldValueTooLong",
+}
+"""The causes of a refusal by how their texts begin (k8s.io/apimachinery/pkg/util/validation/field); else invalid."""
+
+
+def validate_configuration(request: AdmissionRequest, *, compile_expression: CompileExpression) -> Response:
+    """Answer the review of a configuration with everything that is wrong with it, and warn of what is odd.
+
+    Args:
+        request: CREATE or UPDATE of one of the two kinds; anything else that happens to one is allowed.
+        compile_expression: Raises ValueError with what is wrong with a match condition.
+
+    Raises:
+        msgspec.DecodeError: One of the objects is no JSON.
+    """
+    kind = request.kind.kind
+    if request.kind.group != _GROUP or kind not in (MUTATING, VALIDATING):
+        return admission.errored(f"expected a {MUTATING} or {VALIDATING} but got a {kind or 'nothing'}")
+    if request.operation not in ("CREATE", "UPDATE") or request.sub_resource:
+        return admission.allowed()
+    metadata = as_object(request.object).get("metadata")
+    if not isinstance(metadata, dict):
+        return admission.errored("request.object is not an object with metadata")
+    if metadata.get("deletionTimestamp"):
+        # Who removes a finalizer shall not have to mend the rest first.
+        return admission.allowed()
+    configuration = defaulted(request.object)
+    old = defaulted(dict(as_object(request.old_object))) if request.operation == "UPDATE" else None
+    found = list(problems(kind, configuration, old=old, compile_expression=compile_expression))
+    odd = list(warnings(configuration))
+    return _refused(found, odd) if found else admission.allowed(warnings=odd)
+
+
+def _refused(found: Sequence[Problem], odd: Sequence[str]) -> Response:
+    causes = [
+        StatusCause(problem.field, problem.text, _REASONS.get(problem.text.partition(":")[0], "FieldValueInvalid"))
+        for problem in found
+    ]
+    # A text that is there twice is told once, though both are causes (upstream: ErrorList.ToAggregate).
+    texts = list(dict.fromkeys(f"{problem.field}: {problem.text}" for problem in found))
+    return admission.invalid(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]", causes, warnings=odd)

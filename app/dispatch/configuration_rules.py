@@ -1,0 +1,175 @@
+"""What a Mutating- or ValidatingWebhookConfiguration has to be, in the words and the order of an apiserver.
+
+Upstream: kubernetes v1.36, pkg/apis/admissionregistration/validation (research 2.16).
+"""
+
+import binascii
+from base64 import b64decode
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from app.dispatch.condition_rules import CompileExpression, condition_problems, expressions_of
+from app.dispatch.defaults import MUTATING
+from app.dispatch.label_rules import selector_problems
+from app.dispatch.metadata_rules import metadata_problems
+from app.dispatch.rule_rules import rules_problems
+from app.model.client_config import (
+    FAILURE_POLICIES,
+    Problem,
+    choice_problems,
+    client_config_problems,
+    duplicate,
+    mistyped,
+    name_problems,
+    required,
+    texts_of,
+    timeout_problems,
+    version_problems,
+)
+from app.model.json import JSON, JSONObject, as_object
+
+REVIEW_VERSIONS: Final = ("v1", "v1beta1")
+
+_NAME_SEGMENTS: Final = 3
+_MATCH_POLICIES: Final = ("Equivalent", "Exact")
+_REINVOCATION_POLICIES: Final = ("IfNeeded", "Never")
+_NO_SIDE_EFFECTS: Final = ("None", "NoneOnDryRun")
+_SIDE_EFFECTS: Final = ("None", "NoneOnDryRun", "Some", "Unknown")
+
+
+class _Ratchet(NamedTuple):
+    """What is let pass because the stored configuration has it already; nothing is, at first."""
+
+    side_effects: bool = False
+    unknown_versions: bool = False
+    equal_names: bool = False
+    label_values: bool = False
+    conditions: bool = False
+    expressions: frozenset[str] = frozenset()
+
+
+def problems(
+    kind: str, configuration: JSONObject, *, old: JSONObject | None = None, compile_expression: CompileExpression
+) -> Iterator[Problem]:
+    """Yield everything that is wrong with a configuration.
+
+    Args:
+        kind: ``MutatingWebhookConfiguration`` or ``ValidatingWebhookConfiguration``.
+        configuration: With its defaults in it; members may have any type.
+        old: The stored one with its defaults, when this replaces it; what an earlier release let in may stay.
+        compile_expression: Raises ValueError with what is wrong with a match condition.
+    """
+    yield from metadata_problems(configuration.get("metadata"), "metadata")
+    webhooks = configuration.get("webhooks")
+    if webhooks is not None and not isinstance(webhooks, list):
+        yield mistyped("webhooks", "a list")
+        return
+    ratchet = _Ratchet() if old is None else _ratchet(webhooks or [], _webhooks_of(old))
+    seen: set[str] = set()
+    for index, webhook in enumerate(webhooks or ()):
+        field = f"webhooks[{index}]"
+        if not isinstance(webhook, dict):
+            yield mistyped(field, "an object")
+            continue
+        yield from _webhook_problems(webhook, field, mutating=kind == MUTATING, ratchet=ratchet)
+        yield from _condition_problems(webhook, field, ratchet, compile_expression)
+        versions, recognised = webhook.get("admissionReviewVersions"), not ratchet.unknown_versions
+        yield from version_problems(
+            versions, f"{field}.admissionReviewVersions", REVIEW_VERSIONS, recognised=recognised
+        )
+        name = webhook.get("name")
+        if isinstance(name, str) and name and not ratchet.equal_names:
+            if name in seen:
+                yield duplicate(f"{field}.name", name)
+            seen.add(name)
+
+
+def _webhook_problems(webhook: JSONObject, field: str, *, mutating: bool, ratchet: _Ratchet) -> Iterator[Problem]:
+    yield from name_problems(webhook.get("name"), f"{field}.name", segments=_NAME_SEGMENTS)
+    yield from rules_problems(webhook.get("rules"), f"{field}.rules")
+    yield from choice_problems(webhook.get("failurePolicy"), f"{field}.failurePolicy", FAILURE_POLICIES)
+    yield from choice_problems(webhook.get("matchPolicy"), f"{field}.matchPolicy", _MATCH_POLICIES)
+    allowed = _SIDE_EFFECTS if ratchet.side_effects else _NO_SIDE_EFFECTS
+    if webhook.get("sideEffects") is None:
+        yield required(f"{field}.sideEffects", f"must specify one of {', '.join(allowed)}")
+    yield from choice_problems(webhook.get("sideEffects"), f"{field}.sideEffects", allowed)
+    yield from timeout_problems(webhook.get("timeoutSeconds"), f"{field}.timeoutSeconds")
+    for member in ("namespaceSelector", "objectSelector"):
+        yield from selector_problems(webhook.get(member), f"{field}.{member}", any_value=ratchet.label_values)
+    if mutating:
+        policy = webhook.get("reinvocationPolicy")
+        yield from choice_problems(policy, f"{field}.reinvocationPolicy", _REINVOCATION_POLICIES)
+    config = webhook.get("clientConfig")
+    yield from client_config_problems(config, f"{field}.clientConfig")
+    yield from _encoding_problems(as_object(config).get("caBundle"), f"{field}.clientConfig.caBundle")
+
+
+def _encoding_problems(bundle: JSON, field: str) -> Iterator[Problem]:
+    # An apiserver takes any bytes for a bundle, and finds out at the first call that no certificate is in them.
+    if bundle is None:
+        return
+    try:
+        b64decode(bundle if isinstance(bundle, str) else "*", validate=True)
+    except (binascii.Error, ValueError):
+        yield mistyped(field, "bytes in base64")
+
+
+def _condition_problems(
+    webhook: JSONObject, field: str, ratchet: _Ratchet, compile_expression: CompileExpression
+) -> Iterator[Problem]:
+    if ratchet.conditions:
+        return
+    yield from condition_problems(
+        webhook.get("matchConditions"),
+        f"{field}.matchConditions",
+        known=ratchet.expressions,
+        compile_expression=compile_expression,
+    )
+
+
+def _ratchet(webhooks: Sequence[JSON], old: Sequence[JSONObject]) -> _Ratchet:
+    """Return what may stay as it is; one webhook that has it already lets all have it, as upstream does."""
+    names = [_text(webhook.get("name")) for webhook in old]
+    return _Ratchet(
+        side_effects=any(webhook.get("sideEffects") not in _NO_SIDE_EFFECTS for webhook in old),
+        unknown_versions=any(_speaks_nothing_known(webhook.get("admissionReviewVersions")) for webhook in old),
+        equal_names=any(name in names[:index] for index, name in enumerate(names)),
+        label_values=any(_selects_badly(webhook) for webhook in old),
+        conditions=len(webhooks) == len(old)
+        and all(_conditions(new) == _conditions(before) for new, before in zip(webhooks, old, strict=True)),
+        expressions=frozenset(
+            expression for webhook in old for expression in expressions_of(webhook.get("matchConditions"))
+        ),
+    )
+
+
+def _webhooks_of(configuration: JSONObject) -> list[JSONObject]:
+    webhooks = configuration.get("webhooks")
+    return [dict(as_object(webhook)) for webhook in webhooks] if isinstance(webhooks, list) else []
+
+
+def _speaks_nothing_known(versions: JSON) -> bool:
+    # One without any is from before versions were required, and is no reason to let others be unknown.
+    return bool(versions) and not set(texts_of(versions)) & set(REVIEW_VERSIONS)
+
+
+def _selects_badly(webhook: JSONObject) -> bool:
+    return any(
+        problem
+        for member in ("namespaceSelector", "objectSelector")
+        for problem in selector_problems(webhook.get(member), "")
+    )
+
+
+def _conditions(webhook: JSON) -> list[tuple[str, str]] | None:
+    # No list and an empty one are two things, as they are to Go.
+    conditions = as_object(webhook).get("matchConditions")
+    if not isinstance(conditions, list):
+        return None
+    members = [as_object(condition) for condition in conditions]
+    return [(_text(one.get("name")), _text(one.get("expression"))) for one in members]
+
+
+def _text(value: JSON) -> str:
+    # Only texts are compared: two documents that are deep enough cannot be.
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,77 @@
+"""Hook configurations as kube-apiserver judges them, case by case; where ours says otherwise, the reason stands here."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from app.dispatch.cel.errors import ExpressionError
+from app.dispatch.cel.program import compile_condition
+from app.dispatch.configuration_rules import problems
+from app.dispatch.defaults import MUTATING, VALIDATING, defaulted
+
+_DATA: Final = yaml.safe_load((Path(__file__).parent / "dispatch_configurations.yaml").read_text())
+_TEXTS: Final = {
+    expression: f'Invalid value: "{expression}": {text}' for expression, text in _DATA["expressions"].items()
+}
+CASES: Final = [(kind, case) for case in _DATA["cases"] for kind in case.get("kinds", (MUTATING, VALIDATING))]
+
+_NO_NAME: Final = ["webhooks[0].clientConfig.service.name", "Required value"]
+_NO_NAMESPACE: Final = ["webhooks[0].clientConfig.service.namespace", "Required value"]
+_NOT_BOOL: Final = ["webhooks[0].matchConditions[0].expression", _TEXTS["6"]]
+
+OTHERWISE: Final[dict[str, tuple[list[list[str]], list[list[str]]]]] = {
+    # Upstream passes the two the wrong way round and calls the one by the name of the other.
+    "a service without a name": ([_NO_NAMESPACE], [_NO_NAME]),
+    "a service without a namespace": ([_NO_NAME], [_NO_NAMESPACE]),
+    # What is stored is not compiled again, so that nobody is locked out by a compiler that knows less.
+    "with one more hook they are": ([_NOT_BOOL], []),
+    "an empty list of them is a change": ([_NOT_BOOL], []),
+}
+"""By name of a case: what upstream finds, and what is found here instead."""
+
+
+def compile_expression(expression: str) -> None:
+    text = _DATA["expressions"][expression]
+    if text is not None:
+        raise ValueError(text)
+
+
+def configuration(kind: str, case: dict[str, Any], webhooks: list[dict[str, Any]]) -> dict[str, Any]:
+    metadata = case.get("metadata", {"name": "config"})
+    return {"kind": kind, "metadata": metadata, "webhooks": [expanded(webhook) for webhook in webhooks]}
+
+
+def expanded(webhook: dict[str, Any]) -> dict[str, Any]:
+    conditions = webhook.get("matchConditions")
+    if not isinstance(conditions, dict):
+        return webhook
+    names = [f"{conditions['name']}{number}" for number in range(conditions["count"])]
+    return {**webhook, "matchConditions": [{"name": name, "expression": conditions["expression"]} for name in names]}
+
+
+@pytest.mark.parametrize(("kind", "case"), CASES, ids=[f"{case['id']}-{kind[:3].lower()}" for kind, case in CASES])
+def test_configurations_are_judged_as_by_an_apiserver(kind: str, case: dict[str, Any]) -> None:
+    old = defaulted(configuration(kind, case, case["old"])) if "old" in case else None
+    given = defaulted(configuration(kind, case, case["webhooks"]))
+    found = [list(problem) for problem in problems(kind, given, old=old, compile_expression=compile_expression)]
+    theirs, ours = OTHERWISE.get(case["name"], ([], []))
+    assert all(problem in case["problems"] for problem in theirs)
+    assert found == [*ours, *(problem for problem in case["problems"] if problem not in theirs)]
+
+
+def test_every_case_is_one_of_its_own() -> None:
+    names = [case["id"] for case in _DATA["cases"]]
+    assert len(names) == len(set(names)) == 177
+
+
+@pytest.mark.parametrize(("expression", "text"), _DATA["expressions"].items())
+def test_the_compiler_says_what_the_cases_have_it_say(expression: str, text: str | None) -> None:
+    if text is None:
+        compile_condition(expression)
+        return
+    with pytest.raises(ExpressionError) as caught:
+        compile_condition(expression)
+    # An apiserver may go on: "must evaluate to bool but got int".
+    assert text.startswith(str(caught.value))

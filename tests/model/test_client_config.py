@@ -1,0 +1,162 @@
+"""What the hooks of every kind of hook configuration share; tests/conformance has the rest of the texts."""
+
+from typing import Any
+
+import pytest
+
+from app.model.client_config import (
+    Problem,
+    bundle_problems,
+    choice_problems,
+    client_config_problems,
+    invalid,
+    is_integer,
+    list_problems,
+    name_problems,
+    required,
+    subdomain_problems,
+    timeout_problems,
+    url_problems,
+    version_problems,
+)
+
+FORM = "; desired format: https://host[/path]"
+
+
+def texts(url: Any) -> list[str]:
+    return [problem.text for problem in url_problems(url, "url")]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://example.com", "HTTPS://example.com", "https://example.com:", "https://example.com:8443/a%20b", "https://[::1]:443/x",
+        "https://[::1%25eth0]", "https://example.com/a:b", "https://bücher.example", "https://%c3%bc.example", "https://a_b",
+        "https://example.com?", "https://example.com/#",
+    ],
+)  # fmt: skip
+def test_urls_that_go_takes_are_taken(url: str) -> None:
+    assert texts(url) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("https://example.com:port", 'parse "https://example.com:port": invalid port ":port" after host'),
+        ("https://a:b:1", 'parse "https://a:b:1": invalid port ":b:1" after host'),
+        ("https://exa mple.com", 'parse "https://exa mple.com": invalid character " " in host name'),
+        ("https://%41.example", 'parse "https://%41.example": invalid URL escape "%41"'),
+        ("https://example.com/%zz", 'parse "https://example.com/%zz": invalid URL escape "%zz"'),
+        ("https://example.com/#%zz", 'parse "https://example.com/#%zz": invalid URL escape "%zz"'),
+        ("https://[::1", "parse \"https://[::1\": missing ']' in host"),
+        ("https://[::1]x", 'parse "https://[::1]x": invalid port "x" after host'),
+        ("https://[1]", 'parse "https://[1]": invalid host: it is no IPv6 address'),
+        ("https://x[::1]", 'parse "https://x[::1]": invalid IP-literal'),
+        ("https://us er@host", 'parse "https://us er@host": net/url: invalid userinfo'),
+        ("https://example.com\t", 'parse "https://example.com\\t": net/url: invalid control character in URL'),
+        ("://example.com", 'parse "://example.com": missing protocol scheme'),
+        ("127.0.0.1:443/x", 'parse "127.0.0.1:443/x": first path segment in URL cannot contain colon'),
+        (" https://a", 'parse " https://a": first path segment in URL cannot contain colon'),
+    ],
+)
+def test_what_is_no_url_is_told_in_the_words_of_go(url: str, reason: str) -> None:
+    assert texts(url) == [f"Required value: url must be a valid URL: {reason}{FORM}"]
+
+
+def test_everything_that_is_wrong_with_a_url_is_told_at_once() -> None:
+    assert texts("http://me:a@b@/?q#f%41") == [
+        f"Invalid value: \"http\": 'https' is the only allowed URL scheme{FORM}",
+        f'Invalid value: "": host must be specified{FORM}',
+        'Invalid value: "me:a%40b": user information is not permitted in the URL',
+        'Invalid value: "fA": fragments are not permitted in the URL',
+        'Invalid value: "q": query parameters are not permitted in the URL',
+    ]
+
+
+def test_what_follows_a_scheme_without_a_slash_is_no_host() -> None:
+    assert texts("https:example.com%zz") == [f'Invalid value: "": host must be specified{FORM}']
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        (None, []),
+        ("", []),
+        ("/", []),
+        ("/foo", []),
+        ("/foo/bar.baz/", []),
+        ("//", ["segment[0] may not be empty"]),
+        ("/foo/bar//", ["segment[2] may not be empty"]),
+        ("foo", ["must start with a '/'"]),
+        ("f", ["must start with a '/'", "segment[0] may not be empty"]),
+        ("/Foo", [f"segment[0]: {next(subdomain_problems('Foo'))}"]),
+    ],
+)
+def test_paths_of_a_service(path: str | None, found: list[str]) -> None:
+    service = {"name": "n", "namespace": "ns", "port": 443, "path": path}
+    expected = [invalid("c.service.path", path or "", text) for text in found]
+    assert list(client_config_problems({"service": service}, "c")) == expected
+
+
+@pytest.mark.parametrize(
+    "config", [None, {}, {"url": None, "service": None}, {"url": "https://a", "service": {"name": "n"}}]
+)
+def test_a_hook_is_called_at_one_place(config: Any) -> None:
+    assert list(client_config_problems(config, "c")) == [required("c", "exactly one of url or service is required")]
+
+
+def test_values_of_a_wrong_type_are_findings() -> None:
+    service = {"name": 1, "namespace": [], "port": True, "path": {}}
+    assert [*client_config_problems([], "c"), *client_config_problems({"service": service}, "c")] == [
+        Problem("c", "Invalid value: must be an object"),
+        Problem("c.service.name", "Invalid value: must be a string"),
+        Problem("c.service.namespace", "Invalid value: must be a string"),
+        Problem("c.service.port", "Invalid value: must be an integer"),
+        Problem("c.service.path", "Invalid value: must be a string"),
+    ]
+    assert list(client_config_problems({"service": "x"}, "c")) == [
+        Problem("c.service", "Invalid value: must be an object")
+    ]
+    assert texts(7) == ["Invalid value: must be a string"]
+    assert list(name_problems(7, "n", segments=3)) == [Problem("n", "Invalid value: must be a string")]
+    assert list(choice_problems({}, "p", ("a",))) == [Problem("p", "Invalid value: must be a string")]
+    assert list(timeout_problems(True, "t")) == [Problem("t", "Invalid value: must be an integer")]
+    assert list(version_problems("v1", "v", ("v1",))) == [Problem("v", "Invalid value: must be a list")]
+    assert list(list_problems("*", "l", "kinds", empty_items=False)) == [Problem("l", "Invalid value: must be a list")]
+
+
+@pytest.mark.parametrize(("segments", "word"), [(2, "two"), (3, "three")])
+def test_a_name_has_as_many_segments_as_its_kind_wants(segments: int, word: str) -> None:
+    enough, short = ".".join("a" * segments), ".".join("a" * (segments - 1))
+    assert list(name_problems(enough, "n", segments=segments)) == []
+    text = f"should be a domain with at least {word} segments separated by dots"
+    assert list(name_problems(short, "n", segments=segments)) == [invalid("n", short, text)]
+    assert list(name_problems("", "n", segments=segments)) == [required("n")]
+
+
+def test_a_wildcard_stands_alone_and_items_are_texts() -> None:
+    assert list(list_problems(["*", 1, ""], "l", "kinds", empty_items=False)) == [
+        Problem("l", 'Invalid value: ["*",""]: if \'*\' is present, must not specify other kinds'),
+        Problem("l[1]", "Invalid value: must be a string"),
+        Problem("l[2]", "Required value"),
+    ]
+    assert list(list_problems([""], "l", "API groups", empty_items=True)) == []
+
+
+def test_a_version_is_looked_at_once_and_one_has_to_be_known() -> None:
+    found = list(version_problems(["V", "V", 1], "v", ("v1", "v2")))
+    assert [problem.field for problem in found] == ["v[0]", "v[1]", "v[2]", "v"]
+    assert found[1] == invalid("v[1]", "V", "duplicate version")
+    assert found[3] == Problem("v", 'Invalid value: ["V","V"]: must include at least one of v1, v2')
+    assert list(version_problems(["v7"], "v", ("v1",), recognised=False)) == []
+
+
+def test_a_bundle_is_pem_in_base64() -> None:
+    unreadable = Problem("b", "Invalid value: unable to load root certificates: it is not PEM in base64")
+    assert [list(bundle_problems(bundle, "b")) for bundle in (None, "", "Zm9v", "?", 7)] == [
+        [], [], [unreadable], [unreadable], [unreadable]
+    ]  # fmt: skip
+
+
+def test_a_boolean_is_no_integer() -> None:
+    assert [is_integer(value) for value in (1, True, 1.0, "1", None)] == [True, False, False, False, False]
