@@ -1,5 +1,6 @@
 """The application: routes, sources and their lifetime."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
@@ -13,12 +14,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import __version__
 from app.api.codec import encode_error
-from app.api.endpoint import not_synced
+from app.api.dispatch import Standing
+from app.api.endpoint import Endpoint, not_synced
 from app.api.health import Check, health_routes
 from app.api.logs import LogSink, write_line
 from app.api.metrics import Metrics, script_gauges, store_gauges
 from app.api.openapi import describe_reviews
-from app.api.routes import ReviewRoute, interpret_routes, overrider_routes
+from app.api.routes import ReviewRoute, dispatch_routes, interpret_routes, overrider_routes
+from app.dispatch.assembly import INDEXES as DISPATCH_INDEXES
+from app.dispatch.assembly import dispatcher_of
+from app.dispatch.cel import compile_condition
+from app.dispatch.configuration_review import validate_configuration
 from app.interpret.layers import chain_of
 from app.interpret.lua.customizations import Customizations
 from app.interpret.lua.review import validate_scripts
@@ -30,12 +36,13 @@ from app.lifetime import Cluster, following_cluster, following_manifests, settle
 from app.outbound.client import HookClient
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.plans import PlanCache
+from app.registration.paths import CLUSTERS
 from app.settings import Settings
 from app.store import Store
 from app.store.sources.manifests import ManifestSource
 from app.store.sources.source import PartState, Source
 
-INDEXES: Final = (OVERRIDERS_BY_SUBJECT, DEFINITIONS_BY_KIND)
+INDEXES: Final = (OVERRIDERS_BY_SUBJECT, DEFINITIONS_BY_KIND, *DISPATCH_INDEXES)
 
 _REASONS: Final = {404: "NotFound", 405: "MethodNotAllowed"}
 
@@ -55,23 +62,28 @@ class Fleethook(FastAPI):
         self.metrics: Final = Metrics()
         self.cluster: Final = Cluster(settings, self.store) if settings.follows_cluster else None
         self.source: Final[Source | None] = self._source()
+        self.synced: Final = asyncio.Event()
         self.draining = False
         self.ended: Final[list[str]] = []
         live = None if self.cluster is None else self.cluster.source
         self.plans: Final = PlanCache()
-        self.hook_client: Final = HookClient()
+        self.hook_client: Final = HookClient(allow_private=True)
+        self.webhook_client: Final = HookClient(allow_private=settings.private_webhooks)
         self.customizations: Final = Customizations(self.store, namespace=settings.karmada_namespace)
         self.runner: Final = Runner(Limits(settings.lua_seconds, settings.lua_instructions, settings.lua_memory << 20))
         self.routes_of_reviews: Final[list[ReviewRoute]] = [
             *(overrider_routes(self.store, self.plans, live) if "overrider" in settings.engines else ()),
             *(self._interpret_routes() if "interpret" in settings.engines else ()),
+            *(self._dispatch_routes() if "dispatch" in settings.engines else ()),
         ]
         self._log: Final = log
         self.reviews: dict[str, ASGIApp] = {}
         if self.cluster is None:
             self.open_reviews()
         else:
-            self.reviews = {route.path: not_synced for route in self.routes_of_reviews}
+            self.reviews = {
+                route.path: self._endpoint(route) if route.waits else not_synced for route in self.routes_of_reviews
+            }
 
     def _source(self) -> Source | None:
         if self.cluster is not None:
@@ -93,24 +105,53 @@ class Fleethook(FastAPI):
         validate = partial(validate_scripts, store=self.store, runner=self.runner, namespace=settings.karmada_namespace)
         return interpret_routes(chain, validate)
 
+    def _dispatch_routes(self) -> list[ReviewRoute]:
+        cluster, settings = self.cluster, self.settings
+        dispatcher = dispatcher_of(
+            self.store,
+            self.webhook_client,
+            observe=self.metrics.dispatched,
+            post=None if cluster is None else cluster.connection.json,
+            live=None if cluster is None else cluster.source,
+            as_kcp=settings.dispatch_as_kcp,
+            share=settings.dispatch_share_time,
+        )
+        validate = partial(validate_configuration, compile_expression=compile_condition)
+        return dispatch_routes(Standing(dispatcher, self.store, self.synced, self._stale), validate)
+
+    def _stale(self) -> str:
+        """Return what has not been heard of for so long that nobody can tell whose webhooks decide."""
+        if self.cluster is None or self.settings.dispatch_as_kcp:
+            return ""
+        silent = (part for part in self.cluster.source.parts() if (part.age or 0.0) > self.settings.stale_after)
+        return "; ".join(f"no word of {part.name} from the apiserver for {part.age:.0f} s" for part in silent)
+
     def open_reviews(self) -> None:
         """Begin to answer reviews: what they are answered from is there."""
-        self.reviews = {
-            route.path: route.make(
-                route.path,
-                metrics=self.metrics,
-                body_limit=self.settings.body_limit,
-                log=self._log,
-                known_clients_only=self.settings.client_ca_file is not None,
-            )
-            for route in self.routes_of_reviews
-        }
+        self.reviews = {route.path: self._endpoint(route) for route in self.routes_of_reviews}
+        self.synced.set()
+
+    def _endpoint(self, route: ReviewRoute) -> Endpoint:
+        return route.make(
+            route.path,
+            metrics=self.metrics,
+            body_limit=self.settings.body_limit,
+            log=self._log,
+            known_clients_only=self.settings.client_ca_file is not None,
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer reviews here and leave everything else to FastAPI."""
         if self.draining:
             send = _closing(send)
-        endpoint = self.reviews.get(scope["path"]) if scope["type"] == "http" else None
+        endpoint = None
+        if scope["type"] == "http":
+            path: str = scope["path"]
+            endpoint = self.reviews.get(path)
+            if endpoint is None and path.startswith(CLUSTERS):
+                cluster, _, verb = path.removeprefix(CLUSTERS).rpartition("/")
+                endpoint = self.reviews.get(f"{CLUSTERS}{{cluster}}/{verb}")
+                scope["path_params"] = {"cluster": cluster}
         if endpoint is not None:
             await endpoint(scope, receive, send)
         else:
@@ -166,6 +207,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.metrics.registry.register(collector)
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(app.hook_client)
+        await stack.enter_async_context(app.webhook_client)
         stack.callback(app.runner.close)
         if isinstance(app.source, ManifestSource):
             await stack.enter_async_context(following_manifests(app.source))

@@ -90,19 +90,24 @@ class Cluster:
     def __init__(self, settings: Settings, store: Store) -> None:
         # Imported here because it takes 0.3 s and 65 MB, which a server of manifests does not need.
         from app.kube.connection import Connection  # noqa: PLC0415
-        from app.store.sources.kubernetes.resources import INTERPRETING, RESOURCES, karmada_config  # noqa: PLC0415
+        from app.store.sources.kubernetes.resources import (  # noqa: PLC0415
+            DISPATCHING,
+            INTERPRETING,
+            RESOURCES,
+            karmada_config,
+        )
         from app.store.sources.kubernetes.source import KubernetesSource  # noqa: PLC0415
 
         self.connection: Final = Connection(settings.kubeconfig)
+        by_engine = {
+            "overrider": RESOURCES,
+            "interpret": (*INTERPRETING, karmada_config(settings.karmada_namespace)),
+            "dispatch": DISPATCHING,
+        }
+        # Each once, also where several engines read it.
+        wanted = dict.fromkeys(one for engine in by_engine if engine in settings.engines for one in by_engine[engine])
         self.source: Final = KubernetesSource(
-            [
-                *(RESOURCES if "overrider" in settings.engines else ()),
-                *(
-                    (*INTERPRETING, karmada_config(settings.karmada_namespace))
-                    if "interpret" in settings.engines
-                    else ()
-                ),
-            ],
+            list(wanted),
             self.connection,
             store,
             absent_seconds=settings.discovery_interval,

@@ -46,9 +46,30 @@ class Settings(BaseSettings):
         bool, Field(description="Whether a replica is not ready then; it answers from what it last knew either way.")
     ] = False
     engines: Annotated[
-        frozenset[Literal["overrider", "interpret"]],
+        frozenset[Literal["overrider", "interpret", "dispatch"]],
         Field(description="What is served; what is left out is neither read nor kept."),
-    ] = frozenset({"overrider", "interpret"})
+    ] = frozenset({"overrider", "interpret", "dispatch"})
+    dispatch_as_kcp: Annotated[
+        bool,
+        Field(
+            description="Whether a request of which nobody can tell whose webhooks decide is let through, and one "
+            "denial told of several, as kcp does."
+        ),
+    ] = False
+    dispatch_share_time: Annotated[
+        bool,
+        Field(
+            description="Whether a mutating webhook with failurePolicy Ignore may take only its share of the time "
+            "that is left for all."
+        ),
+    ] = False
+    private_webhooks: Annotated[
+        bool,
+        Field(
+            description="Whether webhooks of logical clusters may be at private addresses; those who write "
+            "configurations could reach into this server's network by them."
+        ),
+    ] = True
     interpreters: Annotated[
         list[str], Field(description="Files (*.py) or modules that define interpreters of resources.")
     ] = []

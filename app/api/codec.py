@@ -60,9 +60,10 @@ def encode_response(response: Response, *, uid: str, api_version: str) -> bytes:
     answer = AdmissionResponse(
         uid=uid,
         allowed=response.allowed,
-        status=None if response.allowed else _status(response),
+        status=None if response.allowed else response.status or _status(response),
         patch=patch,
         patch_type=None if patch is None else "JSONPatch",
+        audit_annotations=response.audit_annotations or None,
         warnings=list(response.warnings) or None,
     )
     return _encoder.encode({"apiVersion": api_version, "kind": KIND, "response": answer})

@@ -76,26 +76,30 @@ class ReviewEndpoint(Endpoint):
             return errored(f"the review cannot be read: {review.problem}")
         try:
             return self._handler(review.request)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            return errored(f"the object under review is not JSON: {error}")
-        except RecursionError:
-            return errored("the object under review is nested too deep")
-        except Exception:  # noqa: BLE001 - see below
-            # Whatever a handler did not foresee must still answer with the uid: a dropped connection would leave
-            # the caller with a timeout and without a reason.
-            _log.exception("review handler failed", extra={"fields": {"route": self._path, "uid": review.uid}})
-            return errored(
-                f"fleethook failed to answer; its log has the reason under uid {review.uid}",
-                code=500,
-                reason="InternalError",
-            )
+        except Exception as error:  # noqa: BLE001 - answered, whatever it is
+            return failed(error, route=self._path, uid=review.uid)
 
     def _record(self, review: Decoded, response: Response, *, seconds: float, request_id: str) -> None:
         request = review.request
         operation = request.operation if request else ""
         self._metrics.reviewed(self._path, operation, _outcome(response), seconds=seconds, request_id=request_id)
         if self._log is not None:
-            self._log(encode_line(_log_fields(self._path, review, response, seconds=seconds, request_id=request_id)))
+            self._log(encode_line(log_fields(self._path, review, response, seconds=seconds, request_id=request_id)))
+
+
+def failed(error: Exception, *, route: str, uid: str) -> Response:
+    """Return the answer to a review that a handler failed over.
+
+    Whatever it did not foresee must still be answered with the uid: a dropped connection would leave the caller with a
+    timeout and without a reason.
+    """
+    if isinstance(error, msgspec.DecodeError | UnicodeDecodeError):
+        return errored(f"the object under review is not JSON: {error}")
+    if isinstance(error, RecursionError):
+        return errored("the object under review is nested too deep")
+    _log.error("review handler failed", exc_info=error, extra={"fields": {"route": route, "uid": uid}})
+    text = f"fleethook failed to answer; its log has the reason under uid {uid}"
+    return errored(text, code=500, reason="InternalError")
 
 
 def _outcome(response: Response) -> str:
@@ -104,9 +108,8 @@ def _outcome(response: Response) -> str:
     return "denied" if response.reason in ("Forbidden", "Invalid") else "errored"
 
 
-def _log_fields(
-    path: str, review: Decoded, response: Response, *, seconds: float, request_id: str
-) -> dict[str, object]:
+def log_fields(path: str, review: Decoded, response: Response, *, seconds: float, request_id: str) -> dict[str, object]:
+    """Return what a line of the log says about an answered review."""
     fields: dict[str, object] = {
         "ts": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "level": "info",

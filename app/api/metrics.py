@@ -10,6 +10,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from app.dispatch.hooks import Hook
 from app.model.gvk import GroupKind
 from app.store.sources.source import PartState
 
@@ -53,6 +54,19 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
+        self._webhooks: Final = Counter(
+            "fleethook_webhook_requests",
+            "Calls of webhooks that reviews were dispatched to, by outcome and HTTP status.",
+            ["cluster", "webhook", "type", "outcome", "code"],
+            registry=self.registry,
+        )
+        self._webhook_seconds: Final = Histogram(
+            "fleethook_webhook_duration_seconds",
+            "Time that webhooks took which reviews were dispatched to.",
+            ["type"],
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
         self._script_histograms: Final[dict[tuple[str, str], Histogram]] = {}
         # labels() costs more than the increment itself, so each combination is looked up once.
         self._counters: Final[dict[tuple[str, str, str], Counter]] = {}
@@ -66,6 +80,11 @@ class Metrics:
     def called(self, hook: str, outcome: str, seconds: float) -> None:
         """Count one call of somebody's hook."""
         self._calls.labels(hook, outcome).observe(seconds)
+
+    def dispatched(self, hook: Hook, *, outcome: str, code: int, seconds: float) -> None:
+        """Count one call of a webhook that a review was dispatched to."""
+        self._webhooks.labels(hook.cluster, hook.uid, hook.phase, outcome, str(code)).inc()
+        self._webhook_seconds.labels(hook.phase).observe(seconds)
 
     def scripted(self, rule: str, outcome: str, seconds: float) -> None:
         """Count one call of a script."""

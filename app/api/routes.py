@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
+from app.api.dispatch import DispatchEndpoint, ExplainEndpoint, Standing
 from app.api.edge import ReviewEndpoint
 from app.api.endpoint import Endpoint
 from app.api.interpret import InterpretEndpoint
@@ -20,6 +21,9 @@ from app.overrider.plans import PlanCache
 from app.overrider.render import mutate_workload
 from app.overrider.review import default_overrider, validate_overrider
 from app.registration.paths import (
+    CLUSTER_EXPLAIN,
+    CLUSTER_MUTATE,
+    CLUSTER_VALIDATE,
     EXPLORE,
     EXPLORE_BAR,
     EXPLORE_FOO,
@@ -30,7 +34,9 @@ from app.registration.paths import (
     VALIDATE_CONFIG_MAP,
     VALIDATE_CUSTOMIZATION,
     VALIDATE_HOOKS,
+    VALIDATE_MUTATING,
     VALIDATE_OVERRIDER,
+    VALIDATE_VALIDATING,
 )
 from app.store import StoreView
 
@@ -51,6 +57,8 @@ class ReviewRoute(NamedTuple):
     summary: str
     make: Make
     review: type[Any] = AdmissionReview
+    waits: bool = False
+    """Whether it answers by itself while the objects are still being read."""
 
 
 def _admission(path: str, summary: str, handler: Callable[[AdmissionRequest], Response], **rest: Any) -> ReviewRoute:
@@ -109,6 +117,30 @@ def interpret_routes(everything: Chain, validate: Callable[[AdmissionRequest], R
         _admission(VALIDATE_CONFIG_MAP, "Refuse a karmada-config whose Lua does not compile", validate),
         *_interpret_routes(chains),
     ]
+
+
+def dispatch_routes(standing: Standing, validate: Callable[[AdmissionRequest], Response]) -> list[ReviewRoute]:
+    """Return the routes of dispatching.
+
+    Args:
+        standing: What it answers from.
+        validate: Answers reviews of webhook configurations.
+    """
+    mutate = "Ask the mutating webhooks of the cluster that owns the schema, and return one patch of theirs"
+    ask = "Ask the validating webhooks of the cluster that owns the schema"
+    explained = "Say which webhooks would be asked, and for each other one why not"
+    validation = "Validate a webhook configuration, and point out what it does not do"
+    return [
+        _cluster(CLUSTER_MUTATE, mutate, partial(DispatchEndpoint, standing=standing, phase="mutating")),
+        _cluster(CLUSTER_VALIDATE, ask, partial(DispatchEndpoint, standing=standing, phase="validating")),
+        _cluster(CLUSTER_EXPLAIN, explained, partial(ExplainEndpoint, standing=standing)),
+        _admission(VALIDATE_MUTATING, validation, validate),
+        _admission(VALIDATE_VALIDATING, validation, validate),
+    ]
+
+
+def _cluster(path: str, summary: str, make: Make) -> ReviewRoute:
+    return ReviewRoute(path, summary, make, waits=True)
 
 
 def _interpret_routes(chains: Iterable[tuple[str, str, Chain]]) -> list[ReviewRoute]:

@@ -124,13 +124,15 @@ class StatusCause(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
 
 
-class StatusDetails(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``metav1.StatusDetails``, as far as an answer fills it."""
+class StatusDetails(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """``metav1.StatusDetails``."""
 
     name: str = ""
     group: str = ""
     kind: str = ""
+    uid: str = ""
     causes: tuple[StatusCause, ...] = ()
+    retry_after_seconds: int = 0
 
 
 class Status(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -176,6 +178,9 @@ class Response(msgspec.Struct, frozen=True):
     reason: str = ""
     message: str = ""
     causes: tuple[StatusCause, ...] = ()
+    audit_annotations: dict[str, str] | None = None
+    status: Status | None = None
+    """The whole status of somebody else's denial, instead of one that is made of the members above."""
 
 
 _ALLOWED: Final = Response(allowed=True)

@@ -1,0 +1,182 @@
+"""Answering reviews for a logical cluster: ``/clusters/{cluster}/mutate``, ``validate`` and ``explain``."""
+
+import asyncio
+import time
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from starlette.types import Scope
+
+from app.api.body import RequestError
+from app.api.codec import Decoded, decode_review, encode_error, encode_response
+from app.api.edge import failed, log_fields
+from app.api.endpoint import Endpoint
+from app.api.logs import LogSink, encode_line
+from app.api.metrics import Metrics
+from app.api.timeout import budget
+from app.dispatch.call import Deadline
+from app.dispatch.dispatcher import Dispatched, Dispatcher
+from app.dispatch.explain import explain
+from app.dispatch.failures import StatusError, forbidden
+from app.dispatch.hooks import Phase
+from app.dispatch.owner import resolve_cluster
+from app.model.admission import AdmissionRequest, Response, errored
+from app.model.envelope import BadReviewError
+from app.model.kcp import is_cluster
+from app.store import StoreView
+
+# k8s.io/apiserver waits so long for webhook configurations to be read (research 1.6).
+_SYNC_SECONDS: Final = 10.0
+
+
+class Standing(NamedTuple):
+    """What dispatching answers from, and whether it can."""
+
+    dispatcher: Dispatcher
+    store: StoreView
+    synced: asyncio.Event
+    stale: Callable[[], str]
+    """Says what of the objects has not been heard of for too long, ``""`` if nothing is."""
+
+
+class _Asked(NamedTuple):
+    review: Decoded
+    request: AdmissionRequest
+    cluster: str
+    deadline: Deadline
+
+
+class ClusterEndpoint(Endpoint):
+    """A route below ``/clusters/{cluster}``."""
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        standing: Standing,
+        metrics: Metrics,
+        body_limit: int,
+        log: LogSink | None,
+        known_clients_only: bool = False,
+    ) -> None:
+        super().__init__(path, metrics=metrics, body_limit=body_limit, known_clients_only=known_clients_only)
+        self._standing: Final = standing
+        self._log: Final = log
+
+    async def _answer(self, body: bytes, request_id: str, scope: Scope) -> tuple[int, bytes]:
+        started = time.perf_counter()
+        deadline = Deadline(time.monotonic() + budget(scope["query_string"]))
+        cluster = resolve_cluster(self._standing.store, _cluster(scope))
+        try:
+            review = decode_review(body)
+        except BadReviewError as error:
+            seconds = time.perf_counter() - started
+            self._metrics.reviewed(self._path, "", "malformed", seconds=seconds, request_id=request_id)
+            return 400, encode_error(400, "BadRequest", str(error))
+        if review.request is None:
+            response = errored(f"the review cannot be read: {review.problem}")
+            self._record(review, cluster, Dispatched(response, None), started=started, request_id=request_id)
+            return 200, encode_response(response, uid=review.uid, api_version=review.api_version)
+        asked = _Asked(review, review.request, cluster, deadline)
+        dispatched, answer = await self._decide(asked)
+        self._record(review, cluster, dispatched, started=started, request_id=request_id)
+        return 200, answer
+
+    @abstractmethod
+    async def _decide(self, asked: _Asked) -> tuple[Dispatched, bytes]:
+        """Return how a review was answered, and the answer."""
+
+    async def _not_ready(self, asked: _Asked) -> str:
+        """Wait until the objects are read, and return why they cannot be answered from."""
+        standing = self._standing
+        if not standing.synced.is_set():
+            try:
+                async with asyncio.timeout(min(_SYNC_SECONDS, asked.deadline.remaining)):
+                    await standing.synced.wait()
+            except TimeoutError:
+                return "not yet ready to handle request"
+        stale = standing.stale()
+        return f"not ready to handle request: {stale}" if stale else ""
+
+    def _record(
+        self, review: Decoded, cluster: str, dispatched: Dispatched, *, started: float, request_id: str
+    ) -> None:
+        response, target = dispatched
+        seconds = time.perf_counter() - started
+        operation = review.request.operation if review.request else ""
+        request_id = request_id or review.uid
+        self._metrics.reviewed(self._path, operation, _outcome(response), seconds=seconds, request_id=request_id)
+        if self._log is None:
+            return
+        fields = log_fields(self._path, review, response, seconds=seconds, request_id=request_id)
+        fields["cluster"] = cluster
+        if target is not None:
+            fields["owner"], fields["ownerCase"] = target.ownership.cluster, target.ownership.case
+            if target.ownership.problem:
+                fields["ownerProblem"] = target.ownership.problem
+            fields["hooks"] = len(target.relevant)
+        self._log(encode_line(fields))
+
+
+def _cluster(scope: Scope) -> str:
+    cluster: str = scope.get("path_params", {}).get("cluster", "")
+    if not is_cluster(cluster):
+        raise RequestError(404, "NotFound", f"{cluster!r} is not the name or the path of a logical cluster")
+    return cluster
+
+
+def _outcome(response: Response) -> str:
+    if response.allowed:
+        return "patched" if response.patch else "allowed"
+    return "denied" if response.code < 500 else "errored"
+
+
+class DispatchEndpoint(ClusterEndpoint):
+    """Asks the webhooks of one phase."""
+
+    def __init__(self, path: str, *, phase: Phase, **rest: Any) -> None:
+        super().__init__(path, **rest)
+        self._phase: Final = phase
+
+    async def _decide(self, asked: _Asked) -> tuple[Dispatched, bytes]:
+        review, request, cluster, deadline = asked
+        problem = await self._not_ready(asked)
+        dispatched: Dispatched
+        try:
+            if problem:
+                group, resource = request.resource.group, request.resource.resource
+                error = forbidden(f"{resource}.{group}" if group else resource, request.name, problem)
+                dispatched = Dispatched(_response(error), None)
+            else:
+                dispatcher = self._standing.dispatcher
+                dispatched = await dispatcher.dispatch(request, cluster=cluster, phase=self._phase, deadline=deadline)
+        except Exception as error:  # noqa: BLE001 - answered, whatever it is
+            dispatched = Dispatched(failed(error, route=self._path, uid=review.uid), None)
+        answer = encode_response(dispatched.response, uid=review.uid, api_version=review.api_version)
+        return dispatched, answer
+
+
+class ExplainEndpoint(ClusterEndpoint):
+    """Says which webhooks would be asked, and why the others would not."""
+
+    async def _decide(self, asked: _Asked) -> tuple[Dispatched, bytes]:
+        problem = await self._not_ready(asked)
+        response = Response(allowed=True)
+        try:
+            if problem:
+                raise RequestError(503, "ServiceUnavailable", problem)
+            explained = await explain(
+                self._standing.dispatcher, asked.request, cluster=asked.cluster, deadline=asked.deadline
+            )
+            return Dispatched(response, None), msgspec.json.encode(explained)
+        except StatusError as error:
+            raise RequestError(error.status.code, error.status.reason, str(error)) from error
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise RequestError(400, "BadRequest", failed(error, route=self._path, uid="").message) from error
+
+
+def _response(error: StatusError) -> Response:
+    status = error.status
+    return Response(allowed=False, code=status.code, reason=status.reason, message=status.message, status=status)

@@ -1,0 +1,89 @@
+"""The dispatcher, put together from what it needs."""
+
+from functools import partial
+from typing import Final, NoReturn
+
+from app.dispatch.call import Caller, Deadline, Observe
+from app.dispatch.configurations import Configurations
+from app.dispatch.conversion import Conversion
+from app.dispatch.convert import ConversionError, convert
+from app.dispatch.dispatcher import Dispatcher, Outside, Target
+from app.dispatch.equivalents import DEFINITIONS_BY_RESOURCE, definition_of
+from app.dispatch.failures import internal
+from app.dispatch.live import LiveSource, Post, authorize, read_namespace
+from app.dispatch.owner import BINDINGS_BY_RESOURCE, CLUSTERS_BY_PATH, UNBOUND_BINDINGS
+from app.model.gvk import GroupVersionKind
+from app.model.json import JSON
+from app.outbound.client import HookClient
+from app.store import Index, Store, StoreView
+
+INDEXES: Final[tuple[Index, ...]] = (
+    BINDINGS_BY_RESOURCE,
+    UNBOUND_BINDINGS,
+    CLUSTERS_BY_PATH,
+    DEFINITIONS_BY_RESOURCE,
+)
+"""What the store has to be indexed by."""
+
+
+def dispatcher_of(
+    store: Store,
+    client: HookClient,
+    *,
+    observe: Observe,
+    post: Post | None = None,
+    live: LiveSource | None = None,
+    as_kcp: bool = False,
+    share: bool = False,
+) -> Dispatcher:
+    """Return a dispatcher.
+
+    Args:
+        store: The objects, indexed by `INDEXES`.
+        client: What calls webhooks.
+        observe: Told of each call.
+        post: Posts to the apiserver, None where there is none: then no condition can ask the authorizer.
+        live: Where objects can be read past the store.
+        as_kcp: As `Dispatcher` has it.
+        share: As `Dispatcher` has it.
+    """
+    outside = Outside(
+        ask=Caller(client, observe=observe).ask,
+        convert=Conversion(store, client),
+        authorize=partial(authorize, post=post, live=live) if post is not None and live is not None else None,
+        read_namespace=partial(read_namespace, live=live) if live is not None else None,
+    )
+    return Dispatcher(store, Configurations(store), outside, as_kcp=as_kcp, share=share)
+
+
+def offline_dispatcher(store: Store, *, as_kcp: bool = False) -> Dispatcher:
+    """Return a dispatcher that reaches nothing but the store: good for explaining, not for dispatching.
+
+    Conditions cannot ask the authorizer, and what takes a conversion webhook is an error.
+    """
+    outside = Outside(ask=_ask_nobody, convert=partial(_convert_here, store))
+    return Dispatcher(store, Configurations(store), outside, as_kcp=as_kcp)
+
+
+async def _ask_nobody(*_args: object, **_rest: object) -> NoReturn:
+    raise internal("no webhook is asked offline")
+
+
+async def _convert_here(
+    store: StoreView,
+    document: JSON,
+    kind: GroupVersionKind,
+    *,
+    target: Target,
+    deadline: Deadline,  # noqa: ARG001 - nobody is waited for
+) -> JSON:
+    if not isinstance(document, dict):
+        return document
+    group, _, resource = target.attributes.resource
+    definition = definition_of(
+        store, cluster=target.attributes.cluster, group=group, resource=resource, schema=target.ownership.schema
+    )
+    try:
+        return convert(document, kind, definition=definition)
+    except ConversionError as error:
+        raise internal(str(error)) from error

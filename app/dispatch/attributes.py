@@ -1,0 +1,135 @@
+"""What is under review, as every webhook's rules are matched against it (k8s.io/apiserver/pkg/admission.Attributes)."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from app.dispatch.failures import StatusError
+from app.model.admission import AdmissionRequest, Kind, Resource
+from app.model.gvk import GroupVersionKind, GroupVersionResource
+from app.model.json import JSON, JSONObject, as_object
+from app.model.kcp import CLUSTER_ANNOTATION
+
+
+class Attributes(NamedTuple):
+    """One request; objects in it are never changed in place."""
+
+    cluster: str
+    """The logical cluster that the request is made in."""
+    operation: str
+    kind: GroupVersionKind
+    resource: GroupVersionResource
+    subresource: str
+    requested: tuple[GroupVersionKind, GroupVersionResource, str]
+    """What the client asked for, where a caller has converted it before."""
+    name: str
+    namespace: str
+    object: JSON
+    old_object: JSON
+    user_info: JSON
+    options: JSON
+    dry_run: bool
+
+    @property
+    def is_namespace(self) -> bool:
+        """Whether it is about a Namespace itself."""
+        return self.resource.group == "" and self.resource.resource == "namespaces"
+
+    @property
+    def resource_name(self) -> str:
+        """The resource as errors name it: ``widgets.example.org``."""
+        return f"{self.resource.resource}.{self.resource.group}" if self.resource.group else self.resource.resource
+
+
+def attributes_of(request: AdmissionRequest, *, cluster: str) -> Attributes:
+    """Return what a review asks about, in the logical cluster of that name.
+
+    Raises:
+        msgspec.DecodeError: One of its objects is no JSON.
+        StatusError: An object cannot carry the cluster's annotation.
+    """
+    kind, resource = _kind(request.kind), _resource(request.resource)
+    asked_kind = _kind(request.request_kind) if request.request_kind else kind
+    asked_resource = _resource(request.request_resource) if request.request_resource else resource
+    asked_subresource = request.request_sub_resource if request.request_resource else request.sub_resource
+    document, old = request.object, request.old_object
+    if request.operation != "CONNECT":
+        document = annotated(document, cluster, where="request.object")
+        old = annotated(old, cluster, where="request.oldObject")
+    return Attributes(
+        cluster=cluster,
+        operation=request.operation,
+        kind=kind,
+        resource=resource,
+        subresource=request.sub_resource,
+        requested=(asked_kind, asked_resource, asked_subresource),
+        name=request.name,
+        namespace=request.namespace,
+        object=document,
+        old_object=old,
+        user_info=msgspec.json.decode(request.user_info),
+        options=msgspec.json.decode(request.options),
+        dry_run=bool(request.dry_run),
+    )
+
+
+def _kind(kind: Kind) -> GroupVersionKind:
+    return GroupVersionKind(kind.group, kind.version, kind.kind)
+
+
+def _resource(resource: Resource) -> GroupVersionResource:
+    return GroupVersionResource(resource.group, resource.version, resource.resource)
+
+
+def annotated(document: JSON, cluster: str, *, where: str) -> JSON:
+    """Return an object that says which logical cluster it is of: a copy along that path, the rest is shared.
+
+    Raises:
+        StatusError: There is no place for that; ``where`` names the object.
+    """
+    if not isinstance(document, dict):
+        return document
+    metadata = document.get("metadata") or {}
+    annotations = as_object(metadata).get("annotations") or {}
+    if not isinstance(metadata, dict) or not isinstance(annotations, dict):
+        member = "metadata" if not isinstance(metadata, dict) else "metadata.annotations"
+        raise StatusError(400, "BadRequest", f"{where}.{member} is not an object")
+    if annotations.get(CLUSTER_ANNOTATION) == cluster:
+        return document
+    return {**document, "metadata": {**metadata, "annotations": {**annotations, CLUSTER_ANNOTATION: cluster}}}
+
+
+def as_sent(document: JSON, sent: JSON) -> JSON:
+    """Return ``document`` with the cluster's annotation as ``sent`` has it, whatever became of it in between.
+
+    kcp takes away what it has added, leaves an empty map of annotations behind, and does not put back what the client
+    had sent (research 1.5).
+    """
+    if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
+        return document
+    metadata: JSONObject = document["metadata"]
+    present = as_object(metadata.get("annotations"))
+    former = as_object(as_object(sent).get("metadata"))
+    wanted = as_object(former.get("annotations")).get(CLUSTER_ANNOTATION)
+    if present and present.get(CLUSTER_ANNOTATION) == wanted:
+        return document
+    annotations = {name: value for name, value in present.items() if name != CLUSTER_ANNOTATION}
+    if wanted is not None:
+        annotations[CLUSTER_ANNOTATION] = wanted
+    made = {name: value for name, value in metadata.items() if name != "annotations"}
+    if annotations:
+        made["annotations"] = annotations
+    elif "annotations" in former and not former["annotations"]:
+        # Empty or null, as the client wrote it.
+        made["annotations"] = former["annotations"]
+    if not made and "metadata" not in as_object(sent):
+        return {name: value for name, value in document.items() if name != "metadata"}
+    return {**document, "metadata": made}
+
+
+def claimed_cluster(request: AdmissionRequest) -> str:
+    """Return the cluster that the client itself wrote on its object, ``""`` if it wrote none."""
+    document = request.object if request.object is not None else request.old_object
+    annotations = as_object(as_object(as_object(document).get("metadata")).get("annotations"))
+    claimed = annotations.get(CLUSTER_ANNOTATION)
+    return claimed if isinstance(claimed, str) else ""

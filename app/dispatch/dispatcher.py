@@ -1,0 +1,244 @@
+"""Dispatching one review: the owner of its schema, that cluster's webhooks, one answer (seed 002)."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from app.dispatch.asking import Ask, AskAccess, Means
+from app.dispatch.attributes import Attributes, as_sent, attributes_of, claimed_cluster
+from app.dispatch.call import Deadline
+from app.dispatch.cel.access import AccessDecision, AccessQuestion
+from app.dispatch.configurations import Configurations
+from app.dispatch.equivalents import Equivalent, equivalents_of
+from app.dispatch.failures import StatusError, forbidden
+from app.dispatch.hook_set import Relevant
+from app.dispatch.hooks import Hook, Phase
+from app.dispatch.match import NamespaceLabels, asked_of, is_exempt, labels_of, needs_namespace
+from app.dispatch.mutating import Mutating
+from app.dispatch.owner import Ownership, find_owner
+from app.dispatch.records import Audit, warnings_of
+from app.dispatch.validating import validate
+from app.model.admission import AdmissionRequest, Response, StatusCause, StatusDetails
+from app.model.gvk import GroupKind, GroupVersionKind
+from app.model.json import JSON
+from app.patch import diff
+from app.store import Store
+
+NAMESPACE: Final = GroupKind("", "Namespace")
+
+
+class Converter(Protocol):
+    """Converts objects between versions of a resource."""
+
+    async def __call__(self, document: JSON, kind: GroupVersionKind, *, target: "Target", deadline: Deadline) -> JSON:
+        """Return the object in another version; raises StatusError."""
+
+
+class Target(NamedTuple):
+    """A request, and who is to be asked about it."""
+
+    attributes: Attributes
+    ownership: Ownership
+    equivalents: tuple[Equivalent, ...]
+    relevant: tuple[Relevant, ...]
+    exempt: bool
+
+
+Authorize = Callable[[str, frozenset[AccessQuestion]], Awaitable[Mapping[AccessQuestion, AccessDecision]]]
+"""Asks the authorizer of a logical cluster; raises StatusError."""
+ReadNamespace = Callable[[str, str], Awaitable[None]]
+"""Brings a namespace of a logical cluster up to date in the store; raises StatusError."""
+
+
+class Outside(NamedTuple):
+    """What dispatching reaches beyond the store."""
+
+    ask: Ask
+    convert: Converter
+    authorize: Authorize | None = None
+    read_namespace: ReadNamespace | None = None
+
+
+class Dispatched(NamedTuple):
+    """How it went: the answer, and what a log line says of it."""
+
+    response: Response
+    target: Target | None
+
+
+class Dispatcher:
+    """Answers reviews of every logical cluster from one store."""
+
+    def __init__(
+        self,
+        store: Store,
+        configurations: Configurations,
+        outside: Outside,
+        *,
+        as_kcp: bool = False,
+        share: bool = False,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            store: The objects; indexed as `app.dispatch.owner` and `app.dispatch.equivalents` say.
+            configurations: The webhooks, compiled.
+            outside: How webhooks and others are reached.
+            as_kcp: Whether what cannot be decided goes as in kcp, which lets it through (`app.dispatch.owner`), and
+                one denial is told instead of all.
+            share: Whether a mutating webhook whose failure is ignored may take only its share of the time left.
+        """
+        self._store: Final = store
+        self._configurations: Final = configurations
+        self._outside: Final = outside
+        self._as_kcp: Final = as_kcp
+        self._share: Final = share
+
+    def target(self, request: AdmissionRequest, *, cluster: str, phase: Phase) -> Target:
+        """Return who is to be asked about a review: what dispatching and explaining it begin with.
+
+        Raises:
+            msgspec.DecodeError: One of its objects is no JSON.
+            StatusError: Its objects are none that can be sent on.
+        """
+        attributes = attributes_of(request, cluster=cluster)
+        group, _, resource = attributes.resource
+        ownership = find_owner(self._store, cluster=cluster, group=group, resource=resource, as_kcp=self._as_kcp)
+        exempt = is_exempt(attributes)
+        if ownership.cluster is None:
+            return Target(attributes, ownership, (), (), exempt)
+        equivalents = equivalents_of(
+            self._store,
+            cluster=cluster,
+            resource=attributes.resource,
+            subresource=attributes.subresource,
+            kind=attributes.kind,
+            schema=ownership.schema,
+        )
+        target = Target(attributes, ownership, equivalents, (), exempt)
+        return target if exempt else target._replace(relevant=self.relevant(target, ownership.cluster, phase))
+
+    def relevant(self, target: Target, cluster: str, phase: Phase) -> tuple[Relevant, ...]:
+        """Return the webhooks of a cluster whose rules are about a request."""
+        attributes = target.attributes
+        hooks = self._configurations.hooks(cluster, phase)
+        return hooks.relevant(asked_of(attributes), attributes.kind, target.equivalents)
+
+    def hooks(self, target: Target, phase: Phase) -> tuple[Hook, ...]:
+        """Return all webhooks of the owner, those that are not about the request included."""
+        owner = target.ownership.cluster
+        return () if owner is None else self._configurations.hooks(owner, phase).hooks
+
+    async def dispatch(
+        self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline
+    ) -> Dispatched:
+        """Return the answer to a review, of all webhooks together.
+
+        Raises:
+            msgspec.DecodeError: One of its objects is no JSON.
+        """
+        audit, warnings = Audit(), list[str]()
+        target: Target | None = None
+        refusals: list[StatusError] = []
+        made: JSON = None
+        try:
+            target = self.target(request, cluster=cluster, phase=phase)
+            attributes = target.attributes
+            claimed = claimed_cluster(request)
+            if claimed not in ("", cluster):
+                warnings.append(f"the object says that it is of {claimed}; webhooks are told {cluster}, where it is")
+            if target.exempt:
+                return Dispatched(Response(allowed=True, warnings=warnings_of(warnings)), target)
+            if target.ownership.cluster is None:
+                raise forbidden(attributes.resource_name, attributes.name, target.ownership.problem)
+            means = await self.means(target, deadline, audit, warnings)
+            if phase == "mutating":
+                made = await self._mutate(target, means)
+            else:
+                refusals = await validate(target.relevant, attributes, means)
+        except StatusError as error:
+            refusals = [error]
+        if refusals:
+            told = refusals[:1] if self._as_kcp else refusals
+            return Dispatched(_refused(told, audit, warnings), target)
+        operations = [] if made is None else diff(request.object, as_sent(made, request.object))
+        response = Response(
+            allowed=True,
+            patch=operations,
+            warnings=warnings_of(warnings),
+            audit_annotations=audit.annotations,
+        )
+        return Dispatched(response, target)
+
+    async def _mutate(self, target: Target, means: Means) -> JSON:
+        mutating = Mutating(target.relevant, target.attributes, means, share=self._share)
+        await mutating.round(0)
+        if mutating.again:
+            await mutating.round(1)
+        return mutating.attributes.object
+
+    async def means(self, target: Target, deadline: Deadline, audit: Audit, warnings: list[str]) -> Means:
+        """Return what a phase needs of the world to answer one request; the last two are what it leaves."""
+        outside, cluster = self._outside, target.attributes.cluster
+
+        async def convert(document: JSON, kind: GroupVersionKind) -> JSON:
+            return await outside.convert(document, kind, target=target, deadline=deadline)
+
+        authorize: AskAccess | None = None
+        if outside.authorize is not None:
+            ask_access = outside.authorize
+
+            async def authorize(
+                questions: frozenset[AccessQuestion],
+            ) -> Mapping[AccessQuestion, AccessDecision]:
+                return await ask_access(cluster, questions)
+
+        return Means(
+            namespace=await self.namespace(target.attributes, [one.hook for one in target.relevant]),
+            deadline=deadline,
+            ask=outside.ask,
+            convert=convert,
+            authorize=authorize,
+            audit=audit,
+            warnings=warnings,
+        )
+
+    async def namespace(self, attributes: Attributes, hooks: Sequence[Hook]) -> NamespaceLabels:
+        """Return the labels of the namespace that a request is in, where any of these webhooks has to know them.
+
+        It is read anew if the store does not have it: it may have been made just before what is in it.
+        """
+        if not any(needs_namespace(hook, attributes) for hook in hooks):
+            return NamespaceLabels({})
+        cluster, name = attributes.cluster, attributes.namespace
+        if self._outside.read_namespace is not None and self._store.get(cluster, NAMESPACE, "", name) is None:
+            try:
+                await self._outside.read_namespace(cluster, name)
+            except StatusError as error:
+                return NamespaceLabels({}, error)
+        found = self._store.get(cluster, NAMESPACE, "", name)
+        if found is None:
+            details = StatusDetails(name=name, kind="namespaces")
+            return NamespaceLabels({}, StatusError(404, "NotFound", f'namespaces "{name}" not found', details))
+        return NamespaceLabels(labels_of(found))
+
+
+def _refused(refusals: Sequence[StatusError], audit: Audit, warnings: Sequence[str]) -> Response:
+    """Return the answer that refuses a request: the first reason is its status, the others are causes of it."""
+    status = refusals[0].status
+    if len(refusals) > 1:
+        others = (one.status for one in refusals[1:])
+        more = tuple(StatusCause(message=other.message, reason=other.reason) for other in others)
+        details = status.details or StatusDetails()
+        details = msgspec.structs.replace(details, causes=(*details.causes, *more))
+        status = msgspec.structs.replace(status, details=details)
+    return Response(
+        allowed=False,
+        code=status.code,
+        reason=status.reason,
+        message=status.message,
+        warnings=warnings_of(warnings),
+        audit_annotations=audit.annotations,
+        status=status,
+    )

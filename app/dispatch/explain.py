@@ -1,0 +1,228 @@
+"""Which webhooks a request goes to, and for each other one why not: by the functions that dispatch it (research 6)."""
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from app.dispatch.asking import Asking, Means
+from app.dispatch.attributes import Attributes
+from app.dispatch.call import Deadline
+from app.dispatch.dispatcher import Dispatcher, Target
+from app.dispatch.failures import StatusError
+from app.dispatch.hook_set import Relevant
+from app.dispatch.hooks import PHASES, Hook, Phase
+from app.dispatch.match import Stage, Verdict, asked_of, decide, match_namespace, match_object, verdicts
+from app.dispatch.records import Audit
+from app.dispatch.rules import Invocation, nearest_miss
+from app.model.admission import AdmissionRequest
+from app.model.gvk import GroupVersionKind
+
+# Admission and storage together may take so long in an apiserver (research 2.14).
+BUDGET_SECONDS: Final = 34.0
+
+Decision = Literal["call", "skip", "error"]
+
+
+class Predicate(msgspec.Struct, frozen=True, rename="camel"):
+    """One question, and its answer."""
+
+    stage: str
+    ok: bool
+    reason: str
+
+
+class ExplainedHook(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One webhook, and whether it is asked."""
+
+    configuration: str
+    webhook: str
+    uid: str
+    decision: Decision
+    stage: str
+    """The first question that decided, ``""`` where all were answered with yes."""
+    reason: str
+    failure_policy: str
+    timeout_seconds: float
+    predicates: tuple[Predicate, ...]
+    """Every question, also those after the one that decided."""
+    nearest_miss: str = ""
+    sent_as: str = ""
+    notes: tuple[str, ...] = ()
+
+
+class ExplainedOwner(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Who owns the schema."""
+
+    case: str
+    cluster: str | None
+    trace: tuple[str, ...]
+    problem: str = ""
+    binding: str = ""
+    export: str = ""
+
+
+class Explanation(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What becomes of a request."""
+
+    cluster: str
+    resource: str
+    operation: str
+    owner: ExplainedOwner
+    mutating: tuple[ExplainedHook, ...]
+    validating: tuple[ExplainedHook, ...]
+    shadowed: tuple[str, ...] = ()
+    """Webhooks of the request's own cluster that would be asked if the schema were its own."""
+    notes: tuple[str, ...] = ()
+
+
+async def explain(
+    dispatcher: Dispatcher, request: AdmissionRequest, *, cluster: str, deadline: Deadline
+) -> Explanation:
+    """Return what becomes of a request; nobody's admission webhook is called.
+
+    Raises:
+        msgspec.DecodeError: One of its objects is no JSON.
+        StatusError: Its objects are none that can be sent on.
+    """
+    found: dict[Phase, tuple[ExplainedHook, ...]] = {}
+    for phase in PHASES:
+        target = dispatcher.target(request, cluster=cluster, phase=phase)
+        hooks = dispatcher.hooks(target, phase)
+        means = await dispatcher.means(target, deadline, Audit(), [])
+        means = means._replace(namespace=await dispatcher.namespace(target.attributes, hooks))
+        found[phase] = tuple([await _explain(hook, target, means) for hook in hooks])
+    attributes, ownership = target.attributes, target.ownership
+    return Explanation(
+        cluster=cluster,
+        resource="/".join(part for part in (attributes.resource_name, attributes.subresource) if part),
+        operation=attributes.operation,
+        owner=ExplainedOwner(
+            case=ownership.case,
+            cluster=ownership.cluster,
+            trace=ownership.trace,
+            problem=ownership.problem,
+            binding=ownership.binding,
+            export=ownership.export,
+        ),
+        mutating=found["mutating"],
+        validating=found["validating"],
+        shadowed=_shadowed(dispatcher, target),
+        notes=tuple(_notes(target, found["mutating"])),
+    )
+
+
+async def _explain(hook: Hook, target: Target, means: Means) -> ExplainedHook:
+    attributes = target.attributes
+    relevant = next((one for one in target.relevant if one.hook is hook), None)
+    asking = Asking(means)
+    if relevant is None:
+        answers = _unmatched(hook, target, means)
+        barrier: Verdict | None = answers[0]
+        # What conditions would say of the object as it is: a rule may be what is about to be changed.
+        invocation = Invocation(attributes.resource, attributes.subresource, attributes.kind, -1)
+        answers += await _conditions(Relevant(hook, invocation), attributes, asking)
+    else:
+        rest = verdicts(relevant, attributes, means.namespace)
+        answers = (_matched(relevant, attributes), *rest)
+        conditions = await _conditions(relevant, attributes, asking)
+        barrier = decide(rest) or decide(conditions)
+        answers += conditions
+    nearest = None if relevant is not None or target.exempt else nearest_miss(hook, asked_of(attributes))
+    return ExplainedHook(
+        configuration=hook.configuration,
+        webhook=hook.name,
+        uid=hook.uid,
+        decision="call" if barrier is None else "skip" if barrier.error is None else "error",
+        stage="" if barrier is None else barrier.stage,
+        reason="every question is answered with yes" if barrier is None else barrier.reason,
+        failure_policy="Ignore" if hook.fails_open else "Fail",
+        timeout_seconds=hook.seconds,
+        predicates=tuple(Predicate(one.stage, one.ok, one.reason) for one in answers),
+        nearest_miss="" if nearest is None else str(nearest),
+        sent_as=_kind_text(relevant.invocation.kind) if relevant is not None else "",
+        notes=tuple(_hook_notes(hook, attributes, relevant)) if barrier is None else (),
+    )
+
+
+def _matched(relevant: Relevant, attributes: Attributes) -> Verdict:
+    invocation = relevant.invocation
+    rule = f"rules[{invocation.rule}]"
+    if invocation.resource == attributes.resource:
+        return Verdict(Stage.RULES, ok=True, reason=f"{rule} is about the request")
+    group, version, resource = invocation.resource
+    other = f"{group or 'core'}/{version} {resource}"
+    return Verdict(Stage.RULES, ok=True, reason=f"{rule} is about {other}, which is the same resource")
+
+
+def _unmatched(hook: Hook, target: Target, means: Means) -> tuple[Verdict, ...]:
+    attributes = target.attributes
+    if target.exempt:
+        reason = f"webhooks are never asked about a {attributes.kind.kind}"
+    elif not hook.rules:
+        reason = "it has no rules"
+    else:
+        also = "" if hook.equivalent or len(target.equivalents) < 2 else "; matchPolicy is Exact"
+        reason = f"no rule is about {attributes.operation} of {_path(attributes)}{also}"
+    return (
+        Verdict(Stage.RULES, ok=False, reason=reason),
+        match_namespace(hook, attributes, means.namespace),
+        match_object(hook, attributes),
+    )
+
+
+def _path(attributes: Attributes) -> str:
+    group, version, resource = attributes.resource
+    path = f"{resource}/{attributes.subresource}" if attributes.subresource else resource
+    scope = f"namespace {attributes.namespace}" if attributes.namespace else "no namespace"
+    return f"{group or 'core'}/{version} {path} in {scope}"
+
+
+async def _conditions(relevant: Relevant, attributes: Attributes, asking: Asking) -> tuple[Verdict, ...]:
+    if not relevant.hook.conditions or relevant.invocation.kind is None:
+        return ()
+    try:
+        return (await asking.judge(relevant.hook, await asking.versioned(relevant, attributes)),)
+    except StatusError as error:
+        return (Verdict(Stage.CONDITIONS, ok=False, reason=str(error), error=error),)
+
+
+def _kind_text(kind: GroupVersionKind | None) -> str:
+    return "" if kind is None else f"{kind.api_version}, Kind={kind.kind}"
+
+
+def _hook_notes(hook: Hook, attributes: Attributes, relevant: Relevant | None) -> list[str]:
+    notes: list[str] = []
+    if attributes.dry_run and hook.side_effects not in ("None", "NoneOnDryRun"):
+        notes.append("the request is a dry run, and it does not say that it supports one: the request is refused")
+    if hook.endpoint is None:
+        notes.append(hook.problem)
+    if relevant is not None and relevant.invocation.resource != attributes.resource and hook.conditions:
+        notes.append(
+            "its matchConditions see request.kind in the matched version, but request.resource as it was asked for"
+        )
+    return notes
+
+
+def _notes(target: Target, mutating: Sequence[ExplainedHook]) -> list[str]:
+    notes: list[str] = []
+    if target.ownership.cluster is None:
+        notes.append(f"the request is refused: {target.ownership.problem}")
+    called = [one for one in mutating if one.decision == "call"]
+    if len(called) > 1:
+        notes.append("each mutating webhook after the first is matched against what those before it made")
+    seconds = sum(one.timeout_seconds for one in called)
+    if seconds > BUDGET_SECONDS:
+        notes.append(
+            f"the mutating webhooks may take {seconds:g} s, one after the other; an apiserver has {BUDGET_SECONDS:g} s"
+        )
+    return notes
+
+
+def _shadowed(dispatcher: Dispatcher, target: Target) -> tuple[str, ...]:
+    attributes, owner = target.attributes, target.ownership.cluster
+    if owner in (None, attributes.cluster):
+        return ()
+    return tuple(
+        f"{phase}: {one.hook.uid}" for phase in PHASES for one in dispatcher.relevant(target, attributes.cluster, phase)
+    )

@@ -1,0 +1,174 @@
+"""Webhook configurations, compiled: what a request is matched against is parsed once, when they change."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, Literal, NamedTuple
+
+from app.dispatch.conditions import Condition
+from app.model.gvk import GroupKind
+from app.model.json import JSON, JSONObject, as_object
+from app.model.selectors import Selects, compile_selector, validate_selector
+from app.outbound.endpoint import Endpoint
+
+GROUP: Final = "admissionregistration.k8s.io"
+MUTATING: Final = GroupKind(GROUP, "MutatingWebhookConfiguration")
+VALIDATING: Final = GroupKind(GROUP, "ValidatingWebhookConfiguration")
+
+Phase = Literal["mutating", "validating"]
+PHASES: Final[dict[Phase, GroupKind]] = {"mutating": MUTATING, "validating": VALIDATING}
+
+EVERY: Final = "*"
+# What an apiserver defaults to (admissionregistration.k8s.io/v1), and the most that it allows.
+_DEFAULT_SECONDS: Final = 10.0
+_MOST_SECONDS: Final = 30.0
+_HTTPS: Final = 443
+
+
+class Rule(NamedTuple):
+    """One of ``rules``: a request has to be in each of its lists, in which ``*`` stands for everything."""
+
+    operations: frozenset[str]
+    groups: frozenset[str]
+    versions: frozenset[str]
+    resources: tuple[tuple[str, str], ...]
+    """Resource and subresource."""
+    scope: str
+
+
+class Selector(NamedTuple):
+    """A label selector."""
+
+    everything: bool
+    """Whether it is empty, so that no labels need to be looked up."""
+    selects: Selects
+    problem: str
+    """What is wrong with a stored one that an apiserver would not have let through."""
+
+
+class Hook(NamedTuple):
+    """One webhook of a configuration."""
+
+    phase: Phase
+    cluster: str
+    """The logical cluster of its configuration."""
+    configuration: str
+    name: str
+    uid: str
+    """``<configuration>/<name>/<index among those of that name>``."""
+    position: int
+    """Its place among all webhooks of the cluster and the phase."""
+    rules: tuple[Rule, ...]
+    equivalent: bool
+    """Whether a rule is also good for other versions of the same resource."""
+    namespace_selector: Selector
+    object_selector: Selector
+    conditions: tuple[Condition, ...]
+    fails_open: bool
+    side_effects: str | None
+    review_versions: tuple[str, ...]
+    seconds: float
+    reinvoked: bool
+    endpoint: Endpoint | None
+    problem: str
+    """Why it cannot be called, where there is no endpoint."""
+
+
+def compile_hooks(phase: Phase, cluster: str, configuration: JSONObject, *, first: int = 0) -> Iterator[Hook]:
+    """Yield the webhooks of a configuration, in order; members of a wrong type are as if they were not there.
+
+    What is not there is not defaulted: without a matchPolicy only the exact resource matches, without a selector
+    nothing does. `app.dispatch.defaults` sets what an apiserver would have set.
+
+    Args:
+        phase: Which of the two kinds it is.
+        cluster: The logical cluster that it is in.
+        configuration: The object.
+        first: The position of its first webhook.
+    """
+    name = _text(as_object(configuration.get("metadata")).get("name"))
+    seen: dict[str, int] = {}
+    for number, webhook in enumerate(_objects(configuration.get("webhooks"))):
+        hook_name = _text(webhook.get("name"))
+        same = seen.get(hook_name, 0)
+        seen[hook_name] = same + 1
+        endpoint, problem = endpoint_of(as_object(webhook.get("clientConfig")), cluster)
+        yield Hook(
+            phase=phase,
+            cluster=cluster,
+            configuration=name,
+            name=hook_name,
+            uid=f"{name}/{hook_name}/{same}",
+            position=first + number,
+            rules=tuple(map(_rule, _objects(webhook.get("rules")))),
+            equivalent=webhook.get("matchPolicy") == "Equivalent",
+            namespace_selector=_selector(webhook.get("namespaceSelector")),
+            object_selector=_selector(webhook.get("objectSelector")),
+            conditions=tuple(
+                Condition(_text(one.get("name")), _text(one.get("expression")))
+                for one in _objects(webhook.get("matchConditions"))
+            ),
+            fails_open=webhook.get("failurePolicy") == "Ignore",
+            side_effects=_text(webhook.get("sideEffects")) or None,
+            review_versions=tuple(_texts(webhook.get("admissionReviewVersions"))),
+            seconds=_seconds(webhook.get("timeoutSeconds")),
+            reinvoked=webhook.get("reinvocationPolicy") == "IfNeeded",
+            endpoint=endpoint,
+            problem=problem,
+        )
+
+
+def _rule(rule: Mapping[str, JSON]) -> Rule:
+    parts = (resource.partition("/") for resource in _texts(rule.get("resources")))
+    scope = rule.get("scope")
+    return Rule(
+        operations=frozenset(_texts(rule.get("operations"))),
+        groups=frozenset(_texts(rule.get("apiGroups"))),
+        versions=frozenset(_texts(rule.get("apiVersions"))),
+        resources=tuple((resource, subresource) for resource, _, subresource in parts),
+        scope=EVERY if scope is None else _text(scope),
+    )
+
+
+def _selector(selector: JSON) -> Selector:
+    if not isinstance(selector, dict):
+        return Selector(everything=False, selects=compile_selector(None), problem="")
+    try:
+        problem = next((f"{path.replace('/', '.')}: {text}" for path, text in validate_selector(selector, "")), "")
+        everything = not selector.get("matchLabels") and not selector.get("matchExpressions")
+        return Selector(everything, compile_selector(selector), problem.lstrip("."))
+    except (AttributeError, TypeError, ValueError):
+        return Selector(everything=False, selects=compile_selector(None), problem="it is not a label selector")
+
+
+def _seconds(timeout: JSON) -> float:
+    valid = isinstance(timeout, int) and not isinstance(timeout, bool) and timeout > 0
+    return min(float(timeout), _MOST_SECONDS) if valid else _DEFAULT_SECONDS
+
+
+def endpoint_of(config: Mapping[str, JSON], cluster: str) -> tuple[Endpoint | None, str]:
+    """Return where a webhook of a logical cluster is, by its ``clientConfig``, or why that cannot be called."""
+    ca_bundle = _text(config.get("caBundle"))
+    url, service = config.get("url"), config.get("service")
+    if isinstance(url, str) and url:
+        return Endpoint(url, "", ca_bundle), ""
+    if not isinstance(service, dict):
+        return None, "clientConfig has neither a url nor a service"
+    if cluster:
+        # A Service of which network? A logical cluster has none, and kcp resolves none (research 1.2).
+        return None, f"clientConfig.service cannot be resolved for the logical cluster {cluster}: give a url"
+    name, namespace = _text(service.get("name")), _text(service.get("namespace"))
+    port, path = service.get("port"), _text(service.get("path")).lstrip("/")
+    host = f"{name}.{namespace}.svc"
+    number = port if isinstance(port, int) else _HTTPS
+    return Endpoint(f"https://{host}:{number}/{path}", host, ca_bundle, service=True), ""
+
+
+def _text(value: JSON) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _texts(value: JSON) -> Iterator[str]:
+    return (one for one in value if isinstance(one, str)) if isinstance(value, list) else iter(())
+
+
+def _objects(value: JSON) -> Iterator[Mapping[str, JSON]]:
+    return (one for one in value if isinstance(one, dict)) if isinstance(value, list) else iter(())

@@ -1,0 +1,141 @@
+"""The mutating phase: one webhook after the other, each seeing what those before it made (research 2.9)."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from app.dispatch.asking import Asking, Means, Versioned
+from app.dispatch.attributes import Attributes
+from app.dispatch.failures import CallingError, StatusError, internal, timed_out
+from app.dispatch.hook_set import Relevant
+from app.dispatch.hooks import Hook
+from app.dispatch.review import ReviewError, operations_of
+from app.model.json import JSON
+from app.patch import PatchError, apply
+from app.patch.equality import identical
+
+
+class Mutating:
+    """One request on its way through mutating webhooks.
+
+    An apiserver runs `round` 0, and once more as 1 if `again` says so; what else changes the object there - its own
+    plugins - does so in between.
+
+    Attributes:
+        attributes: The request, its object as it is by now.
+        again: Whether a webhook changed the object, so that those before it are to see it once more.
+    """
+
+    def __init__(
+        self, relevant: Sequence[Relevant], attributes: Attributes, means: Means, *, share: bool = False
+    ) -> None:
+        """Prepare.
+
+        Args:
+            relevant: The webhooks whose rules are about the request, in order.
+            attributes: The request.
+            means: What this needs of the world.
+            share: Whether a webhook whose failure is ignored may take only its share of the time that is left.
+        """
+        self._relevant: Final = tuple(relevant)
+        self._means: Final = means
+        self._asking: Final = Asking(means)
+        self._share: Final = share
+        self._invoked: set[str] = set()
+        self._to_reinvoke: set[str] = set()
+        self._last_output: JSON = attributes.object
+        self.attributes = attributes
+        self.again = False
+
+    async def round(self, number: int) -> None:
+        """Ask the webhooks; in round 1 those that are to be asked again.
+
+        Raises:
+            StatusError: The request is refused.
+        """
+        if number and not identical(self.attributes.object, self._last_output):
+            self._require_reinvoking()
+        try:
+            for position, relevant in enumerate(self._relevant):
+                if not await self._asking.is_asked(relevant, self.attributes):
+                    continue
+                if number == 0 or relevant.hook.uid in self._to_reinvoke:
+                    versioned = await self._asking.versioned(relevant, self.attributes)
+                    await self._ask(versioned, number, left=len(self._relevant) - position)
+        finally:
+            self._last_output = self.attributes.object
+
+    def _require_reinvoking(self) -> None:
+        self._to_reinvoke |= self._invoked
+        self._invoked.clear()
+
+    async def _ask(self, versioned: Versioned, number: int, *, left: int) -> None:
+        hook = versioned.relevant.hook
+        try:
+            changed = await self._change(versioned, number, left=left)
+        except CallingError as error:
+            self._means.audit.called(hook, round_number=number, mutated=False)
+            self._note(hook)
+            if not hook.fails_open:
+                raise internal(str(error)) from error
+            self._means.audit.failed_open(hook, round_number=number, index=hook.position)
+            if self._means.deadline.remaining <= 0:
+                raise timed_out() from error
+            return
+        except StatusError:
+            self._means.audit.called(hook, round_number=number, mutated=False)
+            raise
+        if changed:
+            self._require_reinvoking()
+            self.again = True
+        self._note(hook)
+
+    def _note(self, hook: Hook) -> None:
+        if hook.reinvoked:
+            self._invoked.add(hook.uid)
+
+    def _seconds(self, hook: Hook, left: int) -> float:
+        remaining = self._means.deadline.remaining
+        return min(hook.seconds, remaining / left if self._share and hook.fails_open else remaining)
+
+    async def _change(self, versioned: Versioned, number: int, *, left: int) -> bool:
+        """Ask a webhook and take over what it changes; return whether it changed anything."""
+        relevant, kind, attributes = versioned
+        hook, means = relevant.hook, self._means
+        answer = await means.ask(relevant, attributes, kind=kind, seconds=self._seconds(hook, left))
+        means.audit.given(hook, answer.audit_annotations)
+        means.warnings.extend(answer.warnings)
+        if not answer.allowed:
+            raise answer.denial(hook.name)
+        try:
+            operations = operations_of(answer)
+        except ReviewError as error:
+            raise CallingError(hook.name, str(error)) from None
+        if not operations:
+            means.audit.called(hook, round_number=number, mutated=False)
+            return False
+        made = _patched(hook, attributes.object, operations)
+        # Sent back in the version of the request: that is what the client gets, and what the next webhook starts from.
+        made = await means.convert(made, self.attributes.kind) if kind != self.attributes.kind else made
+        changed = not identical(made, self.attributes.object)
+        if changed:
+            self.attributes = self.attributes._replace(object=made)
+        means.audit.called(hook, round_number=number, mutated=changed)
+        if self.attributes.resource_name != "secrets":
+            # An apiserver writes patches down from the audit level Request on. The level is not known here, and the
+            # content of a Secret must not get into a log.
+            means.audit.patched(hook, operations, round_number=number)
+        return changed
+
+
+def _patched(hook: Hook, document: JSON, operations: list[JSON]) -> JSON:
+    if document is None:
+        raise internal(
+            f'admission webhook "{hook.name}" attempted to modify the object, which is not supported for this operation'
+        )
+    try:
+        made = apply(document, operations, dialect="kubernetes")
+    except PatchError as error:
+        raise internal(f'the patch of admission webhook "{hook.name}" does not apply: {error}') from None
+    if not isinstance(made, dict):
+        raise internal(f'the patch of admission webhook "{hook.name}" leaves no object')
+    return made

@@ -1,0 +1,212 @@
+"""The review that a webhook is sent, and whether what it answers is an answer (webhook/request in k8s.io/apiserver)."""
+
+import base64
+import binascii
+from typing import Final, NamedTuple
+
+import msgspec
+
+from app.dispatch.attributes import Attributes
+from app.dispatch.failures import RejectedError, denial
+from app.dispatch.rules import Invocation
+from app.model.admission import API_VERSIONS, KIND, Status
+from app.model.gvk import GroupVersionKind
+from app.model.json import JSON, JSONObject, as_object
+
+_GROUP: Final = "admission.k8s.io"
+_KNOWN: Final = tuple(version.partition("/")[2] for version in API_VERSIONS)
+_JSON_PATCH: Final = "JSONPatch"
+
+
+class ReviewError(ValueError):
+    """There is no review to send, or what came back is none; the text is an apiserver's."""
+
+
+class Answer(NamedTuple):
+    """What a webhook says."""
+
+    allowed: bool
+    patch: bytes
+    """JSON, ``b""`` for none."""
+    patch_type: str
+    status: Status | None
+    warnings: tuple[str, ...]
+    audit_annotations: dict[str, str]
+
+    def denial(self, name: str) -> RejectedError:
+        """Return how the webhook of that name says no."""
+        return denial(name, self.status)
+
+
+class _Response(msgspec.Struct, rename="camel"):
+    uid: str | None = None
+    allowed: bool | None = None
+    status: Status | None = None
+    patch: str | None = None
+    patch_type: str | None = None
+    audit_annotations: dict[str, str] | None = None
+    warnings: list[str] | None = None
+
+
+class _Review(msgspec.Struct, rename="camel"):
+    api_version: str | None = None
+    kind: str | None = None
+    response: _Response | None = None
+
+
+_decode: Final = msgspec.json.Decoder(_Review).decode
+
+
+def review_version(accepted: tuple[str, ...]) -> str:
+    """Return the version of a review that a webhook is sent: the first that it takes and that is known.
+
+    Raises:
+        ReviewError: There is none.
+    """
+    for version in accepted:
+        if version in _KNOWN:
+            return version
+    raise ReviewError("webhook does not accept known AdmissionReview versions (v1, v1beta1)")
+
+
+def review_of(
+    attributes: Attributes, invocation: Invocation, *, kind: GroupVersionKind, version: str, uid: str
+) -> JSONObject:
+    """Return the review that a webhook is sent.
+
+    Args:
+        attributes: The request; its objects are of ``kind`` already.
+        invocation: As what the webhook sees the request.
+        kind: Of the object in it.
+        version: Of the review, as `review_version` has it.
+        uid: Of this call.
+    """
+    requested_kind, requested_resource, requested_subresource = attributes.requested
+    request: JSONObject = {
+        "uid": uid,
+        "kind": kind._asdict(),
+        "resource": invocation.resource._asdict(),
+        "requestKind": requested_kind._asdict(),
+        "requestResource": requested_resource._asdict(),
+        "operation": attributes.operation,
+        "userInfo": attributes.user_info or {},
+        "object": attributes.object,
+        "oldObject": attributes.old_object,
+        "dryRun": attributes.dry_run,
+        "options": attributes.options,
+    }
+    optional = {
+        "subResource": invocation.subresource,
+        "requestSubResource": requested_subresource,
+        "name": attributes.name,
+        "namespace": attributes.namespace,
+    }
+    request.update((name, text) for name, text in optional.items() if text)
+    return {"apiVersion": f"{_GROUP}/{version}", "kind": KIND, "request": request}
+
+
+def understand(text: bytes, *, uid: str, version: str, mutating: bool) -> Answer:
+    """Return what a webhook's answer says.
+
+    Args:
+        text: What it sent.
+        uid: Of the call.
+        version: Of the review that it was sent; v1beta1 is believed without uid and kind.
+        mutating: Whether it may patch.
+
+    Raises:
+        ReviewError: It is no answer to the review.
+    """
+    try:
+        review = _decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ReviewError(f"it is no AdmissionReview: {str(error) or 'nested too deep'}") from None
+    response = review.response
+    if response is None:
+        raise ReviewError("webhook response was absent")
+    if version == "v1":
+        _verify(review, response, uid=uid, mutating=mutating)
+    patch = _patch(response) if mutating else b""
+    return Answer(
+        allowed=bool(response.allowed),
+        patch=patch,
+        patch_type=(_JSON_PATCH if version != "v1" else response.patch_type or "") if patch else "",
+        status=response.status,
+        warnings=tuple(response.warnings or ()),
+        audit_annotations=response.audit_annotations or {},
+    )
+
+
+def _verify(review: _Review, response: _Response, *, uid: str, mutating: bool) -> None:
+    if (response.uid or "") != uid:
+        raise ReviewError(f'expected response.uid="{uid}", got "{response.uid or ""}"')
+    if (review.api_version, review.kind) != (f"{_GROUP}/v1", KIND):
+        got = f"{review.api_version or ''}, Kind={review.kind or ''}"
+        raise ReviewError(f"expected webhook response of {_GROUP}/v1, Kind={KIND}, got {got}")
+    has_patch, patch_type = bool(response.patch), response.patch_type
+    if not mutating:
+        if has_patch:
+            raise ReviewError("validating webhook may not return response.patch")
+        if patch_type is not None:
+            raise ReviewError("validating webhook may not return response.patchType")
+        return
+    if has_patch and patch_type is None:
+        raise ReviewError("webhook returned response.patch but not response.patchType")
+    if patch_type is not None and not has_patch:
+        raise ReviewError("webhook returned response.patchType but not response.patch")
+    if patch_type == "":
+        raise ReviewError('webhook returned invalid response.patchType of ""')
+
+
+def _patch(response: _Response) -> bytes:
+    if not response.patch:
+        return b""
+    try:
+        return base64.b64decode(response.patch, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ReviewError(f"response.patch is not base64: {error}") from None
+
+
+def operations_of(answer: Answer) -> list[JSON]:
+    """Return the operations of a webhook's patch, an empty list if it changes nothing.
+
+    Raises:
+        ReviewError: The patch is none.
+    """
+    if not answer.patch:
+        return []
+    if answer.patch_type != _JSON_PATCH:
+        raise ReviewError(f'unsupported patch type "{answer.patch_type}"')
+    try:
+        operations: JSON = msgspec.json.decode(answer.patch)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        reason = str(error) or "nested too deep"
+        raise ReviewError(f"received undecodable patch in webhook response: invalid character: {reason}") from None
+    if operations is None:
+        return []
+    if not isinstance(operations, list) or not all(one is None or isinstance(one, dict) for one in operations):
+        raise ReviewError("received undecodable patch in webhook response: it is not an array of operations")
+    return [as_object(one) for one in operations]
+
+
+def request_of_conditions(attributes: Attributes, *, kind: GroupVersionKind) -> JSONObject:
+    """Return ``request`` as conditions see it.
+
+    The kind is the one that matched, but the resource the one that was asked for, which is not what the review has:
+    so it is in an apiserver (research 2.7).
+    """
+    requested_kind, requested_resource, requested_subresource = attributes.requested
+    return {
+        "kind": kind._asdict(),
+        "resource": attributes.resource._asdict(),
+        "subResource": attributes.subresource,
+        "requestKind": requested_kind._asdict(),
+        "requestResource": requested_resource._asdict(),
+        "requestSubResource": requested_subresource,
+        "name": attributes.name,
+        "namespace": attributes.namespace,
+        "operation": attributes.operation,
+        "userInfo": attributes.user_info or {},
+        "dryRun": attributes.dry_run,
+        "options": attributes.options,
+    }

@@ -1,0 +1,114 @@
+"""Whether a webhook's rules are about a request, and what is nearest where none is (research 2.4, 2.5)."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from app.dispatch.equivalents import Equivalent
+from app.dispatch.hooks import EVERY, Hook, Rule
+from app.model.gvk import GroupVersionKind, GroupVersionResource
+
+# A request about a Namespace carries that Namespace's own name as its namespace.
+_NAMESPACES: Final = GroupVersionResource("", "v1", "namespaces")
+
+
+class Asked(NamedTuple):
+    """What of a request rules are about."""
+
+    operation: str
+    resource: GroupVersionResource
+    subresource: str
+    namespaced: bool
+    """Whether the request names a namespace."""
+
+
+class Invocation(NamedTuple):
+    """That a webhook is to be asked, and as what it sees the object."""
+
+    resource: GroupVersionResource
+    subresource: str
+    kind: GroupVersionKind | None
+    """None where the rule is about an equivalent of which no kind is known."""
+    rule: int
+    """The rule that matched."""
+
+
+class Axis(NamedTuple):
+    """One list of a rule, and whether the request is in it."""
+
+    name: str
+    ok: bool
+    listed: tuple[str, ...]
+    asked: str
+
+
+def axes(rule: Rule, asked: Asked) -> Iterator[Axis]:
+    """Yield how a request stands to each list of a rule."""
+    group, version, resource = asked.resource
+    path = f"{resource}/{asked.subresource}" if asked.subresource else resource
+    yield Axis("scope", _in_scope(rule.scope, asked), (rule.scope,), "Namespaced" if asked.namespaced else "Cluster")
+    yield _axis("operations", rule.operations, asked.operation)
+    yield _axis("apiGroups", rule.groups, group)
+    yield _axis("apiVersions", rule.versions, version)
+    found = any(
+        one in (EVERY, resource) and subresource in (EVERY, asked.subresource) for one, subresource in rule.resources
+    )
+    names = tuple(f"{one}/{subresource}" if subresource else one for one, subresource in rule.resources)
+    yield Axis("resources", found, names, path)
+
+
+def _axis(name: str, listed: frozenset[str], asked: str) -> Axis:
+    return Axis(name, EVERY in listed or asked in listed, tuple(sorted(listed)), asked)
+
+
+def _in_scope(scope: str, asked: Asked) -> bool:
+    if scope == "Namespaced":
+        return asked.namespaced and asked.resource != _NAMESPACES
+    if scope == "Cluster":
+        return not asked.namespaced or asked.resource == _NAMESPACES
+    return scope == EVERY
+
+
+def rule_matches(rule: Rule, asked: Asked) -> bool:
+    """Return whether a request is in every list of a rule."""
+    return all(axis.ok for axis in axes(rule, asked))
+
+
+def match_rules(
+    hook: Hook, asked: Asked, kind: GroupVersionKind, equivalents: Sequence[Equivalent]
+) -> Invocation | None:
+    """Return how a webhook is to be asked, None if no rule of it is about the request.
+
+    An exact match is preferred; after it, where the policy allows that, the first rule that names an equivalent.
+    """
+    for number, rule in enumerate(hook.rules):
+        if rule_matches(rule, asked):
+            return Invocation(asked.resource, asked.subresource, kind, number)
+    if not hook.equivalent:
+        return None
+    for number, rule in enumerate(hook.rules):
+        for equivalent in equivalents:
+            if equivalent.resource != asked.resource and rule_matches(
+                rule, asked._replace(resource=equivalent.resource)
+            ):
+                return Invocation(equivalent.resource, asked.subresource, equivalent.kind, number)
+    return None
+
+
+class NearMiss(NamedTuple):
+    """The rule that comes closest to a request, and what keeps it from matching."""
+
+    rule: int
+    missed: tuple[Axis, ...]
+
+    def __str__(self) -> str:
+        wishes = (f"{axis.asked!r} were in {axis.name} {list(axis.listed)}" for axis in self.missed)
+        return f"rules[{self.rule}] would match if {' and '.join(wishes)}"
+
+
+def nearest_miss(hook: Hook, asked: Asked) -> NearMiss | None:
+    """Return the rule with the fewest lists that a request is not in; the first of them, None without rules."""
+    misses = [
+        NearMiss(number, tuple(axis for axis in axes(rule, asked) if not axis.ok))
+        for number, rule in enumerate(hook.rules)
+    ]
+    return min(misses, key=lambda miss: len(miss.missed), default=None)

@@ -1,0 +1,482 @@
+"""What an apiserver's and kcp's own tests say about dispatching (dispatch.yaml)."""
+
+import base64
+import copy
+import json
+import re
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import yaml
+from aiohttp import web
+
+from app.dispatch.asking import Means
+from app.dispatch.attributes import as_sent, attributes_of
+from app.dispatch.call import Caller, Deadline
+from app.dispatch.equivalents import Equivalent
+from app.dispatch.failures import StatusError, denial
+from app.dispatch.hook_set import HookSet
+from app.dispatch.hooks import compile_hooks
+from app.dispatch.match import NamespaceLabels, asked_of, labels_of, match_namespace, match_object
+from app.dispatch.mutating import Mutating
+from app.dispatch.owner import find_owner
+from app.dispatch.records import Audit, warnings_of
+from app.dispatch.review import ReviewError, review_of, review_version, understand
+from app.dispatch.rules import Asked, Invocation, axes, match_rules
+from app.dispatch.validating import validate
+from app.model.admission import Status
+from app.model.gvk import GroupVersionKind, GroupVersionResource, parse_api_version
+from app.outbound.client import HookClient
+from tests.dispatch.builders import binding, request_of, store_of
+from tests.dispatch.webhook_server import Webhooks, webhooks
+
+DATA = yaml.safe_load((Path(__file__).parent / "dispatch.yaml").read_text())
+SUITES, FIXTURES = DATA["suites"], DATA["fixtures"]
+MATCH_ALL = [{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}]
+
+
+def cases(suite: str) -> Any:
+    found = SUITES[suite]
+    listed = found["cases"] if isinstance(found, dict) else found
+    return pytest.mark.parametrize("case", listed, ids=[case["id"] for case in listed])
+
+
+# --- Whole phases, against webhooks that answer over TLS --------------------------------------------------------------
+
+
+def answer_of(name: str) -> Any:
+    """The fixture's answer of that name, as a webhook gives it."""
+    given = FIXTURES["answers"].get(name, FIXTURES["answers"]["default"])
+
+    def answer(_: dict[str, Any]) -> Any:
+        if "review" in given:
+            return web.json_response({})
+        if "httpStatus" in given:
+            return web.Response(status=given["httpStatus"], text=given.get("body", ""))
+        response = {key: value for key, value in given.items() if key not in ("patch", "rawPatch")}
+        text = given.get("rawPatch") or (json.dumps(given["patch"]) if "patch" in given else None)
+        if text is not None:
+            response["patch"] = base64.b64encode(text.encode()).decode()
+        return response
+
+    return answer
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Webhooks]:
+    async with webhooks(tmp_path) as made:
+        for name in (*FIXTURES["answers"], "unknown"):
+            made.answers[f"/{name}"] = answer_of(name)
+        yield made
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[HookClient]:
+    async with HookClient(allow_private=True) as made:
+        yield made
+
+
+def hook_document(made: dict[str, Any], server: Webhooks) -> dict[str, Any]:
+    """A webhook of the table, undefaulted; services are addresses here, for there is no cluster to find them in."""
+    rules = made.get("rules")
+    found = {key: value for key, value in made.items() if key not in ("answer", "via", "rules", "sleepMs", "path")}
+    found["rules"] = MATCH_ALL if rules == "match_all" else rules or []
+    found["clientConfig"] = server.client_config("/" + (made.get("answer") or made["path"]).strip("/"))
+    return found
+
+
+def review_of_case(case: dict[str, Any]) -> dict[str, Any]:
+    fixture, asked = FIXTURES["objects"][case["object"]], FIXTURES["request"]
+    group, version = parse_api_version(fixture["apiVersion"])
+    metadata = {"name": fixture["name"], "namespace": asked["namespace"]}
+    document = {"apiVersion": fixture["apiVersion"], "kind": fixture["kind"]}
+    labels = {**fixture["labels"], **case.get("extraLabels", {})}
+    resource = re.search(r"/([a-z]+)(?: |$)", fixture["resource"])
+    return {
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "request": {
+            "uid": "u", "operation": asked["operation"], "namespace": asked["namespace"], "name": fixture["name"],
+            "kind": {"group": group, "version": version, "kind": fixture["kind"]},
+            "resource": {"group": group, "version": version, "resource": resource[1]},
+            "object": {**document, "metadata": {**metadata, "labels": labels}},
+            "oldObject": {**document, "metadata": metadata},
+            "userInfo": asked["userInfo"], "dryRun": case["dryRun"],
+            "options": {"apiVersion": "meta.k8s.io/v1", "kind": "UpdateOptions"},
+        },
+    }  # fmt: skip
+
+
+class Run:
+    """One phase of one case, with what it leaves."""
+
+    def __init__(self, case: dict[str, Any], server: Webhooks, client: HookClient) -> None:
+        phase = case["phase"]
+        document = {
+            "metadata": {"name": case.get("configuration", FIXTURES["configurationName"])},
+            "webhooks": [hook_document(one, server) for one in case["webhooks"]],
+        }
+        self.attributes = attributes_of(request_of(review_of_case(case)), cluster="")
+        self.hooks = HookSet(list(compile_hooks(phase, "", document)))
+        self.relevant = self.hooks.relevant(asked_of(self.attributes), self.attributes.kind, ())
+        self.audit, self.warnings = Audit(), []
+        self.observed: list[Any] = []
+        self.means = Means(
+            namespace=NamespaceLabels(FIXTURES["namespace"]["labels"]),
+            deadline=Deadline(time.monotonic() + 30),
+            ask=Caller(client, observe=lambda _hook, **rest: self.observed.append(rest)).ask,
+            convert=None,
+            authorize=None,
+            audit=self.audit,
+            warnings=self.warnings,
+        )
+
+    async def mutate(self) -> StatusError | None:
+        self.mutating = Mutating(self.relevant, self.attributes, self.means)
+        try:
+            await self.mutating.round(0)
+        except StatusError as error:
+            return error
+        return None
+
+    async def validate(self) -> StatusError | None:
+        refusals = await validate(self.relevant, self.attributes, self.means)
+        return refusals[0] if refusals else None
+
+
+def check(case: dict[str, Any], run: Run, refusal: StatusError | None) -> None:
+    expected = case["expect"]
+    assert (refusal is None) is expected["allowed"], refusal
+    if refusal is not None:
+        assert refusal.status.code == expected["code"]
+        assert expected.get("errorContains", "") in str(refusal)
+    assert run.audit.annotations == expected["auditAnnotations"]
+
+
+@cases("nonmutating_validating")
+async def test_validating_webhooks(case: dict[str, Any], server: Webhooks, client: HookClient) -> None:
+    run = Run(case, server, client)
+    check(case, run, await run.validate())
+
+
+@cases("nonmutating_as_mutating")
+async def test_webhooks_that_do_not_mutate_in_the_mutating_phase(
+    case: dict[str, Any], server: Webhooks, client: HookClient
+) -> None:
+    run = Run(case, server, client)
+    check(case, run, await run.mutate())
+
+
+@cases("mutating")
+async def test_mutating_webhooks(case: dict[str, Any], server: Webhooks, client: HookClient) -> None:
+    run = Run(case, server, client)
+    check(case, run, await run.mutate())
+    if "labels" in case["expect"]:
+        assert labels_of(run.mutating.attributes.object) == case["expect"]["labels"]
+    for name, reinvoked in case["expect"].get("reinvoke", {}).items():
+        uid = next(hook.uid for hook in run.hooks.hooks if hook.name == name)
+        assert (uid in run.mutating._to_reinvoke) is reinvoked
+
+
+async def test_clients_are_kept_by_endpoint_and_not_by_webhook(server: Webhooks, client: HookClient) -> None:
+    """Upstream counts misses of its cache of clients; what its users see is that connections are used again."""
+    for case in SUITES["cached_client"]["cases"]:
+        given = {**case, "webhooks": [case["webhook"]], "phase": "validating", "object": "pod", "dryRun": False}
+        run = Run(given, server, client)
+        assert (await run.validate() is None) is case["expect"]["allowed"], case["id"]
+        assert len(run.observed) == 1
+
+
+# --- Predicates ---------------------------------------------------------------------------------------------------
+
+
+def asked(given: dict[str, Any]) -> Asked:
+    resource = GroupVersionResource(given["group"], given["version"], given["resource"])
+    return Asked(given["operation"], resource, given["subresource"], bool(given["namespace"]))
+
+
+AXES = {"group": "apiGroups", "version": "apiVersions", "op": "operations", "operation": "operations"}
+AXES |= {"resource": "resources", "scope": "scope"}
+
+
+@cases("rules")
+def test_rules(case: dict[str, Any]) -> None:
+    """Each case is about one list of a rule; the others may well not have the request."""
+    (hook,) = compile_hooks("validating", "", {"metadata": {"name": "c"}, "webhooks": [{"rules": [case["rule"]]}]})
+
+    def found(one: dict[str, Any]) -> bool:
+        return {axis.name: axis.ok for axis in axes(hook.rules[0], asked(one))}[AXES[case["axis"]]]
+
+    assert [found(one) for one in case["match"]] == [True] * len(case["match"])
+    assert [found(one) for one in case["noMatch"]] == [False] * len(case["noMatch"])
+
+
+def gvk(text: str) -> GroupVersionKind:
+    api_version, _, kind = text.partition(", Kind=")
+    return GroupVersionKind(*parse_api_version(api_version), kind)
+
+
+def equivalents(resource: GroupVersionResource, subresource: str) -> tuple[Equivalent, ...]:
+    found = []
+    for line in FIXTURES["equivalentResources"]["registrationOrder"]:
+        path, _, kind = line.partition(" -> ")
+        group, version, plural, *rest = path.split("/")
+        if (plural, "".join(rest)) == (resource.resource, subresource):
+            known = None if kind == "(empty kind)" else gvk(kind)
+            found.append(Equivalent(GroupVersionResource(group, version, plural), known))
+    return tuple(found)
+
+
+@cases("should_call_hook")
+def test_which_version_a_webhook_is_called_with(case: dict[str, Any]) -> None:
+    (hook,) = compile_hooks("validating", "", {"metadata": {"name": "c"}, "webhooks": [case["webhook"]]})
+    request = case["request"]
+    group, version, plural = request["resource"].split("/")
+    resource = GroupVersionResource(group, version, plural)
+    subject = Asked(request["operation"], resource, request["subresource"], bool(request["namespace"]))
+    found = match_rules(hook, subject, gvk(request["kind"]), equivalents(resource, request["subresource"]))
+    expected = case["expect"]
+    assert (found is not None) is expected["call"]
+    if found is not None:
+        assert found.kind == gvk(expected["kind"])
+        assert "/".join(found.resource) == expected["resource"]
+        assert found.subresource == expected["subresource"]
+
+
+def attributes(**given: Any) -> Any:
+    document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+    asked_for = {
+        "uid": "u", "operation": "CREATE", "kind": {"group": "", "version": "v1", "kind": "Pod"}, "object": document,
+        "resource": {"group": "", "version": "v1", "resource": "pods"}, "name": "p", **given,
+    }  # fmt: skip
+    made = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked_for}
+    return attributes_of(request_of(made), cluster="c")
+
+
+def selecting(**selectors: Any) -> Any:
+    document = {"metadata": {"name": "c"}, "webhooks": [{"name": "w", "rules": MATCH_ALL, **selectors}]}
+    (hook,) = compile_hooks("validating", "c", document)
+    return hook
+
+
+@cases("object_selector")
+def test_object_selectors(case: dict[str, Any]) -> None:
+    def document(labels: Any) -> Any:
+        if labels is None:
+            return None
+        return {"metadata": {"labels": labels["labels"]}} if isinstance(labels, dict) else {"kind": "NodeProxyOptions"}
+
+    subject = attributes(
+        object=document(case["object"]),
+        oldObject=document(case["oldObject"]),
+        operation=case.get("operation", "CREATE"),
+    )
+    assert match_object(selecting(objectSelector=case["selector"]), subject).ok is case["expect"]
+
+
+@cases("namespace_labels")
+def test_whose_labels_a_namespace_selector_sees(case: dict[str, Any]) -> None:
+    subject = attributes(
+        operation=case["operation"],
+        resource={"group": "", "version": "v1", "resource": case["resource"]},
+        subResource=case["subresource"],
+        namespace=case["attrNamespace"],
+        object=None if case["object"] is None else {"metadata": case["object"]},
+    )
+    stored = NamespaceLabels(SUITES["namespace_labels"]["lister"].get(case["attrNamespace"], {}))
+    for expected in ({**case["expectLabels"]}, {**case["expectLabels"], "other": "x"}):
+        found = match_namespace(selecting(namespaceSelector={"matchLabels": expected}), subject, stored)
+        assert found.ok is (expected == case["expectLabels"])
+
+
+# --- Reviews ------------------------------------------------------------------------------------------------------
+
+
+@cases("verify_admission_response")
+def test_what_is_an_answer(case: dict[str, Any]) -> None:
+    document = copy.deepcopy(case["review"])
+    response = document.get("response") or {}
+    if "patch" in response:
+        response["patch"] = base64.b64encode(response["patch"].encode()).decode()
+    uid = SUITES["verify_admission_response"]["uid"]
+    expected = case["expect"]
+
+    def found() -> Any:
+        return understand(json.dumps(document).encode(), uid=uid, version=case["decodedAs"], mutating=case["mutating"])
+
+    if "errorContains" in expected:
+        with pytest.raises(ReviewError, match=re.escape(expected["errorContains"])):
+            found()
+        return
+    answer = found()
+    assert answer.allowed is expected["allowed"]
+    assert answer.audit_annotations == expected.get("auditAnnotations", {})
+    assert answer.patch.decode() == (expected.get("patch") or "")
+    assert answer.patch_type == expected.get("patchType", "")
+    if "result" in expected:
+        assert answer.status == Status(**expected["result"])
+
+
+@cases("create_admission_objects")
+def test_what_a_webhook_is_sent(case: dict[str, Any]) -> None:
+    versions, expected = tuple(case["admissionReviewVersions"]), case["expect"]
+    if "errorContains" in expected:
+        with pytest.raises(ReviewError, match=re.escape(expected["errorContains"])):
+            review_version(versions)
+        return
+    given = SUITES["create_admission_objects"]["attributes"]
+    kind, (group, version, plural) = gvk(given["kind"]), given["resource"].split("/")
+    subject = attributes(
+        **{name: given[name] for name in ("namespace", "name", "operation", "dryRun", "userInfo", "options")},
+        kind=kind._asdict(),
+        resource={"group": group, "version": version, "resource": plural},
+    )
+    invoked = SUITES["create_admission_objects"]["invocation"]
+    invocation = Invocation(GroupVersionResource(*invoked["resource"].split("/")), "", gvk(invoked["kind"]), 0)
+    version = review_version(versions)
+    made = review_of(subject, invocation, kind=gvk(invoked["kind"]), version=version, uid="1")
+    assert made["apiVersion"] == expected["reviewVersion"]
+    request = made["request"]
+    for member, wanted in expected["request"].items():
+        if member.endswith("ind"):
+            wanted = gvk(wanted)._asdict()  # noqa: PLW2901 - as the review writes it
+        elif member in ("resource", "requestResource"):
+            wanted = GroupVersionResource(*wanted.split("/"))._asdict()  # noqa: PLW2901 - as above
+        assert request.get(member, "") == wanted, member
+    assert request["userInfo"] == given["userInfo"]
+
+
+@cases("denial_status")
+def test_denials(case: dict[str, Any]) -> None:
+    result = None if case["result"] is None else Status(**case["result"])
+    status = denial("foo", result).status
+    expected = case["expect"]
+    assert (status.message, status.code, status.status) == (expected["message"], expected["code"], expected["status"])
+
+
+@cases("warnings")
+def test_warnings(case: dict[str, Any]) -> None:
+    """The header, and the agent in it, are written by the apiserver that gets the warnings in an answer."""
+    written = [text for agent, text in case["add"] if " " not in agent]
+    assert list(warnings_of(written)) == [re.search(r'"(.*)"', header)[1] for header in case["expect"]]
+
+
+@cases("patch_annotation_value")
+def test_patch_annotations(case: dict[str, Any]) -> None:
+    document = {"metadata": {"name": case["configuration"]}, "webhooks": [{"name": case["webhook"]}]}
+    (hook,) = compile_hooks("mutating", "", document)
+    audit = Audit()
+    audit.patched(hook, case["patch"], round_number=0)
+    assert audit.annotations == {"patch.webhook.admission.k8s.io/round_0_index_0": case["expect"]}
+
+
+# --- Reinvocation -------------------------------------------------------------------------------------------------
+
+
+class Apiserver:
+    """What an apiserver does around webhooks in these cases: its Priority plugin, before them in each round."""
+
+    PRIORITIES: ClassVar = {"low-priority": 1, "high-priority": 10}
+
+    @classmethod
+    def priority(cls, document: dict[str, Any]) -> dict[str, Any]:
+        name = document["spec"].get("priorityClassName")
+        if name is None:
+            return {**document, "spec": {**document["spec"], "priority": 0}}
+        if name not in cls.PRIORITIES:
+            raise StatusError(403, "Forbidden", f"no PriorityClass with name {name} was found")
+        return {**document, "spec": {**document["spec"], "priority": cls.PRIORITIES[name]}}
+
+
+def reinvocation_answer(path: str, *, labels: dict[str, str], spec: dict[str, Any]) -> list[dict[str, Any]]:
+    fixed = FIXTURES["reinvocation"]["answers"][path]
+    if isinstance(fixed, list):
+        return fixed
+    if path == "/addlabel":
+        return [] if labels.get("a") == "true" else [{"op": "add", "path": "/metadata/labels/a", "value": "true"}]
+    if path == "/conditionaladdlabel":
+        return [{"op": "add", "path": "/metadata/labels/b", "value": "true"}] if "a" in labels else []
+    if path == "/setpriority" and spec.get("priorityClassName") != "high-priority":
+        set_class = {"op": "add", "path": "/spec/priorityClassName", "value": "high-priority"}
+        return [set_class, *([{"op": "remove", "path": "/spec/priority"}] if "priority" in spec else [])]
+    return []
+
+
+@cases("reinvocation")
+async def test_reinvocation(case: dict[str, Any], server: Webhooks, client: HookClient) -> None:
+    def answering(path: str) -> Any:
+        def answer(review: dict[str, Any]) -> dict[str, Any]:
+            document = review["request"]["object"]
+            operations = reinvocation_answer(path, labels=document["metadata"]["labels"], spec=document["spec"])
+            text = base64.b64encode(json.dumps(operations).encode()).decode()
+            return {"allowed": True, **({"patch": text, "patchType": "JSONPatch"} if operations else {})}
+
+        return answer
+
+    for one in case["webhooks"]:
+        server.answers[one["answer"]] = answering(one["answer"])
+    given = [
+        {**one, "rules": "match_all", "namespaceSelector": {}, "objectSelector": {}, "admissionReviewVersions": ["v1"]}
+        for one in case["webhooks"]
+    ]
+    run = Run({**case, "webhooks": given, "phase": "mutating", "object": "pod", "dryRun": False}, server, client)
+    spec = {"priorityClassName": case["initialPriorityClass"]} if case["initialPriorityClass"] else {}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "labeled", "labels": {"x": "true"}}, "spec": spec}
+    mutating = Mutating(run.relevant, run.attributes._replace(object=pod), run.means)
+    refusal = None
+    try:
+        for number in (0, 1):
+            mutating.attributes = mutating.attributes._replace(object=Apiserver.priority(mutating.attributes.object))
+            await mutating.round(number)
+            if not mutating.again:
+                break
+    except StatusError as error:
+        refusal = error
+    expected = case["expect"]
+    assert {path: server.paths.count(path) for path in expected["invocations"]} == expected["invocations"]
+    assert expected.get("errorContains", "") in str(refusal or "")
+    assert (refusal is None) is ("errorContains" not in expected)
+    if "labels" in expected:
+        assert labels_of(mutating.attributes.object) == expected["labels"]
+    if "auditAnnotations" in expected:
+        assert run.audit.annotations == expected["auditAnnotations"]
+
+
+# --- kcp ----------------------------------------------------------------------------------------------------------
+
+
+@cases("kcp_owner_resolution")
+def test_owner_resolution(case: dict[str, Any]) -> None:
+    """By kcp's own rules; what is refused instead is in tests/dispatch/test_owner.py."""
+    documents = []
+    for one in case["bindings"]:
+        made = binding(case["consumer"], "", name=one["name"])
+        made["status"] = one["status"]
+        if "deletionTimestamp" in one:
+            made["metadata"]["deletionTimestamp"] = one["deletionTimestamp"]
+        documents.append(made)
+    resource, _, group = case["groupResource"].partition(".")
+    found = find_owner(store_of(*documents), cluster=case["consumer"], group=group, resource=resource, as_kcp=True)
+    expected = case["expectSourceCluster"]
+    assert found.cluster in (expected if isinstance(expected, list) else [expected])
+
+
+@cases("kcp_cluster_annotation")
+def test_the_clusters_annotation_is_taken_away_again(case: dict[str, Any]) -> None:
+    metadata: dict[str, Any] = {"name": "o"}
+    if case["annotations"] is not None:
+        metadata["annotations"] = case["annotations"]
+    sent = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+    made = request_of(
+        {
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+            "request": {"uid": "u", "operation": "CREATE", "object": sent},
+        }
+    )  # fmt: skip
+    seen = attributes_of(made, cluster=case["cluster"]).object
+    assert seen["metadata"]["annotations"] == {**(case["annotations"] or {}), "kcp.io/cluster": case["cluster"]}
+    during = {**seen["metadata"]["annotations"], **case.get("duringCall", {})}
+    after = as_sent({**seen, "metadata": {**seen["metadata"], "annotations": during}}, sent)
+    assert after["metadata"]["annotations"] == case["expect"]["after"]

@@ -1,0 +1,55 @@
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.dispatch.assembly import dispatcher_of
+from app.dispatch.call import Deadline
+from app.dispatch.dispatcher import Dispatched, Dispatcher
+from app.dispatch.hooks import Phase
+from app.outbound.client import HookClient
+from app.store import Store
+from tests.dispatch.builders import request_of
+from tests.dispatch.webhook_server import Webhooks, webhooks
+
+
+class Front:
+    """A dispatcher over a store, as the HTTP edge uses it."""
+
+    def __init__(self, client: HookClient) -> None:
+        self.client = client
+        self.observed: list[tuple[str, str]] = []
+
+    def dispatcher(self, store: Store, **rest: Any) -> Dispatcher:
+        def observe(hook: Any, *, outcome: str, code: int, seconds: float) -> None:
+            self.observed.append((hook.uid, outcome))
+
+        return dispatcher_of(store, self.client, observe=observe, **rest)
+
+    async def dispatch(
+        self,
+        store: Store,
+        review: dict[str, Any],
+        *,
+        cluster: str,
+        phase: Phase = "validating",
+        seconds: float = 30,
+        **rest: Any,
+    ) -> Dispatched:
+        dispatcher = self.dispatcher(store, **rest)
+        deadline = Deadline(time.monotonic() + seconds)
+        return await dispatcher.dispatch(request_of(review), cluster=cluster, phase=phase, deadline=deadline)
+
+
+@pytest.fixture
+async def front() -> AsyncIterator[Front]:
+    async with HookClient(allow_private=True) as client:
+        yield Front(client)
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Webhooks]:
+    async with webhooks(tmp_path) as made:
+        yield made

@@ -1,0 +1,101 @@
+from app.dispatch.cel import AccessDecision, AccessQuestion, Scope
+from app.dispatch.conditions import Condition, ConditionsVerdict, judge_conditions
+
+BROKEN = Condition("broken", "object.absent == 1")
+NOT_ONE = Condition("not-one", "absent")
+YES = Condition("yes", "true")
+NO = Condition("no", "object.kind == 'Job'")
+MAY = Condition("may", "authorizer.path('/healthz').check('get').allowed()")
+MAY_TWICE = Condition("may-twice", f"{MAY.expression} && {MAY.expression}")
+QUESTION = AccessQuestion(user="jane", verb="get", path="/healthz")
+BROKEN_TEXT = "expression 'object.absent == 1' resulted in error: no such key: absent"
+NOT_ONE_TEXT = (
+    "compilation error: compilation failed: ERROR: <input>:1:1: undeclared reference to 'absent' (in container '')\n"
+    " | absent\n | ^"
+)
+BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
+
+
+def scope(access: dict[AccessQuestion, AccessDecision] | None = None) -> Scope:
+    request = {"operation": "CREATE", "userInfo": {"username": "jane"}}
+    return Scope(object_={"kind": "Pod"}, old_object=None, request=request, access=access)
+
+
+def judge(*conditions: Condition, fail_open: bool = False, allowed: bool | None = None) -> ConditionsVerdict:
+    access = {} if allowed is None else {QUESTION: AccessDecision(allowed=allowed)}
+    return judge_conditions(conditions, scope(access), fail_open=fail_open)
+
+
+def test_no_conditions_match() -> None:
+    assert judge() == ConditionsVerdict(matched=True)
+
+
+def test_conditions_that_are_all_true_match() -> None:
+    assert judge(YES, YES) == ConditionsVerdict(matched=True, results=(("yes", "true"), ("yes", "true")))
+
+
+def test_a_false_condition_skips_the_webhook_even_after_an_error() -> None:
+    assert judge(BROKEN, NO, YES) == ConditionsVerdict(
+        matched=False, failed="no", results=(("broken", f"error: {BROKEN_TEXT}"), ("no", "false"), ("yes", "true"))
+    )
+
+
+def test_the_first_false_condition_is_the_one_that_is_named() -> None:
+    other = Condition("other", "false")
+
+    assert judge(YES, NO, other).failed == "no"
+    assert judge(other, NO).failed == "other"
+
+
+def test_errors_refuse_the_request_each_with_its_text() -> None:
+    verdict = judge(BROKEN, YES, NOT_ONE)
+
+    assert (verdict.matched, verdict.failed, verdict.errors) == (False, "", (BROKEN_TEXT, NOT_ONE_TEXT))
+
+
+def test_errors_skip_the_webhook_when_its_failures_are_ignored() -> None:
+    verdict = judge(BROKEN, YES, fail_open=True)
+
+    assert (verdict.matched, verdict.errors) == (False, ())
+    assert verdict.results == (("broken", f"error: {BROKEN_TEXT}"), ("yes", "true"))
+
+
+def test_a_check_that_has_no_answer_is_asked() -> None:
+    assert judge(MAY, BROKEN) == ConditionsVerdict(
+        matched=False,
+        questions=frozenset({QUESTION}),
+        results=(("may", "undecided"), ("broken", f"error: {BROKEN_TEXT}")),
+    )
+
+
+def test_a_false_condition_needs_no_answers() -> None:
+    assert judge(MAY, NO) == ConditionsVerdict(
+        matched=False, failed="no", results=(("may", "undecided"), ("no", "false"))
+    )
+
+
+def test_a_check_counts_as_it_was_answered() -> None:
+    assert judge(MAY, allowed=True).matched
+    assert judge(MAY, allowed=False) == ConditionsVerdict(matched=False, failed="may", results=(("may", "false"),))
+
+
+def test_seven_checks_are_what_a_webhook_may_have() -> None:
+    assert judge(MAY_TWICE, MAY_TWICE, MAY_TWICE, MAY, allowed=True).matched
+    assert judge(MAY_TWICE, MAY_TWICE, MAY_TWICE, MAY_TWICE, allowed=True).errors == (BUDGET,)
+
+
+def test_conditions_that_are_too_dear_outweigh_a_false_one() -> None:
+    dear = [MAY_TWICE] * 4
+
+    assert judge(NO, *dear, allowed=True).errors == (BUDGET,)
+    assert judge(NO, *dear, allowed=True, fail_open=True) == ConditionsVerdict(
+        matched=False, results=(("no", "false"), *[("may-twice", "true")] * 3)
+    )
+
+
+def test_three_checks_are_too_dear_for_one_expression() -> None:
+    thrice = Condition("thrice", f"{MAY_TWICE.expression} && {MAY.expression}")
+
+    assert judge(thrice, allowed=True).errors == (
+        f"expression '{thrice.expression}' resulted in error: operation cancelled: actual cost limit exceeded",
+    )

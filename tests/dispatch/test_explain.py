@@ -1,0 +1,148 @@
+"""Explaining says what dispatching does."""
+
+import asyncio
+import time
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.dispatch.call import Deadline
+from app.dispatch.explain import Explanation, explain
+from tests.dispatch.builders import (
+    WIDGETS,
+    binding,
+    configuration,
+    definition,
+    export,
+    namespace,
+    request_of,
+    review,
+    store_of,
+    webhook,
+    widget,
+)
+from tests.dispatch.worlds import CLUSTERS, World, reviews, world_of, worlds
+
+
+async def explained(world: World, made: dict[str, Any], cluster: str = "ws3") -> Explanation:
+    deadline = Deadline(time.monotonic() + 30)
+    return await explain(world.dispatcher, request_of(made), cluster=cluster, deadline=deadline)
+
+
+@settings(max_examples=200, deadline=None)
+@given(worlds, st.sampled_from(CLUSTERS), reviews())
+def test_what_explaining_says_is_what_dispatching_does(documents: Any, cluster: str, made: dict[str, Any]) -> None:
+    async def run() -> None:
+        world = world_of(documents, *CLUSTERS)
+        found = await explained(world, made, cluster)
+        for phase, hooks in (("mutating", found.mutating), ("validating", found.validating)):
+            world.asked.clear()
+            dispatched = await world.dispatch(made, cluster=cluster, phase=phase)
+            called = [one.uid for one in hooks if one.decision == "call"]
+            errors = [one for one in hooks if one.decision == "error"]
+            asked = [one.uid for one in world.asked]
+            assert dispatched.response.allowed is (not errors and found.owner.cluster is not None)
+            if not errors:
+                assert asked == called
+            elif phase == "validating":
+                # Who is to be asked is settled before anybody is.
+                assert asked == []
+            else:
+                # One after the other, up to the first that is an error.
+                first = hooks.index(errors[0])
+                assert asked == [one.uid for one in hooks[:first] if one.decision == "call"]
+            if errors:
+                assert errors[0].reason or dispatched.response.message
+
+    asyncio.run(run())
+
+
+def world(*documents: dict[str, Any]) -> World:
+    return World(store_of(*documents))
+
+
+BOUND = (binding("ws3", "ws1", "widgets.example.org"), export("ws1", "widgets.example.org"))
+
+
+async def test_the_owner_is_traced_and_the_consumers_webhooks_are_shadowed() -> None:
+    mine = configuration("ws3", "validating", webhook("mine.example.org"), name="mine")
+    found = await explained(world(*BOUND, mine, configuration("ws1", "validating", webhook())), review())
+    assert (found.cluster, found.resource, found.operation) == ("ws3", "widgets.example.org", "CREATE")
+    assert (found.owner.case, found.owner.cluster, found.owner.binding) == ("bound", "ws1", "widgets")
+    assert [one.uid for one in found.validating] == ["hooks/w.example.org/0"]
+    assert found.shadowed == ("validating: mine/mine.example.org/0",)
+
+
+async def test_each_question_is_answered_also_after_the_one_that_decided() -> None:
+    hook = webhook(
+        rules=[{**WIDGETS, "operations": ["UPDATE"]}],
+        namespaceSelector={"matchLabels": {"tier": "gold"}},
+        objectSelector={"matchLabels": {"checked": "yes"}},
+        matchConditions=[{"name": "large", "expression": "object.spec.size > 10"}],
+    )
+    found = await explained(
+        world(configuration("ws3", "validating", hook), namespace("ws3", tier="tin")), review(widget(size=1))
+    )
+    (one,) = found.validating
+    assert (one.decision, one.stage) == ("skip", "rules")
+    assert one.reason == "no rule is about CREATE of example.org/v1 widgets in namespace default"
+    assert one.nearest_miss == "rules[0] would match if 'CREATE' were in operations ['UPDATE']"
+    assert [(answer.stage, answer.ok, answer.reason) for answer in one.predicates[1:]] == [
+        ("namespaceSelector", False, "does not select the labels tier=tin"),
+        ("objectSelector", False, "does not select the labels none"),
+        ("matchConditions", False, "large: false"),
+    ]
+
+
+async def test_the_nearest_miss_is_the_rule_that_misses_least() -> None:
+    far = {"apiGroups": ["apps"], "apiVersions": ["v2"], "resources": ["deployments"], "operations": ["DELETE"]}
+    near = {**WIDGETS, "resources": ["widgets/status"], "scope": "Cluster"}
+    found = await explained(world(configuration("ws3", "validating", webhook(rules=[far, near]))), review())
+    assert found.validating[0].nearest_miss == (
+        "rules[1] would match if 'Namespaced' were in scope ['Cluster'] "
+        "and 'widgets' were in resources ['widgets/status']"
+    )
+
+
+async def test_a_version_that_only_an_equivalent_policy_would_match_is_pointed_out() -> None:
+    hook = webhook(rules=[{**WIDGETS, "apiVersions": ["v2"]}], matchPolicy="Exact")
+    made = world(definition("ws3", "widgets.example.org", "v1", "v2"), configuration("ws3", "validating", hook))
+    (one,) = (await explained(made, review())).validating
+    assert one.reason.endswith("; matchPolicy is Exact")
+
+
+async def test_what_a_webhook_is_sent_is_told() -> None:
+    hook = webhook(rules=[{**WIDGETS, "apiVersions": ["v2"]}])
+    made = world(definition("ws3", "widgets.example.org", "v1", "v2"), configuration("ws3", "validating", hook))
+    (one,) = (await explained(made, review())).validating
+    assert (one.decision, one.sent_as) == ("call", "example.org/v2, Kind=Widget")
+    assert one.predicates[0].reason == "rules[0] is about example.org/v2 widgets, which is the same resource"
+
+
+async def test_without_an_owner_there_is_nobody_to_ask_and_why_is_told() -> None:
+    found = await explained(world(binding("ws3", "", "widgets.example.org")), review())
+    assert (found.owner.case, found.owner.cluster, found.mutating, found.validating) == ("nameless", None, (), ())
+    assert found.notes == (f"the request is refused: {found.owner.problem}",)
+
+
+async def test_nobody_is_asked_about_webhook_configurations() -> None:
+    rules = [{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]}]
+    made = world(configuration("ws3", "validating", webhook(rules=rules)))
+    (one,) = (await explained(made, review(configuration("ws3", "mutating", name="n")))).validating
+    assert one.reason == "webhooks are never asked about a MutatingWebhookConfiguration"
+
+
+async def test_mutating_webhooks_that_may_take_too_long_together_are_pointed_out() -> None:
+    hooks = [webhook(f"{name}.example.org", timeoutSeconds=12) for name in "abc"]
+    found = await explained(world(configuration("ws3", "mutating", *hooks)), review())
+    assert found.notes == (
+        "each mutating webhook after the first is matched against what those before it made",
+        "the mutating webhooks may take 36 s, one after the other; an apiserver has 34 s",
+    )
+
+
+async def test_a_dry_run_that_a_webhook_does_not_support_is_pointed_out() -> None:
+    made = world(configuration("ws3", "validating", webhook(sideEffects="Some")))
+    (one,) = (await explained(made, review(dryRun=True))).validating
+    assert one.notes == ("the request is a dry run, and it does not say that it supports one: the request is refused",)

@@ -1,0 +1,82 @@
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.dispatch.equivalents import Equivalent
+from app.dispatch.hook_set import HookSet, joined
+from app.dispatch.hooks import compile_hooks
+from app.dispatch.rules import Asked, match_rules
+from app.model.gvk import GroupVersionKind, GroupVersionResource
+from tests.dispatch.builders import configuration, webhook
+from tests.dispatch.worlds import hooks
+
+KIND = GroupVersionKind("example.org", "v1", "Widget")
+
+
+def resource(version: Any = "v1", plural: Any = "widgets", group: Any = "example.org") -> Any:
+    return GroupVersionResource(group, version, plural)
+
+
+asked = st.builds(
+    Asked,
+    st.sampled_from(["CREATE", "UPDATE", "DELETE", "CONNECT"]),
+    st.builds(
+        resource,
+        st.sampled_from(["v1", "v2"]),
+        st.sampled_from(["widgets", "gadgets"]),
+        st.sampled_from(["example.org", "apps"]),
+    ),
+    st.sampled_from(["", "status", "scale"]),
+    st.booleans(),
+)
+equivalents = st.lists(
+    st.builds(Equivalent, st.builds(resource, st.sampled_from(["v1", "v2", "v3"])), st.none() | st.just(KIND)),
+    max_size=3,
+).map(tuple)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(hooks("c"), max_size=6), st.lists(st.tuples(asked, equivalents), min_size=1, max_size=4))
+def test_what_is_found_by_resource_is_what_asking_each_webhook_in_turn_finds(made: Any, requests: Any) -> None:
+    compiled = joined([compile_hooks("validating", "c", configuration("c", "validating", *made))])
+    for request, others in (*requests, *requests):
+        expected = [
+            (hook, invocation)
+            for hook in compiled.hooks
+            if (invocation := match_rules(hook, request, KIND, others)) is not None
+        ]
+        assert [tuple(one) for one in compiled.relevant(request, KIND, others)] == expected
+
+
+def test_webhooks_of_the_same_name_have_identities_of_their_own() -> None:
+    same = configuration("c", "validating", webhook("w"), webhook("v"), webhook("w"), name="x")
+    other = configuration("c", "validating", webhook("w"), name="y")
+    found = joined(compile_hooks("validating", "c", one) for one in (same, other)).hooks
+    assert [hook.uid for hook in found] == ["x/w/0", "x/v/0", "x/w/1", "y/w/0"]
+    assert [hook.position for hook in found] == [0, 1, 2, 3]
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    compiled = HookSet(list(compile_hooks("validating", "c", configuration("c", "validating", webhook()))))
+    for number in range(5000):
+        compiled.relevant(Asked("CREATE", resource(plural=f"r{number}"), "", namespaced=True), KIND, ())
+    assert len(compiled._remembered) == 4096
+
+
+def test_members_of_a_wrong_type_are_as_if_they_were_not_there() -> None:
+    odd = {
+        "metadata": {"name": "odd"},
+        "webhooks": [
+            None, 7, {"name": 3, "rules": "x", "timeoutSeconds": True, "clientConfig": [], "matchConditions": {}},
+            {"name": "w", "rules": [None, {"operations": "CREATE", "resources": [1]}], "timeoutSeconds": 10**9,
+             "namespaceSelector": {"matchLabels": 3}, "objectSelector": {"matchExpressions": [None]},
+             "admissionReviewVersions": [None, "v1"], "failurePolicy": 3},
+        ],
+    }  # fmt: skip
+    first, second = compile_hooks("validating", "c", odd)
+    assert (first.name, first.rules, first.seconds, first.endpoint) == ("", (), 10.0, None)
+    assert (second.review_versions, second.seconds, second.fails_open) == (("v1",), 30.0, False)
+    assert second.namespace_selector.problem
+    assert second.object_selector.problem
+    assert not second.rules[0].operations

@@ -1,0 +1,124 @@
+"""Nothing of one logical cluster is ever used for another."""
+
+import asyncio
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.dispatch.hooks import Phase
+from app.store.store import key_of
+from tests.dispatch.builders import configuration, definition, review, store_of, webhook
+from tests.dispatch.conftest import Front
+from tests.dispatch.webhook_server import Webhooks, allow
+from tests.dispatch.worlds import CLUSTERS, World, clusters, reviews, world_of, worlds
+
+PHASES: tuple[Phase, ...] = ("mutating", "validating")
+
+requests = st.lists(st.tuples(st.sampled_from(CLUSTERS), st.sampled_from(PHASES), reviews()), min_size=1, max_size=6)
+changes = st.one_of(*(st.tuples(st.just(name), clusters(name)) for name in CLUSTERS))
+
+
+def owners(documents: dict[str, list[dict[str, Any]]], cluster: str) -> set[str]:
+    """The clusters that may own anything that this one sees: those that its bindings name."""
+    bindings = [one for one in documents[cluster] if one["kind"] == "APIBinding"]
+    return {one["status"]["apiExportClusterName"] for one in bindings}
+
+
+@settings(max_examples=150, deadline=None)
+@given(worlds, requests, changes, requests)
+def test_a_request_is_answered_as_if_there_were_only_its_cluster_and_the_owner(
+    documents: Any, first: Any, change: Any, second: Any
+) -> None:
+    """Whatever else there is, was asked before, or has changed since: names are the same in all clusters."""
+
+    async def run() -> None:
+        everything = world_of(documents, *CLUSTERS)
+
+        async def ask(made: Any) -> None:
+            for cluster, phase, one in made:
+                everything.asked.clear()
+                found = await everything.dispatch(one, cluster=cluster, phase=phase)
+                alone = world_of(documents, cluster, *owners(documents, cluster))
+                expected = await alone.dispatch(one, cluster=cluster, phase=phase)
+                assert everything.asked == alone.asked
+                assert found.response == expected.response
+                for asked in everything.asked:
+                    assert asked.seen_as == cluster
+                    assert asked.owner in {cluster, *owners(documents, cluster)}
+                    assert asked.url.startswith(f"https://hooks.example.org/{asked.owner}/{phase}")
+
+        await ask(first)
+        cluster, replacement = change
+        for document in documents[cluster]:
+            everything.store.remove(key_of(document))
+        for document in replacement:
+            everything.store.put(document)
+        documents[cluster] = replacement
+        await ask(second)
+
+    asyncio.run(run())
+
+
+@settings(max_examples=50, deadline=None)
+@given(worlds, requests)
+def test_requests_at_the_same_time_are_answered_as_one_after_the_other(documents: Any, made: Any) -> None:
+    async def run() -> None:
+        together, alone = world_of(documents, *CLUSTERS), world_of(documents, *CLUSTERS)
+        asked = [together.dispatch(one, cluster=cluster, phase=phase) for cluster, phase, one in made]
+        found = [one.response for one in await asyncio.gather(*asked)]
+        expected = [(await alone.dispatch(one, cluster=cluster, phase=phase)).response for cluster, phase, one in made]
+        assert found == expected
+        assert sorted(together.asked) == sorted(alone.asked)
+
+    asyncio.run(run())
+
+
+async def test_the_same_name_of_a_definition_means_other_versions_in_another_cluster() -> None:
+    """What is remembered of which webhooks are about a request is remembered for these versions alone."""
+    rules = [{"apiGroups": ["example.org"], "apiVersions": ["v2"], "resources": ["widgets"], "operations": ["*"]}]
+    world = World(
+        store_of(
+            definition("a", "widgets.example.org", "v1", "v2"),
+            definition("b", "widgets.example.org", "v1"),
+            *(configuration(cluster, "validating", webhook(rules=rules)) for cluster in ("a", "b")),
+        )
+    )
+    for cluster in ("a", "b", "a", "b"):
+        await world.dispatch(review(), cluster=cluster, phase="validating")
+    assert [asked.seen_as for asked in world.asked] == ["a", "a"]
+
+
+async def test_clusters_share_no_connection_even_to_the_same_place(front: Front, server: Webhooks) -> None:
+    ports: dict[str, set[Any]] = {}
+
+    def answer(asked: dict[str, Any]) -> dict[str, Any]:
+        cluster = asked["request"]["object"]["metadata"]["annotations"]["kcp.io/cluster"]
+        ports.setdefault(cluster, set()).add(server.peer)
+        return allow(asked)
+
+    server.answers["/w"] = answer
+    hooks = [webhook(clientConfig=server.client_config("/w"))]
+    store = store_of(*(configuration(cluster, "validating", *hooks) for cluster in CLUSTERS))
+    for _ in range(3):
+        for cluster in CLUSTERS:
+            assert (await front.dispatch(store, review(), cluster=cluster)).response.allowed
+    assert [len(ports[cluster]) for cluster in CLUSTERS] == [1, 1, 1]
+    assert len(set.union(*ports.values())) == 3
+
+
+async def test_one_clusters_dead_webhook_does_not_keep_another_cluster_from_asking_it(
+    front: Front, server: Webhooks
+) -> None:
+    """A circuit breaker is of a cluster and a place, not of a place."""
+    config = server.client_config("/w")
+    broken = {**config, "caBundle": ""}
+    store = store_of(
+        configuration("a", "validating", webhook(clientConfig=broken)),
+        configuration("b", "validating", webhook(clientConfig=config)),
+    )
+    server.answers["/w"] = allow
+    for _ in range(8):
+        assert not (await front.dispatch(store, review(), cluster="a")).response.allowed
+    assert "is not asked for now" in (await front.dispatch(store, review(), cluster="a")).response.message
+    assert (await front.dispatch(store, review(), cluster="b")).response.allowed

@@ -1,0 +1,138 @@
+from typing import Any
+
+import pytest
+
+from app.dispatch.owner import Case, find_owner, resolve_cluster
+from tests.dispatch.builders import binding, configuration, definition, export, in_cluster, store_of, webhook
+
+WIDGETS = "widgets.example.org"
+
+
+def owner(
+    *documents: Any, cluster: Any = "ws3", group: Any = "example.org", resource: Any = "widgets", as_kcp: Any = False
+) -> Any:
+    return find_owner(store_of(*documents), cluster=cluster, group=group, resource=resource, as_kcp=as_kcp)
+
+
+def test_what_no_binding_has_is_local() -> None:
+    found = owner(binding("ws3", "ws1", "gadgets.example.org"))
+    assert (found.case, found.cluster, found.problem) == (Case.LOCAL, "ws3", "")
+
+
+def test_a_bound_resource_is_owned_where_its_export_is() -> None:
+    found = owner(binding("ws3", "ws1", WIDGETS), export("ws1", WIDGETS))
+    assert (found.case, found.cluster, found.problem) == (Case.BOUND, "ws1", "")
+    assert (found.binding, found.export, found.schema) == ("widgets", "widgets", ("ws1", "v1.widgets.example.org"))
+    assert found.trace == (
+        "APIBinding widgets of ws3 (Bound) has widgets.example.org",
+        "it binds APIExport widgets of ws1 (root:ws1), so the schema is owned there",
+    )
+
+
+def test_the_binding_of_another_cluster_is_nothing_to_this_one() -> None:
+    assert owner(binding("ws2", "ws1", WIDGETS), export("ws1", WIDGETS)).case is Case.LOCAL
+
+
+def test_another_group_with_the_same_plural_is_another_resource() -> None:
+    assert owner(binding("ws3", "ws1", WIDGETS), export("ws1", WIDGETS), group="other.org").case is Case.LOCAL
+
+
+def test_a_binding_that_is_being_deleted_still_counts() -> None:
+    made = binding("ws3", "ws1", WIDGETS)
+    made["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert owner(made, export("ws1", WIDGETS)).cluster == "ws1"
+
+
+def test_a_cluster_may_bind_its_own_export() -> None:
+    found = owner(binding("ws3", "ws3", WIDGETS))
+    assert (found.case, found.cluster) == (Case.BOUND, "ws3")
+
+
+def test_two_bindings_to_one_cluster_are_no_conflict() -> None:
+    found = owner(binding("ws3", "ws1", WIDGETS, name="a"), binding("ws3", "ws1", WIDGETS, name="b"), export("ws1"))
+    assert (found.case, found.cluster) == (Case.BOUND, "ws1")
+
+
+AMBIGUOUS = (
+    binding("ws3", "ws1", WIDGETS, name="a"), binding("ws3", "ws2", WIDGETS, name="b"), export("ws1"), export("ws2"),
+)  # fmt: skip
+UNBOUND = (binding("ws3", "ws1", phase="Binding"), export("ws1", WIDGETS))
+
+
+@pytest.mark.parametrize(
+    ("documents", "case", "problem", "in_kcp"),
+    [
+        pytest.param(
+            AMBIGUOUS, Case.AMBIGUOUS,
+            "several APIBindings of ws3 have widgets.example.org: a (of ws1), b (of ws2); remove all but one", "ws1",
+            id="ambiguous",
+        ),
+        pytest.param(
+            (binding("ws3", "", WIDGETS),), Case.NAMELESS,
+            "APIBinding widgets of ws3 does not say which cluster its export is in (apiExportClusterName)", "",
+            id="nameless",
+        ),
+        pytest.param(
+            (binding("ws3", "ws1", WIDGETS),), Case.UNKNOWN,
+            "nothing is known of ws1, where APIBinding widgets of ws3 has its export", "ws1", id="unknown",
+        ),
+        pytest.param(
+            UNBOUND, Case.UNBOUND,
+            "APIBinding widgets of ws3 will have widgets.example.org, and is not bound yet; ask again", "ws3",
+            id="unbound",
+        ),
+    ],
+)  # fmt: skip
+def test_without_an_owner_nobody_is_asked_unless_it_is_to_go_as_in_kcp(
+    documents: Any, case: Any, problem: Any, in_kcp: Any
+) -> None:
+    found = owner(*documents)
+    assert (found.case, found.cluster, found.problem) == (case, None, problem)
+    assert owner(*documents, as_kcp=True).cluster == in_kcp
+
+
+def test_an_export_that_is_gone_leaves_the_owner_and_is_told() -> None:
+    hooks = configuration("ws1", "validating", webhook())
+    found = owner(binding("ws3", "ws1", WIDGETS), hooks)
+    assert (found.case, found.cluster) == (Case.DANGLING, "ws1")
+    assert found.problem == "APIExport widgets is not in ws1 any more; that cluster's webhooks are asked all the same"
+
+
+def test_a_local_definition_wins_over_a_binding_that_is_not_bound() -> None:
+    found = owner(*UNBOUND, definition("ws3", WIDGETS, "v1"))
+    assert (found.case, found.cluster) == (Case.LOCAL, "ws3")
+
+
+def test_a_binding_that_is_not_bound_is_nothing_to_resources_that_it_will_not_have() -> None:
+    assert owner(*UNBOUND, resource="gadgets").case is Case.LOCAL
+
+
+def test_exports_of_v1alpha1_name_schemas() -> None:
+    made = export("ws1")
+    made["spec"] = {"latestResourceSchemas": ["today.widgets.example.org", "today.pods.core", 7, "x"]}
+    assert owner(binding("ws3", "ws1", phase="Binding"), made).case is Case.UNBOUND
+    assert owner(binding("ws3", "ws1", phase="Binding"), made, group="", resource="pods").case is Case.UNBOUND
+
+
+def test_the_export_of_a_binding_without_a_cluster_is_found_by_its_path() -> None:
+    made = binding("ws3", "", phase="Binding")
+    made["spec"]["reference"]["export"]["path"] = "root:org:provider"
+    logical = in_cluster("2hf3", "core.kcp.io/v1alpha1", "LogicalCluster", "cluster")
+    logical["metadata"]["annotations"]["kcp.io/path"] = "root:org:provider"
+    assert owner(made, logical, export("2hf3", WIDGETS)).case is Case.UNBOUND
+
+
+def test_odd_members_are_as_if_they_were_not_there() -> None:
+    made = binding("ws3", "ws1")
+    made["status"] = {"boundResources": [None, {"group": 1}, {"schema": "x"}], "apiExportClusterName": 3}
+    assert owner(made).case is Case.LOCAL
+
+
+def test_a_cluster_may_be_named_by_its_path() -> None:
+    logical = in_cluster("2hf3", "core.kcp.io/v1alpha1", "LogicalCluster", "cluster")
+    logical["metadata"]["annotations"]["kcp.io/path"] = "root:org:ws"
+    store = store_of(logical)
+    assert resolve_cluster(store, "root:org:ws") == "2hf3"
+    assert resolve_cluster(store, "root:org:other") == "root:org:other"
+    assert resolve_cluster(store, "2hf3") == "2hf3"
+    assert resolve_cluster(store, "system:admin") == "system:admin"

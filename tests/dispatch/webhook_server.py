@@ -1,0 +1,93 @@
+"""Somebody's admission webhooks, over TLS on loopback: an answer by path."""
+
+import asyncio
+import base64
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from aiohttp import web
+
+from tests.hook_server import tls
+
+Answer = Callable[[dict[str, Any]], Any]
+"""From a review to the members of its response, or to a whole answer of aiohttp's."""
+
+
+def allow(_: dict[str, Any]) -> dict[str, Any]:
+    return {"allowed": True}
+
+
+def deny(message: str = "no", **status: Any) -> Answer:
+    return lambda _: {"allowed": False, "status": {"message": message, **status}}
+
+
+def patch(*operations: dict[str, Any], **members: Any) -> Answer:
+    text = base64.b64encode(json.dumps(operations).encode()).decode()
+    return lambda _: {"allowed": True, "patch": text, "patchType": "JSONPatch", **members}
+
+
+class Call(NamedTuple):
+    path: str
+    query: str
+    review: dict[str, Any]
+
+    @property
+    def object(self) -> Any:
+        return self.review["request"]["object"]
+
+
+class Webhooks:
+    """Where they are, and what they were asked."""
+
+    def __init__(self, ca_bundle: str) -> None:
+        self.port = 0
+        self.ca_bundle = ca_bundle
+        self.answers: dict[str, Answer] = {}
+        self.calls: list[Call] = []
+        self.peer: Any = None
+        self.hold = asyncio.Event()
+        self.hold.set()
+
+    def client_config(self, path: str) -> dict[str, Any]:
+        return {"url": f"https://127.0.0.1:{self.port}{path}", "caBundle": self.ca_bundle}
+
+    @property
+    def paths(self) -> list[str]:
+        return [call.path for call in self.calls]
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        review = json.loads(await request.read())
+        self.calls.append(Call(request.path, request.query_string, review))
+        await self.hold.wait()
+        assert request.transport
+        self.peer = request.transport.get_extra_info("peername")
+        found = self.answers.get(request.path)
+        if found is None:
+            return web.Response(status=404)
+        response = found(review)
+        if asyncio.iscoroutine(response):
+            response = await response
+        if isinstance(response, web.StreamResponse):
+            return response
+        given = {"uid": review["request"]["uid"], **response}
+        return web.json_response({"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": given})
+
+
+@contextlib.asynccontextmanager
+async def webhooks(directory: Path) -> AsyncIterator[Webhooks]:
+    context, ca_bundle = tls(directory)
+    server = Webhooks(ca_bundle)
+    app = web.Application(client_max_size=64 << 20)
+    app.router.add_post("/{path:.*}", server.handle)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    server.port = runner.addresses[0][1]
+    try:
+        yield server
+    finally:
+        server.hold.set()
+        await asyncio.wait_for(runner.cleanup(), 10)

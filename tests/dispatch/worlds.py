@@ -1,0 +1,164 @@
+"""Worlds of logical clusters for properties: the same names everywhere, and different things behind them."""
+
+import copy
+import time
+from typing import Any, NamedTuple
+
+from hypothesis import strategies as st
+
+from app.dispatch.attributes import Attributes
+from app.dispatch.call import Deadline
+from app.dispatch.configurations import Configurations
+from app.dispatch.conversion import Conversion
+from app.dispatch.dispatcher import Dispatched, Dispatcher, Outside
+from app.dispatch.hook_set import Relevant
+from app.dispatch.hooks import Phase
+from app.dispatch.review import Answer
+from app.model.gvk import GroupVersionKind
+from app.outbound.client import HookClient
+from app.store import Store
+from tests.dispatch.builders import (
+    binding,
+    configuration,
+    definition,
+    export,
+    namespace,
+    request_of,
+    review,
+    store_of,
+    webhook,
+    widget,
+)
+
+CLUSTERS = ("a", "b", "c")
+RESOURCES = ("widgets.example.org", "gadgets.example.org")
+
+
+def some(*values: Any) -> st.SearchStrategy[list[Any]]:
+    return st.lists(st.sampled_from(values), min_size=1, max_size=2, unique=True)
+
+
+rules = st.fixed_dictionaries(
+    {
+        "operations": some("CREATE", "UPDATE", "*"),
+        "apiGroups": some("example.org", "*", "apps"),
+        "apiVersions": some("v1", "v2", "*"),
+        "resources": some("widgets", "widgets/status", "*", "*/*", "gadgets"),
+        "scope": st.sampled_from(["*", "Namespaced", "Cluster"]),
+    }
+)
+selectors = st.sampled_from(
+    [{}, {}, {"matchLabels": {"of": "a"}}, {"matchExpressions": [{"key": "of", "operator": "NotIn", "values": ["b"]}]}]
+)
+conditions = st.lists(
+    st.sampled_from(
+        [
+            "true", "false", "object.spec.size > 1", "object.spec.missing == 1", "oldObject == null",
+            "request.operation == 'CREATE'", "object.metadata.annotations['kcp.io/cluster'] == 'a'",
+        ]
+    ),
+    max_size=2,
+)  # fmt: skip
+
+
+@st.composite
+def hooks(draw: st.DrawFn, place: str) -> dict[str, Any]:
+    return webhook(
+        draw(st.sampled_from(["one.example.org", "two.example.org"])),
+        f"https://hooks.example.org/{place}",
+        rules=draw(st.lists(rules, min_size=1, max_size=2)),
+        matchPolicy=draw(st.sampled_from(["Exact", "Equivalent"])),
+        namespaceSelector=draw(selectors),
+        objectSelector=draw(selectors),
+        failurePolicy=draw(st.sampled_from(["Fail", "Ignore"])),
+        matchConditions=[
+            {"name": f"c{number}", "expression": expression} for number, expression in enumerate(draw(conditions))
+        ],
+    )
+
+
+@st.composite
+def clusters(draw: st.DrawFn, name: str) -> list[dict[str, Any]]:
+    """What is in a cluster; its labels and addresses say whose they are."""
+    found: list[dict[str, Any]] = []
+    for phase in ("mutating", "validating"):
+        for config in ("x", "y"):
+            made = draw(st.lists(hooks(f"{name}/{phase}"), max_size=2))
+            if made:
+                found.append(configuration(name, phase, *made, name=config))
+    for resource in RESOURCES:
+        kind = draw(st.sampled_from(["nothing", "definition", "binding"]))
+        if kind == "definition":
+            versions = draw(st.sampled_from([("v1",), ("v1", "v2"), ("v2", "v1")]))
+            found.append(definition(name, resource, *versions, kind=resource.partition(".")[0].title().rstrip("s")))
+        elif kind == "binding":
+            owner = draw(st.sampled_from((*CLUSTERS, "")))
+            found.append(binding(name, owner, resource, name=f"to-{resource}", export="e"))
+    if draw(st.booleans()):
+        found.append(export(name, *RESOURCES, name="e"))
+    if draw(st.booleans()):
+        found.append(namespace(name, of=name))
+    return found
+
+
+worlds = st.fixed_dictionaries({name: clusters(name) for name in CLUSTERS})
+
+
+@st.composite
+def reviews(draw: st.DrawFn) -> dict[str, Any]:
+    document = widget(size=draw(st.integers(0, 3)))
+    if draw(st.booleans()):
+        document["metadata"]["labels"] = {"of": draw(st.sampled_from(CLUSTERS))}
+    if draw(st.booleans()):
+        document["kind"] = "Gadget"
+    operation = draw(st.sampled_from(["CREATE", "UPDATE"]))
+    old = copy.deepcopy(document) if operation == "UPDATE" else None
+    subresource = draw(st.sampled_from(["", "", "status"]))
+    return review(document, old=old, operation=operation, subResource=subresource)
+
+
+class Asked(NamedTuple):
+    """What a webhook was asked: whose it is, where, and about what."""
+
+    owner: str
+    uid: str
+    url: str
+    kind: str
+    resource: str
+    seen_as: str
+    """The cluster that it was told."""
+
+
+class World:
+    """A dispatcher whose webhooks allow everything, and are not called: what they would be sent is written down."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.asked: list[Asked] = []
+        outside = Outside(ask=self._ask, convert=Conversion(store, HookClient(allow_private=True)))
+        self.dispatcher = Dispatcher(store, Configurations(store), outside)
+
+    async def _ask(
+        self, relevant: Relevant, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
+    ) -> Answer:
+        assert seconds > 0
+        hook = relevant.hook
+        told = {document["metadata"]["annotations"]["kcp.io/cluster"] for document in objects(attributes)}
+        (seen_as,) = told
+        url = hook.endpoint.url if hook.endpoint else ""
+        resource = "/".join(relevant.invocation.resource)
+        self.asked.append(Asked(hook.cluster, hook.uid, url, f"{kind.api_version} {kind.kind}", resource, seen_as))
+        return Answer(allowed=True, patch=b"", patch_type="", status=None, warnings=(), audit_annotations={})
+
+    async def dispatch(self, made: dict[str, Any], *, cluster: str, phase: Phase) -> Dispatched:
+        deadline = Deadline(time.monotonic() + 30)
+        return await self.dispatcher.dispatch(request_of(made), cluster=cluster, phase=phase, deadline=deadline)
+
+
+def objects(attributes: Attributes) -> list[Any]:
+    return [one for one in (attributes.object, attributes.old_object) if one is not None]
+
+
+def world_of(documents: dict[str, list[dict[str, Any]]], *names: str) -> World:
+    """A world of the clusters of those names and no others."""
+    return World(store_of(*(document for name in dict.fromkeys(names) for document in documents.get(name, ()))))
