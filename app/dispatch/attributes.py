@@ -89,14 +89,19 @@ def annotated(document: JSON, cluster: str, *, where: str) -> JSON:
     """
     if not isinstance(document, dict):
         return document
-    metadata = document.get("metadata") or {}
-    annotations = as_object(metadata).get("annotations") or {}
+    metadata = _given(document.get("metadata"))
+    annotations = _given(as_object(metadata).get("annotations"))
     if not isinstance(metadata, dict) or not isinstance(annotations, dict):
         member = "metadata" if not isinstance(metadata, dict) else "metadata.annotations"
         raise StatusError(400, "BadRequest", f"{where}.{member} is not an object")
     if annotations.get(CLUSTER_ANNOTATION) == cluster:
         return document
     return {**document, "metadata": {**metadata, "annotations": {**annotations, CLUSTER_ANNOTATION: cluster}}}
+
+
+def _given(value: JSON) -> JSON:
+    """Return a member, an object for one that is not there."""
+    return {} if value is None else value
 
 
 def as_sent(document: JSON, sent: JSON) -> JSON:

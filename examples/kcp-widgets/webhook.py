@@ -40,8 +40,9 @@ class Webhook(BaseHTTPRequestHandler):
         widget = request["object"]
         # The only word on whose object it is: an AdmissionReview has no member for it.
         cluster = widget["metadata"]["annotations"]["kcp.io/cluster"]
-        answer = ANSWERS[self.path.partition("?")[0]](widget, cluster)
-        print(f"{self.path}: {request['operation']} {request['name']}, kcp.io/cluster: {cluster}", flush=True)
+        path = self.path.partition("?")[0]
+        answer = ANSWERS[path](widget, cluster)
+        print(f"{path}: {request['operation']} {request['name']}, kcp.io/cluster: {cluster}", flush=True)
         review["response"] = {"uid": request["uid"], **answer}
         del review["request"]
         body = json.dumps(review).encode()

@@ -1,11 +1,13 @@
 """What an apiserver's and kcp's own tests say about dispatching (dispatch.yaml)."""
 
+import asyncio
 import base64
 import copy
 import json
 import re
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,7 +15,9 @@ import pytest
 import yaml
 from aiohttp import web
 
+from app.api.timeout import budget
 from app.dispatch.asking import Means
+from app.dispatch.assembly import dispatcher_of
 from app.dispatch.attributes import as_sent, attributes_of
 from app.dispatch.call import Caller, Deadline
 from app.dispatch.equivalents import Equivalent
@@ -30,8 +34,8 @@ from app.dispatch.validating import validate
 from app.model.admission import Status
 from app.model.gvk import GroupVersionKind, GroupVersionResource, parse_api_version
 from app.outbound.client import HookClient
-from tests.dispatch.builders import binding, request_of, store_of
-from tests.dispatch.webhook_server import Webhooks, webhooks
+from tests.dispatch.builders import binding, configuration, definition, export, request_of, review, store_of, webhook
+from tests.dispatch.webhook_server import Webhooks, allow, webhooks
 
 DATA = yaml.safe_load((Path(__file__).parent / "dispatch.yaml").read_text())
 SUITES, FIXTURES = DATA["suites"], DATA["fixtures"]
@@ -480,3 +484,104 @@ def test_the_clusters_annotation_is_taken_away_again(case: dict[str, Any]) -> No
     during = {**seen["metadata"]["annotations"], **case.get("duringCall", {})}
     after = as_sent({**seen, "metadata": {**seen["metadata"], "annotations": during}}, sent)
     assert after["metadata"]["annotations"] == case["expect"]["after"]
+
+
+# --- Whole dispatches ---------------------------------------------------------------------------------------------
+
+
+def dispatcher(documents: list[dict[str, Any]], client: HookClient) -> Any:
+    return dispatcher_of(store_of(*documents), client, observe=lambda _hook, **_: None)
+
+
+@cases("timeouts")
+async def test_timeouts(case: dict[str, Any], server: Webhooks, client: HookClient) -> None:
+    """A path says how long its webhook takes; one that takes longer than the request never answers here."""
+
+    async def answer(review_of_call: dict[str, Any], path: str) -> dict[str, Any]:
+        if float(path.rpartition("/")[2].rstrip("s")) > case["requestTimeoutSeconds"]:
+            await asyncio.Event().wait()
+        return allow(review_of_call)
+
+    documents = []
+    for phase in ("mutating", "validating"):
+        hooks = [
+            {**webhook(), "clientConfig": server.client_config(one["path"]), "failurePolicy": one["failurePolicy"],
+             "timeoutSeconds": one["timeoutSeconds"]}
+            for one in case[phase]
+        ]  # fmt: skip
+        documents.append(configuration("c", phase, *hooks))
+        server.answers |= {one["path"]: partial(answer, path=one["path"]) for one in case[phase]}
+    deadline = Deadline(time.monotonic() + budget(f"timeout={case['requestTimeoutSeconds']}s".encode()))
+    made, expected = request_of(review()), case["expect"]
+    for phase in ("mutating", "validating"):
+        found = await dispatcher(documents, client).dispatch(made, cluster="c", phase=phase, deadline=deadline)
+        if not found.response.allowed:
+            # Upstream's texts are those of its own HTTP server, which ends the request in the end.
+            assert (found.response.code, "errorContainsAnyOf" in expected) == (504, True)
+            break
+    else:
+        assert "errorContainsAnyOf" not in expected
+    assert {call.path: call.query for call in server.calls} == {
+        path: f"timeout={seconds}s" for path, seconds in expected["sentTimeouts"].items()
+    }
+
+
+async def test_kcps_own_webhooks_are_asked_in_their_workspace_alone(server: Webhooks, client: HookClient) -> None:
+    (case,) = (one for one in SUITES["kcp_e2e"] if one["id"] == "kcp-e2e-1")
+    for phase in case["phases"]:
+        server.calls.clear()
+        documents = []
+        for cluster, given in case["clusters"].items():
+            documents += [definition(cluster, crd, "v1alpha1", kind="Cowboy") for crd in given["crds"]]
+            for one in given["webhooks"]:
+                made = {key: value for key, value in one.items() if key not in ("config", "answer")}
+                made["clientConfig"] = server.client_config(f"/{one['answer']}")
+                documents.append(configuration(cluster, phase, made, name=one["config"]))
+        for step in case["steps"]:
+            before = len(server.calls)
+            group, version, resource = step["resource"].split("/")
+            metadata = {"generateName": step["generateName"]}
+            cowboy = {"apiVersion": f"{group}/{version}", "kind": "Cowboy", "metadata": metadata}
+            asked_for = review(cowboy, resource={"group": group, "version": version, "resource": resource})
+            deadline = Deadline(time.monotonic() + 30)
+            found = await dispatcher(documents, client).dispatch(
+                request_of(asked_for), cluster=step["cluster"], phase=phase, deadline=deadline
+            )
+            assert found.response.allowed
+            calls = [one.object["metadata"]["annotations"]["kcp.io/cluster"] for one in server.calls[before:]]
+            assert calls == step["expect"]["calledIn"]
+            assert len(server.calls) == step["expect"].get("totalCalls", len(server.calls))
+
+
+async def test_kcps_example_denies_and_names_the_workspace(server: Webhooks, client: HookClient) -> None:
+    (case,) = (one for one in SUITES["kcp_e2e"] if one["id"] == "kcp-example-1")
+
+    def answer(asked_for: dict[str, Any]) -> dict[str, Any]:
+        cowboy = asked_for["request"]["object"]
+        workspace = cowboy["metadata"]["annotations"]["kcp.io/cluster"]
+        message = (
+            f'cowboy "{cowboy["metadata"]["name"]}" rejected: spec.intent must not be "bad" (workspace {workspace})'
+        )
+        return {"allowed": cowboy["spec"]["intent"] != "bad", "status": {"message": message}}
+
+    server.answers["/cowboys"] = answer
+    given = case["webhook"]
+    rule = {"apiGroups": ["wildwest.dev"], "apiVersions": ["*"], "resources": ["cowboys"]}
+    hook = webhook(
+        given["name"],
+        clientConfig=server.client_config("/cowboys"),
+        rules=[{**rule, "operations": given["operations"]}],
+    )
+    documents = [
+        configuration("provider", "validating", hook), export("provider", "cowboys.wildwest.dev"),
+        binding("2b1n", "provider", "cowboys.wildwest.dev"),
+    ]  # fmt: skip
+    name, spec = case["object"]["name"], case["object"]["spec"]
+    cowboy = {"apiVersion": "wildwest.dev/v1alpha1", "kind": "Cowboy", "metadata": {"name": name}, "spec": spec}
+    found = await dispatcher(documents, client).dispatch(
+        request_of(review(cowboy, resource={"group": "wildwest.dev", "version": "v1alpha1", "resource": "cowboys"})),
+        cluster="2b1n", phase="validating", deadline=Deadline(time.monotonic() + 30),
+    )  # fmt: skip
+    assert found.response.allowed is case["expect"]["allowed"]
+    expected = case["expect"]["errorContains"].replace("<consumer logical cluster>", "2b1n")
+    assert found.response.message == expected

@@ -1,0 +1,219 @@
+"""The routes below ``/clusters/{cluster}``."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.api.timeout import LONGEST_SECONDS, budget, seconds_of
+from app.asgi import Fleethook, create_app
+from app.patch import apply
+from app.settings import Settings
+from tests.asgi_client import call
+from tests.dispatch.builders import binding, configuration, export, in_cluster, review, webhook, widget
+from tests.dispatch.webhook_server import Webhooks, allow, deny, patch, webhooks
+
+BOUND = (binding("ws3", "ws1", "widgets.example.org"), export("ws1", "widgets.example.org"))
+
+
+@pytest.fixture
+def lines() -> list[dict[str, Any]]:
+    return []
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Webhooks]:
+    async with webhooks(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+async def app(lines: list[dict[str, Any]], server: Webhooks) -> AsyncIterator[Fleethook]:
+    made = create_app(Settings(body_limit=200_000), log=lambda line: lines.append(json.loads(line)))
+    hook = webhook(clientConfig=server.client_config("/w"))
+    for document in (
+        *BOUND, configuration("ws1", "mutating", hook), configuration("ws1", "validating", hook),
+    ):  # fmt: skip
+        made.store.put(document)
+    async with made.router.lifespan_context(made):
+        yield made
+
+
+async def ask(app: Fleethook, path: str, made: Any = None, **rest: Any) -> Any:
+    return await call(app, path, json.dumps(made or review()).encode(), **rest)
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+async def test_a_review_is_answered_in_the_version_that_asked(app: Fleethook, server: Webhooks, version: str) -> None:
+    server.answers["/w"] = deny("too large", code=403, reason="Forbidden")
+    made = {**review(), "apiVersion": f"admission.k8s.io/{version}"}
+    answer = (await ask(app, "/clusters/ws3/validate", made)).json()
+    message = 'admission webhook "w.example.org" denied the request: too large'
+    status = {"status": "Failure", "message": message, "reason": "Forbidden", "code": 403}
+    assert answer == {
+        "apiVersion": f"admission.k8s.io/{version}",
+        "kind": "AdmissionReview",
+        "response": {"uid": "u-1", "allowed": False, "status": status},
+    }
+
+
+async def test_the_mutating_chain_is_answered_as_one_patch(app: Fleethook, server: Webhooks) -> None:
+    server.answers["/w"] = patch({"op": "add", "path": "/spec/colour", "value": "red"}, warnings=["careful"])
+    response = (await ask(app, "/clusters/ws3/mutate")).json()["response"]
+    assert response["allowed"] is True
+    assert response["patchType"] == "JSONPatch"
+    assert apply(widget(), json.loads(base64.b64decode(response["patch"]))) == widget(colour="red")
+    assert response["warnings"] == ["careful"]
+    called = {"configuration": "hooks", "webhook": "w.example.org", "mutated": True}
+    annotations = response["auditAnnotations"]
+    assert json.loads(annotations["mutation.webhook.admission.k8s.io/round_0_index_0"]) == called
+
+
+async def test_explaining_says_which_webhooks_are_asked_and_asks_none(app: Fleethook, server: Webhooks) -> None:
+    found = (await ask(app, "/clusters/ws3/explain")).json()
+    assert (found["cluster"], found["owner"]["cluster"], found["owner"]["case"]) == ("ws3", "ws1", "bound")
+    assert [one["decision"] for one in (*found["mutating"], *found["validating"])] == ["call", "call"]
+    assert server.calls == []
+
+
+async def test_a_cluster_may_be_named_by_its_path(app: Fleethook, server: Webhooks) -> None:
+    server.answers["/w"] = allow
+    logical = in_cluster("ws3", "core.kcp.io/v1alpha1", "LogicalCluster", "cluster")
+    logical["metadata"]["annotations"]["kcp.io/path"] = "root:org:team"
+    app.store.put(logical)
+    await ask(app, "/clusters/root:org:team/validate")
+    assert server.calls[0].object["metadata"]["annotations"] == {"kcp.io/cluster": "ws3"}
+
+
+@pytest.mark.parametrize("cluster", ["*", "", "Upper", "a/b", "{cluster}", "a:", "../x"])
+async def test_what_names_no_single_cluster_is_not_found(app: Fleethook, server: Webhooks, cluster: str) -> None:
+    answer = await ask(app, f"/clusters/{cluster}/validate")
+    assert answer.status == 404
+    assert server.calls == []
+
+
+async def test_another_verb_is_not_found(app: Fleethook) -> None:
+    assert (await ask(app, "/clusters/ws3/explode")).status == 404
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}'])
+@pytest.mark.parametrize("verb", ["mutate", "validate", "explain"])
+async def test_what_is_no_review_is_a_bad_request(app: Fleethook, body: bytes, verb: str) -> None:
+    answer = await call(app, f"/clusters/ws3/{verb}", body)
+    assert (answer.status, answer.json()["kind"]) == (400, "Status")
+
+
+@pytest.mark.parametrize("verb", ["mutate", "validate"])
+async def test_a_review_that_cannot_be_read_is_refused_with_its_uid(app: Fleethook, verb: str) -> None:
+    made = review(operation="GUESS")
+    response = (await ask(app, f"/clusters/ws3/{verb}", made)).json()["response"]
+    assert (response["uid"], response["allowed"], response["status"]["code"]) == ("u-1", False, 400)
+
+
+@pytest.mark.parametrize(
+    ("broken", "text"),
+    [
+        ({"metadata": []}, "request.object.metadata is not an object"),
+        ({"metadata": {"annotations": "x"}}, "request.object.metadata.annotations is not an object"),
+    ],
+)
+async def test_an_object_that_cannot_say_where_it_is_is_refused(app: Fleethook, broken: Any, text: str) -> None:
+    made = review()
+    made["request"]["object"] = {**widget(), **broken}
+    response = (await ask(app, "/clusters/ws3/validate", made)).json()["response"]
+    assert (response["allowed"], response["status"]["message"]) == (False, text)
+    assert (await ask(app, "/clusters/ws3/explain", made)).status == 400
+
+
+async def test_a_defect_is_answered_to_the_uid_and_logged(app: Fleethook, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("app.dispatch.dispatcher.find_owner", broken)
+    status = (await ask(app, "/clusters/ws3/validate")).json()["response"]["status"]
+    assert status["message"] == "fleethook failed to answer; its log has the reason under uid u-1"
+
+
+async def test_a_line_of_the_log_says_who_was_asked(
+    app: Fleethook, server: Webhooks, lines: list[dict[str, Any]]
+) -> None:
+    server.answers["/w"] = allow
+    await ask(app, "/clusters/ws3/validate")
+    (line,) = lines
+    expected = {
+        "route": "/clusters/{cluster}/validate", "cluster": "ws3", "owner": "ws1", "ownerCase": "bound", "hooks": 1,
+        "uid": "u-1", "allowed": True, "operation": "CREATE", "name": "b",
+    }  # fmt: skip
+    assert {name: line[name] for name in expected} == expected
+
+
+async def test_calls_are_counted_by_webhook(app: Fleethook, server: Webhooks) -> None:
+    server.answers["/w"] = allow
+    await ask(app, "/clusters/ws3/validate")
+    text = (await call(app, "/metrics", method="GET")).body.decode()
+    labels = 'cluster="ws1",code="200",outcome="answered",type="validating",webhook="hooks/w.example.org/0"'
+    assert f"fleethook_webhook_requests_total{{{labels}}} 1.0" in text
+    route = 'operation="CREATE",outcome="allowed",route="/clusters/{cluster}/validate"'
+    assert f"fleethook_reviews_total{{{route}}} 1.0" in text
+
+
+async def test_webhooks_are_told_how_long_the_caller_waits(app: Fleethook, server: Webhooks) -> None:
+    server.answers["/w"] = allow
+    await ask(app, "/clusters/ws3/validate", query=b"timeout=3s")
+    assert server.calls[0].query == "timeout=3s"
+
+
+@pytest.mark.parametrize("phase", ["mutating", "validating"])
+async def test_webhook_configurations_are_validated(app: Fleethook, phase: str) -> None:
+    made = configuration("ws1", phase, webhook("short"))
+    path = f"/validate-admissionregistration-k8s-io-v1-{phase}webhookconfiguration"
+    asked = review(made, kind={"group": "admissionregistration.k8s.io", "version": "v1", "kind": made["kind"]})
+    status = (await ask(app, path, asked)).json()["response"]["status"]
+    assert status["code"] == 422
+    assert "should be a domain with at least three segments separated by dots" in status["message"]
+    asked["request"]["object"]["webhooks"][0]["name"] = "long.example.org"
+    assert (await ask(app, path, asked)).json()["response"] == {"uid": "u-1", "allowed": True}
+    asked["request"]["object"]["webhooks"][0]["matchConditions"] = [{"name": "c", "expression": "1 +"}]
+    assert "Syntax error" in (await ask(app, path, asked)).json()["response"]["status"]["message"]
+
+
+async def test_before_the_objects_are_read_a_request_waits_for_them(app: Fleethook, server: Webhooks) -> None:
+    server.answers["/w"] = allow
+    app.synced.clear()
+    asked = asyncio.create_task(ask(app, "/clusters/ws3/validate"))
+    await asyncio.sleep(0)
+    assert not asked.done()
+    app.synced.set()
+    assert (await asked).json()["response"]["allowed"] is True
+
+
+async def test_a_request_that_cannot_wait_longer_for_the_objects_is_refused(app: Fleethook, server: Webhooks) -> None:
+    app.synced.clear()
+    answer = (await ask(app, "/clusters/ws3/validate", query=b"timeout=50ms")).json()["response"]
+    status = answer["status"]
+    assert (answer["allowed"], status["code"], status["reason"]) == (False, 403, "Forbidden")
+    assert status["message"] == 'widgets.example.org "b" is forbidden: not yet ready to handle request'
+    assert (await ask(app, "/clusters/ws3/explain", query=b"timeout=50ms")).status == 503
+    assert server.calls == []
+
+
+@pytest.mark.parametrize(
+    ("duration", "seconds"),
+    [("10s", 10), ("1m30s", 90), ("500ms", 0.5), ("1.5s", 1.5), ("0s", 0), ("", None), ("10", None), ("s", None),
+     ("1s ", None), ("-1s", None), ("9" * 10 + "s", None)],
+)  # fmt: skip
+def test_durations_are_read_as_go_writes_them(duration: str, seconds: float | None) -> None:
+    assert seconds_of(duration) == seconds
+
+
+@pytest.mark.parametrize(
+    ("query", "seconds"),
+    [(b"timeout=10s", 9.9), (b"timeout=500ms", 0.45), (b"timeout=90s", LONGEST_SECONDS - 0.1), (b"", LONGEST_SECONDS - 0.1),
+     (b"timeout=x", LONGEST_SECONDS - 0.1), (b"a=b&timeout=1s&timeout=2s", 1.9)],
+)  # fmt: skip
+def test_a_little_of_the_callers_time_is_kept_to_answer_in(query: bytes, seconds: float) -> None:
+    assert budget(query) == pytest.approx(seconds)

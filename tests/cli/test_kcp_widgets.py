@@ -1,0 +1,93 @@
+"""examples/kcp-widgets, as the README walks through it: a real server, and the example's own webhook beside it."""
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import IO, Any, NamedTuple
+
+import pytest
+
+from app.certs.files import ensure_certificates
+from app.patch import apply
+from tests.serving import EXAMPLES, Server, serving
+
+EXAMPLE = EXAMPLES / "kcp-widgets"
+
+
+class Running(NamedTuple):
+    server: Server
+    printed: IO[str]
+    """What the webhook prints: a line a review."""
+
+    def ask(self, cluster: str, verb: str, **changes: Any) -> Any:
+        review = json.loads((EXAMPLE / "review.json").read_text())
+        review["request"].update(changes)
+        status, answer = self.server.request("POST", f"/clusters/{cluster}/{verb}", json.dumps(review).encode())
+        assert status == 200, answer
+        return json.loads(answer)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    directory = tmp_path_factory.mktemp("kcp-widgets")
+    certificates = ensure_certificates(directory / "certs", names=["localhost", "127.0.0.1"], now=datetime.now(UTC))
+    command = [sys.executable, str(EXAMPLE / "webhook.py"), str(certificates.certificate), str(certificates.key), "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout
+        port = re.search(r":(\d+)$", process.stdout.readline().strip())[1]
+        manifests = directory / "manifests"
+        shutil.copytree(EXAMPLE, manifests)
+        for file in manifests.glob("*.yaml"):
+            file.write_text(file.read_text().replace("localhost:9444", f"localhost:{port}"))
+        with serving(directory, manifests=manifests, SSL_CERT_FILE=str(certificates.authority_certificate)) as server:
+            yield Running(server, process.stdout)
+    finally:
+        process.terminate()
+        process.wait(timeout=10)
+        process.stdout.close()
+
+
+def test_a_widget_of_ws3_is_validated_by_the_webhook_of_ws1_which_is_told_ws3(running: Running) -> None:
+    response = running.ask("ws3", "validate")["response"]
+    assert running.printed.readline() == "/validate: CREATE b, kcp.io/cluster: ws3\n"
+    assert (response["allowed"], response["status"]["code"]) == (False, 403)
+    told = "a Widget in workspace ws3 may have size 10 at most, not 42"
+    assert response["status"]["message"] == f'admission webhook "size.widgets.example.org" denied the request: {told}'
+
+
+def test_a_widget_of_ws2_is_labelled_with_its_workspace_and_nothing_else(running: Running) -> None:
+    response = running.ask("ws2", "mutate")["response"]
+    sent = json.loads((EXAMPLE / "review.json").read_text())["request"]["object"]
+    made = apply(sent, json.loads(base64.b64decode(response["patch"])))
+    labelled = {**sent["metadata"], "labels": {"example.org/workspace": "ws2"}}
+    assert made == {**sent, "metadata": labelled}
+
+
+def test_a_widget_of_ws1_itself_goes_to_the_local_webhooks(running: Running) -> None:
+    message = running.ask("ws1", "validate")["response"]["status"]["message"]
+    assert message.endswith("a Widget in workspace ws1 may have size 10 at most, not 42")
+
+
+def test_a_small_widget_is_let_in(running: Running) -> None:
+    small = {**json.loads((EXAMPLE / "review.json").read_text())["request"]["object"], "spec": {"size": 3}}
+    assert running.ask("ws3", "validate", object=small)["response"]["allowed"] is True
+
+
+def test_explaining_says_which_webhooks_fire_and_why_the_others_do_not(running: Running) -> None:
+    found = running.ask("ws3", "explain")
+    assert found["owner"]["trace"] == [
+        "APIBinding widgets of ws3 (Bound) has widgets.example.org",
+        "it binds APIExport widgets of ws1 (root:ws1), so the schema is owned there",
+    ]
+    assert [(one["webhook"], one["decision"]) for one in found["mutating"]] == [("label.widgets.example.org", "call")]
+    size, scale = found["validating"]
+    assert (size["webhook"], size["decision"]) == ("size.widgets.example.org", "call")
+    assert (scale["webhook"], scale["decision"], scale["stage"]) == ("scale.widgets.example.org", "skip", "rules")
+    assert scale["nearestMiss"] == "rules[0] would match if 'CREATE' were in operations ['UPDATE']"
+    assert found["shadowed"] == ["validating: my-own-rules/mine.widgets.example.org/0"]

@@ -1,0 +1,216 @@
+"""A webhook that does its worst to a dispatch: the status and text of an apiserver, and nothing of it for the next."""
+
+import base64
+import gzip
+import json
+import re
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.dispatch.hooks import Phase
+from app.outbound.client import HookClient
+from app.store import Store
+from tests.dispatch.builders import configuration, review, store_of, webhook, widget
+from tests.dispatch.conftest import Front
+from tests.hook_server import Answer, Asked, RawHook, http, raw_hooking, says, says_and_closes
+
+PHASES: tuple[Phase, ...] = ("mutating", "validating")
+SHORT = 0.5
+LONG = 30.0
+ZEROS = gzip.compress(b"0" * (64 << 20))
+
+
+@pytest.fixture
+async def front() -> AsyncIterator[Front]:
+    async with HookClient(allow_private=True) as client:
+        yield Front(client)
+
+
+@pytest.fixture
+async def hook(tmp_path: Path) -> AsyncIterator[RawHook]:
+    async with raw_hooking(tmp_path) as running:
+        yield running
+
+
+def responding(change: Callable[[dict[str, Any]], None] = lambda _: None, **response: Any) -> Answer:
+    """Answer to the uid that asked; ``change`` spoils the answer."""
+
+    async def answer(asked: Asked, writer: Any) -> None:
+        asked_for = json.loads(asked.body)
+        made = {
+            "apiVersion": asked_for["apiVersion"], "kind": "AdmissionReview",
+            "response": {"uid": asked_for["request"]["uid"], "allowed": True, **response},
+        }  # fmt: skip
+        change(made)
+        writer.write(http(json.dumps(made).encode()))
+        await writer.drain()
+
+    return answer
+
+
+def patching(*operations: Any, **response: Any) -> Answer:
+    text = base64.b64encode(json.dumps(operations).encode()).decode()
+    return responding(**{"patch": text, "patchType": "JSONPatch", **response})
+
+
+def raw_patch(text: bytes) -> Answer:
+    return responding(patch=base64.b64encode(text).decode(), patchType="JSONPatch")
+
+
+async def hangs(_: Asked, __: Any) -> None:
+    return
+
+
+async def resets(_: Asked, writer: Any) -> None:
+    writer.transport.abort()
+
+
+def another_uid(made: dict[str, Any]) -> None:
+    made["response"]["uid"] = "another"
+
+
+def no_response(made: dict[str, Any]) -> None:
+    del made["response"]
+
+
+def another_kind(made: dict[str, Any]) -> None:
+    made["kind"] = "AdmissionAnswer"
+
+
+# What goes wrong, the reason as an expression, seconds for the request, phases in which it is a fault.
+CALLING: list[Any] = [
+    pytest.param(hangs, r'failed to call webhook: Post "https://.*\?timeout=1s": context deadline exceeded', SHORT, PHASES, id="hangs"),
+    pytest.param(resets, r'failed to call webhook: Post "https://.*": ', LONG, PHASES, id="resets"),
+    pytest.param(says_and_closes(b"SSH-2.0-x\r\n"), r'failed to call webhook: Post "https://.*": ', LONG, PHASES, id="another protocol"),
+    pytest.param(says(http(b"<html>")), r"received invalid webhook response: it is no AdmissionReview: ", LONG, PHASES, id="200 with garbage"),
+    pytest.param(says(http(b"[" * 5000)), r"received invalid webhook response: it is no AdmissionReview: ", LONG, PHASES, id="nested garbage"),
+    pytest.param(says(http(b"")), r"failed to call webhook: 0-length response with status code: 200", LONG, PHASES, id="nothing"),
+    pytest.param(says(http(b"sorry", status="500 x")), r'failed to call webhook: an error on the server \("sorry"\) has prevented the request from succeeding', LONG, PHASES, id="500"),
+    pytest.param(says(http(b"", status="404 x")), r"failed to call webhook: the server could not find the requested resource", LONG, PHASES, id="404"),
+    pytest.param(responding(another_uid), r'received invalid webhook response: expected response\.uid="[-0-9a-f]{36}", got "another"', LONG, PHASES, id="another uid"),
+    pytest.param(responding(no_response), r"received invalid webhook response: webhook response was absent", LONG, PHASES, id="no response"),
+    pytest.param(responding(another_kind), r"received invalid webhook response: expected webhook response of admission\.k8s\.io/v1, Kind=AdmissionReview, got admission\.k8s\.io/v1, Kind=AdmissionAnswer", LONG, PHASES, id="another kind"),
+    pytest.param(responding(allowed="yes"), r"received invalid webhook response: it is no AdmissionReview: Expected `bool", LONG, PHASES, id="allowed is text"),
+    pytest.param(says(http(b"{", content_length=str(2 << 30))), r"failed to call webhook: .*8,388,608 bytes", LONG, PHASES, id="2 GB"),
+    pytest.param(says(http(ZEROS, content_encoding="gzip")), r"failed to call webhook: .*8,388,608 bytes", LONG, PHASES, id="a gzip bomb"),
+    pytest.param(says(http(b"", status="307 x", location="https://169.254.169.254/latest/meta-data")), r"failed to call webhook: .*redirect to https://169\.254\.169\.254 refused", LONG, PHASES, id="a redirect to metadata"),
+    pytest.param(raw_patch(b'[{"op": "add", "CORRUPTED_KEY":}]'), r"received undecodable patch in webhook response: invalid character", LONG, ("mutating",), id="a patch that is no JSON"),
+    pytest.param(raw_patch(b'{"op": "add"}'), r"received undecodable patch in webhook response: it is not an array of operations", LONG, ("mutating",), id="a patch that is no list"),
+    pytest.param(responding(patch="%%%", patchType="JSONPatch"), r"received invalid webhook response: response\.patch is not base64", LONG, ("mutating",), id="a patch that is not base64"),
+    pytest.param(patching({"op": "test", "path": "/kind"}, patchType="MergePatch"), r'unsupported patch type "MergePatch"', LONG, ("mutating",), id="another type of patch"),
+    pytest.param(patching({"op": "test", "path": "/kind"}), r"received invalid webhook response: validating webhook may not return response\.patch", LONG, ("validating",), id="a patch while validating"),
+]  # fmt: skip
+
+
+IN_PHASES = [
+    pytest.param(phase, *fault.values[:3], id=f"{fault.id}, {phase}") for fault in CALLING for phase in fault.values[3]
+]
+
+
+def store(hook: RawHook, phase: Phase, **members: Any) -> Store:
+    config = {"url": hook.url, "caBundle": hook.ca_bundle}
+    return store_of(configuration("ws1", phase, webhook(clientConfig=config, **members)))
+
+
+async def answered(front: Front, hook: RawHook, phase: Phase) -> None:
+    """The next request is answered as if nothing had been."""
+    hook.answer = patching({"op": "add", "path": "/spec/fine", "value": True}) if phase == "mutating" else responding()
+    found = await front.dispatch(store(hook, phase), review(), cluster="ws1", phase=phase)
+    assert found.response.allowed
+    patch = [{"op": "add", "path": "/spec/fine", "value": True}] if phase == "mutating" else []
+    assert list(found.response.patch) == patch
+
+
+@pytest.mark.parametrize(("phase", "answer", "reason", "seconds"), IN_PHASES)
+async def test_a_call_that_fails_refuses_the_request(
+    front: Front, hook: RawHook, phase: Phase, answer: Any, reason: str, seconds: float
+) -> None:
+    hook.answer = answer
+    found = await front.dispatch(store(hook, phase), review(), cluster="ws1", phase=phase, seconds=seconds)
+    response = found.response
+    assert (response.allowed, response.code, response.reason) == (False, 500, "InternalError")
+    expected = rf'Internal error occurred: failed calling webhook "w\.example\.org": {reason}'
+    assert re.match(expected, response.message), response.message
+    assert not response.patch
+    await answered(front, hook, phase)
+
+
+@pytest.mark.parametrize(("phase", "answer", "reason", "seconds"), IN_PHASES)
+async def test_a_call_that_fails_is_passed_over_where_that_is_wanted(
+    front: Front, hook: RawHook, phase: Phase, answer: Any, reason: str, seconds: float
+) -> None:
+    hook.answer = answer
+    timeout = 1 if seconds == SHORT else 30
+    made = store(hook, phase, failurePolicy="Ignore", timeoutSeconds=timeout)
+    response = (await front.dispatch(made, review(), cluster="ws1", phase=phase, seconds=LONG)).response
+    assert (response.allowed, list(response.patch)) == (True, [])
+    prefix = "mutation" if phase == "mutating" else "validating"
+    assert (
+        response.audit_annotations[f"failed-open.{prefix}.webhook.admission.k8s.io/round_0_index_0"] == "w.example.org"
+    )
+    await answered(front, hook, phase)
+
+
+# These are the object's trouble and not the call's: a policy does not cover them.
+PATCHES: list[Any] = [
+    pytest.param(({"op": "remove", "path": "/spec/missing"},), "Unable to remove nonexistent key: missing", id="does not apply"),
+    pytest.param(({"op": "bogus", "path": "/spec"},), "Unexpected kind: bogus", id="unknown operation"),
+    pytest.param(({"op": "replace", "path": "", "value": []},), "leaves no object", id="no object left"),
+    pytest.param(({"op": "add", "path": "/a/b", "value": 1},), "doc is missing path", id="no parent"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+@pytest.mark.parametrize(("operations", "text"), PATCHES)
+async def test_a_patch_that_does_not_apply_refuses_the_request_whatever_the_policy(
+    front: Front, hook: RawHook, operations: Any, text: str, policy: str
+) -> None:
+    hook.answer = patching(*operations)
+    found = await front.dispatch(
+        store(hook, "mutating", failurePolicy=policy), review(widget(size=1)), cluster="ws1", phase="mutating"
+    )
+    response = found.response
+    assert (response.allowed, response.code, response.reason) == (False, 500, "InternalError")
+    assert response.message.startswith('Internal error occurred: the patch of admission webhook "w.example.org"')
+    assert text in response.message
+    await answered(front, hook, "mutating")
+
+
+@pytest.mark.parametrize(
+    ("certificate", "text"),
+    [("expired", "expired"), ("other name", "not valid for '127.0.0.1'"), ("self-signed", "self-signed|unknown authority")],
+)
+async def test_a_certificate_that_is_wrong_is_told_by_how(
+    front: Front, tmp_path: Path, certificate: Any, text: str
+) -> None:
+    async with raw_hooking(tmp_path, certificate) as hook:
+        found = await front.dispatch(store(hook, "validating"), review(), cluster="ws1")
+    message = found.response.message
+    assert found.response.code == 500
+    assert message.startswith(
+        'Internal error occurred: failed calling webhook "w.example.org": failed to call webhook: Post'
+    )
+    assert re.search(text, message), message
+
+
+async def test_what_a_refused_request_has_in_it_is_in_no_text(front: Front, hook: RawHook) -> None:
+    hook.answer = patching({"op": "remove", "path": "/data/missing"})
+    rules = [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"], "operations": ["*"]}]
+    secret = {
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"},
+        "data": {"password": "aHVudGVyMg=="},
+    }  # fmt: skip
+    found = await front.dispatch(store(hook, "mutating", rules=rules), review(secret), cluster="ws1", phase="mutating")
+    assert not found.response.allowed
+    assert "aHVudGVyMg" not in str(found.response)
+
+
+async def test_private_addresses_are_refused_for_logical_clusters_where_that_is_set(hook: RawHook) -> None:
+    async with HookClient(allow_private=False) as client:
+        found = await Front(client).dispatch(store(hook, "validating"), review(), cluster="ws1")
+    assert found.response.code == 500
+    assert "is a private address" in found.response.message
+    assert hook.connections == 0
