@@ -19,7 +19,7 @@ from app.outbound.endpoint import Endpoint
 from app.outbound.errors import CallError, NotCalledError, escaped, posting, quoted
 from app.outbound.pool import PoolKey, Pools
 from app.outbound.reasons import private_address_in, reason_of
-from app.outbound.trust import TrustError
+from app.outbound.trust import TrustError, trusting
 
 __all__ = ["RESPONSE_LIMIT", "CallError", "HookClient"]
 
@@ -64,7 +64,8 @@ class HookClient:
         self._breakers: Final = Breakers(clock=clock)
 
     async def __aenter__(self) -> Self:
-        """Return itself."""
+        """Return itself, once the system's authorities are read: that takes long enough to be felt by requests."""
+        await asyncio.to_thread(trusting, "")
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -1,0 +1,26 @@
+"""The functions that an apiserver adds to CEL (k8s.io/apiserver/pkg/cel/library, cel-go's ext), by subject."""
+
+from typing import Final
+
+from app.dispatch.cel.functions import Function
+from app.dispatch.cel.library.addresses import FUNCTIONS as ADDRESSES
+from app.dispatch.cel.library.authorizer import FUNCTIONS as AUTHORIZER
+from app.dispatch.cel.library.formats import FUNCTIONS as FORMATS
+from app.dispatch.cel.library.lists import FUNCTIONS as LISTS
+from app.dispatch.cel.library.quantities import FUNCTIONS as QUANTITIES
+from app.dispatch.cel.library.regexes import FUNCTIONS as REGEXES
+from app.dispatch.cel.library.strings import FUNCTIONS as STRINGS
+from app.dispatch.cel.library.urls import FUNCTIONS as URLS
+from app.dispatch.cel.library.versions import FUNCTIONS as VERSIONS
+
+FUNCTIONS: Final[tuple[Function, ...]] = (
+    *ADDRESSES,
+    *AUTHORIZER,
+    *FORMATS,
+    *LISTS,
+    *QUANTITIES,
+    *REGEXES,
+    *STRINGS,
+    *URLS,
+    *VERSIONS,
+)

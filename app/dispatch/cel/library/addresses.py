@@ -1,0 +1,139 @@
+"""IP addresses and CIDRs in expressions (upstream: pkg/cel/library/ip.go, cidr.go; Go's net/netip)."""
+
+import re
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from google.protobuf.message import Message
+
+from app.dispatch.cel.functions import Function
+from app.dispatch.cel.library.outcomes import is_accepted
+from app.dispatch.cel.library.quoting import quoted
+from app.dispatch.cel.messages import message_type
+
+_Address: TypeAlias = IPv4Address | IPv6Address
+
+_IP: Final = message_type("net.IP")
+_CIDR: Final = message_type("net.CIDR")
+_BITS: Final = re.compile(r"0|[1-9][0-9]{0,2}", re.ASCII)
+
+
+class _Prefix(NamedTuple):
+    """A CIDR as it is written: the address may have bits beyond the prefix."""
+
+    address: _Address
+    bits: int
+
+    def network(self, address: _Address) -> int:
+        return int(address) >> (address.max_prefixlen - self.bits)
+
+    def masked(self) -> "_Prefix":
+        bits = self.address.max_prefixlen - self.bits
+        return _Prefix(type(self.address)(int(self.address) >> bits << bits), self.bits)
+
+    def contains(self, address: _Address) -> bool:
+        return address.version == self.address.version and self.network(address) == self.network(self.address)
+
+
+def _parse_ip(text: str) -> _Address:
+    try:
+        address = ip_address(text)
+    except ValueError:
+        raise ValueError(
+            f"IP Address {quoted(text)} parse error during conversion from string: ParseAddr({quoted(text)}): "
+            "unable to parse IP"
+        ) from None
+    if isinstance(address, IPv6Address) and address.scope_id is not None:
+        raise ValueError(f"IP address {quoted(text)} with zone value is not allowed")
+    _refuse_mapped(address, text)
+    return address
+
+
+def _refuse_mapped(address: _Address, text: str) -> None:
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        raise ValueError(f"IPv4-mapped IPv6 address {quoted(text)} is not allowed")
+
+
+def _parse_cidr(text: str) -> _Prefix:
+    host, slash, bits = text.rpartition("/")
+    try:
+        address = ip_address(host)
+    except ValueError:
+        address = None
+    unscoped = address is not None and "%" not in host
+    if not slash or address is None or not unscoped or not _BITS.fullmatch(bits) or int(bits) > address.max_prefixlen:
+        raise ValueError(
+            "network address parse error during conversion from string: network address parse error during conversion "
+            f"from string: netip.ParsePrefix({quoted(text)}): no valid prefix"
+        )
+    _refuse_mapped(address, text)
+    return _Prefix(address, int(bits))
+
+
+def _ip(address: _Address) -> Message:
+    return _IP(text=str(address))
+
+
+def _cidr(prefix: _Prefix) -> Message:
+    return _CIDR(text=f"{prefix.address}/{prefix.bits}")
+
+
+def _of_ip(message: Any) -> _Address:
+    return _parse_ip(message.text)
+
+
+def _of_cidr(message: Any) -> _Prefix:
+    return _parse_cidr(message.text)
+
+
+def _is_link_local_multicast(address: _Address) -> bool:
+    # 224.0.0.0/24, and ff?2::/16: the scope is the low half of the second byte.
+    if isinstance(address, IPv4Address):
+        return int(address) >> 8 == 0xE00000
+    return address.is_multicast and int(address) >> 112 & 0xF == 2
+
+
+def _is_link_local_unicast(address: _Address) -> bool:
+    return address.is_link_local
+
+
+def _is_global_unicast(address: _Address) -> bool:
+    # Go's term: private and documentation addresses are global unicast too.
+    return not (
+        address.is_unspecified
+        or address.is_loopback
+        or address.is_multicast
+        or address.is_link_local
+        or address == IPv4Address(0xFFFFFFFF)
+    )
+
+
+def _contains_cidr(one: _Prefix, other: _Prefix) -> bool:
+    return one.bits <= other.bits and one.contains(other.address)
+
+
+_I, _C = "net.IP", "net.CIDR"
+FUNCTIONS: Final = (
+    Function("ip", ("string",), _I, lambda text: _ip(_parse_ip(text)), member=False),
+    Function("isIP", ("string",), "bool", lambda text: is_accepted(_parse_ip, text), member=False),
+    Function("ip.isCanonical", ("string",), "bool", lambda text: str(_parse_ip(text)) == text, member=False),
+    Function("family", (_I,), "int", lambda ip: _of_ip(ip).version),
+    Function("isUnspecified", (_I,), "bool", lambda ip: _of_ip(ip).is_unspecified),
+    Function("isLoopback", (_I,), "bool", lambda ip: _of_ip(ip).is_loopback),
+    Function("isLinkLocalMulticast", (_I,), "bool", lambda ip: _is_link_local_multicast(_of_ip(ip))),
+    Function("isLinkLocalUnicast", (_I,), "bool", lambda ip: _is_link_local_unicast(_of_ip(ip))),
+    Function("isGlobalUnicast", (_I,), "bool", lambda ip: _is_global_unicast(_of_ip(ip))),
+    Function("string", (_I,), "string", lambda ip: ip.text, member=False),
+    Function("cidr", ("string",), _C, lambda text: _cidr(_parse_cidr(text)), member=False),
+    Function("isCIDR", ("string",), "bool", lambda text: is_accepted(_parse_cidr, text), member=False),
+    Function("containsIP", (_C, _I), "bool", lambda cidr, ip: _of_cidr(cidr).contains(_of_ip(ip))),
+    Function("containsIP", (_C, "string"), "bool", lambda cidr, text: _of_cidr(cidr).contains(_parse_ip(text))),
+    Function("containsCIDR", (_C, _C), "bool", lambda one, other: _contains_cidr(_of_cidr(one), _of_cidr(other))),
+    Function(
+        "containsCIDR", (_C, "string"), "bool", lambda one, text: _contains_cidr(_of_cidr(one), _parse_cidr(text))
+    ),
+    Function("ip", (_C,), _I, lambda cidr: _ip(_of_cidr(cidr).address)),
+    Function("masked", (_C,), _C, lambda cidr: _cidr(_of_cidr(cidr).masked())),
+    Function("prefixLength", (_C,), "int", lambda cidr: _of_cidr(cidr).bits),
+    Function("string", (_C,), "string", lambda cidr: cidr.text, member=False),
+)

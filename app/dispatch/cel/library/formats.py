@@ -1,0 +1,141 @@
+"""Named formats of texts (upstream: pkg/cel/library/format.go, k8s.io/apimachinery/pkg/util/validation)."""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterator
+from datetime import date
+from typing import Any, Final
+
+from google.protobuf.message import Message
+
+from app.dispatch.cel.functions import Function
+from app.dispatch.cel.library.urls import parse_error
+from app.dispatch.cel.messages import message_type
+from app.dispatch.label_rules import label_key_problems, label_value_problems
+
+_FORMAT: Final = message_type("NamedFormat")
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
+_DNS_1035: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_UUID: Final = re.compile(r"(?i)[0-9A-F]{8}-?[0-9A-F]{4}-?[0-9A-F]{4}-?[0-9A-F]{4}-?[0-9A-F]{12}", re.ASCII)
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+_DATETIME: Final = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt]([01][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)(\.[0-9]+)?"
+    r"([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])",
+    re.ASCII,
+)
+
+_Validate = Callable[[str], Iterator[str]]
+
+
+def _name(pattern: str, *, longest: int, text: str) -> _Validate:
+    form = re.compile(pattern)
+
+    def validate(value: str) -> Iterator[str]:
+        if len(value.encode(errors="replace")) > longest:
+            yield f"must be no more than {longest} characters"
+        if not form.fullmatch(value):
+            yield f"{text}, regex used for validation is '{pattern}')"
+
+    return validate
+
+
+def _prefix(validate: _Validate) -> _Validate:
+    """Return the format of what a generated name begins with: a dash at its end will be followed by something."""
+    return lambda value: validate(f"{value[:-1]}a" if len(value) > 1 and value.endswith("-") else value)
+
+
+def _only_if(accepts: Callable[[str], bool], problem: str) -> _Validate:
+    def validate(value: str) -> Iterator[str]:
+        if not accepts(value):
+            yield problem
+
+    return validate
+
+
+def _uri(value: str) -> Iterator[str]:
+    problem = parse_error(value)
+    if problem:
+        yield problem
+
+
+def _is_base64(value: str) -> bool:
+    try:
+        base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return bool(value)
+
+
+def _is_date(value: str) -> bool:
+    if not _DATE.fullmatch(value):
+        return False
+    try:
+        date.fromisoformat(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_datetime(value: str) -> bool:
+    match = _DATETIME.fullmatch(value)
+    return match is not None and _is_date(match[1])
+
+
+_DNS_1123_LABEL: Final = _name(
+    _LABEL,
+    longest=63,
+    text="a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
+    "with an alphanumeric character (e.g. 'my-name',  or '123-abc'",
+)
+_DNS_1123_SUBDOMAIN: Final = _name(
+    _SUBDOMAIN,
+    longest=253,
+    text="a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
+    "start and end with an alphanumeric character (e.g. 'example.com'",
+)
+_DNS_1035_LABEL: Final = _name(
+    _DNS_1035,
+    longest=63,
+    text="a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
+    "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123'",
+)
+_FORMATS: Final[dict[str, _Validate]] = {
+    "dns1123Label": _DNS_1123_LABEL,
+    "dns1123Subdomain": _DNS_1123_SUBDOMAIN,
+    "dns1035Label": _DNS_1035_LABEL,
+    "qualifiedName": label_key_problems,
+    "dns1123LabelPrefix": _prefix(_DNS_1123_LABEL),
+    "dns1123SubdomainPrefix": _prefix(_DNS_1123_SUBDOMAIN),
+    "dns1035LabelPrefix": _prefix(_DNS_1035_LABEL),
+    "labelValue": label_value_problems,
+    "uri": _uri,
+    "uuid": _only_if(lambda value: _UUID.fullmatch(value) is not None, "does not match the UUID format"),
+    "byte": _only_if(_is_base64, "invalid base64"),
+    "date": _only_if(_is_date, "invalid date"),
+    "datetime": _only_if(_is_datetime, "invalid datetime"),
+}
+
+
+def _constant(name: str) -> Callable[[], Message]:
+    return lambda: _FORMAT(name=name)
+
+
+def _validate(format_: Any, text: str) -> list[str]:
+    return list(_FORMATS[format_.name](text))
+
+
+_F: Final = "kubernetes.NamedFormat"
+FUNCTIONS: Final = (
+    *(Function(f"format.{name}", (), _F, _constant(name), member=False) for name in _FORMATS),
+    Function(
+        "format.named",
+        ("string",),
+        f"optional_type<{_F}>",
+        # An empty message is no format: expressions get optional.none().
+        lambda name: _FORMAT(name=name if name in _FORMATS else ""),
+        member=False,
+    ),
+    Function("validate", (_F, "string"), "optional_type<list<string>>", _validate),
+)

@@ -1,0 +1,107 @@
+"""Functions of lists (upstream: pkg/cel/library/lists.go), and those of texts that share a name with one."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any, Final
+
+from app.dispatch.cel.functions import Function
+
+_SMALLEST_INT: Final = -(2**63)
+_LARGEST_INT: Final = 2**63 - 1
+_COMPARABLE: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
+_SUMMABLE: Final = ("int", "uint", "double", "duration")
+_FAMILIES: Final = ((bool,), (int, float), (str,), (bytes, bytearray), (datetime,), (timedelta,))
+
+
+def _family(value: Any) -> tuple[type, ...]:
+    for family in _FAMILIES:
+        if isinstance(value, family):
+            return family
+    raise TypeError("no such overload")
+
+
+def _comparable(values: Sequence[Any]) -> Sequence[Any]:
+    """Return values that have an order among themselves: numbers of any type, else values of one type."""
+    if len({_family(value) for value in values}) > 1:
+        raise TypeError("no such overload")
+    return values
+
+
+def _is_sorted(values: Sequence[Any]) -> bool:
+    return not any(left > right for left, right in pairwise(_comparable(values)))
+
+
+def _sum(values: Sequence[Any]) -> Any:
+    total: Any = timedelta() if values and isinstance(values[0], timedelta) else 0
+    for value in _comparable(values):
+        if isinstance(value, bool) or not isinstance(value, int | float | timedelta):
+            raise TypeError("no such overload")
+        total += value
+        if isinstance(total, int) and not _SMALLEST_INT <= total <= _LARGEST_INT:
+            raise OverflowError("integer overflow")
+    return total
+
+
+def _extreme(name: str, choose: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]], Any]:
+    def find(values: Sequence[Any]) -> Any:
+        if not values:
+            raise ValueError(f"{name} called on empty list")
+        return choose(_comparable(values))
+
+    return find
+
+
+def is_equal(one: Any, other: Any) -> bool:
+    """Return whether two values are equal in CEL: 1 is 1.0, and nothing else of two types is equal."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(is_equal, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(is_equal(value, other[key]) for key, value in one.items())
+    return bool(one == other)
+
+
+def _index_of(values: Sequence[Any], item: Any) -> int:
+    return next((index for index, value in enumerate(values) if is_equal(value, item)), -1)
+
+
+def _last_index_of(values: Sequence[Any], item: Any) -> int:
+    return next((index for index in reversed(range(len(values))) if is_equal(values[index], item)), -1)
+
+
+def _text_index_of(text: str, part: str, offset: int = 0) -> int:
+    _check_offset(offset)
+    if not part:
+        return offset
+    return text.find(part, offset)
+
+
+def _text_last_index_of(text: str, part: str, offset: int | None = None) -> int:
+    if offset is None:
+        return text.rfind(part)
+    _check_offset(offset)
+    if not part:
+        return offset
+    return text.rfind(part, 0, offset + len(part)) if offset < len(text) else -1
+
+
+def _check_offset(offset: int) -> None:
+    if offset < 0:
+        raise IndexError(f"index out of range: {offset}")
+
+
+FUNCTIONS: Final = (
+    *(Function("isSorted", (f"list<{type_}>",), "bool", _is_sorted) for type_ in _COMPARABLE),
+    *(Function("sum", (f"list<{type_}>",), type_, _sum) for type_ in _SUMMABLE),
+    *(Function("min", (f"list<{type_}>",), type_, _extreme("min", min)) for type_ in _COMPARABLE),
+    *(Function("max", (f"list<{type_}>",), type_, _extreme("max", max)) for type_ in _COMPARABLE),
+    Function("indexOf", ("list<~A>", "~A"), "int", _index_of),
+    Function("lastIndexOf", ("list<~A>", "~A"), "int", _last_index_of),
+    *(
+        Function(name, ("string", "string", *offset), "int", code)
+        for name, code in (("indexOf", _text_index_of), ("lastIndexOf", _text_last_index_of))
+        for offset in ((), ("int",))
+    ),
+)

@@ -1,0 +1,31 @@
+"""What ``transformMap`` and ``transformMapEntry`` build their results with: cel-cpp has no code for it."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from app.dispatch.cel.functions import Function, private_name
+from app.dispatch.cel.library.quoting import quoted
+
+
+def _insert(entries: Mapping[Any, Any], key: Any, value: Any) -> dict[Any, Any]:
+    if key in entries:
+        raise ValueError(f"insert failed: key {quoted(str(key))} already exists")
+    return {**entries, key: value}
+
+
+def _insert_all(entries: Mapping[Any, Any], more: Mapping[Any, Any]) -> dict[Any, Any]:
+    for key, value in more.items():
+        entries = _insert(entries, key, value)
+    return dict(entries)
+
+
+# As cel-cpp declares them.
+NAME: Final = private_name("cel.@mapInsert")
+OVERLOADS: Final = ("@mapInsert_map_key_value", "@mapInsert_map_map")
+FUNCTIONS: Final = (
+    *(
+        Function("cel.@mapInsert", ("map<dyn,dyn>", key, "dyn"), "map<dyn,dyn>", _insert, member=False)
+        for key in ("string", "int", "uint", "bool")
+    ),
+    Function("cel.@mapInsert", ("map<dyn,dyn>", "map<dyn,dyn>"), "map<dyn,dyn>", _insert_all, member=False),
+)

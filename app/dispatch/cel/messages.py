@@ -1,0 +1,126 @@
+"""The types that Kubernetes adds to CEL, as protobuf messages built in code.
+
+cel-cpp knows no foreign values but messages, so a quantity or an address is a message. There are two sets. Expressions
+are checked against messages that show what an apiserver's types show: members of ``request``, nothing of a quantity.
+They are evaluated with messages that carry their value in members, which no expression that passed the check can name.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeAlias
+
+from google.protobuf import descriptor_pool, message_factory, struct_pb2
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.message import Message
+
+MessageType: TypeAlias = type[Message]
+
+_PACKAGE: Final = "kubernetes"
+_TEXT: Final = FieldDescriptorProto.TYPE_STRING
+_SCALARS: Final = {"string": _TEXT, "bool": FieldDescriptorProto.TYPE_BOOL}
+
+# Member names stand before a colon, types after it; * says repeated.
+_KIND: Final = ("group:string", "version:string", "kind:string")
+_RESOURCE: Final = ("group:string", "version:string", "resource:string")
+# k8s.io/apiserver/pkg/admission/plugin/cel/compile.go, BuildRequestType. `extra` is a map of lists there, which
+# protobuf cannot say: it is dynamic here.
+_CHECKED: Final = {
+    "GroupVersionKind": _KIND,
+    "GroupVersionResource": _RESOURCE,
+    "UserInfo": ("username:string", "uid:string", "groups:string*", "extra:dyn"),
+    "AdmissionRequest": (
+        "kind:GroupVersionKind",
+        "resource:GroupVersionResource",
+        "subResource:string",
+        "requestKind:GroupVersionKind",
+        "requestResource:GroupVersionResource",
+        "requestSubResource:string",
+        "name:string",
+        "namespace:string",
+        "operation:string",
+        "userInfo:UserInfo",
+        "dryRun:bool",
+        "options:dyn",
+    ),
+}
+
+# What a check carries until it is put to somebody: the members of an AccessQuestion.
+_CHECK: Final = (
+    "user:string",
+    "uid:string",
+    "groups:string*",
+    "extra:string",
+    "path:string",
+    "group:string",
+    "version:string",
+    "resource:string",
+    "subresource:string",
+    "namespace:string",
+    "name:string",
+    "fieldSelector:string",
+    "labelSelector:string",
+)
+_EVALUATED: Final = {
+    "Quantity": ("nanos:string",),
+    "URL": ("text:string",),
+    "Semver": ("text:string",),
+    "NamedFormat": ("name:string",),
+    "net.IP": ("text:string",),
+    "net.CIDR": ("text:string",),
+    "authorization.Authorizer": _CHECK,
+    "authorization.PathCheck": _CHECK,
+    "authorization.GroupCheck": _CHECK,
+    "authorization.ResourceCheck": _CHECK,
+    "authorization.Decision": ("allowed:bool", "reason:string", "error:string"),
+}
+
+
+def full_name(name: str) -> str:
+    """Return the name that expressions know a type by: addresses are not in Kubernetes' package."""
+    return name if name.startswith("net.") else f"{_PACKAGE}.{name}"
+
+
+def checked_pool() -> descriptor_pool.DescriptorPool:
+    """Return the types as an apiserver's compiler knows them."""
+    return _pool({**_CHECKED, **dict.fromkeys(_EVALUATED, ())})
+
+
+def _pool(types: dict[str, tuple[str, ...]]) -> descriptor_pool.DescriptorPool:
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(struct_pb2.DESCRIPTOR.serialized_pb)
+    for package, file in _files(types):
+        file.package = package
+        pool.AddSerializedFile(file.SerializeToString())
+    return pool
+
+
+def _files(types: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, FileDescriptorProto]]:
+    files: dict[str, FileDescriptorProto] = {}
+    for name, members in types.items():
+        package, _, last = full_name(name).rpartition(".")
+        file = files.setdefault(
+            package,
+            FileDescriptorProto(name=f"{package}.proto", syntax="proto3", dependency=["google/protobuf/struct.proto"]),
+        )
+        _declare(file.message_type.add(name=last), members)
+    yield from files.items()
+
+
+def _declare(message: DescriptorProto, members: Iterable[str]) -> None:
+    for number, member in enumerate(members, start=1):
+        name, _, type_ = member.partition(":")
+        label = FieldDescriptorProto.LABEL_REPEATED if type_.endswith("*") else FieldDescriptorProto.LABEL_OPTIONAL
+        field = message.field.add(name=name, json_name=name, number=number, label=label)
+        type_ = type_.rstrip("*")
+        if type_ in _SCALARS:
+            field.type = _SCALARS[type_]
+        else:
+            field.type = FieldDescriptorProto.TYPE_MESSAGE
+            field.type_name = ".google.protobuf.Value" if type_ == "dyn" else f".{full_name(type_)}"
+
+
+EVALUATED: Final = _pool(_EVALUATED)
+
+
+def message_type(name: str) -> MessageType:
+    """Return the class of a type as it is while expressions are evaluated, by the name that Kubernetes gives it."""
+    return message_factory.GetMessageClass(EVALUATED.FindMessageTypeByName(full_name(name)))

@@ -1,0 +1,50 @@
+"""Errors of cel-cpp in the words of cel-go, which are the ones that users of Kubernetes know and search for."""
+
+import re
+from typing import Final
+
+_STATUS: Final = re.compile(r"\A[A-Z_]+: ")
+_STATUS_AFTER: Final = re.compile(r" \[[A-Z_]+\]\Z")
+_COMPILING: Final = ((re.compile(r"undefined field '([^']*)' not found in struct '[^']*'"), r"undefined field '\1'"),)
+_EVALUATING: Final = (
+    (re.compile(r'\AKey not found in map : "(.*)"\Z', re.DOTALL), r"no such key: \1"),
+    (re.compile(r"\AKey not found in map : (.*)\Z", re.DOTALL), r"no such key: \1"),
+    (re.compile(r"\AIndex error: index=(-?[0-9]+) size=.*\Z"), r"index out of bounds: \1"),
+    (re.compile(r"\ANo matching overloads found : .*\Z", re.DOTALL), "no such overload"),
+    (re.compile(r"\AApplying SELECT to non-message type\Z"), "no such overload"),
+    (re.compile(r'\ANo value with name "(.*)" found in Activation\Z', re.DOTALL), r"no such attribute(s): \1"),
+    # What pybind11 makes of a text with half a surrogate pair.
+    (re.compile(r"\Abasic_string: .*\Z", re.DOTALL), "a text is not valid UTF-8"),
+    (re.compile(r"\Adivide by zero\Z"), "division by zero"),
+    (re.compile(r"\AInteger value '(.*)' out of range .*\Z", re.DOTALL), r"integer out of range: \1"),
+)
+
+# What cel-cpp says of a loop that took more steps than it may.
+_BUDGET: Final = "Iteration budget exceeded"
+
+
+def plain(text: str) -> str:
+    """Return an error without cel-cpp's status code before and after it."""
+    return _STATUS_AFTER.sub("", _STATUS.sub("", text))
+
+
+def compile_text(text: str) -> str:
+    """Return what is wrong with an expression that does not compile."""
+    text = plain(text)
+    for pattern, replacement in _COMPILING:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def evaluation_text(text: str) -> str:
+    """Return why an evaluation has no value."""
+    text = plain(text)
+    for pattern, replacement in _EVALUATING:
+        if pattern.match(text):
+            return pattern.sub(replacement, text)
+    return text
+
+
+def is_budget(text: str) -> bool:
+    """Say whether an evaluation ended because its loops took too many steps."""
+    return _BUDGET in text

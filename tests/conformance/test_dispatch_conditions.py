@@ -1,0 +1,99 @@
+"""matchConditions as Kubernetes has them, case by case."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from app.dispatch.cel import AccessDecision, AccessQuestion, Scope, compile_condition
+from app.dispatch.condition_rules import condition_problems
+from app.dispatch.conditions import Condition, ConditionsVerdict, judge_conditions
+
+SUITES: Final = yaml.safe_load((Path(__file__).parent / "dispatch_conditions.yaml").read_text())["suites"]
+INTEGRATION: Final = SUITES["match_conditions_integration"]["cases"]
+
+# What the apiserver of the upstream test is asked and answers: the test's user may create pods.
+ALLOWED: Final = AccessDecision(allowed=True, reason="RBAC")
+
+
+def case_id(case: dict[str, Any]) -> str:
+    return f"{case['id']} {case.get('name', '')}"
+
+
+def pod(namespace: str, name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": namespace, "name": name}}
+
+
+def request(namespace: str, name: str) -> dict[str, Any]:
+    return {
+        "uid": "1",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "namespace": namespace,
+        "name": name,
+        "operation": "CREATE",
+        "userInfo": {"username": "system:admin", "groups": ["system:masters"]},
+        "dryRun": True,
+    }
+
+
+def judge(conditions: list[Condition], where: str, *, fail_open: bool) -> ConditionsVerdict:
+    """Judge, and answer what is asked until nothing is."""
+    namespace, name = where.split("/")
+    access: dict[AccessQuestion, AccessDecision] = {}
+    while True:
+        scope = Scope(object_=pod(namespace, name), old_object=None, request=request(namespace, name), access=access)
+        verdict = judge_conditions(conditions, scope, fail_open=fail_open)
+        if not verdict.questions:
+            return verdict
+        access = {**access, **dict.fromkeys(verdict.questions, ALLOWED)}
+
+
+@pytest.mark.parametrize("case", SUITES["match_conditions_unit"], ids=case_id)
+def test_conditions_match_as_in_the_matcher_of_an_apiserver(case: dict[str, Any]) -> None:
+    # The upstream test puts results in place of expressions; an error of the whole evaluator is one of every condition.
+    texts = {"true": "true", "false": "false"}
+    evaluations = ["error:test error"] if case["evaluatorThrows"] else case["evaluations"]
+    names = case["names"] or ["test"] * len(evaluations)
+    conditions = [
+        Condition(name, texts.get(evaluation, "{'test error': true}['no ' + 'test error']"))
+        for name, evaluation in zip(names, evaluations, strict=True)
+    ]
+    scope = Scope(object_=pod("default", "a"), old_object=None, request=request("default", "a"))
+
+    verdict = judge_conditions(conditions, scope, fail_open=case["failurePolicy"] == "Ignore")
+
+    expect = case["expect"]
+    assert verdict.matched == expect.get("match", False)
+    assert verdict.failed == expect.get("failedCondition", "")
+    assert bool(verdict.errors) == ("errorContains" in expect)
+    assert all(expect["errorContains"] in error for error in verdict.errors)
+
+
+@pytest.mark.parametrize("case", INTEGRATION, ids=case_id)
+def test_webhooks_are_called_for_the_pods_that_meet_the_conditions(case: dict[str, Any]) -> None:
+    conditions = [Condition(entry["name"], entry["expression"]) for entry in case["conditions"]]
+    fail_open = case.get("failurePolicy") == "Ignore"
+
+    verdicts = {where: judge(conditions, where, fail_open=fail_open) for where in case["pods"]}
+
+    expect = case["expect"]
+    assert [where for where, verdict in verdicts.items() if verdict.matched] == expect["calledFor"]
+    for verdict in verdicts.values():
+        assert bool(verdict.errors) == expect["error"]
+        assert all(expect.get("errorContains", "") in error for error in verdict.errors)
+
+
+@pytest.mark.parametrize("case", SUITES["match_conditions_validation"], ids=case_id)
+def test_conditions_are_refused_as_an_apiserver_refuses_them(case: dict[str, Any]) -> None:
+    generate = case.get("generate")
+    conditions = case.get("conditions") or [
+        {"name": generate["name"] % number, "expression": generate["expression"]} for number in range(generate["count"])
+    ]
+
+    problems = list(
+        condition_problems(conditions, "matchConditions", known=frozenset(), compile_expression=compile_condition)
+    )
+
+    assert bool(problems) == case["expectInvalid"], problems

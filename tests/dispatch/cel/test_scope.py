@@ -1,0 +1,143 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.dispatch.cel import EvaluationError, Scope, compile_condition
+from tests.dispatch.cel.evaluating import POD, REQUEST, evaluate, scope
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "object.metadata.namespace != 'kube-system'",
+        "object.spec.replicas == 3 && type(object.spec.replicas) == int",
+        "object.spec.ratio == 1.5 && type(object.spec.ratio) == double",
+        "object.spec.nothing == null && has(object.spec.nothing)",
+        "object.spec.hosts == ['a', 'b'] && 'a' in object.spec.hosts",
+        "has(object.metadata.labels.app) && !has(object.metadata.annotations)",
+        "object.?metadata.?annotations.?a.orValue('none') == 'none'",
+        "object.metadata['labels'].app == 'web' && object.metadata.labels['app'] == 'web'",
+        "object.metadata.labels.all(key, object.metadata.labels[key] == 'web')",
+        "object.metadata.name == object.metadata.labels.app",
+        "oldObject == null && object != null && namespaceObject == null",
+        "request.operation == 'CREATE' && request.kind.kind == 'Pod' && request.resource.resource == 'pods'",
+        "request.userInfo.username == 'jane' && 'dev' in request.userInfo.groups",
+        "request.userInfo.extra['scopes'] == ['b', 'a']",
+        "!request.dryRun && request.options.kind == 'CreateOptions'",
+        "!has(request.subResource) && request.namespace == 'default'",
+    ],
+)
+def test_expressions_see_the_object_and_the_request(expression: str) -> None:
+    assert evaluate(expression) is True
+
+
+@pytest.mark.parametrize(
+    ("expression", "cause"),
+    [
+        ("object.nonExistentProperty == 'someval'", "no such key: nonExistentProperty"),
+        ("object.metadata.labels['zz'] == ''", "no such key: zz"),
+        ("oldObject.kind == ''", "no such overload"),
+        ("object.spec.hosts[2] == ''", "index out of bounds: 2"),
+        ("object.spec.replicas + 'a' == 'b'", "no such overload"),
+        ("object.spec.replicas / 0 == 1", "division by zero"),
+        ("object.spec.replicas && true", "no such overload"),
+        ("9223372036854775807 + object.spec.replicas == 0", "integer overflow"),
+        ("request.subResource == ''", "no such key: subResource"),
+        ("authorizer.path('/').check('get').allowed()", "no such attribute(s): authorizer"),
+        ("object.metadata.name.matches('(')", "invalid regular expression: missing ): ("),
+    ],
+)
+def test_what_cannot_be_evaluated_is_told_in_the_words_of_an_apiserver(expression: str, cause: str) -> None:
+    with pytest.raises(EvaluationError) as failed:
+        evaluate(expression)
+
+    assert str(failed.value) == f"expression '{expression}' resulted in error: {cause}"
+
+
+def test_an_error_beside_what_decides_does_not_count() -> None:
+    assert evaluate("object.absent == 1 || true")
+    assert not evaluate("object.absent == 1 && false")
+
+
+@pytest.mark.parametrize("hidden", ["uid", "object", "oldObject"])
+def test_expressions_do_not_see_the_rest_of_a_request(hidden: str) -> None:
+    with pytest.raises(EvaluationError, match=f"no such key: {hidden}"):
+        evaluate(f"dyn(request).{hidden} == ''")
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "cause"),
+    [
+        (2**63, "integer out of range: 9223372036854775808"),
+        (-(2**63) - 1, "integer out of range: -9223372036854775809"),
+        (10**5_000, "integer out of range: more than 30 digits"),
+        (nested(100_000), "a value is nested deeper than 500 levels"),
+        ("\ud800", "a text is not valid UTF-8"),
+        ({"\ud800": 1}, "a text is not valid UTF-8"),
+    ],
+    ids=["large", "small", "huge", "deep", "surrogate", "surrogate key"],
+)
+def test_values_that_cel_does_not_have_are_errors(value: Any, cause: str) -> None:
+    with pytest.raises(EvaluationError) as failed:
+        evaluate("object.spec == 1", {"spec": value})
+
+    assert failed.value.cause == cause
+
+
+def test_values_that_are_not_read_do_no_harm() -> None:
+    assert evaluate("object.kind == 'Pod'", {"kind": "Pod", "spec": [2**70, nested(100_000), "\ud800"]})
+
+
+def test_a_user_whose_name_is_no_text_is_an_error() -> None:
+    request = {**REQUEST, "userInfo": {"username": "\ud800"}}
+
+    with pytest.raises(EvaluationError, match="a text is not valid UTF-8"):
+        evaluate("authorizer.path('/').check('get').allowed()", request=request, access={})
+
+
+@pytest.mark.parametrize("odd", [None, 7, "text", [1], {"userInfo": 7, "resource": [], "groups": {}}])
+def test_requests_of_any_shape_are_requests(odd: Any) -> None:
+    request = odd if isinstance(odd, dict) else {"userInfo": odd, "resource": odd, "kind": odd}
+
+    assert evaluate("object.kind == 'Pod'", request=request, access={})
+
+
+def test_one_scope_serves_many_expressions() -> None:
+    shared = scope()
+
+    assert compile_condition("object.kind == 'Pod'").evaluate(shared)
+    assert compile_condition("object.metadata == object.metadata").evaluate(shared)
+    assert compile_condition("object.metadata.name == 'web'").evaluate(shared)
+    assert compile_condition("object.kind == 'Pod'").evaluate(shared)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text(),
+    lambda values: st.lists(values, max_size=4) | st.dictionaries(st.text(), values, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["a", "b", "c"]), JSON))
+def test_what_is_read_of_an_object_is_what_the_whole_object_has(value: dict[str, Any]) -> None:
+    """A scope hands over only the members that an expression reads; the answer is that of the whole object."""
+    for expression in ("has(object.a)", "object.a == object.b", "object.?a.?b.hasValue()", "object.a.b == 1"):
+        whole = f"object == object && ({expression})"
+
+        assert outcome(expression, value) == outcome(whole, value)
+
+
+def outcome(expression: str, value: dict[str, Any]) -> object:
+    try:
+        return compile_condition(expression).evaluate(Scope(object_=value, old_object=POD, request=REQUEST))
+    except EvaluationError as error:
+        return error.cause
