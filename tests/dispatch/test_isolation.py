@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.dispatch.hooks import Phase
 from app.store.store import key_of
-from tests.dispatch.builders import configuration, definition, review, store_of, webhook
+from tests.dispatch.builders import binding, configuration, definition, export, review, store_of, webhook
 from tests.dispatch.conftest import Front
 from tests.dispatch.webhook_server import Webhooks, allow
 from tests.dispatch.worlds import CLUSTERS, World, clusters, reviews, world_of, worlds
@@ -122,3 +122,20 @@ async def test_one_clusters_dead_webhook_does_not_keep_another_cluster_from_aski
         assert not (await front.dispatch(store, review(), cluster="a")).response.allowed
     assert "is not asked for now" in (await front.dispatch(store, review(), cluster="a")).response.message
     assert (await front.dispatch(store, review(), cluster="b")).response.allowed
+
+
+async def test_consumers_of_one_owner_may_see_other_versions_of_a_resource() -> None:
+    """What webhooks of the owner are about a request is remembered by the versions, too."""
+    rules = [{"apiGroups": ["example.org"], "apiVersions": ["v2"], "resources": ["widgets"], "operations": ["*"]}]
+    documents = [export("owner", "widgets.example.org"), configuration("owner", "validating", webhook(rules=rules))]
+    for cluster, versions in (("a", ("v1", "v2")), ("b", ("v1",))):
+        bound = binding(cluster, "owner", "widgets.example.org")
+        bound["status"]["boundResources"][0]["schema"]["name"] = f"for-{cluster}"
+        schema = definition("owner", "widgets.example.org", *versions)
+        schema |= {"apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema"}
+        schema["metadata"]["name"] = f"for-{cluster}"
+        documents += [bound, schema]
+    world = World(store_of(*documents))
+    for cluster in ("a", "b", "a", "b"):
+        await world.dispatch(review(), cluster=cluster, phase="validating")
+    assert [asked.seen_as for asked in world.asked] == ["a", "a"]

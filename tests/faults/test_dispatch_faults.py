@@ -181,7 +181,11 @@ async def test_a_patch_that_does_not_apply_refuses_the_request_whatever_the_poli
 
 @pytest.mark.parametrize(
     ("certificate", "text"),
-    [("expired", "expired"), ("other name", "not valid for '127.0.0.1'"), ("self-signed", "self-signed|unknown authority")],
+    [
+        ("expired", "expired"),
+        ("other name", "not valid for '127.0.0.1'"),
+        ("self-signed", "self-signed|unknown authority"),
+    ],
 )
 async def test_a_certificate_that_is_wrong_is_told_by_how(
     front: Front, tmp_path: Path, certificate: Any, text: str
