@@ -1,0 +1,176 @@
+"""Dispatching from what a real apiserver holds: followed while it changes, with its own authorizer.
+
+There is no kcp here, whose API server would keep clusters apart: objects say by annotation where they are, as kcp's do,
+and the types of kcp are plain custom resources.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.dispatch.builders import WIDGETS, binding, configuration, export, review, webhook, widget
+from tests.dispatch.webhook_server import Webhooks, allow, deny, webhooks
+from tests.e2e.cluster import Api, ControlPlane
+from tests.e2e.conftest import CRDS, established
+from tests.e2e.fleet import ready, service_account
+from tests.serving import Server, serving
+from tests.waiting import wait_for
+
+CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+BINDINGS = "/apis/apis.kcp.io/v1alpha2/apibindings"
+EXPORTS = "/apis/apis.kcp.io/v1alpha2/apiexports"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+KINDS = (
+    ("apis.kcp.io", "v1alpha2", "APIBinding"),
+    ("apis.kcp.io", "v1alpha2", "APIExport"),
+    ("apis.kcp.io", "v1alpha1", "APIResourceSchema"),
+    ("core.kcp.io", "v1alpha1", "LogicalCluster"),
+)
+
+
+def kcp_type(group: str, version: str, kind: str) -> dict[str, Any]:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    plural = f"{kind.lower()}s"
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"{plural}.{group}",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, a stand-in"},
+        },
+        "spec": {"group": group, "names": {"kind": kind, "plural": plural}, "scope": "Cluster", "versions": [served]},
+    }
+
+
+@pytest.fixture(scope="module")
+def server(plane: ControlPlane, admin: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    for one in KINDS:
+        definition = kcp_type(*one)
+        admin.apply(f"{CRDS}/{definition['metadata']['name']}", definition)
+        wait_for(lambda name=definition["metadata"]["name"]: established(admin, name))
+    directory = tmp_path_factory.mktemp("dispatching")
+    kubeconfig = service_account(plane)
+    with serving(directory, "--kubeconfig", str(kubeconfig), manifests=None) as running:
+        wait_for(lambda: ready(running), what="the server is ready")
+        yield running
+
+
+@pytest.fixture
+async def hooks(tmp_path: Path) -> AsyncIterator[Webhooks]:
+    async with webhooks(tmp_path) as made:
+        made.answers["/w"] = deny("asked")
+        yield made
+
+
+@pytest.fixture
+def make(admin: Api) -> Iterator[Callable[[str, dict[str, Any]], Any]]:
+    """Apply objects, and take them away again."""
+    made: list[str] = []
+
+    def apply(path: str, document: dict[str, Any]) -> Any:
+        where = f"{path}/{document['metadata']['name']}"
+        made.append(where)
+        return admin.apply(where, document)
+
+    yield apply
+    for where in dict.fromkeys(reversed(made)):
+        admin.delete(where)
+
+
+async def asked(server: Server, cluster: str, made: dict[str, Any]) -> Any:
+    body = json.dumps(made).encode()
+    status, answer = await asyncio.to_thread(server.request, "POST", f"/clusters/{cluster}/validate", body)
+    assert status == 200, answer
+    return json.loads(answer)["response"]
+
+
+async def until(server: Server, cluster: str, made: dict[str, Any], condition: Callable[[Any], bool]) -> Any:
+    """Ask until the answer is as it should be: what was changed has to be heard of first."""
+    async with asyncio.timeout(30):
+        while not condition(response := await asked(server, cluster, made)):
+            await asyncio.sleep(0.05)
+    return response
+
+
+def denied(response: Any) -> bool:
+    return response.get("status", {}).get("message") == 'admission webhook "w.example.org" denied the request: asked'
+
+
+def allowed(response: Any) -> bool:
+    return bool(response["allowed"])
+
+
+async def test_bindings_and_configurations_are_followed(server: Server, make: Any, admin: Api, hooks: Webhooks) -> None:
+    make(EXPORTS, export("ws1", "widgets.example.org"))
+    make(CONFIGURATIONS, configuration("ws1", "validating", webhook(clientConfig=hooks.client_config("/w")), name="d1"))
+    assert allowed(await asked(server, "ws3", review()))
+    make(BINDINGS, binding("ws3", "ws1", "widgets.example.org", name="d-ws3"))
+    await until(server, "ws3", review(), denied)
+    assert hooks.calls[-1].object["metadata"]["annotations"] == {"kcp.io/cluster": "ws3"}
+    hooks.answers["/w"] = allow
+    assert allowed(await asked(server, "ws3", review()))
+    calls = len(hooks.calls)
+    admin.apply(
+        f"{CONFIGURATIONS}/d1",
+        configuration(
+            "ws1", "validating", webhook(clientConfig=hooks.client_config("/w"), rules=[{**WIDGETS, "operations": ["DELETE"]}]),
+            name="d1",
+        ),
+    )  # fmt: skip
+    hooks.answers["/w"] = deny("asked")
+    await until(server, "ws3", review(), allowed)
+    assert denied(await asked(server, "ws3", review(None, old=widget(), operation="DELETE")))
+    assert len(hooks.calls) > calls
+
+
+async def test_a_condition_asks_the_authorizer_of_the_cluster(
+    server: Server, make: Any, admin: Api, hooks: Webhooks
+) -> None:
+    condition = "authorizer.group('example.org').resource('widgets').namespace('default').name(object.metadata.name)"
+    conditions = [{"name": "may-guard", "expression": f"{condition}.check('guard').allowed()"}]
+    hook = webhook(clientConfig=hooks.client_config("/w"), matchConditions=conditions)
+    make(CONFIGURATIONS, configuration("ws5", "validating", hook, name="d5"))
+    made = review(userInfo={"username": "guard-dog", "groups": ["dogs"]})
+    explain = json.dumps(made).encode()
+
+    def explained() -> Any:
+        return json.loads(server.request("POST", "/clusters/ws5/explain", explain)[1])["validating"]
+
+    found = await asyncio.to_thread(wait_for, explained, what="the configuration is known")
+    assert (found[0]["decision"], found[0]["predicates"][-1]["reason"]) == ("skip", "may-guard: false")
+    assert allowed(await asked(server, "ws5", made))
+    rules = [{"apiGroups": ["example.org"], "resources": ["widgets"], "resourceNames": ["b"], "verbs": ["guard"]}]
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "guards"}}
+    make(f"{RBAC}/clusterroles", {**role, "rules": rules})
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "guards"}
+    subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "dogs"}]
+    make(
+        f"{RBAC}/clusterrolebindings",
+        {**role, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": subjects},
+    )
+    await until(server, "ws5", made, denied)
+    other = {**widget(), "metadata": {"name": "c", "namespace": "default"}}
+    assert allowed(await asked(server, "ws5", review(other, userInfo=made["request"]["userInfo"])))
+
+
+async def test_a_namespace_that_was_made_just_now_is_read(
+    server: Server, make: Any, admin: Api, hooks: Webhooks
+) -> None:
+    selecting = webhook(clientConfig=hooks.client_config("/w"), namespaceSelector={"matchLabels": {"tier": "gold"}})
+    make(CONFIGURATIONS, configuration("ws6", "validating", selecting, name="d6"))
+    made = widget()
+    made["metadata"]["namespace"] = "d6-gold"
+    absent = await until(server, "ws6", review(made), lambda response: not response["allowed"])
+    assert absent["status"]["message"] == 'namespaces "d6-gold" not found'
+    labels = {"name": "d6-gold", "labels": {"tier": "gold"}, "annotations": {"kcp.io/cluster": "ws6"}}
+    await asyncio.to_thread(
+        admin.apply, "/api/v1/namespaces/d6-gold", {"apiVersion": "v1", "kind": "Namespace", "metadata": labels}
+    )
+    # At once: not after it has been heard of.
+    assert denied(await asked(server, "ws6", review(made)))
+    await asyncio.to_thread(admin.delete, "/api/v1/namespaces/d6-gold")
