@@ -45,13 +45,21 @@ RULES: list[dict[str, Any]] = [
     {
         "apiGroups": ["admissionregistration.k8s.io"],
         "resources": ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
-        "verbs": ["get", "create", "patch"],
+        "verbs": ["get", "list", "watch", "create", "patch"],
     },
     {
         "apiGroups": ["apiextensions.k8s.io"],
         "resources": ["customresourcedefinitions"],
         "verbs": ["get", "list", "watch", "create", "patch"],
     },
+    {
+        "apiGroups": ["apis.kcp.io"],
+        "resources": ["apibindings", "apiexports", "apiresourceschemas"],
+        "verbs": ["list", "watch"],
+    },
+    {"apiGroups": ["core.kcp.io"], "resources": ["logicalclusters"], "verbs": ["list", "watch"]},
+    {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]},
+    {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
     {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create", "update"]},
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]},
 ]

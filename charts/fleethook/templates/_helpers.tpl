@@ -53,7 +53,30 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $on | toJson }}
 {{- end }}
 
-{{/* Whether the leader keeps caBundle: where the certificates do not come from cert-manager or a fixed bundle. */}}
+{{/*
+The Secret with the kubeconfig of the kcp that is followed; empty where the own cluster is. Nothing is registered in, read
+from or written to the own cluster then, so what needs it is refused here.
+*/}}
+{{- define "fleethook.kubeconfigSecret" -}}
+{{- with .Values.engines.dispatch }}
+{{- if .kubeconfigSecret }}
+{{- if not .enabled }}
+{{- fail "engines.dispatch.kubeconfigSecret is for dispatching: set engines.dispatch.enabled=true, or leave it empty" }}
+{{- end }}
+{{- if eq $.Values.certificates.mode "self" }}
+{{- fail "with engines.dispatch.kubeconfigSecret the server is not connected to this cluster, where certificates.mode=self keeps its CA: set certificates.mode to cert-manager, or to existing with certificates.secretName" }}
+{{- end }}
+{{- .kubeconfigSecret }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Whether the leader keeps caBundle: where it does not come from cert-manager, is not fixed, and webhooks are registered. */}}
 {{- define "fleethook.keepsBundle" -}}
-{{- if and (ne .Values.certificates.mode "cert-manager") (not .Values.certificates.caBundle) }}true{{ end }}
+{{- if not (or (eq .Values.certificates.mode "cert-manager") .Values.certificates.caBundle (include "fleethook.kubeconfigSecret" .)) }}true{{ end }}
+{{- end }}
+
+{{/* Whether the leader runs the controller. */}}
+{{- define "fleethook.controls" -}}
+{{- if and .Values.controller.enabled (not (include "fleethook.kubeconfigSecret" .)) }}true{{ end }}
 {{- end }}
