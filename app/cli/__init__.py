@@ -6,7 +6,9 @@ import typer
 
 from app import __version__
 from app.cli.certs import certs
+from app.cli.explain import explain
 from app.cli.interpret import interpret
+from app.cli.lint import lint
 from app.cli.render import render
 from app.cli.serve import serve
 
@@ -20,6 +22,8 @@ app = typer.Typer(
 )
 app.command()(serve)
 app.command()(render)
+app.command()(explain)
+app.command()(lint)
 app.add_typer(certs, name="certs")
 app.add_typer(interpret, name="interpret")
 

@@ -66,7 +66,6 @@ class Mutating:
 
     def _require_reinvoking(self) -> None:
         self._to_reinvoke |= self._invoked
-        self._invoked.clear()
 
     async def _ask(self, versioned: Versioned, number: int, *, left: int) -> None:
         hook = versioned.relevant.hook

@@ -491,3 +491,34 @@ async def test_what_a_review_was_converted_from_is_passed_on(front: Front, serve
     request = server.calls[0].review["request"]
     assert (request["kind"]["version"], request["requestKind"]["version"]) == ("v1", "v9")
     assert request["requestResource"]["version"] == "v9"
+
+
+async def test_a_condition_sees_what_webhooks_before_it_made(front: Front, server: Webhooks) -> None:
+    server.answers["/grow"] = patch({"op": "replace", "path": "/spec/size", "value": 99})
+    server.answers["/large"] = label("large")
+    conditions = [{"name": "large", "expression": "object.spec.size > 10"}]
+    some = [{"name": "some", "expression": "object.spec.size > 0"}]
+    store = store_of(
+        configuration(
+            "ws1", "mutating", hook(server, "/grow", "grow.example.org", matchConditions=some),
+            hook(server, "/large", "large.example.org", matchConditions=conditions),
+        )
+    )  # fmt: skip
+    await front.dispatch(store, review(widget(size=1)), cluster="ws1", phase="mutating")
+    assert server.paths == ["/grow", "/large"]
+
+
+async def test_a_converted_object_has_what_webhooks_before_made(front: Front, server: Webhooks) -> None:
+    server.answers["/1"] = patch({"op": "add", "path": "/spec/first", "value": 1})
+    server.answers["/2"] = patch({"op": "add", "path": "/spec/second", "value": 2})
+    rules = [{**WIDGETS, "apiVersions": ["v1beta1"]}]
+    store = store_of(
+        definition("ws1", "widgets.example.org", "v1", "v1beta1"),
+        configuration(
+            "ws1", "mutating", hook(server, "/1", "1.example.org", rules=rules),
+            hook(server, "/2", "2.example.org", rules=rules),
+        ),
+    )  # fmt: skip
+    found = await front.dispatch(store, review(widget()), cluster="ws1", phase="mutating")
+    assert server.calls[1].object["spec"] == {"first": 1}
+    assert mutated(found, widget()) == widget(first=1, second=2)
