@@ -522,3 +522,19 @@ async def test_a_converted_object_has_what_webhooks_before_made(front: Front, se
     found = await front.dispatch(store, review(widget()), cluster="ws1", phase="mutating")
     assert server.calls[1].object["spec"] == {"first": 1}
     assert mutated(found, widget()) == widget(first=1, second=2)
+
+
+async def test_a_webhook_that_failed_is_asked_again_like_one_that_did_not(front: Front, server: Webhooks) -> None:
+    server.answers["/down"] = lambda _: web.Response(status=500)
+    server.answers["/w"] = label("seen")
+    down = hook(server, "/down", "down.example.org", failurePolicy="Ignore", reinvocationPolicy="IfNeeded")
+    store = store_of(configuration("ws1", "mutating", down, hook(server, "/w")))
+    await front.dispatch(store, review(), cluster="ws1", phase="mutating")
+    assert server.paths == ["/down", "/w", "/down"]
+
+
+async def test_no_validating_webhook_is_asked_once_the_time_is_up(front: Front, server: Webhooks) -> None:
+    store = store_of(configuration("ws1", "validating", hook(server, "/w", failurePolicy="Ignore")))
+    response = (await front.dispatch(store, review(), cluster="ws1", seconds=0)).response
+    assert (response.allowed, response.code, response.reason) == (False, 504, "Timeout")
+    assert server.calls == []

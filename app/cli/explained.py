@@ -1,0 +1,140 @@
+"""How explanations are printed: for people, and as the JSON that the server answers."""
+
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from app.dispatch.explain import ExplainedHook, Explanation
+
+_STYLES: Final = {"call": "green", "skip": "dim", "error": "bold red"}
+_REFUSED: Final = "refused"
+
+
+class Output(StrEnum):
+    """How an explanation is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class Explained(NamedTuple):
+    """An explanation, and of what."""
+
+    subject: str
+    """Kind, namespace and name."""
+    place: str
+    """File and line."""
+    explanation: Explanation
+
+
+class Row(msgspec.Struct, frozen=True, rename="camel"):
+    """One object of a directory, in short."""
+
+    cluster: str
+    object: str
+    place: str
+    owner: str | None
+    called: tuple[str, ...]
+    refused: str
+
+
+def refusal(explanation: Explanation) -> str:
+    """Return why a request would be refused before any webhook is called, ``""`` if it would not be."""
+    if explanation.owner.cluster is None:
+        return explanation.owner.problem
+    hooks = (*explanation.mutating, *explanation.validating)
+    return next((f"{one.uid}: {one.stage}: {one.reason}" for one in hooks if one.decision == "error"), "")
+
+
+def row_of(explained: Explained) -> Row:
+    """Return an explanation in short."""
+    subject, place, explanation = explained
+    hooks = (*explanation.mutating, *explanation.validating)
+    return Row(
+        cluster=explanation.cluster,
+        object=subject,
+        place=place,
+        owner=explanation.owner.cluster,
+        called=tuple(one.uid for one in hooks if one.decision == "call"),
+        refused=refusal(explanation),
+    )
+
+
+def print_json(value: object) -> None:
+    """Write a value to standard output, on lines of its own."""
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def print_all(explained: Sequence[Explained], output: Output, *, phases: Sequence[str], verbose: bool) -> None:
+    """Write explanations to standard output, one after the other; see `print_explained`."""
+    for one in explained:
+        if output is Output.JSON:
+            print_json(one.explanation)
+        else:
+            print_explained(one, phases=phases, verbose=verbose)
+
+
+def print_explained(explained: Explained, *, phases: Sequence[str], verbose: bool) -> None:
+    """Write an explanation for people to standard output.
+
+    Args:
+        explained: What to print.
+        phases: Those that are of interest.
+        verbose: Whether every answer is shown, also of webhooks that are called.
+    """
+    console = Console(soft_wrap=True, highlight=False)
+    subject, _, explanation = explained
+    owner = explanation.owner
+    asked = f"{explanation.operation} of {explanation.resource}, {subject}, in {_cluster(explanation.cluster)}"
+    console.print(Text(asked, style="bold"))
+    console.print(Text(f"owner: {'none' if owner.cluster is None else _cluster(owner.cluster)} ({owner.case})"))
+    for step in owner.trace:
+        console.print(Text(f"  {step}", style="bold red" if step == owner.problem else "cyan"))
+    for phase, hooks in (("mutating", explanation.mutating), ("validating", explanation.validating)):
+        if phase in phases:
+            console.print(Text(f"{phase}:" if hooks else f"{phase}: no webhooks"))
+            for hook in hooks:
+                _print_hook(console, hook, verbose=verbose)
+    if explanation.shadowed:
+        console.print(Text("shadowed, because the schema is not the cluster's own:"))
+        for one in explanation.shadowed:
+            console.print(Text(f"  {one}", style="yellow"))
+    for note in explanation.notes:
+        console.print(Text(f"note: {note}", style="yellow"))
+
+
+def _cluster(name: str) -> str:
+    return name or "the cluster"
+
+
+def _print_hook(console: Console, hook: ExplainedHook, *, verbose: bool) -> None:
+    reason = f"{hook.stage}: {hook.reason}" if hook.stage else hook.reason
+    console.print(Text(f"  {hook.decision:<6}", style=_STYLES[hook.decision]), Text(f"{hook.uid}  {reason}"))
+    if verbose:
+        for one in hook.predicates:
+            console.print(Text(f"           {'yes' if one.ok else 'no ':<4}{one.stage}: {one.reason}", style="dim"))
+    if hook.nearest_miss:
+        console.print(Text(f"         nearest miss: {hook.nearest_miss}", style="dim"))
+    for note in hook.notes:
+        console.print(Text(f"         note: {note}", style="yellow"))
+
+
+def print_rows(rows: Sequence[Row]) -> None:
+    """Write explanations in short, as a table, to standard output."""
+    console = Console(soft_wrap=True, highlight=False)
+    cells = [("CLUSTER", "OBJECT", "OWNER", "WEBHOOKS"), *map(_cells, rows)]
+    widths = [max(len(line[column]) for line in cells) for column in range(3)]
+    for line, row in zip(cells, (None, *rows), strict=True):
+        style = "bold" if row is None else "bold red" if row.refused else ""
+        first = "  ".join(cell.ljust(width) for cell, width in zip(line[:3], widths, strict=True))
+        console.print(Text(f"{first}  {line[3]}", style=style))
+
+
+def _cells(row: Row) -> tuple[str, str, str, str]:
+    called = f"{_REFUSED}: {row.refused}" if row.refused else ", ".join(row.called)
+    return row.cluster or "-", row.object, "none" if row.owner is None else row.owner or "-", called or "-"

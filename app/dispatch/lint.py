@@ -1,0 +1,85 @@
+"""What is wrong with the webhook configurations of a fleet, and with the bindings by which they are found."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from app.dispatch.cel import compile_condition
+from app.dispatch.configuration_rules import problems
+from app.dispatch.defaults import defaulted
+from app.dispatch.hooks import PHASES, Phase, compile_hooks
+from app.dispatch.lint_bindings import binding_findings
+from app.dispatch.lint_calls import call_findings
+from app.dispatch.lint_chain import Linted, budget_findings, duplicate_findings, order_findings, order_name
+from app.dispatch.lint_codes import CODES, Finding, Found
+from app.dispatch.lint_filters import filter_findings
+from app.dispatch.lint_rules import rule_findings
+from app.dispatch.warning_rules import warnings
+from app.model.json import JSONObject, as_object
+from app.model.kcp import is_system
+from app.store import ObjectKey, Store
+
+_NOWHERE: Final[Mapping[ObjectKey, str]] = {}
+
+
+def lint(store: Store, *, places: Mapping[ObjectKey, str] = _NOWHERE) -> list[Finding]:
+    """Return everything that is found, by cluster, kind and name of the object.
+
+    Args:
+        store: Indexed by `app.dispatch.assembly.INDEXES`.
+        places: Where objects stand.
+    """
+    found: list[tuple[ObjectKey, str, Found]] = []
+    for phase in PHASES:
+        for cluster in sorted({key.cluster for key in store.keys(PHASES[phase])}):
+            found += _in_cluster(store, cluster, phase)
+    found += ((key, "", one) for key, one in binding_findings(store))
+    found.sort(key=lambda one: one[0])
+    return [
+        Finding(
+            level=CODES[code],
+            code=code,
+            cluster=key.cluster,
+            kind=key.group_kind.kind,
+            configuration=key.name,
+            webhook=webhook,
+            text=text,
+            place=places.get(key, ""),
+        )
+        for key, webhook, (code, text) in found
+    ]
+
+
+def _in_cluster(store: Store, cluster: str, phase: Phase) -> Iterator[tuple[ObjectKey, str, Found]]:
+    keys = [key for key in store.keys(PHASES[phase]) if key.cluster == cluster]
+    chain: list[Linted] = []
+    for key in sorted(keys, key=lambda key: key.name.encode()):
+        configuration = defaulted(dict(as_object(store.get(*key))))
+        yield from ((key, "", one) for one in _whole(phase, key, configuration))
+        chain += _linted(phase, key, configuration)
+    for one in chain:
+        hook, webhook, key = one
+        each = (rule_findings(hook, store), filter_findings(hook, webhook), call_findings(hook, webhook, store))
+        yield from ((key, hook.name, finding) for findings in each for finding in findings)
+    together = [duplicate_findings(chain)]
+    if phase == "mutating":
+        together += [budget_findings(chain), order_findings(chain)]
+    yield from ((one.key, one.hook.name, finding) for findings in together for one, finding in findings)
+
+
+def _linted(phase: Phase, key: ObjectKey, configuration: JSONObject) -> Iterator[Linted]:
+    webhooks = configuration.get("webhooks")
+    written = [one for one in webhooks if isinstance(one, dict)] if isinstance(webhooks, list) else []
+    for hook, webhook in zip(compile_hooks(phase, key.cluster, configuration), written, strict=True):
+        yield Linted(hook, webhook, key)
+
+
+def _whole(phase: Phase, key: ObjectKey, configuration: JSONObject) -> Iterator[Found]:
+    """Yield what is found about a configuration as a whole, and what an apiserver says about it."""
+    if is_system(key.cluster):
+        yield Found("system-cluster", f"kcp uses no webhooks of {key.cluster}: register them in another cluster")
+    for problem in problems(key.group_kind.kind, configuration, compile_expression=compile_condition):
+        yield Found("invalid", f"{problem.field}: {problem.text}")
+    yield from (Found("odd", text) for text in warnings(configuration))
+    order = order_name(key.name) if phase == "mutating" else None
+    if order is not None:
+        yield order

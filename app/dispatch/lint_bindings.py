@@ -1,0 +1,39 @@
+"""APIBindings for which no owner can be told, so that requests are refused."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, cast
+
+from app.dispatch.lint_codes import Found
+from app.dispatch.owner import BINDINGS_BY_RESOURCE, UNBOUND_BINDINGS, Case, Ownership, find_owner
+from app.model.json import as_object
+from app.model.kcp import API_BINDING
+from app.store import ObjectKey, Store
+
+_ACTIONS: Final = {
+    Case.AMBIGUOUS: "",
+    Case.NAMELESS: ": wait until kcp has set it, or bind anew",
+    Case.UNKNOWN: ": add what is in that cluster",
+    Case.DANGLING: ": restore the export, or remove the binding",
+}
+
+
+def binding_findings(store: Store) -> Iterator[tuple[ObjectKey, Found]]:
+    """Yield what is wrong with the bindings of all clusters, by the functions that dispatch."""
+    told = set[tuple[str, str, str]]()
+    for key in sorted(store.keys(API_BINDING)):
+        binding = as_object(store.get(*key))
+        if UNBOUND_BINDINGS.keys(key.cluster, binding):
+            phase = as_object(binding.get("status")).get("phase") or "no phase"
+            text = f"nothing is bound yet ({phase}): requests for what it will bind are refused until it is"
+            yield key, Found("binding-unbound", text)
+        for bound in cast("Iterable[tuple[str, str, str]]", BINDINGS_BY_RESOURCE.keys(key.cluster, binding)):
+            cluster, group, resource = bound
+            owner = find_owner(store, cluster=cluster, group=group, resource=resource)
+            if owner.case in _ACTIONS and (owner.case is not Case.AMBIGUOUS or bound not in told):
+                told.add(bound)
+                yield key, Found(f"binding-{owner.case}", _text(owner))
+
+
+def _text(owner: Ownership) -> str:
+    trace = "; ".join(step for step in owner.trace if step != owner.problem)
+    return f"{owner.problem}{_ACTIONS[owner.case]}{f' ({trace})' if trace else ''}"

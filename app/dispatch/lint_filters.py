@@ -1,0 +1,75 @@
+"""Selectors and match conditions that let no request through."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from app.dispatch.hooks import EVERY, Hook
+from app.dispatch.lint_codes import Found
+from app.dispatch.lint_served import text_of
+from app.model.json import JSON, as_object
+
+_FALSE: Final = re.compile(r"[\s(]*false[\s)]*")
+_OPERATION: Final = r"""request\.operation\s*==\s*(["'])(?P<operation>\w+)\1"""
+_ALONE: Final = re.compile(rf"[\s(]*{_OPERATION}[\s)]*")
+# The first of several that all have to hold.
+_FIRST: Final = re.compile(rf"\s*{_OPERATION}\s*&&")
+# What could make an expression hold without its first part.
+_OTHERWISE: Final = ("||", "?")
+
+
+def filter_findings(hook: Hook, webhook: Mapping[str, JSON]) -> Iterator[Found]:
+    """Yield why a webhook is asked about nothing, whatever its rules."""
+    if not hook.object_selector.problem:
+        for key in contradictions(webhook.get("objectSelector")):
+            text = f"objectSelector: no label {key} can be all that it asks for, so it selects nothing: correct it"
+            yield Found("selector-contradiction", text)
+    operations = frozenset[str]().union(*(rule.operations for rule in hook.rules))
+    for condition in hook.conditions:
+        if _FALSE.fullmatch(condition.expression):
+            text = f"matchConditions {condition.name}: it is always false: remove the webhook, or the condition"
+            yield Found("condition-false", text)
+        wanted = _operation(condition.expression)
+        if wanted and operations and not operations & {EVERY, wanted}:
+            listed = ", ".join(sorted(operations))
+            text = f"matchConditions {condition.name}: it asks for {wanted}, the rules for {listed}: add it to them"
+            yield Found("condition-operation", text)
+
+
+def _operation(expression: str) -> str:
+    """Return the operation that an expression cannot hold without, ``""`` where that is not plain to see."""
+    found = _ALONE.fullmatch(expression)
+    if found is None and not any(one in expression for one in _OTHERWISE):
+        found = _FIRST.match(expression)
+    return found["operation"] if found else ""
+
+
+def contradictions(selector: JSON) -> Iterator[str]:
+    """Yield the keys of a label selector for which no label, and no lack of one, is selected."""
+    allowed: dict[str, frozenset[str]] = {}
+    refused: dict[str, frozenset[str]] = {}
+    present, absent = set[str](), set[str]()
+    for key, operator, values in _requirements(selector):
+        if operator == "In":
+            allowed[key] = allowed.get(key, values) & values
+        elif operator == "NotIn":
+            refused[key] = refused.get(key, frozenset()) | values
+        elif operator == "Exists":
+            present.add(key)
+        elif operator == "DoesNotExist":
+            absent.add(key)
+    for key in sorted(allowed.keys() | (present & absent)):
+        if key in absent or (key in allowed and not allowed[key] - refused.get(key, frozenset())):
+            yield key
+
+
+def _requirements(selector: JSON) -> Iterator[tuple[str, str, frozenset[str]]]:
+    members = as_object(selector)
+    for key, value in as_object(members.get("matchLabels")).items():
+        yield key, "In", frozenset({text_of(value)})
+    expressions = members.get("matchExpressions")
+    for expression in expressions if isinstance(expressions, list) else ():
+        one = as_object(expression)
+        values = one.get("values")
+        listed = frozenset(map(text_of, values if isinstance(values, list) else ()))
+        yield text_of(one.get("key")), text_of(one.get("operator")), listed

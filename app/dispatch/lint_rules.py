@@ -1,0 +1,105 @@
+"""Rules of a webhook that no request is ever about."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from app.dispatch.hooks import EVERY, GROUP, Hook, Rule
+from app.dispatch.lint_codes import Found
+from app.dispatch.lint_served import exported_schemas, scopes_of, serves
+from app.dispatch.owner import find_owner
+from app.store import StoreView
+
+# What can be connected to (kubernetes, pkg/registry/core/rest: the resources whose storage is a rest.Connecter).
+_CONNECTIONS: Final = {
+    "pods": frozenset({"attach", "exec", "portforward", "proxy", EVERY}),
+    "services": frozenset({"proxy", EVERY}),
+    "nodes": frozenset({"proxy", EVERY}),
+}
+
+
+def rule_findings(hook: Hook, store: StoreView) -> Iterator[Found]:
+    """Yield what keeps the rules of a webhook from matching."""
+    if not hook.rules:
+        yield Found("no-rules", "it has no rules, so it is never asked: say in rules what it is about, or remove it")
+    for number, rule in enumerate(hook.rules):
+        place = f"rules[{number}]"
+        if rule.groups == {GROUP}:
+            text = f"{place}: webhooks are never asked about what is in {GROUP}: remove the rule"
+            yield Found("exempt-kinds", text)
+            continue
+        yield from _scope(hook, rule, place, store)
+        yield from _unserved(hook, rule, place, store)
+        yield from _connect(rule, place)
+        yield from _shadowed(hook, rule, place, store)
+
+
+def _named(rule: Rule) -> list[tuple[str, str]]:
+    """Return the groups and resources that a rule names; nothing if it is about all of either."""
+    if EVERY in rule.groups or any(resource == EVERY for resource, _ in rule.resources):
+        return []
+    resources = dict.fromkeys(resource for resource, _ in rule.resources)
+    return [(group, resource) for resource in resources for group in sorted(rule.groups)]
+
+
+def _scope(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Found]:
+    if rule.scope not in ("Namespaced", "Cluster"):
+        return
+    scopes: dict[str, set[bool]] = {}
+    for group, resource in _named(rule):
+        # A group that does not have the resource says nothing, as long as another one does.
+        found = scopes_of(store, cluster=hook.cluster, group=group, resource=resource)
+        scopes[resource] = scopes.get(resource, set()) | found
+    if scopes and all(found == {rule.scope == "Cluster"} for found in scopes.values()):
+        other = "Cluster" if rule.scope == "Namespaced" else "Namespaced"
+        resources = ", ".join(scopes)
+        text = f"{place} never matches: its scope is {rule.scope}, and {resources} are not: set it to {other} or *"
+        yield Found("scope-mismatch", text)
+
+
+def _unserved(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Found]:
+    if EVERY in rule.groups or not rule.groups:
+        return
+    for resource in rule.resources:
+        if resource[0] == EVERY or any(
+            serves(store, cluster=hook.cluster, group=group, resource=resource, versions=rule.versions)
+            for group in rule.groups
+        ):
+            continue
+        path = "/".join(part for part in resource if part)
+        groups = ", ".join(sorted(group or "the core group" for group in rule.groups))
+        versions = ", ".join(sorted(rule.versions))
+        yield Found(
+            "unserved-resource",
+            f"{place}: no definition, export or built-in type has {path} of {groups} in {versions}: "
+            "correct the spelling or the version, or add what defines it",
+        )
+
+
+def _connect(rule: Rule, place: str) -> Iterator[Found]:
+    if "CONNECT" not in rule.operations or EVERY in rule.groups:
+        return
+    for resource, subresource in rule.resources:
+        if resource == EVERY and subresource:
+            return
+        if "" in rule.groups and subresource in _CONNECTIONS.get(resource, ()):
+            return
+    yield Found(
+        "no-connect",
+        f"{place}: CONNECT never happens to its resources: name a subresource such as pods/exec, or leave CONNECT out",
+    )
+
+
+def _shadowed(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Found]:
+    for group, resource in _named(rule):
+        owner = find_owner(store, cluster=hook.cluster, group=group, resource=resource)
+        if owner.cluster in (None, hook.cluster):
+            continue
+        if any(exported_schemas(store, cluster=hook.cluster, group=group, resource=resource)):
+            # Those who have it from here have their objects sent to this webhook.
+            continue
+        named = f"{resource}.{group}" if group else resource
+        yield Found(
+            "shadowed",
+            f"{place}: APIBinding {owner.binding} has {named} from {owner.cluster}, whose webhooks are "
+            f"asked instead: register the webhook in {owner.cluster}",
+        )

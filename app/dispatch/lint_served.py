@@ -1,0 +1,85 @@
+"""What a logical cluster serves, as far as the store tells: what rules of its webhooks can be about."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from app.dispatch.equivalents import equivalents_of, namespaced
+from app.dispatch.hooks import EVERY
+from app.dispatch.owner import find_owner
+from app.model.gvk import GroupVersionKind, GroupVersionResource
+from app.model.json import JSON, as_object
+from app.model.kcp import API_EXPORT, API_RESOURCE_SCHEMA
+from app.store import StoreView
+
+# kcp serves its own types everywhere; their schemas are in none of the manifests that anybody writes.
+_KCP: Final = ".kcp.io"
+
+_Schema = tuple[str, str] | None
+
+
+def exported_schemas(store: StoreView, *, cluster: str, group: str, resource: str) -> Iterator[tuple[str, str]]:
+    """Yield cluster and name of the APIResourceSchemas by which a cluster exports a resource.
+
+    The name of a schema is a prefix, the plural and the group, in either version of an APIExport.
+    """
+    wanted = f"{resource}.{group or 'core'}"
+    for export in store.each(cluster, API_EXPORT):
+        spec = as_object(export.get("spec"))
+        resources, names = spec.get("resources"), spec.get("latestResourceSchemas")
+        schemas = [as_object(one).get("schema") for one in resources] if isinstance(resources, list) else []
+        for name in (*schemas, *(names if isinstance(names, list) else ())):
+            if isinstance(name, str) and name.partition(".")[2] == wanted:
+                yield cluster, name
+
+
+def _schemas(store: StoreView, cluster: str, group: str, resource: str) -> Iterator[_Schema]:
+    """Yield by which schemas a cluster has to do with a resource; None is a definition of its own, or built in."""
+    yield find_owner(store, cluster=cluster, group=group, resource=resource, as_kcp=True).schema
+    yield from exported_schemas(store, cluster=cluster, group=group, resource=resource)
+
+
+def scopes_of(store: StoreView, *, cluster: str, group: str, resource: str) -> set[bool]:
+    """Return whether objects of a resource are in namespaces: nothing where that is not known."""
+    found = (
+        namespaced(store, cluster=cluster, group=group, resource=resource, schema=schema)
+        for schema in _schemas(store, cluster, group, resource)
+    )
+    return {one for one in found if one is not None}
+
+
+def serves(store: StoreView, *, cluster: str, group: str, resource: tuple[str, str], versions: frozenset[str]) -> bool:
+    """Return whether a resource may be served in one of some versions.
+
+    Args:
+        store: Indexed for dispatching.
+        cluster: The logical cluster.
+        group: Not ``*``.
+        resource: Plural and subresource; the latter may be ``*``.
+        versions: ``*`` for any.
+    """
+    plural, subresource = resource
+    if group.endswith(_KCP):
+        return True
+    asked = GroupVersionResource(group, "", plural)
+    for schema in _schemas(store, cluster, group, plural):
+        equivalents = equivalents_of(
+            store,
+            cluster=cluster,
+            resource=asked,
+            subresource="" if subresource == EVERY else subresource,
+            kind=GroupVersionKind(group, "", ""),
+            schema=schema,
+        )
+        known = {one.resource.version for one in equivalents if one.resource != asked}
+        if (EVERY in versions and known) or known & versions:
+            return True
+        if schema is not None and store.get(schema[0], API_RESOURCE_SCHEMA, "", schema[1]) is None:
+            # It is bound or exported, and what its versions are is not known.
+            return True
+    owner = find_owner(store, cluster=cluster, group=group, resource=plural, as_kcp=True)
+    return bool(owner.binding) and owner.schema is None
+
+
+def text_of(value: JSON) -> str:
+    """Return a text, ``""`` for anything else."""
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,92 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from app.cli import app
+from tests.dispatch.builders import configuration, definition, webhook
+from tests.serving import EXAMPLES
+
+RUNNER = CliRunner()
+Written = Callable[..., str]
+WIDGET = definition("c", "widgets.example.org", "v1")
+SLOW = webhook(failurePolicy="Ignore", timeoutSeconds=11)
+
+
+def lint(*arguments: str, **environment: str) -> tuple[int, str, str]:
+    result = RUNNER.invoke(app, ["lint", *arguments], env=environment)
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Written:
+    def write(*documents: dict[str, Any]) -> str:
+        (tmp_path / "m.yaml").write_text(yaml.safe_dump_all(documents))
+        return str(tmp_path)
+
+    return write
+
+
+def test_what_the_example_shadows_is_an_error_at_its_place() -> None:
+    code, out, err = lint("--manifests", str(EXAMPLES / "kcp-widgets"))
+    assert (code, err) == (1, "")
+    assert out.splitlines() == [
+        f"{EXAMPLES / 'kcp-widgets' / 'ws3.yaml'}:21: error [shadowed]",
+        (
+            "  ValidatingWebhookConfiguration my-own-rules of ws3, mine.widgets.example.org: rules[0]: APIBinding widgets "
+            "has widgets.example.org from ws1, whose webhooks are asked instead: register the webhook in ws1"
+        ),
+        "1 error, 0 warnings",
+    ]
+
+
+def test_nothing_is_printed_where_nothing_is_found(written: Written) -> None:
+    directory = written(WIDGET, configuration("c", "validating", webhook()))
+    assert lint("--manifests", directory) == (0, "", "")
+    assert lint("--manifests", directory, "--output", "json") == (0, "[]\n", "")
+
+
+def test_warnings_fail_only_if_that_is_wanted(written: Written) -> None:
+    directory = written(WIDGET, configuration("c", "validating", SLOW))
+    code, out, _ = lint("--manifests", directory)
+    assert (code, out.splitlines()[-1]) == (0, "0 errors, 1 warning")
+    assert lint("--manifests", directory, "--strict") == (1, out, "")
+
+
+def test_findings_as_json(written: Written) -> None:
+    directory = written(WIDGET, configuration("c", "validating", SLOW))
+    code, out, _ = lint("--manifests", directory, "--output", "json")
+    assert code == 0
+    assert json.loads(out) == [
+        {
+            "level": "warning",
+            "code": "slow-ignored",
+            "cluster": "c",
+            "kind": "ValidatingWebhookConfiguration",
+            "configuration": "hooks",
+            "webhook": "w.example.org",
+            "text": (
+                "a request waits 11 s for it when it is down, and goes on without it: lower timeoutSeconds to 10 or less"
+            ),
+            "place": f"{directory}/m.yaml:17",
+        }
+    ]
+
+
+def test_findings_are_coloured_for_a_person(written: Written) -> None:
+    directory = written(WIDGET, configuration("c", "validating", SLOW))
+    assert "\x1b[" in lint("--manifests", directory, FORCE_COLOR="1", TERM="xterm-256color")[1]
+    assert "\x1b[" not in lint("--manifests", directory)[1]
+
+
+def test_what_cannot_be_read_exits_2(tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text("kind: [")
+    for directory in (tmp_path, tmp_path / "nowhere"):
+        code, out, err = lint("--manifests", str(directory))
+        assert (code, out) == (2, "")
+        assert err.startswith("fleethook: ")
+        assert str(directory) in err
