@@ -24,7 +24,7 @@ from app.api.routes import ReviewRoute, dispatch_routes, interpret_routes, overr
 from app.dispatch.assembly import INDEXES as DISPATCH_INDEXES
 from app.dispatch.assembly import dispatcher_of
 from app.dispatch.cel import compile_condition
-from app.dispatch.configuration_review import validate_configuration
+from app.dispatch.validation.review import validate_configuration
 from app.interpret.layers import chain_of
 from app.interpret.lua.customizations import Customizations
 from app.interpret.lua.review import validate_scripts

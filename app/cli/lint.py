@@ -13,8 +13,8 @@ from app.cli.explained import print_json
 from app.cli.failures import CHECK_FAILED
 from app.cli.manifests import documents
 from app.dispatch.assembly import INDEXES
-from app.dispatch.lint import lint as lint_store
-from app.dispatch.lint_codes import Finding
+from app.dispatch.lint.codes import Finding
+from app.dispatch.lint.lint import lint as lint_store
 from app.store import Store, key_of
 
 _STYLES: Final = {"error": "bold red", "warning": "yellow"}

@@ -4,13 +4,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from app.interpret.hooks import EVERY, listed, versions_member
-from app.model.client_config import (
+from app.model.client_config import bundle_problems, client_config_problems
+from app.model.findings import (
     FAILURE_POLICIES,
     SCOPES,
     Problem,
-    bundle_problems,
     choice_problems,
-    client_config_problems,
     duplicate,
     list_problems,
     mistyped,

@@ -8,8 +8,8 @@ import yaml
 
 from app.dispatch.cel.errors import ExpressionError
 from app.dispatch.cel.program import compile_condition
-from app.dispatch.configuration_rules import problems
 from app.dispatch.defaults import MUTATING, VALIDATING, defaulted
+from app.dispatch.validation.configuration import problems
 
 _DATA: Final = yaml.safe_load((Path(__file__).parent / "dispatch_configurations.yaml").read_text())
 _TEXTS: Final = {

@@ -291,6 +291,7 @@ async def test_a_conversion_webhook_is_asked_for_the_version_and_cannot_change_t
     assert server.calls[1].object["spec"] == {"measure": 1}
     assert server.calls[1].object["metadata"]["annotations"] == {"kcp.io/cluster": "ws1"}
     assert mutated(found, sent) == widget(size=7)
+    assert {key.partition for key in front.client._pools._kept} == {"ws1"}
 
 
 async def test_a_conversion_that_fails_refuses_the_request_even_if_the_webhook_fails_open(
@@ -538,3 +539,16 @@ async def test_no_validating_webhook_is_asked_once_the_time_is_up(front: Front, 
     response = (await front.dispatch(store, review(), cluster="ws1", seconds=0)).response
     assert (response.allowed, response.code, response.reason) == (False, 504, "Timeout")
     assert server.calls == []
+
+
+async def test_an_object_without_metadata_says_where_it_is_and_goes_back_without(
+    front: Front, server: Webhooks
+) -> None:
+    server.answers["/w"] = patch({"op": "add", "path": "/spec/seen", "value": True})
+    store = store_of(configuration("ws1", "mutating", hook(server, "/w")))
+    made = review(widget())
+    sent = {name: value for name, value in made["request"]["object"].items() if name != "metadata"}
+    made["request"]["object"] = sent
+    found = await front.dispatch(store, made, cluster="ws1", phase="mutating")
+    assert server.calls[0].object["metadata"] == {"annotations": {"kcp.io/cluster": "ws1"}}
+    assert mutated(found, sent) == {**sent, "spec": {"seen": True}}

@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 
-from app.model.client_config import (
+from app.model.client_config import bundle_problems, client_config_problems, url_problems
+from app.model.findings import (
     Problem,
-    bundle_problems,
     choice_problems,
-    client_config_problems,
     invalid,
     is_integer,
     list_problems,
@@ -16,7 +15,6 @@ from app.model.client_config import (
     required,
     subdomain_problems,
     timeout_problems,
-    url_problems,
     version_problems,
 )
 

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Final
 
-from app.dispatch.condition_rules import CompileExpression
-from app.dispatch.configuration_rules import problems
 from app.dispatch.defaults import MUTATING, VALIDATING, defaulted
-from app.dispatch.warning_rules import warnings
+from app.dispatch.validation.conditions import CompileExpression
+from app.dispatch.validation.configuration import problems
+from app.dispatch.validation.warnings import warnings
 from app.model import admission
 from app.model.admission import AdmissionRequest, Response, StatusCause
-from app.model.client_config import Problem
+from app.model.findings import Problem
 from app.model.json import as_object
 
 _GROUP: Final = "admissionregistration.k8s.io"

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from app.dispatch.explain import BUDGET_SECONDS
 from app.dispatch.hooks import EVERY, Hook, Rule
-from app.dispatch.lint_codes import Found
+from app.dispatch.lint.codes import Found
 from app.model.json import JSON
 from app.store import ObjectKey
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from app.dispatch.hooks import EVERY, Hook
-from app.dispatch.lint_codes import Found
-from app.dispatch.lint_served import text_of
+from app.dispatch.lint.codes import Found
+from app.dispatch.lint.served import text_of
 from app.model.json import JSON, as_object
 
 _FALSE: Final = re.compile(r"[\s(]*false[\s)]*")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from app.model.client_config import Problem, invalid, mistyped, required, subdomain_problems
+from app.model.findings import Problem, invalid, mistyped, required, subdomain_problems
 from app.model.json import JSON
 
 _LONGEST: Final = 63

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.dispatch.lint import lint
-from app.dispatch.lint_codes import CODES, Finding
-from app.dispatch.lint_filters import contradictions
+from app.dispatch.lint.codes import CODES, Finding
+from app.dispatch.lint.filters import contradictions
+from app.dispatch.lint.lint import lint
 from app.model.selectors import compile_selector
 from app.store import key_of
 from tests.dispatch.builders import (

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from app.model.client_config import (
+from app.model.findings import (
     EVERY,
     SCOPES,
     Problem,

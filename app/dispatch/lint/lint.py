@@ -4,16 +4,16 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from app.dispatch.cel import compile_condition
-from app.dispatch.configuration_rules import problems
 from app.dispatch.defaults import defaulted
 from app.dispatch.hooks import PHASES, Phase, compile_hooks
-from app.dispatch.lint_bindings import binding_findings
-from app.dispatch.lint_calls import call_findings
-from app.dispatch.lint_chain import Linted, budget_findings, duplicate_findings, order_findings, order_name
-from app.dispatch.lint_codes import CODES, Finding, Found
-from app.dispatch.lint_filters import filter_findings
-from app.dispatch.lint_rules import rule_findings
-from app.dispatch.warning_rules import warnings
+from app.dispatch.lint.bindings import binding_findings
+from app.dispatch.lint.calls import call_findings
+from app.dispatch.lint.chain import Linted, budget_findings, duplicate_findings, order_findings, order_name
+from app.dispatch.lint.codes import CODES, Finding, Found
+from app.dispatch.lint.filters import filter_findings
+from app.dispatch.lint.rules import rule_findings
+from app.dispatch.validation.configuration import problems
+from app.dispatch.validation.warnings import warnings
 from app.model.json import JSONObject, as_object
 from app.model.kcp import is_system
 from app.store import ObjectKey, Store

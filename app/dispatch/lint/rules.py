@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from app.dispatch.hooks import EVERY, GROUP, Hook, Rule
-from app.dispatch.lint_codes import Found
-from app.dispatch.lint_served import exported_schemas, scopes_of, serves
+from app.dispatch.lint.codes import Found
+from app.dispatch.lint.served import exported_schemas, scopes_of, serves
 from app.dispatch.owner import find_owner
 from app.store import StoreView
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.dispatch.configuration_review import validate_configuration
-from app.dispatch.configuration_rules import problems
 from app.dispatch.defaults import MUTATING, VALIDATING, defaulted
-from app.dispatch.warning_rules import warnings
+from app.dispatch.validation.configuration import problems
+from app.dispatch.validation.review import validate_configuration
+from app.dispatch.validation.warnings import warnings
 from app.model.admission import AdmissionRequest, Response, StatusCause
 
 GROUP: Final = "admissionregistration.k8s.io"

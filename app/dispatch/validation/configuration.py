@@ -8,16 +8,16 @@ from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from app.dispatch.condition_rules import CompileExpression, condition_problems, expressions_of
 from app.dispatch.defaults import MUTATING
-from app.dispatch.label_rules import selector_problems
-from app.dispatch.metadata_rules import metadata_problems
-from app.dispatch.rule_rules import rules_problems
-from app.model.client_config import (
+from app.dispatch.validation.conditions import CompileExpression, condition_problems, expressions_of
+from app.dispatch.validation.metadata import metadata_problems
+from app.dispatch.validation.rules import rules_problems
+from app.dispatch.validation.selectors import selector_problems
+from app.model.client_config import client_config_problems
+from app.model.findings import (
     FAILURE_POLICIES,
     Problem,
     choice_problems,
-    client_config_problems,
     duplicate,
     mistyped,
     name_problems,

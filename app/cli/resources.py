@@ -1,0 +1,48 @@
+"""Which resource a kind is, as a logical cluster sees it."""
+
+from collections.abc import Iterator, Mapping
+
+from app.dispatch.equivalents import DEFINITION, namespaced
+from app.dispatch.owner import BINDINGS_BY_RESOURCE
+from app.model.gvk import GroupVersionKind, GroupVersionResource
+from app.model.json import JSON, as_object
+from app.model.kcp import API_BINDING, API_RESOURCE_SCHEMA
+from app.store import StoreView
+
+
+def resource_of(store: StoreView, *, cluster: str, kind: GroupVersionKind) -> tuple[GroupVersionResource, bool]:
+    """Return the resource of a kind as a logical cluster sees it, and whether that is known rather than guessed.
+
+    What defines a kind names its plural. Built-in kinds have the plural that is guessed for any other; the guess is
+    that of apimachinery's UnsafeGuessKindToResource.
+    """
+    for spec in _definitions(store, cluster):
+        names = as_object(spec.get("names"))
+        plural = names.get("plural")
+        if spec.get("group") == kind.group and names.get("kind") == kind.kind and isinstance(plural, str) and plural:
+            return GroupVersionResource(kind.group, kind.version, plural), True
+    guess = _guess(kind.kind.lower())
+    known = namespaced(store, cluster=cluster, group=kind.group, resource=guess) is not None
+    bound = bool(store.find(BINDINGS_BY_RESOURCE, (cluster, kind.group, guess)))
+    return GroupVersionResource(kind.group, kind.version, guess), known or bound
+
+
+def _definitions(store: StoreView, cluster: str) -> Iterator[Mapping[str, JSON]]:
+    """Yield the specs of the schemas that a cluster has bound, and of its own CustomResourceDefinitions."""
+    for binding in store.each(cluster, API_BINDING):
+        status = as_object(binding.get("status"))
+        owner, bound = status.get("apiExportClusterName"), status.get("boundResources")
+        for resource in bound if isinstance(bound, list) else ():
+            name = as_object(as_object(resource).get("schema")).get("name")
+            if isinstance(owner, str) and isinstance(name, str):
+                yield as_object(as_object(store.get(owner, API_RESOURCE_SCHEMA, "", name)).get("spec"))
+    for definition in store.each(cluster, DEFINITION):
+        yield as_object(definition.get("spec"))
+
+
+def _guess(singular: str) -> str:
+    if singular.endswith("endpoints"):
+        return singular
+    if singular.endswith("s"):
+        return f"{singular}es"
+    return f"{singular[:-1]}ies" if singular.endswith("y") else f"{singular}s"

@@ -1,0 +1,65 @@
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from app.dispatch.review import ReviewError, operations_of, understand
+
+PATCH = base64.b64encode(b"[]").decode()
+
+
+def answered(*, mutating: bool = True, version: str = "v1", **response: Any) -> Any:
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {"uid": "u", **response}}
+    return understand(json.dumps(review).encode(), uid="u", version=version, mutating=mutating)
+
+
+@pytest.mark.parametrize(
+    ("response", "text"),
+    [
+        ({"uid": "other"}, 'expected response.uid="u", got "other"'),
+        ({"uid": None}, 'expected response.uid="u", got ""'),
+        ({"patchType": "JSONPatch"}, "webhook returned response.patchType but not response.patch"),
+        ({"patchType": ""}, "webhook returned response.patchType but not response.patch"),
+        ({"patch": PATCH}, "webhook returned response.patch but not response.patchType"),
+        ({"patch": PATCH, "patchType": ""}, 'webhook returned invalid response.patchType of ""'),
+    ],
+)
+def test_what_is_no_answer_of_a_mutating_webhook(response: dict[str, Any], text: str) -> None:
+    with pytest.raises(ReviewError) as raised:
+        answered(allowed=True, **response)
+    assert str(raised.value) == text
+
+
+@pytest.mark.parametrize(
+    ("response", "text"),
+    [
+        ({"patch": PATCH, "patchType": "JSONPatch"}, "validating webhook may not return response.patch"),
+        ({"patchType": "JSONPatch"}, "validating webhook may not return response.patchType"),
+    ],
+)
+def test_a_validating_webhook_may_not_patch(response: dict[str, Any], text: str) -> None:
+    with pytest.raises(ReviewError) as raised:
+        answered(mutating=False, allowed=True, **response)
+    assert str(raised.value) == text
+    assert answered(mutating=False, version="v1beta1", allowed=True, **response).patch == b""
+
+
+def test_without_allowed_it_is_a_denial() -> None:
+    assert answered().allowed is False
+    assert answered(allowed=None).allowed is False
+
+
+@pytest.mark.parametrize("text", [b"null", b"[]", b" "])
+def test_an_empty_patch_changes_nothing(text: bytes) -> None:
+    made = answered(allowed=True, patch=base64.b64encode(text).decode(), patchType="JSONPatch")
+    if text.strip():
+        assert operations_of(made) == []
+    else:
+        with pytest.raises(ReviewError, match="received undecodable patch in webhook response: invalid character"):
+            operations_of(made)
+
+
+def test_members_that_are_not_known_do_no_harm() -> None:
+    made = answered(allowed=True, future={"x": 1}, status={"code": 200, "metadata": {}, "message": "fine"})
+    assert (made.allowed, made.status.message) == (True, "fine")
