@@ -123,7 +123,8 @@ class Fleethook(FastAPI):
         """Return what has not been heard of for so long that nobody can tell whose webhooks decide."""
         if self.cluster is None or self.settings.dispatch_as_kcp:
             return ""
-        silent = (part for part in self.cluster.source.parts() if (part.age or 0.0) > self.settings.stale_after)
+        parts = (part for part in self.cluster.source.parts() if part.name in self.cluster.dispatching)
+        silent = (part for part in parts if (part.age or 0.0) > self.settings.stale_after)
         return "; ".join(f"no word of {part.name} from the apiserver for {part.age:.0f} s" for part in silent)
 
     def open_reviews(self) -> None:

@@ -104,6 +104,7 @@ class Cluster:
             "interpret": (*INTERPRETING, karmada_config(settings.karmada_namespace)),
             "dispatch": DISPATCHING,
         }
+        self.dispatching: Final = frozenset(resource.name for resource in DISPATCHING)
         # Each once, also where several engines read it.
         wanted = dict.fromkeys(one for engine in by_engine if engine in settings.engines for one in by_engine[engine])
         self.source: Final = KubernetesSource(

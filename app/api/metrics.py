@@ -68,6 +68,8 @@ class Metrics:
             registry=self.registry,
         )
         self._script_histograms: Final[dict[tuple[str, str], Histogram]] = {}
+        self._webhook_counters: Final[dict[tuple[str, ...], Counter]] = {}
+        self._webhook_histograms: Final[dict[str, Histogram]] = {}
         # labels() costs more than the increment itself, so each combination is looked up once.
         self._counters: Final[dict[tuple[str, str, str], Counter]] = {}
         self._histograms: Final[dict[str, Histogram]] = {}
@@ -83,8 +85,13 @@ class Metrics:
 
     def dispatched(self, hook: Hook, *, outcome: str, code: int, seconds: float) -> None:
         """Count one call of a webhook that a review was dispatched to."""
-        self._webhooks.labels(hook.cluster, hook.uid, hook.phase, outcome, str(code)).inc()
-        self._webhook_seconds.labels(hook.phase).observe(seconds)
+        key = (hook.cluster, hook.uid, hook.phase, outcome, str(code))
+        counter = self._webhook_counters.get(key)
+        if counter is None:
+            counter = self._webhook_counters[key] = self._webhooks.labels(*key)
+            self._webhook_histograms.setdefault(hook.phase, self._webhook_seconds.labels(hook.phase))
+        counter.inc()
+        self._webhook_histograms[hook.phase].observe(seconds)
 
     def scripted(self, rule: str, outcome: str, seconds: float) -> None:
         """Count one call of a script."""

@@ -1,16 +1,18 @@
 """All webhooks of a logical cluster and a phase, found by what they are about instead of one after the other."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from typing import Final, NamedTuple
 
 from app.dispatch.equivalents import Equivalent
-from app.dispatch.hooks import EVERY, Hook
+from app.dispatch.hooks import EVERY, Hook, Rule
 from app.dispatch.rules import Asked, Invocation, match_rules
 from app.model.gvk import GroupVersionKind
 
 # What a fleet asks again and again: operations on some hundred resources. A request can name any resource, so it ends.
 _REMEMBERED: Final = 4096
+_MOST_KEYS: Final = 1024
 
 
 class Relevant(NamedTuple):
@@ -25,10 +27,10 @@ class HookSet:
 
     def __init__(self, hooks: Sequence[Hook]) -> None:
         self.hooks: Final = tuple(hooks)
-        self._by_resource: Final[dict[tuple[str, str], list[int]]] = {}
+        self._index: Final[dict[tuple[str, str, str], list[int]]] = {}
         for position, hook in enumerate(self.hooks):
-            for key in {(group, one) for rule in hook.rules for group in rule.groups for one, _ in rule.resources}:
-                self._by_resource.setdefault(key, []).append(position)
+            for key in {key for rule in hook.rules for key in _keys(rule)}:
+                self._index.setdefault(key, []).append(position)
         self._remembered: Final[OrderedDict[object, tuple[Relevant, ...]]] = OrderedDict()
 
     def relevant(
@@ -50,17 +52,26 @@ class HookSet:
 
     def _find(self, asked: Asked, kind: GroupVersionKind, equivalents: tuple[Equivalent, ...]) -> tuple[Relevant, ...]:
         resources = {asked.resource, *(equivalent.resource for equivalent in equivalents)}
-        positions = {
-            position
+        keys = {
+            key
             for group, _, resource in resources
-            for key in ((group, resource), (group, EVERY), (EVERY, resource), (EVERY, EVERY))
-            for position in self._by_resource.get(key, ())
+            for key in product((asked.operation, EVERY), (group, EVERY), (resource, EVERY))
         }
+        positions = {position for key in keys for position in self._index.get(key, ())}
         return tuple(
             Relevant(hook, invocation)
             for hook in (self.hooks[position] for position in sorted(positions))
             if (invocation := match_rules(hook, asked, kind, equivalents)) is not None
         )
+
+
+def _keys(rule: Rule) -> Iterator[tuple[str, str, str]]:
+    """Return what a rule is found by: operation, group and resource, each as it lists them."""
+    resources = {resource for resource, _ in rule.resources}
+    if len(rule.operations) * len(rule.groups) * len(resources) > _MOST_KEYS:
+        # A rule that lists thousands is looked at in every request rather than found by millions of keys.
+        return iter([(EVERY, EVERY, EVERY)])
+    return product(rule.operations, rule.groups, resources)
 
 
 def joined(groups: Iterable[Iterable[Hook]]) -> HookSet:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from app.dispatch.equivalents import Equivalent
 from app.dispatch.hook_set import HookSet, joined
 from app.dispatch.hooks import compile_hooks
-from app.dispatch.rules import Asked, match_rules
+from app.dispatch.rules import Asked, axes, match_rules, rule_matches
 from app.model.gvk import GroupVersionKind, GroupVersionResource
 from tests.dispatch.builders import configuration, webhook
 from tests.dispatch.worlds import hooks
@@ -47,6 +47,24 @@ def test_what_is_found_by_resource_is_what_asking_each_webhook_in_turn_finds(mad
             if (invocation := match_rules(hook, request, KIND, others)) is not None
         ]
         assert [tuple(one) for one in compiled.relevant(request, KIND, others)] == expected
+
+
+@settings(max_examples=300, deadline=None)
+@given(hooks("c"), asked)
+def test_a_rule_matches_if_the_request_is_in_each_of_its_lists(made: Any, request: Any) -> None:
+    (hook,) = compile_hooks("validating", "c", configuration("c", "validating", made))
+    for rule in hook.rules:
+        assert rule_matches(rule, request) is all(axis.ok for axis in axes(rule, request))
+
+
+def test_a_rule_that_lists_thousands_is_found_all_the_same() -> None:
+    names = [f"n{number}" for number in range(2000)]
+    rules = [{"operations": ["CREATE"], "apiGroups": names, "apiVersions": ["*"], "resources": names}]
+    compiled = HookSet(list(compile_hooks("validating", "c", configuration("c", "validating", webhook(rules=rules)))))
+    wanted = Asked("CREATE", resource(plural="n7", group="n1999"), "", namespaced=True)
+    assert len(compiled.relevant(wanted, KIND, ())) == 1
+    assert compiled.relevant(wanted._replace(resource=resource(plural="n7", group="other")), KIND, ()) == ()
+    assert len(compiled._index) == 1
 
 
 def test_webhooks_of_the_same_name_have_identities_of_their_own() -> None:

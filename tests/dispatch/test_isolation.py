@@ -139,3 +139,20 @@ async def test_consumers_of_one_owner_may_see_other_versions_of_a_resource() -> 
     for cluster in ("a", "b", "a", "b"):
         assert (await world.dispatch(review(), cluster=cluster, phase="validating")).response.allowed
     assert [asked.seen_as for asked in world.asked] == ["a", "a"]
+
+
+async def test_a_configuration_that_changed_is_compiled_anew_and_the_others_are_not() -> None:
+    world = World(store_of(*(configuration("a", "validating", webhook(f"{name}.b.c"), name=name) for name in "xy")))
+    await world.dispatch(review(), cluster="a", phase="validating")
+    compiled = world.dispatcher._configurations._compiled
+    before = {key.name: hooks for key, hooks in compiled.items()}
+    world.store.put(configuration("a", "validating", webhook("new.b.c"), name="x"))
+    world.asked.clear()
+    await world.dispatch(review(), cluster="a", phase="validating")
+    assert [asked.uid for asked in world.asked] == ["x/new.b.c/0", "y/y.b.c/0"]
+    assert {key.name: hooks for key, hooks in compiled.items()}["y"] is before["y"]
+    world.store.remove(key_of(configuration("a", "validating", name="x")))
+    world.asked.clear()
+    await world.dispatch(review(), cluster="a", phase="validating")
+    assert [asked.uid for asked in world.asked] == ["y/y.b.c/0"]
+    assert [key.name for key in compiled] == ["y"]

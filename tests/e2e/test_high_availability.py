@@ -12,7 +12,7 @@ from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.fleet import OPENYURT, fleet, ready, registered, service_account
 from tests.e2e.subject import TO_2, TO_3, Subject
 from tests.e2e.workloads import images, path_of, workload_of
-from tests.serving import MUTATE, REVIEW, Server, serving
+from tests.serving import EXAMPLES, MUTATE, REVIEW, Server, serving
 from tests.waiting import wait_for
 
 
@@ -159,7 +159,8 @@ def test_a_replica_that_hears_nothing_says_so_and_goes_on_answering(
     plane: ControlPlane, crds: None, admin: Api, namespace: str, tmp_path: Path
 ) -> None:
     environment = {"FLEETHOOK_STALE_AFTER": "5"}
-    strict = {**environment, "FLEETHOOK_STALE_IS_UNREADY": "true"}
+    # What nothing happens to is heard of once a minute; here something happens to what rendering reads.
+    strict = {**environment, "FLEETHOOK_STALE_IS_UNREADY": "true", "FLEETHOOK_ENGINES": '["overrider"]'}
     kubeconfig = str(service_account(plane))
     (tmp_path / "lenient").mkdir()
     (tmp_path / "strict").mkdir()
@@ -183,6 +184,11 @@ def test_a_replica_that_hears_nothing_says_so_and_goes_on_answering(
             wait_for(lambda: not ready(unready), what="the strict one is not ready")
             wait_for(lambda: b"no word from the apiserver for" in lenient.request("GET", "/readyz")[1])
             assert ready(lenient)
+            # Whose webhooks decide cannot be told from what is long ago.
+            review = (EXAMPLES / "kcp-widgets" / "review.json").read_bytes()
+            refused = json.loads(lenient.request("POST", "/clusters/ws3/validate", review)[1])["response"]
+            assert (refused["allowed"], refused["status"]["code"]) == (False, 403)
+            assert "not ready to handle request: no word of" in refused["status"]["message"]
             assert lenient.request("POST", MUTATE, REVIEW.read_bytes())[0] == 200
             assert unready.request("POST", MUTATE, REVIEW.read_bytes())[0] == 200
         finally:

@@ -20,7 +20,7 @@ from tests.hook_server import Answer, Asked, RawHook, http, raw_hooking, says, s
 PHASES: tuple[Phase, ...] = ("mutating", "validating")
 SHORT = 0.5
 LONG = 30.0
-ZEROS = gzip.compress(b"0" * (64 << 20))
+ZEROS = gzip.compress(b"0" * (64 << 20), mtime=0)
 
 
 @pytest.fixture

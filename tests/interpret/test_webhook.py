@@ -28,7 +28,7 @@ def exploring(hook: Hook, name: str = "foo.example.com", **webhook: Any) -> dict
         "scope": "Namespaced", **webhook.pop("rule", {}),
     }  # fmt: skip
     made = {
-        "name": name, "rules": [rule], "exploreReviewVersions": ["v1alpha1"], "timeoutSeconds": 3,
+        "name": name, "rules": [rule], "exploreReviewVersions": ["v1alpha1"], "timeoutSeconds": 25,
         "clientConfig": {"url": f"https://127.0.0.1:{hook.port}/hook", "caBundle": hook.ca_bundle}, **webhook,
     }  # fmt: skip
     return {
@@ -76,7 +76,7 @@ async def test_a_hook_is_asked_in_its_shape_and_told_how_long_it_has(app: Fleeth
         "kind": {"group": "foo.example.com", "version": "v1alpha1", "kind": "Foo"},
         "name": "a", "namespace": "default", "operation": "ExploreHealthy", "object": FOO,
     }  # fmt: skip
-    assert hook.queries == ["timeout=3s"]
+    assert hook.queries == ["timeout=25s"]
 
 
 async def test_the_shipped_shape_has_shipped_names(app: Fleethook, hook: Hook) -> None:

@@ -15,9 +15,15 @@ def every(reference: object = SERVICE) -> list[dict[str, object]]:
     return [webhook for configuration in made for webhook in configuration["webhooks"]]
 
 
+def is_for_registration(path: str) -> bool:
+    """An apiserver asks nobody about webhook configurations; below a cluster ask those who serve one."""
+    return not path.startswith(("/clusters/", "/validate-admissionregistration-"))
+
+
 def test_every_review_route_is_registered_once() -> None:
     app = create_app(Settings(), log=None)
-    routes = [route.path for route in app.routes_of_reviews if route.review is AdmissionReview]
+    reviews = (route.path for route in app.routes_of_reviews if route.review is AdmissionReview)
+    routes = [path for path in reviews if is_for_registration(path)]
     paths = [webhook["clientConfig"]["service"]["path"] for webhook in every()]  # type: ignore[index]
     assert sorted(paths) == sorted(routes)
 
