@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import copy
 import json
 import re
 import time
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-import yaml
 from aiohttp import web
 
 from app.api.timeout import budget
@@ -20,33 +18,19 @@ from app.dispatch.asking import Means
 from app.dispatch.assembly import dispatcher_of
 from app.dispatch.attributes import as_sent, attributes_of
 from app.dispatch.call import Caller, Deadline
-from app.dispatch.equivalents import Equivalent
-from app.dispatch.failures import StatusError, denial
+from app.dispatch.failures import StatusError
 from app.dispatch.hook_set import HookSet
 from app.dispatch.hooks import compile_hooks
-from app.dispatch.match import NamespaceLabels, asked_of, labels_of, match_namespace, match_object
+from app.dispatch.match import NamespaceLabels, asked_of, labels_of
 from app.dispatch.mutating import Mutating
 from app.dispatch.owner import find_owner
-from app.dispatch.records import Audit, warnings_of
-from app.dispatch.review import ReviewError, review_of, review_version, understand
-from app.dispatch.rules import Asked, Invocation, axes, match_rules
+from app.dispatch.records import Audit
 from app.dispatch.validating import validate
-from app.model.admission import Status
-from app.model.gvk import GroupVersionKind, GroupVersionResource, parse_api_version
+from app.model.gvk import parse_api_version
 from app.outbound.client import HookClient
+from tests.conformance.dispatch_cases import FIXTURES, MATCH_ALL, SUITES, cases
 from tests.dispatch.builders import binding, configuration, definition, export, request_of, review, store_of, webhook
 from tests.dispatch.webhook_server import Webhooks, allow, webhooks
-
-DATA = yaml.safe_load((Path(__file__).parent / "dispatch.yaml").read_text())
-SUITES, FIXTURES = DATA["suites"], DATA["fixtures"]
-MATCH_ALL = [{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}]
-
-
-def cases(suite: str) -> Any:
-    found = SUITES[suite]
-    listed = found["cases"] if isinstance(found, dict) else found
-    return pytest.mark.parametrize("case", listed, ids=[case["id"] for case in listed])
-
 
 # --- Whole phases, against webhooks that answer over TLS --------------------------------------------------------------
 
@@ -191,189 +175,6 @@ async def test_clients_are_kept_by_endpoint_and_not_by_webhook(server: Webhooks,
         run = Run(given, server, client)
         assert (await run.validate() is None) is case["expect"]["allowed"], case["id"]
         assert len(run.observed) == 1
-
-
-# --- Predicates ---------------------------------------------------------------------------------------------------
-
-
-def asked(given: dict[str, Any]) -> Asked:
-    resource = GroupVersionResource(given["group"], given["version"], given["resource"])
-    return Asked(given["operation"], resource, given["subresource"], bool(given["namespace"]))
-
-
-AXES = {"group": "apiGroups", "version": "apiVersions", "op": "operations", "operation": "operations"}
-AXES |= {"resource": "resources", "scope": "scope"}
-
-
-@cases("rules")
-def test_rules(case: dict[str, Any]) -> None:
-    """Each case is about one list of a rule; the others may well not have the request."""
-    (hook,) = compile_hooks("validating", "", {"metadata": {"name": "c"}, "webhooks": [{"rules": [case["rule"]]}]})
-
-    def found(one: dict[str, Any]) -> bool:
-        return {axis.name: axis.ok for axis in axes(hook.rules[0], asked(one))}[AXES[case["axis"]]]
-
-    assert [found(one) for one in case["match"]] == [True] * len(case["match"])
-    assert [found(one) for one in case["noMatch"]] == [False] * len(case["noMatch"])
-
-
-def gvk(text: str) -> GroupVersionKind:
-    api_version, _, kind = text.partition(", Kind=")
-    return GroupVersionKind(*parse_api_version(api_version), kind)
-
-
-def equivalents(resource: GroupVersionResource, subresource: str) -> tuple[Equivalent, ...]:
-    found = []
-    for line in FIXTURES["equivalentResources"]["registrationOrder"]:
-        path, _, kind = line.partition(" -> ")
-        group, version, plural, *rest = path.split("/")
-        if (plural, "".join(rest)) == (resource.resource, subresource):
-            known = None if kind == "(empty kind)" else gvk(kind)
-            found.append(Equivalent(GroupVersionResource(group, version, plural), known))
-    return tuple(found)
-
-
-@cases("should_call_hook")
-def test_which_version_a_webhook_is_called_with(case: dict[str, Any]) -> None:
-    (hook,) = compile_hooks("validating", "", {"metadata": {"name": "c"}, "webhooks": [case["webhook"]]})
-    request = case["request"]
-    group, version, plural = request["resource"].split("/")
-    resource = GroupVersionResource(group, version, plural)
-    subject = Asked(request["operation"], resource, request["subresource"], bool(request["namespace"]))
-    found = match_rules(hook, subject, gvk(request["kind"]), equivalents(resource, request["subresource"]))
-    expected = case["expect"]
-    assert (found is not None) is expected["call"]
-    if found is not None:
-        assert found.kind == gvk(expected["kind"])
-        assert "/".join(found.resource) == expected["resource"]
-        assert found.subresource == expected["subresource"]
-
-
-def attributes(**given: Any) -> Any:
-    document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
-    asked_for = {
-        "uid": "u", "operation": "CREATE", "kind": {"group": "", "version": "v1", "kind": "Pod"}, "object": document,
-        "resource": {"group": "", "version": "v1", "resource": "pods"}, "name": "p", **given,
-    }  # fmt: skip
-    made = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked_for}
-    return attributes_of(request_of(made), cluster="c")
-
-
-def selecting(**selectors: Any) -> Any:
-    document = {"metadata": {"name": "c"}, "webhooks": [{"name": "w", "rules": MATCH_ALL, **selectors}]}
-    (hook,) = compile_hooks("validating", "c", document)
-    return hook
-
-
-@cases("object_selector")
-def test_object_selectors(case: dict[str, Any]) -> None:
-    def document(labels: Any) -> Any:
-        if labels is None:
-            return None
-        return {"metadata": {"labels": labels["labels"]}} if isinstance(labels, dict) else {"kind": "NodeProxyOptions"}
-
-    subject = attributes(
-        object=document(case["object"]),
-        oldObject=document(case["oldObject"]),
-        operation=case.get("operation", "CREATE"),
-    )
-    assert match_object(selecting(objectSelector=case["selector"]), subject).ok is case["expect"]
-
-
-@cases("namespace_labels")
-def test_whose_labels_a_namespace_selector_sees(case: dict[str, Any]) -> None:
-    subject = attributes(
-        operation=case["operation"],
-        resource={"group": "", "version": "v1", "resource": case["resource"]},
-        subResource=case["subresource"],
-        namespace=case["attrNamespace"],
-        object=None if case["object"] is None else {"metadata": case["object"]},
-    )
-    stored = NamespaceLabels(SUITES["namespace_labels"]["lister"].get(case["attrNamespace"], {}))
-    for expected in ({**case["expectLabels"]}, {**case["expectLabels"], "other": "x"}):
-        found = match_namespace(selecting(namespaceSelector={"matchLabels": expected}), subject, stored)
-        assert found.ok is (expected == case["expectLabels"])
-
-
-# --- Reviews ------------------------------------------------------------------------------------------------------
-
-
-@cases("verify_admission_response")
-def test_what_is_an_answer(case: dict[str, Any]) -> None:
-    document = copy.deepcopy(case["review"])
-    response = document.get("response") or {}
-    if "patch" in response:
-        response["patch"] = base64.b64encode(response["patch"].encode()).decode()
-    uid = SUITES["verify_admission_response"]["uid"]
-    expected = case["expect"]
-
-    def found() -> Any:
-        return understand(json.dumps(document).encode(), uid=uid, version=case["decodedAs"], mutating=case["mutating"])
-
-    if "errorContains" in expected:
-        with pytest.raises(ReviewError, match=re.escape(expected["errorContains"])):
-            found()
-        return
-    answer = found()
-    assert answer.allowed is expected["allowed"]
-    assert answer.audit_annotations == expected.get("auditAnnotations", {})
-    assert answer.patch.decode() == (expected.get("patch") or "")
-    assert answer.patch_type == expected.get("patchType", "")
-    if "result" in expected:
-        assert answer.status == Status(**expected["result"])
-
-
-@cases("create_admission_objects")
-def test_what_a_webhook_is_sent(case: dict[str, Any]) -> None:
-    versions, expected = tuple(case["admissionReviewVersions"]), case["expect"]
-    if "errorContains" in expected:
-        with pytest.raises(ReviewError, match=re.escape(expected["errorContains"])):
-            review_version(versions)
-        return
-    given = SUITES["create_admission_objects"]["attributes"]
-    kind, (group, version, plural) = gvk(given["kind"]), given["resource"].split("/")
-    subject = attributes(
-        **{name: given[name] for name in ("namespace", "name", "operation", "dryRun", "userInfo", "options")},
-        kind=kind._asdict(),
-        resource={"group": group, "version": version, "resource": plural},
-    )
-    invoked = SUITES["create_admission_objects"]["invocation"]
-    invocation = Invocation(GroupVersionResource(*invoked["resource"].split("/")), "", gvk(invoked["kind"]), 0)
-    version = review_version(versions)
-    made = review_of(subject, invocation, kind=gvk(invoked["kind"]), version=version, uid="1")
-    assert made["apiVersion"] == expected["reviewVersion"]
-    request = made["request"]
-    for member, wanted in expected["request"].items():
-        if member.endswith("ind"):
-            wanted = gvk(wanted)._asdict()  # noqa: PLW2901 - as the review writes it
-        elif member in ("resource", "requestResource"):
-            wanted = GroupVersionResource(*wanted.split("/"))._asdict()  # noqa: PLW2901 - as above
-        assert request.get(member, "") == wanted, member
-    assert request["userInfo"] == given["userInfo"]
-
-
-@cases("denial_status")
-def test_denials(case: dict[str, Any]) -> None:
-    result = None if case["result"] is None else Status(**case["result"])
-    status = denial("foo", result).status
-    expected = case["expect"]
-    assert (status.message, status.code, status.status) == (expected["message"], expected["code"], expected["status"])
-
-
-@cases("warnings")
-def test_warnings(case: dict[str, Any]) -> None:
-    """The header, and the agent in it, are written by the apiserver that gets the warnings in an answer."""
-    written = [text for agent, text in case["add"] if " " not in agent]
-    assert list(warnings_of(written)) == [re.search(r'"(.*)"', header)[1] for header in case["expect"]]
-
-
-@cases("patch_annotation_value")
-def test_patch_annotations(case: dict[str, Any]) -> None:
-    document = {"metadata": {"name": case["configuration"]}, "webhooks": [{"name": case["webhook"]}]}
-    (hook,) = compile_hooks("mutating", "", document)
-    audit = Audit()
-    audit.patched(hook, case["patch"], round_number=0)
-    assert audit.annotations == {"patch.webhook.admission.k8s.io/round_0_index_0": case["expect"]}
 
 
 # --- Reinvocation -------------------------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
+from app.patch import apply
+from tests.dispatch.builders import webhook
 from tests.hook_server import tls
 
 Answer = Callable[[dict[str, Any]], Any]
@@ -91,3 +93,15 @@ async def webhooks(directory: Path) -> AsyncIterator[Webhooks]:
     finally:
         server.hold.set()
         await asyncio.wait_for(runner.cleanup(), 10)
+
+
+def hook(server: Webhooks, path: Any, name: Any = "w.example.org", **members: Any) -> Any:
+    return webhook(name, **{"clientConfig": server.client_config(path), **members})
+
+
+def mutated(dispatched: Any, document: Any) -> Any:
+    return apply(document, dispatched.response.patch)
+
+
+def label(name: Any, value: Any = "true") -> Any:
+    return patch({"op": "add", "path": "/metadata/labels", "value": {name: value}})

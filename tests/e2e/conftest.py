@@ -1,5 +1,6 @@
 """One control plane for the session, a namespace for each test."""
 
+import contextlib
 import os
 import subprocess
 import uuid
@@ -10,7 +11,8 @@ import pytest
 import yaml
 
 from app.model.crd import RESOURCES, custom_resource_definition
-from tests.e2e.cluster import Api, ControlPlane, control_plane
+from tests.e2e.chart import Release, define
+from tests.e2e.cluster import CRDS, Api, ControlPlane, control_plane, established
 from tests.e2e.controlplane import build
 from tests.waiting import wait_for
 
@@ -54,9 +56,6 @@ def admin(plane: ControlPlane) -> Api:
     return plane.api()
 
 
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-
-
 @pytest.fixture(scope="session")
 def crds(admin: Api) -> None:
     """Our CustomResourceDefinitions, installed and established."""
@@ -70,11 +69,6 @@ def install_crds(admin: Api) -> None:
     for resource in RESOURCES:
         name = custom_resource_definition(resource)["metadata"]["name"]
         wait_for(lambda name=name: established(admin, name), what=f"{name} is established")
-
-
-def established(admin: Api, name: str) -> bool:
-    conditions = (admin[f"{CRDS}/{name}"].get("status") or {}).get("conditions") or []
-    return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
 
 
 @pytest.fixture
@@ -99,3 +93,38 @@ def kubectl(binaries: Path, kubeconfig: Path, *arguments: str, stdin: str = "") 
 
 def manifest(*documents: object) -> str:
     return yaml.safe_dump_all(documents)
+
+
+@pytest.fixture(scope="session")
+def helm(binaries: Path) -> Path:
+    return there(build.find_helm())
+
+
+@pytest.fixture(scope="module")
+def kcp_kinds(admin: Api) -> None:
+    """The kinds of kcp, as an apiserver that is none can have them: cluster by annotation."""
+    for group, version, kind in (
+        ("apis.kcp.io", "v1alpha2", "APIBinding"), ("apis.kcp.io", "v1alpha2", "APIExport"),
+        ("apis.kcp.io", "v1alpha1", "APIResourceSchema"), ("core.kcp.io", "v1alpha1", "LogicalCluster"),
+    ):  # fmt: skip
+        define(admin, group, version, kind, scope="Cluster")
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(plane: ControlPlane, admin: Api, crds: None) -> Path:
+    """An administrator's, on a cluster that has the kinds of cert-manager and Prometheus, too."""
+    for group, kind in (
+        ("cert-manager.io", "Issuer"), ("cert-manager.io", "Certificate"), ("monitoring.coreos.com", "ServiceMonitor"),
+    ):  # fmt: skip
+        define(admin, group, "v1", kind, scope="Namespaced")
+    user = {"client-certificate": str(plane.admin.certificate), "client-key": str(plane.admin.key)}
+    return plane.kubeconfig("chart", user)
+
+
+@pytest.fixture
+def release(helm: Path, plane: ControlPlane, kubeconfig: Path, namespace: str) -> Iterator[Release]:
+    made = Release(helm, plane, kubeconfig, namespace)
+    made.install()
+    yield made
+    with contextlib.suppress(AssertionError):
+        made.helm("uninstall", "fleethook")

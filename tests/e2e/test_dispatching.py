@@ -14,8 +14,7 @@ import pytest
 
 from tests.dispatch.builders import WIDGETS, binding, configuration, export, review, webhook, widget
 from tests.dispatch.webhook_server import Webhooks, allow, deny, webhooks
-from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.conftest import CRDS, established
+from tests.e2e.cluster import CRDS, Api, ControlPlane, established
 from tests.e2e.fleet import ready, service_account
 from tests.serving import Server, serving
 from tests.waiting import wait_for

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from app.store.yaml_reader import read_documents
-from tests.e2e.cluster import Api, ControlPlane, RefusedError
-from tests.e2e.conftest import CRDS, established
+from tests.e2e.cluster import CRDS, Api, ControlPlane, RefusedError, established
 from tests.e2e.fleet import registered
 from tests.serving import EXAMPLES, Server
 from tests.waiting import wait_for

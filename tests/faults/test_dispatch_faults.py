@@ -29,12 +29,6 @@ async def front() -> AsyncIterator[Front]:
         yield Front(client)
 
 
-@pytest.fixture
-async def hook(tmp_path: Path) -> AsyncIterator[RawHook]:
-    async with raw_hooking(tmp_path) as running:
-        yield running
-
-
 def responding(change: Callable[[dict[str, Any]], None] = lambda _: None, **response: Any) -> Answer:
     """Answer to the uid that asked; ``change`` spoils the answer."""
 

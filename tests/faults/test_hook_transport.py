@@ -8,52 +8,16 @@ import select
 import socket
 import zlib
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
-from aiohttp.abc import AbstractResolver
 
-from app.outbound.breaker import FAILURES
-from app.outbound.client import RESPONSE_LIMIT, CallError, HookClient
+from app.outbound.client import RESPONSE_LIMIT, HookClient
 from app.outbound.endpoint import Endpoint
-from app.outbound.errors import NotCalledError
 from app.outbound.pool import CONNECTIONS
-from tests.hook_server import Answer, Asked, RawHook, http, raw_hooking, resets, says, says_and_closes
+from tests.faults.calling import LONG, SHORT, Resolver, answered, endpoint, failure
+from tests.hook_server import Answer, Asked, RawHook, http, resets, says, says_and_closes
 
 MIB = 1024 * 1024
-# Long enough for a loaded machine to get as far as the fault; a call that does hang takes all of it.
-SHORT = 0.5
-LONG = 30.0
-
-
-@pytest.fixture
-async def hook(tmp_path: Path) -> AsyncIterator[RawHook]:
-    async with raw_hooking(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture
-async def client() -> AsyncIterator[HookClient]:
-    async with HookClient(allow_private=True) as made:
-        yield made
-
-
-def endpoint(hook: RawHook, **rest: Any) -> Endpoint:
-    return Endpoint(**{"url": hook.url, "ca_bundle": hook.ca_bundle, **rest})
-
-
-async def failure(client: HookClient, where: Endpoint, *, seconds: float = LONG, **rest: Any) -> CallError:
-    with pytest.raises(CallError) as raised:
-        await client.post(where, b"{}", seconds=seconds, **rest)
-    return raised.value
-
-
-async def answered(client: HookClient, hook: RawHook) -> None:
-    """A normal call to the same place brings its own answer."""
-    hook.greeting = "tls"
-    hook.answer = says(http(b'{"normal": true}'))
-    assert await client.post(endpoint(hook), b"{}", seconds=LONG) == b'{"normal": true}'
 
 
 @contextlib.asynccontextmanager
@@ -292,152 +256,6 @@ async def test_an_answer_of_just_the_limit_is_one(hook: RawHook) -> None:
         for body, encoding in ((b"x" * 1_001, "identity"), (gzip.compress(b"x" * 1_001, mtime=0), "gzip")):
             hook.answer = says(http(body, content_encoding=encoding))
             assert "it answers more than 1,000 bytes" in str(await failure(client, endpoint(hook)))
-
-
-METADATA = "https://169.254.169.254/latest/meta-data?secret=1"
-
-
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_a_redirect_is_not_followed(client: HookClient, hook: RawHook, tmp_path: Path, status: int) -> None:
-    (tmp_path / "other").mkdir()
-    async with raw_hooking(tmp_path / "other") as other:
-        for location, where in ((METADATA, "https://169.254.169.254"), (other.url, f"https://127.0.0.1:{other.port}")):
-            hook.answer = says(http(b"", status=f"{status} Elsewhere", location=location))
-            error = await failure(client, endpoint(hook))
-            assert str(error) == (
-                f'failed to call webhook: Post "{hook.url}?timeout=30s": '
-                f"redirect to {where} refused: webhooks must answer themselves"
-            )
-            assert error.code == status
-        assert other.connections == 0
-    await answered(client, hook)
-
-
-@pytest.mark.parametrize(
-    ("location", "where"),
-    [
-        ("/elsewhere?token=1", "https://127.0.0.1:{port}"),
-        ("//user:secret@h/p", "https://h"),
-        ("https://h:99999/", "somewhere that is no URL"),
-        ("http://h/p?q", "http://h"),
-    ],
-)
-async def test_of_where_a_redirect_leads_only_the_host_is_told(
-    client: HookClient, hook: RawHook, location: str, where: str
-) -> None:
-    hook.answer = says(http(b"", status="302 Elsewhere", location=location))
-    expected = f": redirect to {where.format(port=hook.port)} refused: webhooks must answer themselves"
-    assert str(await failure(client, endpoint(hook))).endswith(expected)
-
-
-@pytest.mark.parametrize(
-    ("certificate", "text"),
-    [
-        ("expired", "certificate has expired"),
-        ("other name", "certificate is not valid for what is called ("),
-        ("self-signed", "certificate signed by unknown authority (it is self-signed)"),
-    ],
-)
-async def test_a_certificate_that_is_wrong_is_told_by_how(
-    client: HookClient, tmp_path: Path, certificate: Any, text: str
-) -> None:
-    async with raw_hooking(tmp_path, certificate) as hook:
-        error = await failure(client, endpoint(hook))
-        assert f"tls: failed to verify certificate of 127.0.0.1: x509: {text}" in str(error)
-        assert hook.asked == []
-
-
-async def test_another_authority_and_the_systems_are_not_trusted(
-    client: HookClient, hook: RawHook, tmp_path: Path
-) -> None:
-    (tmp_path / "other").mkdir()
-    async with raw_hooking(tmp_path / "other") as other:
-        for ca_bundle in (other.ca_bundle, ""):
-            error = await failure(client, endpoint(hook, ca_bundle=ca_bundle))
-            assert "x509: certificate signed by unknown authority" in str(error)
-    assert hook.asked == []
-    await answered(client, hook)
-
-
-class Resolver(AbstractResolver):
-    """Says the same of every name, and nothing at all if that is None."""
-
-    def __init__(self, *answers: str | None) -> None:
-        self.answers = list(answers)
-        self.names: list[str] = []
-
-    async def resolve(self, host: str, port: int = 0, family: int = socket.AF_INET) -> list[Any]:
-        self.names.append(host)
-        if self.answers == [None]:
-            await asyncio.Event().wait()
-        return [
-            {"hostname": host, "host": address, "port": port, "family": family, "proto": 0, "flags": 0}
-            for address in self.answers
-        ]
-
-    async def close(self) -> None:
-        pass
-
-
-@pytest.mark.parametrize(
-    ("host", "address"),
-    [
-        ("127.0.0.1", "127.0.0.1"),
-        ("2130706433", "127.0.0.1"),
-        ("017700000001", "127.0.0.1"),
-        ("0x7f.1", "127.0.0.1"),
-        ("127.1", "127.0.0.1"),
-        ("169.254.169.254", "169.254.169.254"),
-        ("[::1]", "::1"),
-        ("[::ffff:127.0.0.1]", "::ffff:7f00:1"),
-        ("[64:ff9b::7f00:1]", "64:ff9b::7f00:1"),
-        ("[fe80::1%25lo]", "fe80::1%25lo"),
-        ("①②⑦.⓪.⓪.①", "127.0.0.1"),
-    ],
-)
-async def test_a_private_address_is_refused_however_it_is_written(hook: RawHook, host: str, address: str) -> None:
-    async with HookClient(allow_private=False) as client:
-        error = await failure(client, endpoint(hook, url=f"https://{host}:{hook.port}/hook"))
-        assert isinstance(error, NotCalledError)
-    assert str(error).endswith(
-        f" is a private address ({address}), and this server may not call those: setting private_webhooks"
-    )
-    assert hook.connections == 0
-
-
-@pytest.mark.parametrize("answers", [["127.0.0.1"], ["::1"], ["127.0.0.1", "::1"], ["10.0.0.1", "127.0.0.1"]])
-async def test_a_name_of_a_private_address_is_refused_after_it_is_resolved(hook: RawHook, answers: list[str]) -> None:
-    resolver = Resolver(*answers)
-    async with HookClient(allow_private=False, resolver=resolver) as client:
-        error = await failure(client, endpoint(hook, url=f"https://hook.example.com:{hook.port}/hook"))
-    assert isinstance(error, NotCalledError)
-    assert ": hook.example.com is a private address (" in str(error)
-    assert resolver.names == ["hook.example.com"], "asked once: what was judged is what is dialled"
-    assert hook.connections == 0
-
-
-async def test_a_name_that_becomes_private_between_two_calls_is_refused(hook: RawHook) -> None:
-    resolver = Resolver("127.0.0.1")
-    where = endpoint(hook, url=f"https://localhost:{hook.port}/hook", service=True)
-    async with HookClient(allow_private=False, resolver=resolver) as client:
-        # The same name on behalf of others, whose answer must not be what is gone by here.
-        assert await client.post(where, b"{}", seconds=LONG) == b"{}"
-        error = await failure(client, where._replace(service=False))
-        assert ": localhost is a private address (127.0.0.1)" in str(error)
-    assert hook.connections == 1
-
-
-async def test_a_service_of_the_cluster_itself_is_private_by_nature(hook: RawHook) -> None:
-    async with HookClient(allow_private=False) as client:
-        assert await client.post(endpoint(hook, service=True), b"{}", seconds=LONG) == b"{}"
-        assert isinstance(await failure(client, endpoint(hook, service=True), partition="root:a"), NotCalledError)
-    assert hook.connections == 1
-
-
-async def test_refusals_do_not_open_a_breaker(hook: RawHook) -> None:
-    async with HookClient(allow_private=False) as client:
-        for _ in range(FAILURES + 1):
-            assert "is a private address" in str(await failure(client, endpoint(hook)))
 
 
 async def arrives(client: HookClient, *, noticed: bool) -> None:

@@ -1,0 +1,196 @@
+"""The chart's dispatch engine: its rights, its guard, a kcp elsewhere."""
+
+import contextlib
+import http.client
+import json
+import re
+import ssl
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.dispatch.builders import configuration, review, webhook, widget
+from tests.e2e.chart import (
+    CHART,
+    DISPATCH_ALONE,
+    DISPATCH_ELSEWHERE,
+    Release,
+    Values,
+    environment_of,
+    granted,
+    kinds,
+    pod_of,
+    rights,
+    template,
+    used,
+)
+from tests.e2e.cluster import Api, ControlPlane
+from tests.e2e.fleet import RBAC, WEBHOOKS
+from tests.serving import Server
+from tests.waiting import wait_for
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({}, (None, None)),
+        (DISPATCH_ALONE, ("false", "false")),
+        (DISPATCH_ELSEWHERE, ("true", "true")),
+    ],
+)
+def test_private_webhooks_and_what_kcp_does_are_asked_for(helm: Path, values: Values, told: tuple[str, str]) -> None:
+    environment = environment_of(pod_of(template(helm, values))["containers"][0])
+    names = ("FLEETHOOK_PRIVATE_WEBHOOKS", "FLEETHOOK_DISPATCH_AS_KCP")
+    assert tuple(environment.get(name) for name in names) == told
+
+
+def readme_role() -> Any:
+    (text,) = re.findall(r"```yaml\n(.*?)```", (CHART / "README.md").read_text(), re.DOTALL)
+    return yaml.safe_load(text)
+
+
+def test_the_role_of_the_readme_is_that_of_the_chart(helm: Path) -> None:
+    assert rights([readme_role()]) == rights(template(helm, DISPATCH_ALONE))
+
+
+@pytest.mark.parametrize("mode", ["cert-manager", "existing"])
+def test_a_server_of_a_kcp_elsewhere_is_given_nothing_in_its_own_cluster(helm: Path, mode: str) -> None:
+    engines = {
+        "overrider": {"enabled": True}, "interpret": {"enabled": True},
+        "dispatch": {"enabled": True, "kubeconfigSecret": "kcp"},
+    }  # fmt: skip
+    documents = template(helm, {"engines": engines, "certificates": {"mode": mode}, "crds": {"subjects": True}})
+    assert kinds(documents) - {"Certificate", "Issuer"} == {
+        "Deployment", "PodDisruptionBudget", "Service", "ServiceAccount",
+    }  # fmt: skip
+    pod = pod_of(documents)
+    assert pod["automountServiceAccountToken"] is False
+    environment = environment_of(pod["containers"][0])
+    names = ("IN_CLUSTER", "KCP", "REGISTRATION", "CONTROLLER", "CERT_SECRET")
+    assert [environment.get(f"FLEETHOOK_{name}") for name in names] == [None, "true", "off", "false", None]
+    (volume,) = (volume for volume in pod["volumes"] if volume.get("secret", {}).get("secretName") == "kcp")
+    (mount,) = (mount for mount in pod["containers"][0]["volumeMounts"] if mount["name"] == volume["name"])
+    assert environment["FLEETHOOK_KUBECONFIG"] == f"{mount['mountPath']}/kubeconfig"
+
+
+@contextlib.contextmanager
+def dispatching(admin: Api, namespace: str) -> Iterator[str]:
+    """A logical cluster with a namespace, and a webhook there that selects by both of what is asked for live."""
+    cluster, path = f"ws-{namespace}", f"{WEBHOOKS}/validatingwebhookconfigurations"
+    annotations = {"metadata": {"annotations": {"kcp.io/cluster": cluster}}}
+    admin.merge(f"/api/v1/namespaces/{namespace}", annotations)
+    condition = "authorizer.group('example.org').resource('widgets').check('guard').allowed()"
+    hook = webhook(
+        url="https://127.0.0.1:1/w",
+        namespaceSelector={"matchExpressions": [{"key": "exempt", "operator": "DoesNotExist"}]},
+        matchConditions=[{"name": "may-guard", "expression": condition}],
+    )
+    admin.create(path, configuration(cluster, "validating", hook, name=namespace))
+    try:
+        yield cluster
+    finally:
+        admin.delete(f"{path}/{namespace}")
+
+
+def asked(server: Server, cluster: str, namespace: str, *groups: str) -> Any:
+    made = widget()
+    made["metadata"]["namespace"] = namespace
+    body = json.dumps(review(made, userInfo={"username": "guard", "groups": list(groups)})).encode()
+    status, answer = server.request("POST", f"/clusters/{cluster}/validate", body)
+    assert status == 200, answer
+    return json.loads(answer)["response"]
+
+
+def everything_asked(server: Server, cluster: str, namespace: str) -> str:
+    """Have a server ask for all that dispatching takes; return why the webhook could not be called."""
+
+    def absent() -> bool:
+        refused = asked(server, cluster, "no-such-namespace")
+        return refused.get("status", {}).get("message") == 'namespaces "no-such-namespace" not found'
+
+    wait_for(absent, what="the configuration is known")
+    assert asked(server, cluster, namespace)["allowed"] is True
+    message: str = asked(server, cluster, namespace, "system:masters")["status"]["message"]
+    return message
+
+
+def test_a_server_that_dispatches_is_given_what_it_uses_and_calls_no_private_address(
+    helm: Path, plane: ControlPlane, admin: Api, kubeconfig: Path, kcp_kinds: None, namespace: str, tmp_path: Path
+) -> None:
+    release = Release(helm, plane, kubeconfig, namespace)
+    release.values |= DISPATCH_ALONE
+    release.install()
+    try:
+        with dispatching(admin, namespace) as cluster, release.server(tmp_path) as server:
+            assert "127.0.0.1 is a private address" in everything_asked(server, cluster, namespace)
+            wait_for(lambda: used(plane, release.account) == granted(helm, release), what="all of it is used")
+    finally:
+        release.helm("uninstall", "fleethook")
+
+
+@contextlib.contextmanager
+def kcp_paths(plane: ControlPlane) -> Iterator[tuple[str, list[str]]]:
+    """The paths of kcp in front of an apiserver that has none of them; yields the address, and the clusters asked for."""
+    clusters: list[str] = []
+
+    class Front(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            _, _, cluster, rest = self.path.split("/", 3)
+            clusters.append(cluster)
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            headers = {name: self.headers[name] for name in ("Authorization", "Content-Type") if name in self.headers}
+            context = ssl.create_default_context(cafile=str(plane.authority.certificate))
+            behind = http.client.HTTPSConnection("127.0.0.1", plane.port, context=context)
+            with contextlib.closing(behind):
+                behind.request(self.command, f"/{rest}", body=body, headers=headers)
+                answer = behind.getresponse()
+                self.send_response(answer.status)
+                self.end_headers()
+                # Whoever watched has left, or the apiserver has ended.
+                with contextlib.suppress(OSError, http.client.HTTPException):
+                    while chunk := answer.read1(65536):
+                        self.wfile.write(chunk)
+
+        do_POST = do_GET  # noqa: N815 - of the base class
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Front) as front:
+        threading.Thread(target=front.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{front.server_address[1]}", clusters
+        finally:
+            front.shutdown()
+
+
+def test_a_server_of_a_kcp_elsewhere_dispatches_by_the_role_of_the_readme(
+    helm: Path, plane: ControlPlane, admin: Api, kubeconfig: Path, kcp_kinds: None, namespace: str, tmp_path: Path
+) -> None:
+    release = Release(helm, plane, kubeconfig, namespace)
+    release.values |= DISPATCH_ELSEWHERE
+    release.install()
+    role = {**readme_role(), "metadata": {"name": f"{namespace}-kcp"}}
+    admin.apply(f"{RBAC}/clusterroles/{namespace}-kcp", role)
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"{namespace}-kcp"}
+    subjects = [{"kind": "ServiceAccount", "name": "fleethook", "namespace": namespace}]
+    binding = {**role, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": subjects}
+    del binding["rules"]
+    admin.apply(f"{RBAC}/clusterrolebindings/{namespace}-kcp", binding)
+    try:
+        with dispatching(admin, namespace) as cluster, kcp_paths(plane) as (address, clusters):
+            mounted = plane.kubeconfig(f"kcp-{namespace}", {"token": release.token()}, server=address)
+            with release.server(tmp_path, kubeconfig=mounted) as server:
+                problem = everything_asked(server, cluster, namespace)
+                wanted = {right for right, _ in rights([role])}
+                wait_for(lambda: used(plane, release.account) == wanted, what="all of it is used")
+            assert "private address" not in problem
+            assert "connection refused" in problem
+            assert set(clusters) == {"*", cluster}
+    finally:
+        release.helm("uninstall", "fleethook")
