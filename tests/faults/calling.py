@@ -1,5 +1,6 @@
 """Calling a webhook that does its worst, and one after it that does not."""
 
+import asyncio
 import socket
 from typing import Any
 
