@@ -20,7 +20,7 @@ from app.api.health import Check, health_routes
 from app.api.logs import LogSink, write_line
 from app.api.metrics import Metrics, script_gauges, store_gauges
 from app.api.openapi import describe_reviews
-from app.api.routes import ReviewRoute, dispatch_routes, interpret_routes, overrider_routes
+from app.api.routes import ReviewRoute, crds_routes, dispatch_routes, interpret_routes, overrider_routes
 from app.dispatch.assembly import INDEXES as DISPATCH_INDEXES
 from app.dispatch.assembly import dispatcher_of
 from app.dispatch.cel import compile_condition
@@ -75,6 +75,7 @@ class Fleethook(FastAPI):
             *(overrider_routes(self.store, self.plans, live) if "overrider" in settings.engines else ()),
             *(self._interpret_routes() if "interpret" in settings.engines else ()),
             *(self._dispatch_routes() if "dispatch" in settings.engines else ()),
+            *(crds_routes() if "crds" in settings.engines else ()),
         ]
         self._log: Final = log
         self.reviews: dict[str, ASGIApp] = {}

@@ -46,9 +46,9 @@ class Settings(BaseSettings):
         bool, Field(description="Whether a replica is not ready then; it answers from what it last knew either way.")
     ] = False
     engines: Annotated[
-        frozenset[Literal["overrider", "interpret", "dispatch"]],
+        frozenset[Literal["overrider", "interpret", "dispatch", "crds"]],
         Field(description="What is served; what is left out is neither read nor kept."),
-    ] = frozenset({"overrider", "interpret", "dispatch"})
+    ] = frozenset({"overrider", "interpret", "dispatch", "crds"})
     dispatch_as_kcp: Annotated[
         bool,
         Field(

@@ -10,6 +10,7 @@ from app.api.endpoint import Endpoint
 from app.api.interpret import InterpretEndpoint
 from app.api.logs import LogSink
 from app.api.metrics import Metrics
+from app.crds.review import mutate_karmada, validate_karmada
 from app.interpret.chain import Chain, PythonLayer
 from app.interpret.review import validate_configuration
 from app.interpret.samples.bar import bar
@@ -29,11 +30,13 @@ from app.registration.paths import (
     EXPLORE_FOO,
     INTERPRET,
     MUTATE_DEPLOYMENT,
+    MUTATE_KARMADA,
     MUTATE_OVERRIDER,
     MUTATE_STATEFULSET,
     VALIDATE_CONFIG_MAP,
     VALIDATE_CUSTOMIZATION,
     VALIDATE_HOOKS,
+    VALIDATE_KARMADA,
     VALIDATE_MUTATING,
     VALIDATE_OVERRIDER,
     VALIDATE_VALIDATING,
@@ -116,6 +119,14 @@ def interpret_routes(everything: Chain, validate: Callable[[AdmissionRequest], R
         _admission(VALIDATE_CUSTOMIZATION, "Validate a ResourceInterpreterCustomization and its Lua", validate),
         _admission(VALIDATE_CONFIG_MAP, "Refuse a karmada-config whose Lua does not compile", validate),
         *_interpret_routes(chains),
+    ]
+
+
+def crds_routes() -> list[ReviewRoute]:
+    """Return the routes of instances of Karmada."""
+    return [
+        _admission(MUTATE_KARMADA, "Set the defaults of where the CRDs of a Karmada come from", mutate_karmada),
+        _admission(VALIDATE_KARMADA, "Validate where the CRDs of a Karmada come from", validate_karmada),
     ]
 
 

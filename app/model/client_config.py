@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import ipaddress
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -11,6 +10,7 @@ from urllib.parse import quote, unquote
 from cryptography import x509
 
 from app.model.findings import Problem, invalid, is_integer, mistyped, quoted, required, subdomain_problems
+from app.model.go_url import check_characters, check_escapes, check_host, check_user
 from app.model.json import JSON
 
 
@@ -35,13 +35,6 @@ _URL: Final = re.compile(
     r"(?:\?(?P<query>[^#]*))?(?:#(?P<fragment>.*))?",
     re.DOTALL,
 )
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
-_PORT: Final = re.compile(r"(:[0-9]*)?")
-_USER: Final = re.compile(r"[-A-Za-z0-9._:~!$&'()*+,;=%@]*")
-_BROKEN_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
-# In a host only the percent sign and what is beyond ASCII may be escaped.
-_BROKEN_HOST_ESCAPE: Final = re.compile(r"%(?!25)[0-7][0-9A-Fa-f]")
-_NOT_IN_HOST: Final = re.compile(r"[^-A-Za-z0-9._~!$&'()*+,;=:\[\]<>\"%\x80-\U0010ffff]")
 
 
 def url_problems(url: JSON, field: str) -> Iterator[Problem]:
@@ -75,45 +68,25 @@ def _check_url(url: str, *, scheme: str, user: str, host: str) -> None:
         _check_before_fragment(before, scheme=scheme, user=user, host=host)
     except ValueError as error:
         raise ValueError(f"parse {quoted(before)}: {error}") from None
-    if broken := _BROKEN_ESCAPE.search(fragment):
-        raise ValueError(f"parse {quoted(url)}: invalid URL escape {quoted(broken[0])}")
+    try:
+        check_escapes(fragment)
+    except ValueError as error:
+        raise ValueError(f"parse {quoted(url)}: {error}") from None
 
 
 def _check_before_fragment(before: str, *, scheme: str, user: str, host: str) -> None:
     path = before.partition("?")[0]
-    if _CONTROL.search(before):
-        raise ValueError("net/url: invalid control character in URL")
+    check_characters(before)
     if path.startswith(":"):
         raise ValueError("missing protocol scheme")
     if not scheme and ":" in path.partition("/")[0]:
         raise ValueError("first path segment in URL cannot contain colon")
-    _check_host(host)
-    if not _USER.fullmatch(user):
-        raise ValueError("net/url: invalid userinfo")
+    check_host(host)
+    check_user(user)
     # What follows a scheme without a slash is not looked into.
     opaque = scheme and not path.startswith("/", len(scheme) + 1)
-    if not opaque and (broken := _BROKEN_ESCAPE.search(path)):
-        raise ValueError(f"invalid URL escape {quoted(broken[0])}")
-
-
-def _check_host(host: str) -> None:
-    name, bracket, rest = host.rpartition("]") if host.startswith("[") else host.partition(":")
-    port = rest if bracket == "]" else bracket + rest
-    if host.rfind("[") > 0:
-        raise ValueError("invalid IP-literal")
-    if host.startswith("[") and not bracket:
-        raise ValueError("missing ']' in host")
-    if not _PORT.fullmatch(port):
-        raise ValueError(f"invalid port {quoted(port)} after host")
-    if broken := _BROKEN_ESCAPE.search(host) or _BROKEN_HOST_ESCAPE.search(host):
-        raise ValueError(f"invalid URL escape {quoted(broken[0])}")
-    if unknown := _NOT_IN_HOST.search(host):
-        raise ValueError(f"invalid character {quoted(unknown[0])} in host name")
-    if host.startswith("["):
-        try:
-            ipaddress.IPv6Address(unquote(name[1:]))
-        except ValueError:
-            raise ValueError("invalid host: it is no IPv6 address") from None
+    if not opaque:
+        check_escapes(path)
 
 
 def _service_problems(service: JSON, field: str) -> Iterator[Problem]:

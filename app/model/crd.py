@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from app.model import karmada, openyurt
+from app.model import karmada, openyurt, operator
 from app.model.admission import AdmissionReview
 from app.model.json import JSON, JSONObject
 
@@ -43,6 +43,7 @@ class Resource(NamedTuple):
     version: str = openyurt.VERSION
     engine: str = "overrider"
     status: bool = True
+    categories: tuple[str, ...] = ()
 
 
 _AGE: Final = Column("Age", "date", ".metadata.creationTimestamp", "Time since the object was created.")
@@ -108,6 +109,26 @@ RESOURCES: Final = (
 )
 
 
+FOREIGN_RESOURCES: Final = (
+    Resource(
+        operator.Karmada,
+        "karmadas",
+        (),
+        (
+            Column("READY", "string", _condition("Ready"), "Whether the instance is as it should be."),
+            _AGE._replace(name="AGE"),
+        ),
+        group=operator.GROUP,
+        version=operator.VERSION,
+        engine="crds",
+        categories=("karmada-io",),
+    ),
+)
+"""Kinds that belong to somebody else, who installs them. Ours are for who has nothing of theirs yet and for the
+extensions, which an apiserver drops under theirs; they are never applied by a service and not in the chart. What is
+not described in them stays as it is."""
+
+
 def custom_resource_definition(resource: Resource) -> JSONObject:
     """Return the CustomResourceDefinition of ``resource``."""
     kind = resource.type.__name__
@@ -123,6 +144,7 @@ def custom_resource_definition(resource: Resource) -> JSONObject:
                 "plural": resource.plural,
                 "singular": kind.lower(),
                 **({"shortNames": list(resource.short_names)} if resource.short_names else {}),
+                **({"categories": list(resource.categories)} if resource.categories else {}),
             },
             "scope": "Namespaced" if resource.namespaced else "Cluster",
             "versions": [_version(resource)],

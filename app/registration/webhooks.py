@@ -6,16 +6,18 @@
 from collections.abc import Collection, Sequence
 from typing import Final, Literal, NamedTuple
 
-from app.model import karmada
+from app.model import karmada, operator
 from app.model.json import JSON, JSONObject
 from app.model.openyurt import GROUP, POOL_NAME_LABEL, VERSION
 from app.registration.paths import (
     MUTATE_DEPLOYMENT,
+    MUTATE_KARMADA,
     MUTATE_OVERRIDER,
     MUTATE_STATEFULSET,
     VALIDATE_CONFIG_MAP,
     VALIDATE_CUSTOMIZATION,
     VALIDATE_HOOKS,
+    VALIDATE_KARMADA,
     VALIDATE_OVERRIDER,
 )
 
@@ -124,6 +126,14 @@ WEBHOOKS: Final = (
     Webhook(
         "interpret", "karmada-config.interpret.fleethook.io", VALIDATING, VALIDATE_CONFIG_MAP, "", "v1",
         ("configmaps",), {}, (_NOT_DELETING, _KARMADA_CONFIG),
+    ),
+    Webhook(
+        "crds", "defaults.karmada.crds.fleethook.io", MUTATING, MUTATE_KARMADA, operator.GROUP, operator.VERSION,
+        ("karmadas",), {}, (_NOT_DELETING,),
+    ),
+    Webhook(
+        "crds", "rules.karmada.crds.fleethook.io", VALIDATING, VALIDATE_KARMADA, operator.GROUP, operator.VERSION,
+        ("karmadas",), {}, (_NOT_DELETING,),
     ),
 )  # fmt: skip
 

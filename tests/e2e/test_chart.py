@@ -61,6 +61,7 @@ MATRIX: dict[str, Values] = {
     "a fixed bundle": {"certificates": {"mode": "existing", "caBundle": "Q0E="}},
     "no controller": {"controller": {"enabled": False}},
     "no engine": {"engines": {"overrider": {"enabled": False}}},
+    "crds only": {"engines": {"overrider": {"enabled": False}, "crds": {"enabled": True}}},
     "interpret only": {"engines": {"overrider": {"enabled": False}, "interpret": {"enabled": True}}},
     "dispatch only": DISPATCH_ALONE,
     "every engine": {"engines": {"interpret": {"enabled": True}, "dispatch": {"enabled": True}}},

@@ -83,6 +83,7 @@ def test_the_checker_finds_what_it_looks_for() -> None:
 
 def test_there_is_a_crd_for_each_kind() -> None:
     assert [path.stem.partition(".")[0] for path in CRDS] == [
+        "karmadas",
         "nodepools",
         "resourceexploringwebhookconfigurations",
         "yurtappdaemons",

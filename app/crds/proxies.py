@@ -1,0 +1,81 @@
+"""Which proxy an address is asked through: the source's own, else the environment's, as Go's httpproxy has it."""
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from urllib.parse import SplitResult, urlsplit
+
+from app.crds.source import Source
+
+
+def proxy_of(url: str, source: Source, environment: Mapping[str, str]) -> str:
+    """Return the URL of the proxy for an address; ``""`` for none.
+
+    The source's proxy wins over the environment's, and then only the source's own exceptions count.
+
+    Args:
+        url: http or https, with a host.
+        source: Whose address it is, or was before redirects.
+        environment: As of ``os.environ``; empty if it is not to be looked at.
+    """
+    parts = urlsplit(url)
+    if source.proxy_url:
+        return "" if bypassed(parts, source.no_proxy) else source.proxy_url
+    if _is_loopback(parts.hostname or ""):
+        return ""
+    # HTTP_PROXY is what a CGI server makes of a request's Proxy header (httpoxy, CVE-2016-5386).
+    untrusted = parts.scheme == "http" and "REQUEST_METHOD" in environment
+    proxy = _variable(environment, f"{parts.scheme}_proxy", upper=not untrusted)
+    if not proxy or bypassed(parts, _variable(environment, "no_proxy").split(",")):
+        return ""
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def bypassed(url: SplitResult, patterns: Iterable[str]) -> bool:
+    """Return whether an address is one of those that no proxy is used for.
+
+    Args:
+        url: The address, split.
+        patterns: ``*``, names (with their subdomains), ``.suffix`` or ``*.suffix`` (subdomains only), addresses and
+            networks; each but a network with ``:port`` if need be.
+    """
+    host = (url.hostname or "").rstrip(".")
+    try:
+        port = url.port or (443 if url.scheme == "https" else 80)
+    except ValueError:
+        return False
+    return any(_matches(host, port, pattern.strip().lower()) for pattern in patterns)
+
+
+def _matches(host: str, port: int, pattern: str) -> bool:
+    if pattern in ("", "*"):
+        return pattern == "*"
+    if "/" in pattern:
+        return _in_network(host, pattern)
+    name, colon, wanted = pattern.rpartition(":")
+    if colon and wanted.isdigit() and (":" not in name or name.endswith("]")):
+        if int(wanted) != port:
+            return False
+        pattern = name
+    pattern = pattern.strip("[]").removeprefix("*")
+    if pattern.startswith("."):
+        return host.endswith(pattern)
+    return host == pattern or host.endswith(f".{pattern}")
+
+
+def _in_network(host: str, network: str) -> bool:
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(network, strict=False)
+    except ValueError:
+        return False
+
+
+def _is_loopback(host: str) -> bool:
+    # Go asks for these without a proxy of the environment, whatever NO_PROXY says.
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _variable(environment: Mapping[str, str], name: str, *, upper: bool = True) -> str:
+    return (environment.get(name.upper(), "") if upper else "") or environment.get(name, "")

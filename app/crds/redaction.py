@@ -1,0 +1,34 @@
+"""Addresses as they may be shown: without what lets somebody in (research 6.4)."""
+
+import re
+from typing import Final
+from urllib.parse import unquote_plus
+
+HIDDEN: Final = "***"
+# Up to the last @ before path, query and fragment, with a scheme or without one.
+_USERINFO: Final = re.compile(r"^((?:[a-z][a-z0-9+.-]*:)?//)?[^/?#]*@", re.IGNORECASE)
+# A password with a bare "/", "?" or "#" in it ends the authority early; what is left is no port.
+_BROKEN_USERINFO: Final = re.compile(r"^((?:[a-z][a-z0-9+.-]*:)?//)[^/?#@\[]*:(?!\d*(?:[/?#]|$)).*@", re.IGNORECASE)
+_PAIR: Final = re.compile(r"(?<=[?&;#])([^=&;#?]*)=([^&;#]*)")
+# Parts of names as the signed URLs of the big stores, GitHub, GitLab and Artifactory have them.
+_SECRET: Final = re.compile(
+    r"token|sig|secret|passw|pwd|auth|key|credential|session|policy|jwt|cookie|ticket|^(?:code|pass|pat|sas|sv|se)$",
+    re.IGNORECASE,
+)
+_UNPRINTABLE: Final = re.compile(r"[\x00-\x20\x7f-\xa0\u2028\u2029\ud800-\udfff]")
+
+
+def redacted(url: str) -> str:
+    """Return an address without its userinfo and without the values of query keys that sound like secrets.
+
+    What is no address at all comes out as it is, but for what looks like userinfo; nothing raises.
+    """
+    shown = _BROKEN_USERINFO.sub(rf"\1{HIDDEN}@", url.strip(), count=1)
+    shown = _USERINFO.sub(rf"\1{HIDDEN}@", shown, count=1)
+    shown = _PAIR.sub(_pair, shown)
+    return _UNPRINTABLE.sub(lambda found: f"%{ord(found[0]):02X}", shown)
+
+
+def _pair(found: re.Match[str]) -> str:
+    name, value = found.groups()
+    return f"{name}={HIDDEN if value and _SECRET.search(unquote_plus(name)) else value}"

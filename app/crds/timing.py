@@ -1,0 +1,77 @@
+"""When a download is tried again, and how long it may take (research 6.4)."""
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Final, NamedTuple
+
+from app.crds.failures import CRDsError, Exit
+
+ATTEMPTS: Final = 4
+"""How often one address is asked before the next mirror is."""
+CONNECT_SECONDS: Final = 10.0
+IDLE_SECONDS: Final = 30.0
+"""How long a read may wait for the next byte."""
+_BASE_SECONDS: Final = 1.0
+_CAP_SECONDS: Final = 30.0
+_MOST_RETRY_AFTER: Final = 120.0
+"""Who asks to be left alone for longer is not asked again by the same download."""
+RETRIED: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+class Timing(NamedTuple):
+    """Clock, sleep and chance, for tests to have their own."""
+
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], object] = time.sleep
+    random: Callable[[float, float], float] = random.uniform
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+
+class AttemptError(CRDsError):
+    """One attempt that failed.
+
+    Attributes:
+        again: Whether the same address is worth another attempt at once.
+        after: How many seconds the origin asks to be left alone; None if it did not say.
+    """
+
+    def __init__(
+        self, exit_code: Exit, text: str, *, transient: bool = False, again: bool = False, after: float | None = None
+    ) -> None:
+        super().__init__(exit_code, text, transient=transient)
+        self.again: Final = again
+        self.after: Final = after
+
+
+def delay_after(failure: AttemptError, attempt: int, random: Callable[[float, float], float]) -> float | None:
+    """Return how many seconds to wait before the next attempt; None if there is to be none.
+
+    Full jitter: anything between nothing and a bound that doubles from 1 s to 30 s, so that a fleet of operators does
+    not come back all at once. An origin that says when (Retry-After) is believed up to 120 s.
+
+    Args:
+        failure: Of the attempt.
+        attempt: Which one that was, from 1.
+        random: As of ``random.uniform``.
+    """
+    if not failure.again or attempt >= ATTEMPTS:
+        return None
+    if failure.after is not None:
+        return failure.after if failure.after <= _MOST_RETRY_AFTER else None
+    return random(0.0, min(_CAP_SECONDS, _BASE_SECONDS * 2 ** (attempt - 1)))
+
+
+def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
+    """Return the seconds of a Retry-After, a number or a date (RFC 9110 10.2.3); None without a usable one."""
+    value = headers.get("Retry-After", "").strip()
+    if value.isascii() and value.isdigit():
+        return float(value[:9])
+    try:
+        at = parsedate_to_datetime(value)
+        at = at if at.tzinfo else at.replace(tzinfo=UTC)
+        return max(0.0, (at - now).total_seconds())
+    except (ValueError, OverflowError):
+        return None

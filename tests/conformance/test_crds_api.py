@@ -1,0 +1,54 @@
+"""Where the CRDs of an instance come from, case by case (crds_api.yaml)."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from app.crds.chosen import source_of
+from app.crds.failures import CRDsError, Exit
+from app.crds.rules import aggregated, problems
+from app.crds.source import Source
+from app.model.go_url import parse_request_uri
+
+_DATA: Final = yaml.safe_load((Path(__file__).parent / "crds_api.yaml").read_text())
+
+
+def cases(group: str) -> Any:
+    listed = _DATA[group]
+    return pytest.mark.parametrize("case", listed, ids=[case.get("id", repr(case.get("url"))) for case in listed])
+
+
+@cases("cache_key")
+def test_an_entry_is_named_by_its_url_and_nothing_else(case: dict[str, Any]) -> None:
+    assert Source(case["url"]).key == case["key"]
+
+
+@cases("default_url")
+def test_the_default_is_the_release_of_the_operator(case: dict[str, Any]) -> None:
+    if "error" in case:
+        with pytest.raises(CRDsError, match=f"^{case['error']}") as caught:
+            source_of({}, version=case["version"])
+        assert caught.value.exit is Exit.USAGE
+        return
+    url = f"https://github.com/karmada-io/karmada/releases/download/{case['release']}/crds.tar.gz"
+    assert source_of({}, version=case["version"]).source == Source(url)
+
+
+@cases("validation")
+def test_instances_are_judged_as_by_upstream_and_where_it_lets_pass_what_fails_by_us(case: dict[str, Any]) -> None:
+    found = list(problems({"spec": case["spec"]}))
+    if "upstream" in case:
+        assert aggregated(found) == case["upstream"]
+    else:
+        assert [f"{field}: {text}" for field, text in found] == case.get("problems", [])
+
+
+@cases("request_uri")
+def test_urls_are_read_as_by_go(case: dict[str, Any]) -> None:
+    if case["ok"]:
+        parse_request_uri(case["url"])
+    else:
+        with pytest.raises(ValueError, match=r"."):
+            parse_request_uri(case["url"])

@@ -1,0 +1,69 @@
+"""The cache beside the Go operator's: the same keys, and what comes of what lies there under each policy."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from app.crds.cache import Cache
+from app.crds.cache import Origin as CacheOrigin
+from app.crds.failures import CRDsError
+from app.crds.record import TARBALL
+from app.crds.source import Policy, Source
+from tests.crds.fetching import bring
+from tests.crds.origin import hangs_up, says, serving, tarball
+from tests.crds.tarballs import build, small
+
+CASES = yaml.safe_load((Path(__file__).parent / "crds_cache.yaml").read_text())
+WHOLE = build(small())
+SERVERS = {"whole": tarball(WHOLE), "down": hangs_up, 404: says(status="404 Not Found")}
+
+
+def by_id(cases: list[dict[str, Any]]) -> Any:
+    return pytest.mark.parametrize("case", cases, ids=[case["id"] for case in cases])
+
+
+@by_id(CASES["keys"])
+def test_a_key(case: dict[str, str], tmp_path: Path) -> None:
+    assert Source(case["url"]).key == case["key"]
+    assert Source(f" {case['url']}\n").key == case["key"]
+    assert Cache(Path("/var/lib/karmada")).path(case["key"]) == Path("/var/lib/karmada/cache") / case["key"]
+
+
+def lay(cache: Cache, url: str, there: dict[str, Any], elsewhere: Path) -> None:
+    """Put there what is there before."""
+    path = cache.path(Source(url).key)
+    if "entry" in there:
+        with cache.lock(path.name), cache.staging() as staged:
+            (staged / TARBALL).write_bytes(WHOLE)
+            cache.commit(path.name, staged, CacheOrigin(url, url))
+        return
+    if "link" in there:
+        elsewhere.mkdir()
+        cache.directory.mkdir(parents=True)
+        path.symlink_to(elsewhere)
+        return
+    path.mkdir(parents=True)
+    if "tarball" in there:
+        (path / TARBALL).write_bytes(WHOLE)
+    for name, text in there.get("files", {}).items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_text(text)
+
+
+@by_id(CASES["flows"])
+def test_a_flow(case: dict[str, Any], tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "data")
+    with serving(SERVERS[case["server"]]) as origin:
+        lay(cache, origin.url, case["there"], tmp_path / "elsewhere")
+        source = Source(origin.url, sha256=case.get("pinned", ""))
+        try:
+            said = bring(
+                cache, source, Policy(case["policy"]), stale_if_error=case.get("stale_if_error", False)
+            ).result  # fmt: skip
+        except CRDsError as error:
+            said = error.exit.name
+        assert (said, len(origin.asked)) == (case["ours"], case["asks"])
+    if case.get("kept") or case["ours"] in {"downloaded", "adopted"}:
+        assert cache.verify(source.key) == []

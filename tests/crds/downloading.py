@@ -1,0 +1,51 @@
+"""Downloads as tests make them: without waiting, and with what was waited for."""
+
+import gzip
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.crds.download import Downloaded, Timing, download
+from app.crds.failures import CRDsError, Exit
+from app.crds.source import Source
+from tests.crds.origin import Origin
+
+BODY = gzip.compress(random.Random(3).randbytes(200_000), mtime=0)
+
+
+class Waits:
+    """Goes through its waits at once, remembers them, and has a clock that they move on."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    def timing(self, **rest: Any) -> Timing:
+        # The most that chance allows, so that a test can say what it is.
+        return Timing(
+            **{
+                "clock": lambda: time.monotonic() + sum(self.seconds),
+                "sleep": self.seconds.append,
+                "random": lambda _, high: high,
+                **rest,
+            }
+        )
+
+
+def fetched(origin: Origin, into: Path, *, waits: Waits | None = None, **rest: Any) -> Downloaded:
+    """Download from an origin; what a Source has goes into it, the rest to ``download``."""
+    given = {name: rest.pop(name) for name in list(rest) if name in Source._fields}
+    source = Source(**{"url": origin.url, "ca_pem": origin.ca_pem, **given})
+    return download(source, into, timing=(waits or Waits()).timing(), **rest)
+
+
+def refused(origin: Origin, into: Path, code: Exit, **rest: Any) -> CRDsError:
+    """It fails in the way that ``code`` says, and leaves no file."""
+    with pytest.raises(CRDsError) as raised:
+        fetched(origin, into, **rest)
+    assert raised.value.exit == code, raised.value
+    assert not into.exists()
+    assert raised.value.__cause__ is None
+    return raised.value

@@ -1,0 +1,76 @@
+"""A process that forks others which fetch: cheap, because it has imported everything and has no threads.
+
+A line of JSON on stdin is a job, ``{"root", "url", "policy"}`` with ``"forever"`` or ``"die_at"``, or ``{"root", "key", "read": true}``. The pid of
+its process comes back, and later what it has to say, each line with the pid before it.
+"""
+
+import hashlib
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+from app.crds.cache import Cache
+from app.crds.source import Policy
+from tests.crds.fetching import bring
+
+
+def say(what: object) -> None:
+    # One write, so that lines of many processes do not mix.
+    os.write(1, f"{os.getpid()} {json.dumps(what)}\n".encode())
+
+
+def tree(path: Path) -> str:
+    files = sorted(file for file in path.rglob("*") if file.is_file() and file.name != ".meta.json")
+    return hashlib.sha256(b"".join(str(file).encode() + file.read_bytes() for file in files)).hexdigest()
+
+
+CHANGES = ("os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.chmod", "os.utime")
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+
+
+def die_at(last: int) -> None:
+    """Die without a word to anybody before the call of that number, from 0, that may change the disk."""
+    calls = 0
+
+    def count(event: str, arguments: tuple[object, ...]) -> None:
+        nonlocal calls
+        if event not in CHANGES and not (event == "open" and int(str(arguments[2])) & WRITING):
+            return
+        if calls == last:
+            say("dies")
+            os._exit(1)
+        calls += 1
+
+    sys.addaudithook(count)
+
+
+def work(job: dict[str, str]) -> None:
+    cache = Cache(Path(job["root"]))
+    if "read" in job:
+        with cache.reading(job["key"], 10):
+            say("reading")
+            signal.pause()
+    say("started")
+    if "die_at" in job:
+        die_at(int(job["die_at"]))
+    got = bring(cache, job["url"], Policy(job["policy"]))
+    while job.get("forever"):
+        bring(cache, job["url"], Policy(job["policy"]))
+    say([got.result, tree(got.path)])
+
+
+def main() -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them but the kernel
+    for line in sys.stdin:
+        if os.fork():
+            continue
+        try:
+            work(json.loads(line))
+        finally:
+            os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,246 @@
+"""The cache under what befalls processes and disks: claims 1 and 2 of the research, 6.7, and what 6.3 promises."""
+
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from app.crds.cache import Cache
+from app.crds.failures import CRDsError, Exit
+from app.crds.source import Source
+from tests.crds.fetching import ALWAYS, NEVER, bring
+from tests.crds.origin import Answer, Asked, Connection, serving, tarball
+from tests.crds.tarballs import build, release, small
+from tests.waiting import wait_for
+
+ROOT = Path(__file__).parents[2]
+KILLS = 200
+PROCESSES = 50
+
+
+class Workers:
+    """Processes that fetch, of one that forks them."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-m", "tests.faults.crds_worker"]
+        self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.stdin, self.stdout = self.process.stdin, self.process.stdout
+
+    def start(self, **job: object) -> None:
+        self.stdin.write(json.dumps(job) + "\n")
+        self.stdin.flush()
+
+    def hear(self) -> tuple[int, object]:
+        pid, _, said = self.stdout.readline().partition(" ")
+        return int(pid), json.loads(said)
+
+
+@pytest.fixture
+def workers() -> Iterator[Workers]:
+    made = Workers()
+    yield made
+    made.stdin.close()
+    made.process.wait(30)
+    made.stdout.close()
+
+
+def changing(*tarballs: bytes) -> Answer:
+    """An origin that has another tarball each time."""
+    lock, asked = threading.Lock(), [0]
+
+    def answer(request: Asked, connection: Connection) -> None:
+        with lock:
+            asked[0] += 1
+            now = asked[0]
+        tarball(tarballs[now % len(tarballs)], etag=f'"{now}"', last_modified=None)(request, connection)
+
+    return answer
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def test_no_kill_at_any_point_leaves_an_entry_that_cannot_be_used(workers: Workers, tmp_path: Path) -> None:
+    cache, moments = Cache(tmp_path), random.Random(8)
+    with serving(changing(build(small()), release(properties=1))) as origin:
+        key = bring(cache, origin.url, ALWAYS).key
+        unusable, replaced, seen = [], 0, ""
+        for kill in range(KILLS):
+            workers.start(root=str(tmp_path), url=origin.url, policy="Always", forever=True)
+            pid, _ = workers.hear()
+            time.sleep(moments.uniform(0, 0.15))  # the random moment
+            os.kill(pid, 9)
+            wait_for(lambda pid=pid: gone(pid), what="the killed process is gone")
+            if (problems := cache.verify(key)) or bring(cache, origin.url, NEVER).result != "cached":
+                unusable.append((kill, problems))
+            if (entry := cache.entry(key)) is not None and entry.record.sha256 + entry.record.etag != seen:
+                seen, replaced = entry.record.sha256 + entry.record.etag, replaced + 1
+        assert unusable == []
+        # Most of them died after some work, or this would not show anything.
+        assert replaced > KILLS // 10
+        assert bring(cache, origin.url, ALWAYS).result == "downloaded"
+    assert list((cache.directory / ".staging").iterdir()) == []
+    assert list((cache.directory / ".trash").iterdir()) == []
+
+
+@pytest.mark.parametrize("cold", [True, False], ids=["cold", "refresh"])
+def test_no_death_before_any_call_that_changes_the_disk_leaves_a_lie(
+    workers: Workers, tmp_path: Path, *, cold: bool
+) -> None:
+    deaths = 0
+    with serving(changing(build(small()), release(properties=1))) as origin:
+        while True:
+            root = tmp_path / str(deaths)
+            cache, key = Cache(root), Source(origin.url).key
+            if not cold:
+                bring(cache, origin.url)
+            workers.start(root=str(root), url=origin.url, policy="Always", die_at=deaths)
+            pid, _ = workers.hear()
+            pid, said = workers.hear()
+            if said != "dies":
+                break
+            wait_for(lambda pid=pid: gone(pid), what="the process is gone")
+            deaths += 1
+            if (there := cache.path(key).exists()) or not cold:
+                assert there
+                assert cache.verify(key) == []
+                assert bring(cache, origin.url, NEVER).result == "cached"
+            assert bring(cache, origin.url, ALWAYS).result == "downloaded"
+            assert list((cache.directory / ".staging").iterdir()) == []
+    assert deaths > 20
+
+
+def test_fifty_processes_on_a_cold_cache_are_one_get_and_equal_trees(workers: Workers, tmp_path: Path) -> None:
+    everybody_came = threading.Event()
+    good = tarball(release())
+
+    def answer(asked: Asked, connection: Connection) -> None:
+        assert everybody_came.wait(60)
+        good(asked, connection)
+
+    with serving(answer) as origin:
+        for _ in range(PROCESSES):
+            workers.start(root=str(tmp_path), url=origin.url, policy="IfNotPresent")
+        assert [workers.hear()[1] for _ in range(PROCESSES)] == ["started"] * PROCESSES
+        everybody_came.set()
+        said = [workers.hear()[1] for _ in range(PROCESSES)]
+        assert len(origin.asked) == 1
+    assert sorted(result for result, _ in said) == ["cached"] * (PROCESSES - 1) + ["downloaded"]
+    assert len({tree for _, tree in said}) == 1
+
+
+def test_a_reader_in_another_process_holds_a_refresh_off_until_it_is_gone(workers: Workers, tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    with serving(changing(build(small()), release(properties=1))) as origin:
+        before = bring(cache, origin.url)
+        workers.start(root=str(tmp_path), key=before.key, read=True)
+        pid, _ = workers.hear()
+        with pytest.raises(CRDsError) as caught:
+            bring(cache, origin.url, ALWAYS, lock_seconds=0.1)
+        assert caught.value.exit is Exit.LOCKED
+        entry = cache.entry(before.key, thorough=True)
+        assert entry is not None
+        assert entry.record.sha256 == before.sha256
+        os.kill(pid, 9)
+        assert bring(cache, origin.url, ALWAYS).result == "downloaded"
+
+
+def test_a_full_disk_and_a_read_only_one_keep_the_entry(tmp_path: Path) -> None:
+    namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
+    with serving(changing(release(), release(properties=43))) as origin:
+        command = [*namespace, sys.executable, "-m", "tests.faults.crds_disk", str(tmp_path), origin.url]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        "first": "downloaded",
+        "full": "DISK",
+        "left": [],
+        "problems": [],
+        "roomy": "downloaded",
+        "read_only": ["cached", "cached", "DISK"],
+        "read_only_problems": [],
+    }
+
+
+LARGER = release(properties=1)
+
+
+@pytest.mark.parametrize("most", [0, 1, 1_000, len(LARGER)], ids=["nothing", "a-byte", "half-of-it", "but-the-record"])
+def test_where_no_file_can_grow_the_entry_stays(tmp_path: Path, most: int) -> None:
+    cache = Cache(tmp_path)
+    with serving(changing(LARGER, build(small()))) as origin:
+        before = bring(cache, origin.url)
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, limits[1]))
+        try:
+            with pytest.raises(CRDsError) as caught:
+                bring(cache, origin.url, ALWAYS)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert caught.value.exit is Exit.DISK
+    assert cache.verify(before.key) == []
+    assert list((cache.directory / ".staging").iterdir()) == []
+
+
+@pytest.mark.parametrize("year", [1971, 2200])
+def test_a_clock_that_jumps_changes_nothing(tmp_path: Path, year: int) -> None:
+    jumped = Cache(tmp_path, clock=lambda: datetime(year, 1, 1, tzinfo=UTC))
+    with serving(tarball(build(small()))) as origin:
+        bring(Cache(tmp_path), origin.url)
+        assert bring(jumped, origin.url).result == "cached"
+        assert bring(jumped, origin.url, ALWAYS).result == "revalidated"
+        assert bring(Cache(tmp_path), origin.url, ALWAYS).result == "revalidated"
+        assert bring(Cache(tmp_path), origin.url).result == "cached"
+        assert len(origin.asked) == 3
+
+
+@pytest.mark.parametrize("part", [".", "crds.tar.gz"])
+def test_what_belongs_to_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    cache = Cache(tmp_path)
+    with serving(tarball(build(small()))) as origin:
+        path = bring(cache, origin.url).path
+        if (uid := os.geteuid()) == 0:
+            os.chown(path / part, 12345, 12345)
+        else:
+            monkeypatch.setattr(os, "geteuid", lambda: uid + 1)
+        with pytest.raises(CRDsError) as caught:
+            bring(cache, origin.url)
+        assert len(origin.asked) == 1
+    assert caught.value.exit is Exit.DISK
+    assert "belongs to user" in str(caught.value)
+
+
+def test_a_lock_of_the_dead_is_free(workers: Workers, tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    asked = threading.Event()
+
+    def answer(_: Asked, connection: Connection) -> None:
+        asked.set()
+        connection.pause(60)
+
+    with serving(answer) as origin:
+        workers.start(root=str(tmp_path), url=origin.url, policy="Always")
+        pid, _ = workers.hear()
+        assert asked.wait(30)
+        with pytest.raises(CRDsError) as caught, cache.lock(Source(origin.url).key, 0):
+            pass
+        assert f"is held by pid {pid} on host" in str(caught.value)
+        os.kill(pid, 9)
+        with cache.lock(Source(origin.url).key, 10):
+            pass

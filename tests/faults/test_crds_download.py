@@ -1,0 +1,619 @@
+"""Origins and proxies of CRD tarballs that do their worst."""
+
+import contextlib
+import gzip
+import os
+import resource
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from app.certs.authority import KeyPair, new_authority
+from app.crds import connection
+from app.crds.download import Timing, download
+from app.crds.failures import CRDsError, Exit
+from app.crds.source import Credentials, Source
+from tests.crds.downloading import BODY, Waits, fetched, refused
+from tests.crds.origin import (
+    Answer,
+    Asked,
+    Connection,
+    chunked,
+    cuts_after,
+    drips,
+    drips_body,
+    endless,
+    hangs_up,
+    head,
+    in_turn,
+    proxying,
+    redirects,
+    resets_after,
+    says,
+    serving,
+    silent,
+    tarball,
+)
+from tests.hook_server import Certificate
+
+TAG = '"v1"'
+
+
+@pytest.fixture
+def into(tmp_path: Path) -> Path:
+    (tmp_path / "new").mkdir()
+    return tmp_path / "new" / "crds.tar.gz"
+
+
+# ---- Cut off, and gone on with.
+
+
+@pytest.mark.parametrize("fault", [resets_after, cuts_after])
+@pytest.mark.parametrize("count", [1, 700, len(BODY) - 1])
+def test_a_body_that_breaks_off_is_gone_on_with(into: Path, fault: Callable[..., Answer], count: int) -> None:
+    with serving(in_turn(fault(BODY, count, etag=TAG), tarball(BODY))) as origin:
+        found = fetched(origin, into)
+    assert into.read_bytes() == BODY
+    assert (found.attempts, found.size) == (2, len(BODY))
+    assert origin.asked[1].headers["range"] == f"bytes={count}-"
+    assert origin.asked[1].headers["if-range"] == TAG
+    # What had come is not sent again.
+    assert origin.bytes_sent < len(BODY) + 1000
+
+
+def test_it_begins_anew_where_the_tag_has_changed(into: Path) -> None:
+    with serving(
+        in_turn(cuts_after(gzip.compress(os.urandom(9000)), 5000, etag=TAG), tarball(BODY, etag='"v2"'))
+    ) as origin:
+        assert fetched(origin, into).validators.etag == '"v2"'
+    assert into.read_bytes() == BODY
+
+
+@pytest.mark.parametrize("headers", [{"etag": 'W/"v1"'}, {}, {"etag": TAG, "accept_ranges": "none"}, {"etag": "v1"}])
+def test_without_a_strong_tag_it_begins_anew(into: Path, headers: dict[str, str]) -> None:
+    with serving(in_turn(cuts_after(BODY, 5000, **headers), tarball(BODY))) as origin:
+        fetched(origin, into)
+    assert into.read_bytes() == BODY
+    assert "range" not in origin.asked[1].headers
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        says(BODY[5000:], status="206 Partial Content", content_range=f"bytes 4999-{len(BODY) - 1}/{len(BODY)}"),
+        says(BODY[5000:], status="206 Partial Content", content_range=f"bytes 5000-{len(BODY)}/{len(BODY) + 1}"),
+        says(BODY[5000:6000], status="206 Partial Content", content_range=f"bytes 5000-5999/{len(BODY)}"),
+        says(
+            BODY[5000:],
+            status="206 Partial Content",
+            content_range=f"bytes 5000-{len(BODY) - 1}/{len(BODY)}",
+            etag='"v2"',
+        ),
+        says(BODY[5000:], status="206 Partial Content", content_range="nonsense"),
+        says(BODY[5000:], status="206 Partial Content"),
+        says(status="416 Range Not Satisfiable"),
+    ],
+)
+def test_a_part_that_does_not_fit_is_thrown_away(into: Path, part: Answer) -> None:
+    with serving(in_turn(cuts_after(BODY, 5000, etag=TAG), part, tarball(BODY))) as origin:
+        assert fetched(origin, into).attempts == 3
+    assert into.read_bytes() == BODY
+    assert "range" not in origin.asked[2].headers
+
+
+def test_a_part_that_breaks_off_is_gone_on_with_too(into: Path) -> None:
+    def part(_: Asked, answering: Connection) -> None:
+        said = {"content_range": f"bytes 5000-{len(BODY) - 1}/{len(BODY)}", "content_length": len(BODY) - 5000}
+        answering.send(head("206 Partial Content", etag=TAG, **said) + BODY[5000:9000])
+
+    with serving(in_turn(cuts_after(BODY, 5000, etag=TAG), part, tarball(BODY))) as origin:
+        fetched(origin, into)
+    assert into.read_bytes() == BODY
+    assert [asked.headers.get("range") for asked in origin.asked] == [None, "bytes=5000-", "bytes=9000-"]
+
+
+def test_the_tag_is_kept_where_the_rest_comes_without_it(into: Path) -> None:
+    said = {"content_range": f"bytes 5000-{len(BODY) - 1}/{len(BODY)}"}
+    rest = says(BODY[5000:], status="206 Partial Content", **said)
+    with serving(in_turn(cuts_after(BODY, 5000, etag=TAG), rest)) as origin:
+        assert fetched(origin, into).validators.etag == TAG
+    assert into.read_bytes() == BODY
+
+
+def test_a_part_nobody_asked_for_is_refused(into: Path) -> None:
+    with serving(says(BODY, status="206 Partial Content")) as origin:
+        assert "a part that was not asked for" in str(refused(origin, into, Exit.HTTP))
+
+
+@pytest.mark.parametrize("end", [b"", b"0\r\n", b"3e8\r\n\x00", b"zz\r\n"])
+def test_chunks_that_break_off_are_tried_again(into: Path, end: bytes) -> None:
+    with serving(in_turn(chunked(BODY, end=end), chunked(BODY))) as origin:
+        # The blank line after the last chunk is all that "0\r\n" lacks: the body itself is known to be whole.
+        assert fetched(origin, into).attempts == (1 if end == b"0\r\n" else 2)
+    assert into.read_bytes() == BODY
+
+
+def test_a_body_that_ends_with_its_connection_is_taken_as_it_comes(into: Path) -> None:
+    with serving(says(BODY[:9000], content_length=None)) as origin:
+        # Nothing here can tell that it was cut: unpacking does.
+        assert fetched(origin, into).size == 9000
+
+
+def test_what_never_gets_better_is_tried_four_times(into: Path) -> None:
+    waits = Waits()
+    with serving(cuts_after(BODY, 5000)) as origin:
+        failure = refused(origin, into, Exit.NETWORK, waits=waits)
+    assert str(failure) == f"{origin.url}: the body is cut off (after 4 attempts)"
+    assert failure.transient
+    assert (len(origin.asked), waits.seconds) == (4, [1, 2, 4])
+
+
+@pytest.mark.parametrize("answer", [hangs_up, says(b"", status="garbage"), lambda _, made: made.send(b"SSH-2.0-x\r\n")])
+def test_an_answer_that_is_none_is_tried_again(into: Path, answer: Answer) -> None:
+    with serving(in_turn(answer, tarball(BODY))) as origin:
+        assert fetched(origin, into).attempts == 2
+
+
+# ---- Statuses.
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
+def test_a_status_that_passes_is_tried_again(into: Path, status: int) -> None:
+    with serving(in_turn(says(status=f"{status} X"), tarball(BODY))) as origin:
+        assert fetched(origin, into).attempts == 2
+
+
+@pytest.mark.parametrize("status", [201, 203, 204, 206, 300, 304, 305, 400, 401, 403, 404, 410, 418, 501, 505])
+def test_any_other_status_is_final(into: Path, status: int) -> None:
+    with serving(says(status=f"{status} X")) as origin:
+        failure = refused(origin, into, Exit.HTTP)
+    assert f"HTTP {status}" in str(failure)
+    assert len(origin.asked) == 1
+    assert failure.transient == (status >= 500)
+
+
+@pytest.mark.parametrize("status", ["429 Too Many Requests", "503 Service Unavailable"])
+def test_retry_after_is_honoured(into: Path, status: str) -> None:
+    waits = Waits()
+    with serving(in_turn(says(status=status, retry_after=17), tarball(BODY))) as origin:
+        fetched(origin, into, waits=waits)
+    assert waits.seconds == [17]
+
+
+def test_who_asks_for_more_than_two_minutes_is_left_alone(into: Path) -> None:
+    waits = Waits()
+    with serving(says(status="503 Service Unavailable", retry_after=121)) as origin, serving(tarball(BODY)) as mirror:
+        assert refused(origin, into, Exit.HTTP, waits=waits).transient
+        assert fetched(origin, into, waits=waits, mirrors=(mirror.url,)).attempts == 2
+    assert waits.seconds == []
+
+
+def test_no_wait_goes_beyond_the_time_there_is(into: Path) -> None:
+    waits = Waits()
+    with serving(says(status="503 Service Unavailable", retry_after=100)) as origin:
+        refused(origin, into, Exit.HTTP, waits=waits, seconds=250.0)
+    assert waits.seconds == [100, 100]
+
+
+# ---- Too slow.
+
+
+@pytest.mark.parametrize(
+    "slow",
+    [
+        silent,
+        drips(head(content_length=len(BODY)) + BODY, seconds=0.05),
+        drips_body(BODY, seconds=0.05),
+        drips_body(BODY, seconds=0.05, content_length=None),
+        drips(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000, seconds=0.002),
+    ],
+)
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_slow_origin_has_no_more_than_the_total_time(into: Path, tmp_path: Path, slow: Answer, secure: bool) -> None:
+    with serving(slow, directory=tmp_path if secure else None) as origin:
+        failure = refused(origin, into, Exit.NETWORK, seconds=1.0)
+    assert str(failure) == f"{origin.url}: not done within 1 s"
+    assert failure.transient
+    assert len(origin.asked) == 1
+
+
+def test_so_has_a_slow_handshake(into: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, pytest.raises(CRDsError) as raised:
+        # Accepted by the system, and never served.
+        download(Source(f"https://127.0.0.1:{listening.getsockname()[1]}/x", seconds=0.5), into)
+    assert "not done within 0.5 s" in str(raised.value)
+
+
+def test_so_has_a_proxy_that_never_answers(into: Path) -> None:
+    with serving(tarball(BODY)) as origin, socket.create_server(("127.0.0.1", 0)) as listening:
+        proxy = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        failure = refused(origin, into, Exit.NETWORK, url="https://e.com/x", proxy_url=proxy, seconds=0.5)
+    assert "not done within 0.5 s" in str(failure)
+
+
+def test_an_idle_connection_is_given_up_before_the_total_time(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "IDLE_SECONDS", 0.3)
+
+    def stalls(_: Asked, answering: Connection) -> None:
+        answering.send(head(content_length=len(BODY), etag=TAG) + BODY[:5000])
+        answering.pause(60)
+
+    with serving(in_turn(stalls, tarball(BODY))) as origin:
+        assert fetched(origin, into).attempts == 2
+        assert origin.asked[1].headers["range"] == "bytes=5000-"
+        into.unlink()
+        origin.answer = silent
+        assert "nothing came for" in str(refused(origin, into, Exit.NETWORK))
+
+
+def test_a_second_address_does_not_get_more_time(into: Path) -> None:
+    with serving(silent) as origin, serving(tarball(BODY)) as mirror:
+        source = Source(origin.url, mirrors=(mirror.url,), seconds=1.0)
+        with pytest.raises(CRDsError, match="not done within 1 s"):
+            download(source, into, timing=Timing(clock=_jumping()))
+    assert not mirror.asked
+
+
+def _jumping() -> Callable[[], float]:
+    """A clock that is at its deadline when it is asked for the third time."""
+    times = iter([0.0, 0.0])
+    return lambda: next(times, 1.0)
+
+
+# ---- Too large.
+
+
+def test_a_length_beyond_the_limit_is_refused_from_the_header(into: Path) -> None:
+    with serving(says(b"\x1f\x8b", content_length=10 * 1024**3)) as origin:
+        failure = refused(origin, into, Exit.LIMIT)
+    assert str(failure) == f"{origin.url}: larger than the limit of 16777216 bytes: 10737418240 bytes"
+    assert len(origin.asked) == 1
+
+
+def test_a_body_without_an_end_is_stopped_at_the_limit(into: Path) -> None:
+    with serving(endless) as origin:
+        refused(origin, into, Exit.LIMIT, most_bytes=1_000_000)
+    assert len(origin.asked) == 1
+    # What the system keeps between the two, and no more.
+    assert origin.bytes_sent < 30_000_000
+
+
+def test_the_limit_itself_is_within_it(into: Path) -> None:
+    with serving(chunked(BODY)) as origin:
+        assert fetched(origin, into, most_bytes=len(BODY)).changed
+        into.unlink()
+        refused(origin, into, Exit.LIMIT, most_bytes=len(BODY) - 1)
+
+
+def test_a_part_cannot_get_around_the_limit(into: Path) -> None:
+    big = says(BODY * 9, status="206 Partial Content", content_range=f"bytes 5000-{len(BODY) * 9 + 4999}/*")
+    with serving(in_turn(chunked(BODY[:5000], end=b"", etag=TAG), big)) as origin:
+        refused(origin, into, Exit.LIMIT, most_bytes=300_000)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda _, made: made.send(b"HTTP/1.1 200 OK\r\nX: " + b"a" * 200_000 + b"\r\n\r\n"),
+        lambda _, made: made.send(b"HTTP/1.1 200 OK\r\n" + b"X: a\r\n" * 5000 + b"\r\n"),
+        says(BODY, content_length="5, 6"),
+        lambda _, made: made.send(head(transfer_encoding="chunked") + b"1" * 200_000),
+    ],
+)
+def test_headers_without_measure_are_refused(into: Path, answer: Answer) -> None:
+    with serving(answer) as origin:
+        with pytest.raises(CRDsError) as raised:
+            fetched(origin, into)
+        assert raised.value.exit in (Exit.NETWORK, Exit.HTTP)
+    assert not into.exists()
+
+
+# ---- Something else than a tarball.
+
+
+PLAIN_TAR = b"crds/".ljust(257, b"\0") + b"ustar\x0000" + bytes(1000)
+
+
+@pytest.mark.parametrize(
+    ("body", "hint"),
+    [
+        (b"<!DOCTYPE html><html><body>Sign in</body></html>", "it looks like an HTML page"),
+        (b"\xef\xbb\xbf\r\n  <HTML>" + bytes(5000), "it looks like an HTML page"),
+        (PLAIN_TAR, "it looks like a plain tar"),
+        (b"Hello, World!", "it begins with 48 65 6c 6c"),
+        (b"\x1f", "it begins with 1f"),
+        (b"", "it is empty"),
+    ],
+)
+def test_what_is_no_gzip_is_told_what_it_looks_like(into: Path, body: bytes, hint: str) -> None:
+    with serving(says(body)) as origin:
+        failure = refused(origin, into, Exit.ARCHIVE)
+    assert f"{origin.url}: the body is no gzip: {hint}" in str(failure)
+    assert len(origin.asked) == 1
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "x-gzip", "identity", "br", "gzip, gzip"])
+def test_a_content_encoding_on_what_is_gzip_anyhow_changes_nothing(into: Path, encoding: str) -> None:
+    with serving(says(BODY, content_encoding=encoding)) as origin:
+        fetched(origin, into)
+    assert into.read_bytes() == BODY
+
+
+@pytest.mark.parametrize("encoding", ["br", "deflate", "gzip"])
+def test_a_content_encoding_around_anything_else_is_refused(into: Path, encoding: str) -> None:
+    with serving(says(PLAIN_TAR, content_encoding=encoding)) as origin:
+        assert "it has a Content-Encoding" in str(refused(origin, into, Exit.ARCHIVE))
+
+
+def test_a_body_that_is_no_gzip_is_not_read_to_its_end(into: Path) -> None:
+    def page(_: Asked, answering: Connection) -> None:
+        answering.send(head() + b"<html>")
+        while not answering.server.stopped.is_set():
+            answering.send(bytes(65536))
+
+    with serving(page) as origin:
+        refused(origin, into, Exit.ARCHIVE)
+
+
+def test_another_digest_is_an_integrity_error(into: Path) -> None:
+    with serving(tarball(BODY)) as origin:
+        failure = refused(origin, into, Exit.INTEGRITY, sha256="0" * 64)
+    assert f"but should be {'0' * 64}" in str(failure)
+    assert not failure.transient
+    assert len(origin.asked) == 1
+
+
+# ---- Redirects.
+
+
+def test_a_redirect_to_itself_ends(into: Path) -> None:
+    with serving(redirects("/crds.tar.gz")) as origin:
+        refused(origin, into, Exit.HTTP)
+    assert len(origin.asked) == 6
+
+
+def test_from_https_to_http_is_refused(into: Path, tmp_path: Path) -> None:
+    with serving(tarball(BODY)) as plain, serving(redirects(plain.url + "?sig=S3CR3T"), directory=tmp_path) as origin:
+        failure = refused(origin, into, Exit.HTTP)
+    assert str(failure) == (f"{origin.url}: redirected from https to http, which is refused: {plain.url}?sig=***")
+    assert not plain.connections
+
+
+@pytest.mark.parametrize(
+    "to", ["ftp://e.com/x", "file:///etc/passwd", "http://[", "javascript:x", "https://", "http://a b/"]
+)
+def test_a_redirect_to_nowhere_is_refused(into: Path, to: str) -> None:
+    with serving(redirects(to)) as origin:
+        assert "redirected to what cannot be asked" in str(refused(origin, into, Exit.HTTP))
+
+
+def test_a_redirect_in_another_alphabet_is_encoded(into: Path) -> None:
+    with serving(
+        lambda _, made: made.send(head("302 Found").replace(b"Conn", "Location: /ü x\r\nConn".encode()))
+    ) as origin:
+        origin.paths["/%C3%BC%20x"] = tarball(BODY)
+        assert fetched(origin, into).changed
+
+
+# ---- TLS.
+
+
+@pytest.mark.parametrize(
+    ("certificate", "reason"),
+    [
+        ("expired", "certificate has expired"),
+        ("other name", "certificate is not valid for this address"),
+        ("self-signed", "certificate signed by unknown authority (it is self-signed)"),
+    ],
+)
+def test_a_certificate_that_is_not_right_is_final(
+    into: Path, tmp_path: Path, certificate: Certificate, reason: str
+) -> None:
+    with serving(tarball(BODY), directory=tmp_path, certificate=certificate) as origin:
+        failure = refused(origin, into, Exit.TLS)
+    assert str(failure) == f"{origin.url}: x509: {reason}"
+    assert not failure.transient
+    assert (origin.connections, origin.asked) == (1, [])
+
+
+def test_an_unknown_authority_is_final(into: Path, tmp_path: Path) -> None:
+    with serving(tarball(BODY), directory=tmp_path) as origin:
+        failure = refused(origin, into, Exit.TLS, ca_pem=new_authority(now=datetime.now(UTC)).certificate_pem)
+        assert "certificate signed by unknown authority" in str(failure)
+        refused(origin, into, Exit.TLS, ca_pem=b"")
+        refused(origin, into, Exit.USAGE, ca_pem=b"no certificate")
+
+
+def test_an_origin_that_does_not_speak_tls_is_final(into: Path) -> None:
+    with serving(tarball(BODY)) as origin:
+        refused(origin, into, Exit.TLS, url=origin.url.replace("http:", "https:"))
+
+
+def test_a_client_certificate_is_shown_to_its_origin_and_nowhere_left(
+    into: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    authority = new_authority(now=datetime.now(UTC))
+    pair = _client_pair(authority)
+    credentials = Credentials(client_certificate_pem=pair[0], client_key_pem=pair[1])
+    with serving(tarball(BODY), directory=tmp_path) as origin:
+        (tmp_path / "clients.crt").write_bytes(authority.certificate_pem)
+        assert origin._context is not None
+        origin._context.load_verify_locations(tmp_path / "clients.crt")
+        origin._context.verify_mode = ssl.CERT_REQUIRED
+        assert fetched(origin, into, credentials=credentials).changed
+        into.unlink()
+        with pytest.raises(CRDsError):
+            fetched(origin, into)
+        with serving(redirects(origin.url)) as elsewhere, pytest.raises(CRDsError):
+            fetched(elsewhere, into, credentials=credentials, ca_pem=origin.ca_pem)
+    assert list(temporary.iterdir()) == []
+
+
+def _client_pair(authority: KeyPair) -> tuple[bytes, bytes]:
+    now = datetime.now(UTC)
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "operator")]))
+        .issuer_name(authority.certificate.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=5))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .sign(authority.key, hashes.SHA256())
+    )
+    plain = serialization.NoEncryption()
+    pem = serialization.Encoding.PEM
+    return certificate.public_bytes(pem), key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
+
+
+def test_a_client_certificate_that_is_none_is_a_usage_error(into: Path, tmp_path: Path) -> None:
+    credentials = Credentials(client_certificate_pem=b"S3CR3T", client_key_pem=b"S3CR3T")
+    with serving(tarball(BODY), directory=tmp_path) as origin:
+        assert "S3CR3T" not in str(refused(origin, into, Exit.USAGE, credentials=credentials))
+
+
+# ---- Proxies, and nobody there.
+
+
+@pytest.mark.parametrize("url", ["http://e.com/x", "https://e.com/x"])
+@pytest.mark.parametrize("userinfo", ["", "u:S3CR3T@"])
+def test_a_proxy_that_wants_other_credentials_is_final(into: Path, url: str, userinfo: str) -> None:
+    with serving(tarball(BODY)) as origin, proxying(origin, credentials="u:other") as proxy:
+        address = f"http://{userinfo}127.0.0.1:{proxy.port}"
+        failure = refused(origin, into, Exit.NETWORK, url=url, proxy_url=address)
+    assert str(failure) == f"{url}: the proxy asks for credentials (HTTP 407): give them in the proxy URL"
+    assert len(proxy.asked) == 1
+    assert not origin.connections
+
+
+@pytest.mark.parametrize(("status", "attempts"), [("502 Bad Gateway", 4), ("403 Forbidden", 1)])
+def test_a_proxy_that_refuses_a_tunnel(into: Path, status: str, attempts: int) -> None:
+    with serving(tarball(BODY)) as origin, proxying(origin, refusal=head(status)) as proxy:
+        failure = refused(origin, into, Exit.NETWORK, url="https://e.com/x", proxy_url=proxy.url)
+    assert f"the proxy refused the tunnel: HTTP {status[:3]}" in str(failure)
+    assert len(proxy.asked) == attempts
+
+
+def _nobody() -> int:
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
+        return free.getsockname()[1]
+
+
+def test_nobody_listening_is_tried_again(into: Path) -> None:
+    waits = Waits()
+    with pytest.raises(CRDsError) as raised:
+        download(Source(f"http://127.0.0.1:{_nobody()}/x"), into, timing=waits.timing())
+    assert "connection refused (after 4 attempts)" in str(raised.value)
+    assert (raised.value.exit, raised.value.transient, len(waits.seconds)) == (Exit.NETWORK, True, 3)
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_so_is_no_proxy_listening(into: Path, scheme: str) -> None:
+    with pytest.raises(CRDsError) as raised:
+        download(
+            Source(f"{scheme}://e.com/x", proxy_url=f"http://u:S3CR3T@127.0.0.1:{_nobody()}"),
+            into,
+            timing=Waits().timing(),
+        )
+    assert "proxy: connection refused (after 4 attempts)" in str(raised.value)
+    assert "S3CR3T" not in str(raised.value)
+
+
+@pytest.mark.parametrize("allow_private", [True, False])
+def test_a_host_that_is_no_name_is_not_tried_again(into: Path, allow_private: bool) -> None:
+    waits = Waits()
+    with pytest.raises(CRDsError) as raised:
+        download(
+            Source(f"http://{'a' * 300}.example.com/x"),
+            into,
+            timing=waits.timing(),
+            env_proxies=False,
+            allow_private=allow_private,
+        )
+    assert (raised.value.exit, waits.seconds) == (Exit.NETWORK, [])
+
+
+def test_a_name_that_does_not_exist_is_not_tried_again(into: Path) -> None:
+    with pytest.raises(CRDsError) as raised:
+        download(Source("http://crds.invalid/x"), into, timing=Waits().timing(), env_proxies=False)
+    assert raised.value.exit == Exit.NETWORK
+    assert raised.value.transient
+
+
+# ---- Disks, secrets, and company.
+
+
+def test_a_disk_that_takes_no_more_is_told_and_nothing_left(into: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with serving(tarball(BODY)) as origin:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+        try:
+            with pytest.raises(CRDsError) as raised:
+                fetched(origin, into)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert raised.value.exit == Exit.DISK
+    assert "file too large" in str(raised.value)
+    assert not into.exists()
+
+
+FAULTS = {
+    "404": says(status="404 Not Found"),
+    "503": says(status="503 Service Unavailable"),
+    "cut": cuts_after(BODY, 5000),
+    "reset": resets_after(BODY, 10),
+    "hangs up": hangs_up,
+    "html": says(b"<html>"),
+    "garbage": says(status="garbage"),
+    "redirect": redirects("ftp://u:S3CR3T@e.com/?token=S3CR3T"),
+    "loop": redirects("/x?token=S3CR3T"),
+    "length": says(BODY, content_length="5, 6"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_no_fault_shows_a_secret(into: Path, fault: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    credentials = Credentials(headers=(("X-Token", "S3CR3T"),), username="S3CR3T", password="S3CR3T")
+    with serving(FAULTS[fault]) as origin:
+        url = origin.url.replace("//", "//u:S3CR3T@") + "?token=S3CR3T"
+        with pytest.raises(CRDsError) as raised:
+            fetched(origin, into, url=url, credentials=credentials, mirrors=(url,))
+    error: BaseException | None = raised.value
+    while error is not None:
+        assert "S3CR3T" not in str(error)
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    assert "S3CR3T" not in caplog.text
+
+
+def test_many_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
+    failures: list[BaseException] = []
+
+    def one(number: int) -> None:
+        try:
+            fetched(origin, tmp_path / f"{number}.tar.gz")
+        except BaseException as error:  # noqa: BLE001 - for the assertion below
+            failures.append(error)
+
+    with serving(tarball(BODY), directory=tmp_path) as origin:
+        threads = [threading.Thread(target=one, args=(number,)) for number in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    assert failures == []
+    assert {path.read_bytes() for path in tmp_path.glob("*.tar.gz")} == {BODY}

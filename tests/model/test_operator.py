@@ -1,0 +1,105 @@
+"""An instance of Karmada: what the types read, what their schema keeps, and that nobody is given it uninvited."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from app.model.crd import FOREIGN_RESOURCES, RESOURCES, custom_resource_definition
+from app.model.operator import ConfigMapSource, CRDTarball, HTTPSource, Karmada, ProxyConfig, SecretReference
+
+ROOT = Path(__file__).parent.parent.parent
+FILE = "karmadas.operator.karmada.io.yaml"
+UPSTREAMS = {
+    "crdDownloadPolicy": "Always",
+    "httpSource": {"url": "https://h/crds.tar.gz", "proxy": {"proxyURL": "http://proxy.example.com:8080"}},
+}
+
+
+def tarball_schema() -> Any:
+    (version,) = custom_resource_definition(FOREIGN_RESOURCES[0])["spec"]["versions"]
+    return version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["crdTarball"]
+
+
+def test_what_upstream_ships_is_read_by_its_names() -> None:
+    instance = msgspec.convert({"spec": {"crdTarball": UPSTREAMS, "suspend": True}}, Karmada)
+    proxy = ProxyConfig(proxy_url="http://proxy.example.com:8080")
+    source = HTTPSource(url="https://h/crds.tar.gz", proxy=proxy)
+    assert instance.spec.crd_tarball == CRDTarball(crd_download_policy="Always", http_source=source)
+
+
+def test_what_is_read_is_written_by_the_same_names() -> None:
+    extended: dict[str, Any] = {
+        **UPSTREAMS["httpSource"],
+        "sha256": "a" * 64, "mirrors": ["https://m/"], "caBundle": "YQ==", "caSecretRef": {"name": "a"},
+        "secretRef": {"name": "b"}, "timeoutSeconds": 5, "maxBytes": 6,
+    }  # fmt: skip
+    document = {
+        "crdDownloadPolicy": "Never", "httpSource": extended, "localSource": {"path": "/a"},
+        "configMapSource": {"name": "c", "key": "d"}, "version": "v1.10.0",
+    }  # fmt: skip
+    assert msgspec.to_builtins(msgspec.convert(document, CRDTarball)) == document
+
+
+def test_a_config_map_has_the_tarball_under_the_name_of_the_file() -> None:
+    assert msgspec.convert({"name": "c"}, ConfigMapSource).key == "crds.tar.gz"
+    assert msgspec.to_builtins(SecretReference(name="s")) == {"name": "s"}
+
+
+def test_the_policy_has_upstreams_default_and_one_value_more() -> None:
+    policy = tarball_schema()["properties"]["crdDownloadPolicy"]
+    assert policy["default"] == "IfNotPresent"
+    assert policy["enum"] == ["Always", "IfNotPresent", "Never"]
+
+
+def test_nothing_of_upstreams_is_lost_under_this_schema() -> None:
+    (version,) = custom_resource_definition(FOREIGN_RESOURCES[0])["spec"]["versions"]
+    instance = version["schema"]["openAPIV3Schema"]["properties"]
+    tarball = tarball_schema()
+    source = tarball["properties"]["httpSource"]
+    for node in (instance["spec"], instance["status"], tarball, source, source["properties"]["proxy"]):
+        assert node["x-kubernetes-preserve-unknown-fields"] is True
+    assert "components" not in instance["spec"]["properties"]
+    # Upstream's own is refused without a URL; with ours it is the default's.
+    assert "required" not in source
+
+
+def test_names_columns_and_category_are_upstreams() -> None:
+    definition = custom_resource_definition(FOREIGN_RESOURCES[0])
+    (version,) = definition["spec"]["versions"]
+    assert definition["metadata"]["name"] == "karmadas.operator.karmada.io"
+    assert definition["spec"]["scope"] == "Namespaced"
+    assert definition["spec"]["names"]["categories"] == ["karmada-io"]
+    assert [(column["name"], column["jsonPath"]) for column in version["additionalPrinterColumns"]] == [
+        ("READY", '.status.conditions[?(@.type=="Ready")].status'),
+        ("AGE", ".metadata.creationTimestamp"),
+    ]
+    assert version["subresources"] == {"status": {}}
+
+
+def test_it_is_in_schemas_and_neither_in_the_chart_nor_among_what_is_registered() -> None:
+    assert yaml.safe_load((ROOT / "schemas" / "crds" / FILE).read_text()) == custom_resource_definition(
+        FOREIGN_RESOURCES[0]
+    )
+    assert not list((ROOT / "charts").rglob(FILE))
+    assert not {resource.type for resource in RESOURCES} & {resource.type for resource in FOREIGN_RESOURCES}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"crdDownloadPolicy": "Sometimes"},
+        {"httpSource": {"proxy": {}}},
+        {"httpSource": {"sha256": "a"}},
+        {"httpSource": {"maxBytes": 0}},
+        {"httpSource": {"timeoutSeconds": 3601}},
+        {"httpSource": {"secretRef": {"name": ""}}},
+        {"localSource": {}},
+        {"configMapSource": {}},
+    ],
+)
+def test_what_the_schema_refuses(broken: dict[str, Any]) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(broken, CRDTarball)
