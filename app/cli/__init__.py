@@ -6,6 +6,7 @@ import typer
 
 from app import __version__
 from app.cli.certs import certs
+from app.cli.crds import crds
 from app.cli.explain import explain
 from app.cli.interpret import interpret
 from app.cli.lint import lint
@@ -25,6 +26,7 @@ app.command()(render)
 app.command()(explain)
 app.command()(lint)
 app.add_typer(certs, name="certs")
+app.add_typer(crds, name="crds")
 app.add_typer(interpret, name="interpret")
 
 

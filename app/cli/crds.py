@@ -1,0 +1,189 @@
+"""``fleethook crds``: CRD tarballs of Karmada, from the right place, verified, kept."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import platformdirs
+import typer
+
+from app.cli.crds_cache import cache
+from app.cli.crds_progress import Style, reporting
+from app.cli.crds_text import Output, leaving, show, warn
+from app.cli.manifests import documents
+from app.crds import archive
+from app.crds.cache import Cache
+from app.crds.chosen import Chosen, source_of
+from app.crds.download import download
+from app.crds.failures import CRDsError, Exit
+from app.crds.fetch import Fetched
+from app.crds.fetch import fetch as fetch_tarball
+from app.crds.manifest import Manifest
+from app.crds.redaction import redacted
+from app.crds.source import Policy, Source
+from app.crds.version import release_url
+from app.model.operator import KARMADA
+
+crds = typer.Typer(
+    name="crds",
+    help="CRD tarballs of Karmada: fetched by policy, verified, kept where the operator finds them.",
+    no_args_is_help=True,
+)
+crds.add_typer(cache, name="cache")
+
+
+@crds.callback()
+def _options(
+    context: typer.Context,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Where the cache is, as the operator's /var/lib/karmada [of this user].")
+    ] = None,
+) -> None:
+    context.obj = Cache(data_dir or Path(platformdirs.user_data_dir("fleethook")))
+
+
+@crds.command()
+def fetch(
+    context: typer.Context,
+    url: Annotated[str | None, typer.Argument(help="Address of the tarball.")] = None,
+    karmada: Annotated[
+        list[Path] | None, typer.Option(help="Manifest of Karmada instances: what their crdTarball says.")
+    ] = None,
+    version: Annotated[
+        str | None, typer.Option(help="Release whose tarball it is; with --karmada the operator's own.")
+    ] = None,
+    follow_instance: Annotated[
+        bool, typer.Option("--follow-instance", help="The release of the instance's images before the operator's.")
+    ] = False,
+    policy: Annotated[Policy | None, typer.Option(help="When the origin is asked [the manifest's].")] = None,
+    sha256: Annotated[str, typer.Option(help="What the tarball must be.")] = "",
+    proxy: Annotated[str, typer.Option(help="Address of a proxy; wins over the environment's.")] = "",
+    ca: Annotated[Path | None, typer.Option(help="PEM authorities to trust instead of the system's.")] = None,
+    mirror: Annotated[list[str] | None, typer.Option(help="Asked when the address fails; may be repeated.")] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="The cache or nothing, as policy Never.")] = False,
+    no_conditional: Annotated[
+        bool, typer.Option("--no-conditional", help="Do not ask whether it has changed: download it.")
+    ] = False,
+    stale_if_error: Annotated[
+        bool, typer.Option("--stale-if-error", help="With Always: the entry at hand where the origin fails.")
+    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="What is only odd is an error.")] = False,
+    no_env_proxy: Annotated[bool, typer.Option("--no-env-proxy", help="Ignore HTTPS_PROXY and the like.")] = False,
+    progress: Annotated[Style, typer.Option(help="How progress is shown, on standard error.")] = Style.AUTO,
+    output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
+) -> None:
+    """Bring the right tarball into the cache: verified, unpacked, or not there at all.
+
+    Exits 0; 2 for what it is told; 10 if it is not cached and must not be downloaded; 11 while somebody else brings it
+    in for too long; 20 network, 21 HTTP status, 22 TLS; 23 not what it must be, 24 no CRD tarball, 25 too large; 26
+    disk; 130 interrupted.
+    """
+    with leaving():
+        chosen = list(_chosen(url, karmada, version, follow_instance=follow_instance, strict=strict))
+        changes: dict[str, Any] = {"sha256": sha256, "proxy_url": proxy, "mirrors": tuple(mirror or ())}
+        if ca is not None:
+            changes["ca_pem"] = _read(ca)
+        given = {name: value for name, value in changes.items() if value}
+        style = Style.NONE if output is Output.JSON else progress
+        for one in chosen:
+            warn(one.warnings)
+            _check_reach(one)
+            source = one.source._replace(**given)
+            with reporting(style, redacted(source.url)) as report:
+                fetched = fetch_tarball(
+                    context.obj,
+                    source,
+                    Policy.NEVER if offline else policy or one.policy,
+                    conditional=not no_conditional,
+                    stale_if_error=stale_if_error,
+                    strict=strict,
+                    env_proxies=not no_env_proxy,
+                    progress=report,
+                )
+            _print(fetched, output)
+
+
+def _chosen(
+    url: str | None, karmada: list[Path] | None, version: str | None, *, follow_instance: bool, strict: bool
+) -> Iterator[Chosen]:
+    if karmada:
+        if url is not None:
+            raise CRDsError(Exit.USAGE, "give an address or --karmada, not both")
+        found = [one.object for one in documents(karmada) if one.object["kind"] == KARMADA.kind]
+        if not found:
+            raise CRDsError(Exit.USAGE, f"there is no {KARMADA.kind} in {', '.join(map(str, karmada))}")
+        for one in found:
+            yield source_of(one, version=version or "", follow_instance=follow_instance, strict=strict)
+    elif url is not None:
+        yield Chosen(Source(url), Policy.IF_NOT_PRESENT)
+    elif version is not None:
+        yield Chosen(Source(release_url(version)), Policy.IF_NOT_PRESENT)
+    else:
+        raise CRDsError(Exit.USAGE, "give an address, --karmada FILE or --version RELEASE")
+
+
+def _check_reach(chosen: Chosen) -> None:
+    """Refuse what only a controller in the cluster could get at."""
+    secrets = sorted({name for name in chosen.references if name})
+    if chosen.held is not None:
+        text = f"the tarball is at {chosen.source.url}, which is not downloaded: bring it in with `crds cache import`"
+        raise CRDsError(Exit.USAGE, text)
+    if secrets:
+        raise CRDsError(Exit.USAGE, f"it takes the Secret {', '.join(secrets)} of the cluster, which is not read here")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CRDsError(Exit.USAGE, f"{path}: {error.strerror}") from None
+
+
+def _print(fetched: Fetched, output: Output) -> None:
+    warn(fetched.warnings)
+    document = {
+        "result": fetched.result, "key": fetched.key, "path": fetched.path, "sha256": fetched.sha256,
+        "bytes": fetched.size, "url": fetched.url, "final_url": fetched.final_url, "etag": fetched.etag,
+        "attempts": fetched.attempts, "duration_s": round(fetched.seconds, 3), "warnings": fetched.warnings,
+    }  # fmt: skip
+    show(output, f"{fetched.result} {fetched.path}\n  sha256:{fetched.sha256} {fetched.size:,} bytes", document)
+
+
+@crds.command()
+def verify(
+    file: Annotated[Path, typer.Argument(help="A tarball.")],
+    sha256: Annotated[str, typer.Option(help="What it must be.")] = "",
+    strict: Annotated[bool, typer.Option("--strict", help="What is only odd is an error.")] = False,
+    output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
+) -> None:
+    """Say whether a tarball is whole, harmless and full of CRDs; nothing is unpacked."""
+    with leaving():
+        manifest = archive.verify(file, strict=strict)
+        if sha256 and manifest.sha256 != sha256.lower():
+            raise CRDsError(Exit.INTEGRITY, f"{file} is {manifest.sha256}, and {sha256} is wanted")
+        _print_manifest(manifest, output)
+
+
+@crds.command()
+def pin(
+    url: Annotated[str, typer.Argument(help="Address of the tarball.")],
+    proxy: Annotated[str, typer.Option(help="Address of a proxy; wins over the environment's.")] = "",
+    ca: Annotated[Path | None, typer.Option(help="PEM authorities to trust instead of the system's.")] = None,
+    progress: Annotated[Style, typer.Option(help="How progress is shown, on standard error.")] = Style.AUTO,
+    output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
+) -> None:
+    """Download a tarball, verify it, and print the digest that `sha256` can say; nothing is kept."""
+    with leaving(), tempfile.TemporaryDirectory() as directory:
+        source = Source(url, proxy_url=proxy, ca_pem=b"" if ca is None else _read(ca))
+        path = Path(directory, "crds.tar.gz")
+        with reporting(Style.NONE if output is Output.JSON else progress, redacted(url)) as report:
+            download(source, path, progress=report)
+        _print_manifest(archive.verify(path), output)
+
+
+def _print_manifest(manifest: Manifest, output: Output) -> None:
+    warn(manifest.warnings)
+    files = {name: file._asdict() for name, file in manifest.files.items()}
+    document = {"sha256": manifest.sha256, "bytes": manifest.size, "files": files, "warnings": manifest.warnings}
+    show(output, f"sha256:{manifest.sha256} {manifest.size:,} bytes, {len(files)} files", document)

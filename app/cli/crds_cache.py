@@ -1,0 +1,175 @@
+"""``fleethook crds cache``: what is kept, and what becomes of it."""
+
+import shutil
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.cli.crds_sizes import bytes_of, seconds_of
+from app.cli.crds_text import Output, leaving, show, warn
+from app.crds.cache import Cache, Origin
+from app.crds.failures import CRDsError, Exit
+from app.crds.guard import is_key
+from app.crds.listing import Listed
+from app.crds.record import TARBALL
+from app.crds.redaction import redacted
+from app.crds.source import Source
+
+cache = typer.Typer(name="cache", help="What is kept, and what becomes of it.", no_args_is_help=True)
+
+_Which = Annotated[str, typer.Argument(metavar="URL|KEY", help="Address of a tarball, or the key of its entry.")]
+_Output = Annotated[Output, typer.Option("--output", "-o", help="How to print it.")]
+
+
+def _key(which: str) -> str:
+    return which if is_key(which) else Source(which).key
+
+
+def _line(one: Listed) -> str:
+    url = one.record.url if one.record else ""
+    return f"{one.key}  {one.state:<8} {one.size:>12,}  {one.asked_at:%Y-%m-%d %H:%M}  {url or one.problem}"
+
+
+def _document(one: Listed) -> dict[str, object]:
+    record = one.record
+    return {
+        "key": one.key, "path": one.path, "state": one.state, "bytes": one.size, "asked_at": one.asked_at,
+        "url": record.url if record else "", "sha256": record.sha256 if record else "", "problem": one.problem,
+    }  # fmt: skip
+
+
+@cache.command(name="ls")
+def list_entries(context: typer.Context, output: _Output = Output.TEXT) -> None:
+    """List the entries."""
+    with leaving():
+        found = _of(context).entries()
+        show(output, "\n".join(map(_line, found)) or "the cache is empty", [_document(one) for one in found])
+
+
+@cache.command(name="show")
+def show_entry(context: typer.Context, which: _Which, output: _Output = Output.TEXT) -> None:
+    """Show one entry; exits 10 if there is none."""
+    with leaving():
+        one = _listed(_of(context), _key(which))
+        document = _document(one)
+        show(output, "\n".join(f"{name}: {value}" for name, value in document.items() if value != ""), document)
+
+
+@cache.command(name="path")
+def print_path(context: typer.Context, which: _Which) -> None:
+    """Print where an entry is or would be, whether or not it is there."""
+    with leaving():
+        show(Output.TEXT, str(_of(context).path(_key(which))), None)
+
+
+@cache.command(name="verify")
+def verify_entries(
+    context: typer.Context,
+    which: Annotated[str | None, typer.Argument(metavar="[URL|KEY]", help="One entry; else all.")] = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Unpack tarballs anew whose trees are wrong.")] = False,
+    output: _Output = Output.TEXT,
+) -> None:
+    """Read all of one entry, or of every one, and say what is wrong; exits 23 if something is and stays so."""
+    with leaving():
+        kept = _of(context)
+        problems: dict[str, list[str]] = {}
+        for key in [_key(which)] if which else kept.keys():
+            found = kept.verify(key)
+            if found and repair:
+                warn(tuple(f"{key}: {problem}; mended" for problem in found))
+                kept.repair(key)
+                found = []
+            problems[key] = found
+        lines = [f"{key}: {'; '.join(found) or 'whole'}" for key, found in problems.items()]
+        show(output, "\n".join(lines) or "the cache is empty", problems)
+        if any(problems.values()):
+            raise CRDsError(Exit.INTEGRITY, "some entries are not whole: --repair mends what can be mended")
+
+
+@cache.command()
+def prune(
+    context: typer.Context,
+    older_than: Annotated[str | None, typer.Option(help="Such as 30d: the origin has not said so since.")] = None,
+    max_size: Annotated[str | None, typer.Option(help="Such as 200MiB: the oldest beyond that go.")] = None,
+    keep: Annotated[int, typer.Option(min=0, help="So many of the youngest stay in any case.")] = 0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    output: _Output = Output.TEXT,
+) -> None:
+    """Remove entries that are too old, then those that do not fit; those in use stay."""
+    with leaving():
+        try:
+            age = None if older_than is None else timedelta(seconds=seconds_of(older_than))
+            size = None if max_size is None else bytes_of(max_size)
+        except (ValueError, OverflowError) as error:
+            raise CRDsError(Exit.USAGE, str(error)) from None
+        if age is None and size is None:
+            raise CRDsError(Exit.USAGE, "give --older-than or --max-size: everything stays otherwise")
+        gone = _of(context).prune(older_than=age, most_bytes=size, keep=keep, dry_run=dry_run)
+        show(output, "\n".join(map(_line, gone)) or "nothing to remove", [_document(one) for one in gone])
+
+
+@cache.command(name="rm")
+def remove(context: typer.Context, which: _Which) -> None:
+    """Remove an entry; exits 10 if there is none."""
+    with leaving():
+        if not _of(context).remove(_key(which)):
+            raise CRDsError(Exit.NOT_CACHED, f"{which} is not in the cache")
+
+
+@cache.command(name="import")
+def import_tarball(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="A tarball that was brought here by other means.")],
+    url: Annotated[str, typer.Option(help="Address whose tarball it is.")],
+    sha256: Annotated[str, typer.Option(help="What it must be.")] = "",
+    strict: Annotated[bool, typer.Option("--strict", help="What is only odd is an error.")] = False,
+    output: _Output = Output.TEXT,
+) -> None:
+    """Make a tarball the entry of an address, as if it had been downloaded: for sites without a network."""
+    with leaving():
+        kept, key = _of(context), Source(url).key
+        with kept.lock(key), kept.staging() as staged:
+            try:
+                shutil.copyfile(file, staged / TARBALL)
+            except OSError as error:
+                raise CRDsError(Exit.USAGE, f"{file}: {error.strerror or error}") from None
+            entry = kept.commit(key, staged, Origin(url=redacted(url), asked=0), sha256=sha256, strict=strict)
+        warn(entry.record.warnings)
+        text = f"imported {entry.path}\n  sha256:{entry.record.sha256} {entry.record.size:,} bytes"
+        document = {"key": key, "path": entry.path, "sha256": entry.record.sha256, "bytes": entry.record.size}
+        show(output, text, document)
+
+
+@cache.command()
+def export(
+    context: typer.Context,
+    which: _Which,
+    to: Annotated[Path, typer.Option(help="The file to write; it must not be there.")],
+) -> None:
+    """Write the tarball of an entry to a file, to be imported elsewhere; exits 10 if there is none."""
+    with leaving():
+        kept, key = _of(context), _key(which)
+        with kept.reading(key):
+            entry = kept.entry(key)
+            if entry is None:
+                raise CRDsError(Exit.NOT_CACHED, f"{which} is not in the cache, or not whole")
+            try:
+                with (entry.path / TARBALL).open("rb") as tarball, to.open("xb") as file:
+                    shutil.copyfileobj(tarball, file)
+            except OSError as error:
+                raise CRDsError(Exit.DISK, f"{to}: {error.strerror or error}") from None
+
+
+def _of(context: typer.Context) -> Cache:
+    found = context.find_object(Cache)
+    assert found is not None, "the group's callback made it"
+    return found
+
+
+def _listed(kept: Cache, key: str) -> Listed:
+    found = next((one for one in kept.entries() if one.key == key), None)
+    if found is None:
+        raise CRDsError(Exit.NOT_CACHED, f"{key} is not in the cache {kept.directory}")
+    return found

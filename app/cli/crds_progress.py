@@ -1,0 +1,55 @@
+"""How far a download is, for a person at a terminal or for a log."""
+
+import contextlib
+import enum
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+Report = Callable[[int, int | None], None]
+"""Told how many bytes have come, and how many there will be, if that is known."""
+
+# A log has a line a second at most: a progress bar is for eyes.
+_LINE_SECONDS: Final = 1.0
+
+
+class Style(enum.StrEnum):
+    """How progress is shown."""
+
+    AUTO = "auto"
+    """A bar at a terminal, nothing elsewhere."""
+    PLAIN = "plain"
+    NONE = "none"
+
+
+@contextlib.contextmanager
+def reporting(style: Style, what: str) -> Iterator[Report | None]:
+    """Show progress on standard error while the context lasts; None where none is shown."""
+    console = Console(stderr=True)
+    if style is Style.NONE or (style is Style.AUTO and not console.is_terminal):
+        yield None
+    elif style is Style.PLAIN:
+        yield _lines(what)
+    else:
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
+            task = progress.add_task(what, total=None)
+            yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def _lines(what: str) -> Report:
+    told = 0.0
+
+    def report(done: int, total: int | None) -> None:
+        nonlocal told
+        now = time.monotonic()
+        if now - told >= _LINE_SECONDS or done == total:
+            told = now
+            of = "" if total is None else f" of {total:,}"
+            sys.stderr.write(f"{what}: {done:,}{of} bytes\n")
+
+    return report

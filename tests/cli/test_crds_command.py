@@ -1,0 +1,220 @@
+"""``fleethook crds``: what is printed, and what it exits with."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from app.cli import app
+from app.cli.crds_sizes import bytes_of, seconds_of
+from app.crds.source import Source
+from tests.crds.origin import Origin, endless, says, serving, tarball
+from tests.crds.tarballs import build, release
+
+RELEASE = release()
+
+
+@pytest.fixture
+def origin() -> Iterator[Origin]:
+    with serving(tarball(RELEASE)) as running:
+        yield running
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(*arguments: object, code: int = 0) -> Result:
+        result = CliRunner().invoke(app, ["crds", "--data-dir", str(tmp_path / "data"), *map(str, arguments)])
+        assert result.exit_code == code, (result.output, result.exception)
+        return result
+
+    return run
+
+
+def test_a_tarball_is_fetched_once_and_unpacked(run: Any, origin: Origin, tmp_path: Path) -> None:
+    first = json.loads(run("fetch", origin.url, "--output", "json").stdout)
+    assert (first["result"], first["bytes"], first["attempts"]) == ("downloaded", len(RELEASE), 1)
+    assert first["key"] == Source(origin.url).key
+    path = tmp_path / "data" / "cache" / first["key"]
+    assert (first["path"], (path / "crds.tar.gz").read_bytes()) == (str(path), RELEASE)
+    assert (path / "crds" / "bases").is_dir()
+    second = json.loads(run("fetch", origin.url, "--output", "json").stdout)
+    assert (second["result"], second["attempts"], second["sha256"]) == ("cached", 0, first["sha256"])
+    assert len(origin.asked) == 1
+
+
+def test_always_asks_whether_it_has_changed(run: Any, origin: Origin) -> None:
+    run("fetch", origin.url)
+    found = json.loads(run("fetch", origin.url, "--policy", "Always", "-o", "json").stdout)
+    assert found["result"] == "revalidated"
+    assert len(origin.asked) == 2
+
+
+def test_what_a_manifest_says_is_fetched(run: Any, origin: Origin, tmp_path: Path) -> None:
+    manifest = tmp_path / "karmada.yaml"
+    manifest.write_text(
+        "apiVersion: operator.karmada.io/v1alpha1\nkind: Karmada\nmetadata: {name: demo, namespace: test}\n"
+        f"spec: {{crdTarball: {{crdDownloadPolicy: Always, httpSource: {{url: '{origin.url}'}}}}}}\n"
+    )
+    assert "downloaded" in run("fetch", "--karmada", manifest).stdout
+    assert "revalidated" in run("fetch", "--karmada", manifest).stdout
+
+
+@pytest.mark.parametrize(
+    ("tarball_of", "text"),
+    [
+        ("{localSource: {path: /srv/crds.tar.gz}}", "bring it in with `crds cache import`"),
+        ("{httpSource: {url: 'http://h/c', secretRef: {name: mirror}}}", "it takes the Secret mirror of the cluster"),
+    ],
+)
+def test_what_only_the_cluster_has_is_not_fetched_from_outside(
+    run: Any, tmp_path: Path, tarball_of: str, text: str
+) -> None:
+    manifest = tmp_path / "karmada.yaml"
+    manifest.write_text(
+        "apiVersion: operator.karmada.io/v1alpha1\nkind: Karmada\nmetadata: {name: demo, namespace: test}\n"
+        f"spec: {{crdTarball: {tarball_of}}}\n"
+    )
+    assert text in run("fetch", "--karmada", manifest, code=2).stderr
+
+
+def test_a_certificate_that_nobody_vouches_for_has_a_code_of_its_own(run: Any, tmp_path: Path) -> None:
+    with serving(tarball(RELEASE), directory=tmp_path) as origin:
+        run("fetch", origin.url, code=22)
+        (tmp_path / "ca.pem").write_bytes(origin.ca_pem)
+        run("fetch", origin.url, "--ca", tmp_path / "ca.pem")
+
+
+def test_a_person_is_told_in_plain_lines_where_that_is_wanted(run: Any, origin: Origin) -> None:
+    shown = run("fetch", origin.url, "--progress", "plain")
+    assert f"{len(RELEASE):,} of {len(RELEASE):,} bytes" in shown.stderr
+    assert shown.stdout.startswith("downloaded ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        ((), 2, "give an address, --karmada FILE or --version RELEASE"),
+        (("{url}", "--karmada", "x.yaml"), 2, "give an address or --karmada, not both"),
+        (("{url}", "--offline"), 10, "is not in the cache"),
+        (("{url}", "--policy", "Never"), 10, "is not in the cache"),
+        (("{url}", "--sha256", "0" * 64), 23, "0" * 64),
+        (("{url}", "--ca", "/nowhere.pem"), 2, "/nowhere.pem"),
+    ],
+)
+def test_what_goes_wrong_has_an_exit_code_of_its_own(
+    run: Any, origin: Origin, arguments: Any, code: int, text: str
+) -> None:
+    shown = run("fetch", *(one.format(url=origin.url) for one in arguments), code=code)
+    assert text in shown.stderr
+
+
+def test_an_answer_that_is_none_has_the_code_of_http(run: Any) -> None:
+    with serving(says(b"no", status="404 Not Found")) as origin:
+        shown = run("fetch", origin.url, code=21)
+    assert "404" in shown.stderr
+
+
+def test_what_has_no_crds_in_it_is_no_tarball_of_them(run: Any, tmp_path: Path) -> None:
+    with serving(tarball(build({"crds/": None, "crds/bases/": None}))) as origin:
+        run("fetch", origin.url, code=24)
+    assert run("cache", "ls").stdout == "the cache is empty\n"
+
+
+def test_a_tarball_without_end_is_too_large(run: Any) -> None:
+    with serving(endless) as origin:
+        run("fetch", origin.url, code=25)
+
+
+def test_a_file_is_verified_without_being_kept(run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "crds.tar.gz"
+    file.write_bytes(RELEASE)
+    shown = json.loads(run("verify", file, "-o", "json").stdout)
+    assert shown["bytes"] == len(RELEASE)
+    assert any(name.startswith("crds/bases/") for name in shown["files"])
+    file.write_bytes(RELEASE[:-9])
+    run("verify", file, code=23)
+    assert run("verify", file, "--sha256", shown["sha256"], code=23).stderr.startswith("fleethook: ")
+
+
+def test_a_pin_is_the_digest_and_leaves_nothing(run: Any, origin: Origin) -> None:
+    digest = json.loads(run("pin", origin.url, "-o", "json").stdout)["sha256"]
+    assert run("cache", "ls").stdout == "the cache is empty\n"
+    found = json.loads(run("fetch", origin.url, "--sha256", digest, "-o", "json").stdout)
+    assert found["sha256"] == digest
+
+
+def test_what_is_kept_is_listed_shown_verified_and_removed(run: Any, origin: Origin, tmp_path: Path) -> None:
+    run("fetch", origin.url)
+    key = Source(origin.url).key
+    (row,) = json.loads(run("cache", "ls", "-o", "json").stdout)
+    assert (row["key"], row["state"], row["url"]) == (key, "ready", origin.url)
+    assert json.loads(run("cache", "show", origin.url, "-o", "json").stdout) == row
+    path = Path(run("cache", "path", key).stdout.strip())
+    assert path == tmp_path / "data" / "cache" / key
+    assert run("cache", "verify").stdout == f"{key}: whole\n"
+    one = next((path / "crds" / "bases").rglob("*.yaml"))
+    one.chmod(0o640)
+    one.write_text("spoiled")
+    assert key in run("cache", "verify", origin.url, code=23).stdout
+    run("cache", "verify", "--repair")
+    assert run("cache", "verify", key).stdout == f"{key}: whole\n"
+    run("cache", "rm", origin.url)
+    run("cache", "rm", origin.url, code=10)
+    run("cache", "show", key, code=10)
+
+
+def test_a_tarball_goes_to_a_site_without_a_network_and_is_the_entry_there(
+    run: Any, origin: Origin, tmp_path: Path
+) -> None:
+    run("fetch", origin.url)
+    file = tmp_path / "carried.tar.gz"
+    run("cache", "export", origin.url, "--to", file)
+    assert file.read_bytes() == RELEASE
+    run("cache", "export", origin.url, "--to", file, code=26)
+    run("cache", "rm", origin.url)
+    run("cache", "export", origin.url, "--to", tmp_path / "other", code=10)
+    run("cache", "import", file, "--url", origin.url)
+    assert json.loads(run("fetch", origin.url, "--offline", "-o", "json").stdout)["result"] == "cached"
+    assert len(origin.asked) == 1
+
+
+def test_old_and_large_entries_are_pruned(run: Any, origin: Origin) -> None:
+    run("fetch", origin.url)
+    key = Source(origin.url).key
+    run("cache", "prune", code=2)
+    run("cache", "prune", "--older-than", "soon", code=2)
+    assert run("cache", "prune", "--older-than", "1d").stdout == "nothing to remove\n"
+    assert key in run("cache", "prune", "--max-size", "1KiB", "--dry-run").stdout
+    assert run("cache", "prune", "--max-size", "1KiB", "--keep", "1").stdout == "nothing to remove\n"
+    assert key in run("cache", "prune", "--max-size", "1KiB").stdout
+    assert run("cache", "ls").stdout == "the cache is empty\n"
+
+
+def test_no_secret_of_an_address_is_printed(run: Any, origin: Origin) -> None:
+    secret = origin.url.replace("://", "://user:hunter2@") + "?token=hunter3"
+    for arguments in (("fetch", secret), ("cache", "ls"), ("cache", "show", secret), ("cache", "ls", "-o", "json")):
+        shown = run(*arguments)
+        assert "hunter" not in shown.stdout + shown.stderr
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("30d", 2_592_000), ("12h", 43_200), ("90s", 90), ("1W", 604_800)])
+def test_ages_are_read_as_people_write_them(text: str, seconds: int) -> None:
+    assert seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize(("text", "size"), [("200MiB", 200 * 2**20), ("1kb", 1000), ("7", 7), ("3 GB", 3 * 10**9)])
+def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
+    assert bytes_of(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1d", "1.5h", "9 fortnights"])
+def test_what_is_neither_is_refused(text: str) -> None:
+    for read in (seconds_of, bytes_of):
+        with pytest.raises(ValueError, match="is not"):
+            read(text)
