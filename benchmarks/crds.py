@@ -20,8 +20,8 @@ from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from app.crds.archive import unpack, verify
-from app.crds.limits import LIMITS, Limits
+from app.crds.archive.archive import unpack, verify
+from app.crds.archive.limits import LIMITS, Limits
 from tests.crds.tarballs import build, release, small
 
 ROUNDS = 40
@@ -44,7 +44,10 @@ def milliseconds(call: Callable[[Path, Path], object], tarball: Path, root: Path
 
 
 def without_content(tarball: Path, into: Path) -> None:
-    with patch("app.crds.content.Content.add"), patch("app.crds.content.Content.finish", return_value=()):
+    with (
+        patch("app.crds.archive.content.Content.add"),
+        patch("app.crds.archive.content.Content.finish", return_value=()),
+    ):
         unpack(tarball, into)
 
 
@@ -78,7 +81,7 @@ def table(root: Path) -> None:
 
 def memory(root: Path) -> None:
     print("\npeak memory of a process that unpacks (its own 64 MiB limit raised), by size of the tarball")
-    base = peak("from app.crds.archive import unpack; from benchmarks.crds import LARGE")
+    base = peak("from app.crds.archive.archive import unpack; from benchmarks.crds import LARGE")
     chance = random.Random(1)
     for size in (1, 16, 64):
         tarball = root / "large.tar.gz"
@@ -86,7 +89,7 @@ def memory(root: Path) -> None:
         tarball.write_bytes(build({**small(), **files}))
         into = Path(tempfile.mkdtemp(dir=root))
         used = peak(
-            "from pathlib import Path; from app.crds.archive import unpack; from benchmarks.crds import LARGE; "
+            "from pathlib import Path; from app.crds.archive.archive import unpack; from benchmarks.crds import LARGE; "
             f"unpack(Path({str(tarball)!r}), Path({str(into)!r}), limits=LARGE)"
         )
         shutil.rmtree(into)

@@ -10,7 +10,7 @@ from app.api.endpoint import Endpoint
 from app.api.interpret import InterpretEndpoint
 from app.api.logs import LogSink
 from app.api.metrics import Metrics
-from app.crds.review import mutate_karmada, validate_karmada
+from app.crds.instance.review import mutate_karmada, validate_karmada
 from app.interpret.chain import Chain, PythonLayer
 from app.interpret.review import validate_configuration
 from app.interpret.samples.bar import bar

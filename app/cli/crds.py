@@ -12,17 +12,17 @@ from app.cli.crds_cache import cache
 from app.cli.crds_progress import Style, reporting
 from app.cli.crds_text import Output, leaving, show, warn
 from app.cli.manifests import documents
-from app.crds import archive
-from app.crds.cache import Cache
-from app.crds.chosen import Chosen, source_of
-from app.crds.download import download
+from app.crds.archive import archive
+from app.crds.archive.manifest import Manifest
+from app.crds.cache.cache import Cache
+from app.crds.download.download import download
+from app.crds.download.redaction import redacted
 from app.crds.failures import CRDsError, Exit
 from app.crds.fetch import Fetched
 from app.crds.fetch import fetch as fetch_tarball
-from app.crds.manifest import Manifest
-from app.crds.redaction import redacted
+from app.crds.instance.chosen import Chosen, source_of
+from app.crds.instance.version import release_url
 from app.crds.source import Policy, Source
-from app.crds.version import release_url
 from app.model.operator import KARMADA
 
 crds = typer.Typer(

@@ -9,12 +9,12 @@ import typer
 
 from app.cli.crds_sizes import bytes_of, seconds_of
 from app.cli.crds_text import Output, leaving, show, warn
-from app.crds.cache import Cache, Origin
+from app.crds.cache.cache import Cache, Origin
+from app.crds.cache.guard import is_key
+from app.crds.cache.listing import Listed
+from app.crds.cache.record import TARBALL
+from app.crds.download.redaction import redacted
 from app.crds.failures import CRDsError, Exit
-from app.crds.guard import is_key
-from app.crds.listing import Listed
-from app.crds.record import TARBALL
-from app.crds.redaction import redacted
 from app.crds.source import Source
 
 cache = typer.Typer(name="cache", help="What is kept, and what becomes of it.", no_args_is_help=True)

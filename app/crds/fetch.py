@@ -4,12 +4,12 @@ import time
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Protocol
 
-from app.crds.cache import Cache, Entry, Origin
-from app.crds.download import Downloaded, Progress, Validators, download
+from app.crds.cache.cache import Cache, Entry, Origin
+from app.crds.cache.places import LOCK_SECONDS
+from app.crds.cache.record import TARBALL
+from app.crds.download.download import Downloaded, Progress, Validators, download
+from app.crds.download.redaction import redacted
 from app.crds.failures import CRDsError, Exit
-from app.crds.places import LOCK_SECONDS
-from app.crds.record import TARBALL
-from app.crds.redaction import redacted
 from app.crds.source import Policy, Source
 
 Result = Literal["downloaded", "revalidated", "cached", "adopted", "stale"]

@@ -6,9 +6,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from app.crds.chosen import source_of
 from app.crds.failures import CRDsError, Exit
-from app.crds.rules import aggregated, problems
+from app.crds.instance.chosen import source_of
+from app.crds.instance.rules import aggregated, problems
 from app.crds.source import Source
 from app.model.go_url import parse_request_uri
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from app.crds.archive import unpack, verify_tree
-from app.crds.content import patched_crd
+from app.crds.archive.archive import unpack, verify_tree
+from app.crds.archive.content import patched_crd
 from app.crds.failures import CRDsError
 from tests.crds.tarballs import build, member, pack, small, tar
 

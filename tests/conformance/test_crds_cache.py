@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
-from app.crds.cache import Cache
-from app.crds.cache import Origin as CacheOrigin
+from app.crds.cache.cache import Cache
+from app.crds.cache.cache import Origin as CacheOrigin
+from app.crds.cache.record import TARBALL
 from app.crds.failures import CRDsError
-from app.crds.record import TARBALL
 from app.crds.source import Policy, Source
 from tests.crds.fetching import bring
 from tests.crds.origin import hangs_up, says, serving, tarball

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.crds.download import Downloaded, Timing, download
+from app.crds.download.download import Downloaded, Timing, download
 from app.crds.failures import CRDsError, Exit
 from app.crds.source import Source
 from tests.crds.origin import Origin

@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from app.crds.cache import Cache
-from app.crds.download import Timing, download
+from app.crds.cache.cache import Cache
+from app.crds.download.download import Timing, download
 from app.crds.fetch import Fetched, fetch
 from app.crds.source import Policy, Source
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.cache import Cache
-from app.crds.cache import Origin as CacheOrigin
+from app.crds.cache.cache import Cache
+from app.crds.cache.cache import Origin as CacheOrigin
+from app.crds.cache.record import TARBALL
 from app.crds.failures import CRDsError, Exit
 from app.crds.fetch import Fetched
-from app.crds.record import TARBALL
 from app.crds.source import Source
 from tests.crds.fetching import ALWAYS, IF_NOT_PRESENT, NEVER, bring
 from tests.crds.origin import Origin, hangs_up, head, says, serving, tarball

@@ -10,9 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from app.crds.cache import Cache
+from app.crds.cache.cache import Cache
+from app.crds.cache.record import TARBALL
 from app.crds.failures import CRDsError
-from app.crds.record import TARBALL
 from app.crds.source import Policy, Source
 from tests.crds.fetching import bring
 

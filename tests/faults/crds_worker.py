@@ -11,7 +11,7 @@ import signal
 import sys
 from pathlib import Path
 
-from app.crds.cache import Cache
+from app.crds.cache.cache import Cache
 from app.crds.source import Policy
 from tests.crds.fetching import bring
 

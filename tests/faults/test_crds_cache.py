@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.cache import Cache
+from app.crds.cache.cache import Cache
 from app.crds.failures import CRDsError, Exit
 from app.crds.source import Source
 from tests.crds.fetching import ALWAYS, NEVER, bring

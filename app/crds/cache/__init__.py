@@ -1,0 +1,1 @@
+"""Where tarballs are kept, for threads and processes at once (research 6.3)."""

@@ -1,0 +1,138 @@
+"""Bringing in the bytes of a tarball: from its address or a mirror, again where that may help, whole or not at all.
+
+The rules are those of the research, 6.4.
+"""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from app.crds.download.answers import Address, address_of
+from app.crds.download.partial import Partial
+from app.crds.download.redaction import redacted
+from app.crds.download.requests import Validators, check_credentials
+from app.crds.download.timing import ATTEMPTS, AttemptError, Timing, delay_after
+from app.crds.download.transfer import Job, Progress, Received, transfer
+from app.crds.failures import CRDsError, Exit
+from app.crds.source import Source
+
+__all__ = ["Downloaded", "Progress", "Timing", "Validators", "download"]
+
+_REAL_TIMING = Timing()
+
+
+class Downloaded(NamedTuple):
+    """What came."""
+
+    changed: bool
+    """False if the origin says that it is what was known already: there is no file then."""
+    sha256: str
+    size: int
+    validators: Validators
+    """To ask with the next time; empty if a mirror answered, since they are for one address only."""
+    final_url: str
+    """Where it came from after redirects, redacted."""
+    attempts: int
+    """How many there were, with those that failed, over all addresses; redirects are part of one."""
+
+
+def download(
+    source: Source,
+    into: Path,
+    *,
+    validators: Validators | None = None,
+    progress: Progress | None = None,
+    env_proxies: bool = True,
+    allow_private: bool = True,
+    allow_hosts: tuple[str, ...] = (),
+    timing: Timing = _REAL_TIMING,
+) -> Downloaded:
+    """Bring in a tarball's bytes, as they are.
+
+    Args:
+        source: From where, and how.
+        into: A file that does not exist yet; it is made with mode 0600, and there is none unless all went well.
+        validators: Of what is known already of the source's own URL.
+        progress: Told after every piece; what it raises ends the download.
+        env_proxies: Whether the environment's proxies count where the source has none.
+        allow_private: Whether addresses may be private ones; if not, that is said of the source's proxy, too.
+        allow_hosts: The only hosts to ask, redirects and mirrors included: names, or ``.suffix``. Empty: any.
+        timing: The clock and its like.
+
+    Raises:
+        CRDsError: Why there is no tarball, of every address that was asked.
+    """
+    addresses = _addresses(source)
+    check_credentials(source)
+    with Partial(into, most_bytes=source.most_bytes) as partial:
+        job = Job(
+            source=source,
+            partial=partial,
+            deadline=timing.clock() + source.seconds,
+            timing=timing,
+            progress=progress,
+            environment=os.environ if env_proxies else {},
+            allow_private=allow_private,
+            allow_hosts=allow_hosts,
+        )
+        return _from_any(job, addresses, (validators or Validators()).usable())
+
+
+def _addresses(source: Source) -> list[Address]:
+    found = [(url, address_of(url)) for url in (source.url, *source.mirrors)]
+    for url, address in found:
+        if address is None:
+            raise CRDsError(Exit.USAGE, f"{redacted(url)}: it must be an address of http or https with a host")
+    return [address for _, address in found if address is not None]
+
+
+def _from_any(job: Job, addresses: list[Address], validators: Validators) -> Downloaded:
+    attempts, failures = 0, list[AttemptError]()
+    for place, address in enumerate(addresses):
+        if place:
+            # An ETag is of one address: what a mirror has may be other bytes with the same one.
+            job.partial.restart()
+            validators = Validators()
+        for attempt in range(1, ATTEMPTS + 1):
+            attempts += 1
+            try:
+                received = _checked(job, transfer(job, address, validators))
+            except AttemptError as failure:
+                if not _waited(job, failure, attempt):
+                    failures.append(failure)
+                    break
+            else:
+                return _downloaded(job.partial, received, attempts=attempts, own=not place)
+    raise _together(failures, attempts)
+
+
+def _checked(job: Job, received: Received) -> Received:
+    wanted, found = job.source.sha256.strip().lower(), job.partial.sha256
+    if received.changed and wanted and wanted != found:
+        raise AttemptError(Exit.INTEGRITY, f"{redacted(received.url)}: its sha256 is {found}, but should be {wanted}")
+    return received
+
+
+def _waited(job: Job, failure: AttemptError, attempt: int) -> bool:
+    """Wait before another attempt; return False without waiting if there is none to be made."""
+    delay = delay_after(failure, attempt, job.timing.random)
+    if delay is None or job.timing.clock() + delay >= job.deadline:
+        return False
+    job.timing.sleep(delay)
+    return True
+
+
+def _downloaded(partial: Partial, received: Received, *, attempts: int, own: bool) -> Downloaded:
+    validators = received.validators if own else Validators()
+    final_url = redacted(received.url)
+    if not received.changed:
+        return Downloaded(False, "", 0, validators, final_url, attempts)
+    return Downloaded(True, partial.finish(), partial.size, validators, final_url, attempts)
+
+
+def _together(failures: list[AttemptError], attempts: int) -> CRDsError:
+    """Return one error for all addresses; what kind it is the source's own says."""
+    text = "; mirror ".join(str(failure) for failure in failures)
+    if attempts > len(failures):
+        text += f" (after {attempts} attempts)"
+    return CRDsError(failures[0].exit, text, transient=any(failure.transient for failure in failures))

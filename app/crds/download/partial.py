@@ -1,0 +1,108 @@
+"""A file that a body is being written to: counted, hashed while it comes, and gone unless it is finished."""
+
+import errno
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from app.crds.download.timing import AttemptError
+from app.crds.failures import CRDsError, Exit
+
+
+class Partial:
+    """What has come of a body so far.
+
+    Attributes:
+        size: Bytes written.
+        etag: Of the response they came with if it is a strong one, so that the rest can be asked for; else ``""``.
+        total: How many there will be; None if that was not said.
+    """
+
+    def __init__(self, path: Path, *, most_bytes: int) -> None:
+        """Create the file.
+
+        Raises:
+            CRDsError: It exists already, or cannot be made.
+        """
+        self.size = 0
+        self.etag = ""
+        self.total: int | None = None
+        self._path = path
+        self._most = most_bytes
+        self._digest = hashlib.sha256()
+        self._finished = False
+        with _disk(path):
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+    def restart(self, etag: str = "", total: int | None = None) -> None:
+        """Begin anew, for a body that comes from its first byte.
+
+        Raises:
+            AttemptError: The body will be too large.
+        """
+        if total is not None and total > self._most:
+            raise self._too_large(f"{total} bytes")
+        with _disk(self._path):
+            os.ftruncate(self._file, 0)
+            os.lseek(self._file, 0, os.SEEK_SET)
+        self._digest = hashlib.sha256()
+        self.size, self.etag, self.total = 0, etag, total
+
+    def add(self, data: bytes) -> None:
+        """Append to it.
+
+        Raises:
+            AttemptError: It has become too large.
+            CRDsError: The disk does not take it.
+        """
+        if self.size + len(data) > self._most:
+            raise self._too_large("the body goes on")
+        with _disk(self._path):
+            view = memoryview(data)
+            while view:
+                view = view[os.write(self._file, view) :]
+        self._digest.update(data)
+        self.size += len(data)
+
+    def beginning(self, count: int) -> bytes:
+        """Return its first bytes."""
+        return os.pread(self._file, count, 0)
+
+    def finish(self) -> str:
+        """Bring it to the disk, keep it, and return its SHA-256."""
+        with _disk(self._path):
+            os.fsync(self._file)
+        self._finished = True
+        return self._digest.hexdigest()
+
+    @property
+    def sha256(self) -> str:
+        """The digest of what has come so far."""
+        return self._digest.hexdigest()
+
+    def _too_large(self, what: str) -> AttemptError:
+        return AttemptError(Exit.LIMIT, f"larger than the limit of {self._most} bytes: {what}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        os.close(self._file)
+        if not self._finished:
+            self._path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _disk(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else "it failed"
+        hint = ": make room or use another cache directory" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+        raise CRDsError(Exit.DISK, f"cannot write {path}: {reason.lower()}{hint}") from error

@@ -1,0 +1,151 @@
+"""What went wrong on the way to an origin, in words of our own.
+
+Texts of urllib3 and http.client are not shown: they hold queries of URLs and values of headers, which may be secrets.
+"""
+
+import errno
+import os
+import socket
+import ssl
+from http.client import HTTPException
+from typing import Final
+
+from urllib3 import exceptions
+
+from app.crds.download.timing import CONNECT_SECONDS, RETRIED, AttemptError
+from app.crds.failures import Exit
+
+# OpenSSL's x509_vfy.h, in the words of Go's crypto/x509, which people search for.
+_CERTIFICATE: Final = {
+    9: "certificate is not yet valid",
+    10: "certificate has expired",
+    18: "certificate signed by unknown authority (it is self-signed)",
+    19: "certificate signed by unknown authority (is its CA given?)",
+    20: "certificate signed by unknown authority (is its CA given?)",
+    21: "certificate signed by unknown authority (is its CA given?)",
+    62: "certificate is not valid for this name",
+    64: "certificate is not valid for this address",
+}
+# What a connection ends with that was fine until then: of a network that failed, not of a badly made server.
+_CUT: Final = ("UNEXPECTED_EOF_WHILE_READING", "EOF occurred")
+
+
+class MalformedError(HTTPException):
+    """A response whose framing says two things at once."""
+
+
+def failure_of(error: Exception) -> AttemptError:
+    """Return what an exception of urllib3, http.client or the system means; it never quotes the exception."""
+    for cause in _causes(error):
+        if isinstance(cause, ssl.SSLError):
+            return _tls(cause)
+        if isinstance(cause, exceptions.ProxyError):
+            return _proxy(cause)
+    return _network(error)
+
+
+def cut_off(seconds: float) -> AttemptError:
+    """Return that the time for all of it is over."""
+    return AttemptError(Exit.NETWORK, f"not done within {seconds:g} s", transient=True)
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """Return an exception and what it stands for: by chain, by argument, or as urllib3 keeps the original."""
+    found: list[BaseException] = []
+    waiting: list[object] = [error]
+    while waiting and len(found) < 16:
+        cause = waiting.pop(0)
+        if isinstance(cause, BaseException) and cause not in found:
+            found.append(cause)
+            waiting += [*cause.args, getattr(cause, "original_error", None), cause.__cause__, cause.__context__]
+    return found
+
+
+def _tls(error: ssl.SSLError) -> AttemptError:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return AttemptError(Exit.TLS, f"x509: {_CERTIFICATE.get(error.verify_code, 'certificate is not accepted')}")
+    if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)) or error.reason in _CUT:
+        return _again("the connection ended within TLS")
+    what = (error.reason or "handshake failed").replace("_", " ").lower()
+    return AttemptError(Exit.TLS, f"tls: {what}")
+
+
+def _proxy(error: exceptions.ProxyError) -> AttemptError:
+    for cause in _causes(error)[1:]:
+        status = _tunnel_status(cause)
+        if status == 407:
+            return proxy_wants_credentials()
+        if status:
+            text = f"the proxy refused the tunnel: HTTP {status}"
+            return _again(text) if status in RETRIED else AttemptError(Exit.NETWORK, text)
+    inner = _network(error)
+    return AttemptError(Exit.NETWORK, f"proxy: {inner}", transient=True, again=inner.again)
+
+
+def proxy_wants_credentials() -> AttemptError:
+    """Return that a proxy asked who we are (HTTP 407)."""
+    return AttemptError(Exit.NETWORK, "the proxy asks for credentials (HTTP 407): give them in the proxy URL")
+
+
+def _tunnel_status(error: BaseException) -> int:
+    # http.client has no type for it: OSError("Tunnel connection failed: 407 Proxy Authentication Required").
+    text = str(error)
+    start, _, rest = text.partition("Tunnel connection failed: ")
+    status = rest[:3]
+    return int(status) if not start and status.isascii() and status.isdigit() else 0
+
+
+def _network(error: Exception) -> AttemptError:
+    causes = _causes(error)
+    for cause in causes:
+        if isinstance(cause, socket.gaierror):
+            return _lookup(cause)
+        if text := _known(cause):
+            return _again(text)
+    if any(isinstance(cause, exceptions.LocationParseError) for cause in causes):
+        return AttemptError(Exit.NETWORK, "the host is no name that can be looked up")
+    if any(isinstance(cause, MalformedError) for cause in causes):
+        return AttemptError(Exit.HTTP, "malformed HTTP response", transient=True)
+    if any(isinstance(cause, exceptions.ProtocolError) for cause in causes):
+        return _again("the connection ended without a whole response")
+    return _again(f"the connection failed ({type(causes[-1]).__name__})")
+
+
+def _known(cause: BaseException) -> str:
+    match cause:
+        case exceptions.ConnectTimeoutError() if not isinstance(cause, exceptions.NewConnectionError):
+            return f"no connection within {CONNECT_SECONDS:g} s"
+        case exceptions.ReadTimeoutError() | TimeoutError():
+            return "nothing came for too long"
+        case exceptions.IncompleteRead():
+            return "the body is cut off"
+        case OSError() if cause.errno is not None:
+            return _SYSTEM.get(cause.errno, "")
+        case _:
+            return ""
+
+
+_SYSTEM: Final = {
+    code: os.strerror(code).lower()
+    for code in (
+        errno.ECONNREFUSED,
+        errno.ECONNRESET,
+        errno.ECONNABORTED,
+        errno.EPIPE,
+        errno.EHOSTUNREACH,
+        errno.ENETUNREACH,
+        errno.ENETDOWN,
+        errno.EADDRNOTAVAIL,
+    )
+}
+
+
+def _lookup(error: socket.gaierror) -> AttemptError:
+    # A name that does not exist will not within seconds; it may when a cluster's DNS has come up.
+    again = error.errno == socket.EAI_AGAIN
+    text = "the name cannot be resolved now" if again else "no such host"
+    return AttemptError(Exit.NETWORK, text, transient=True, again=again)
+
+
+def _again(text: str) -> AttemptError:
+    return AttemptError(Exit.NETWORK, text, transient=True, again=True)

@@ -1,0 +1,124 @@
+"""Where the CRDs of an instance come from: what it says, and the release's own place for what it does not say."""
+
+import base64
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+
+from app.crds.failures import CRDsError, Exit
+from app.crds.instance.images import instance_of
+from app.crds.instance.notices import by_version, warnings_of
+from app.crds.instance.rules import aggregated, problems
+from app.crds.instance.version import release_of, release_url
+from app.crds.source import Policy, Source
+from app.model.json import JSON, JSONObject, as_object
+from app.model.operator import ConfigMapSource, CRDTarball, HTTPSource, LocalSource
+
+_DEFAULTS: Final = Source("")._field_defaults
+# httpSource, its proxy, and the reference there; below may be anything, as deep as it likes.
+_LEVELS: Final = 3
+
+
+class References(NamedTuple):
+    """Secrets in the namespace of the instance, which whoever can read them puts into the source; ``""`` for none."""
+
+    credentials: str = ""
+    authorities: str = ""
+    proxy: str = ""
+
+
+class Chosen(NamedTuple):
+    """What is to be brought in, and when the origin is asked."""
+
+    source: Source
+    """What does not come over HTTP has a URL too (``file:``, ``configmap:``): its cache entry is named by it."""
+    policy: Policy
+    warnings: tuple[str, ...] = ()
+    references: References = References()
+    held: LocalSource | ConfigMapSource | None = None
+    """Where the tarball is, if it does not come over HTTP."""
+
+
+def source_of(karmada: JSONObject, *, version: str, follow_instance: bool = False, strict: bool = False) -> Chosen:
+    """Return where the CRDs of an instance come from.
+
+    Members that are not given are those of the default, one by one: upstream takes its default only where nothing at
+    all is given, and goes down where the source is not (research 1.2).
+
+    Args:
+        karmada: The instance; members may have any type.
+        version: The operator's own, as it was built. It is looked at only if nothing else says which release it is.
+        follow_instance: The release that all components' images have in common comes before the operator's.
+        strict: Credentials in URLs are refused.
+
+    Raises:
+        CRDsError: What it says cannot be (the text is upstream's), or there is no telling which release is meant.
+    """
+    found = list(problems(karmada, strict=strict))
+    if found:
+        raise CRDsError(Exit.USAGE, aggregated(found))
+    given = as_object(as_object(karmada.get("spec")).get("crdTarball"))
+    tarball = msgspec.convert(_without_nulls(given), CRDTarball)
+    warnings = list(warnings_of(karmada))
+    held = tarball.local_source or tarball.config_map_source
+    if held is not None:
+        namespace = as_object(karmada.get("metadata")).get("namespace")
+        source = Source(_held_url(held, namespace if isinstance(namespace, str) else ""))
+    else:
+        http = tarball.http_source or HTTPSource()
+        release = tarball.version or ""
+        if by_version(given):
+            release, more = _release(karmada, version=version, follow_instance=follow_instance)
+            warnings += more
+        source = _http(http, url=http.url if http.url is not None else release_url(release))
+    policy = Policy(tarball.crd_download_policy)
+    return Chosen(source, policy, tuple(warnings), _references(tarball.http_source), held)
+
+
+def _without_nulls(value: Mapping[str, JSON], *, levels: int = _LEVELS) -> JSONObject:
+    # An apiserver takes a member that is null for one that is not there.
+    return {
+        name: _without_nulls(inner, levels=levels - 1) if isinstance(inner, dict) and levels else inner
+        for name, inner in value.items()
+        if inner is not None
+    }
+
+
+def _release(karmada: JSONObject, *, version: str, follow_instance: bool) -> tuple[str, list[str]]:
+    instance = instance_of(karmada).release
+    if follow_instance and instance:
+        return instance, []
+    operator = release_of(version)
+    if instance in ("", operator):
+        return operator, []
+    return operator, [f"spec.components: the images are of {instance}, the CRDs will be those of {operator}"]
+
+
+def _http(http: HTTPSource, *, url: str) -> Source:
+    proxy = http.proxy
+    return Source(
+        url,
+        proxy_url=proxy.proxy_url if proxy else "",
+        no_proxy=tuple(name.strip() for name in (proxy.no_proxy if proxy else None) or ()),
+        sha256=(http.sha256 or "").lower(),
+        mirrors=tuple(http.mirrors or ()),
+        ca_pem=base64.b64decode(http.ca_bundle or ""),
+        seconds=float(http.timeout_seconds or _DEFAULTS["seconds"]),
+        most_bytes=http.max_bytes or _DEFAULTS["most_bytes"],
+    )
+
+
+def _held_url(held: LocalSource | ConfigMapSource, namespace: str) -> str:
+    if isinstance(held, LocalSource):
+        return f"file://{quote(held.path)}"
+    return f"configmap://{quote(namespace)}/{held.name}/{held.key}"
+
+
+def _references(http: HTTPSource | None) -> References:
+    if http is None:
+        return References()
+    proxy = http.proxy.secret_ref if http.proxy else None
+    names = [reference.name if reference else "" for reference in (http.secret_ref, http.ca_secret_ref, proxy)]
+    return References(*names)

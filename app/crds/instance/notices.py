@@ -1,0 +1,56 @@
+"""What is allowed in ``spec.crdTarball`` and still should be known (research 6.1)."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from app.crds.instance.images import instance_of
+from app.crds.instance.rules import FIELD
+from app.model.go_url import RequestURI, parse_request_uri
+from app.model.json import JSON, JSONObject, as_object
+
+_USER: Final = "there are credentials in the URL, and whoever may read this object can read them; use {instead}"
+_PLAIN: Final = "plain http without sha256: whoever is on the way can put other CRDs into the control plane"
+
+
+def warnings_of(karmada: JSONObject) -> Iterator[str]:
+    """Yield warnings about an instance; members may have any type, and what is refused is not warned of."""
+    tarball = as_object(as_object(karmada.get("spec")).get("crdTarball"))
+    source = as_object(tarball.get("httpSource"))
+    for field, url in _origins(source):
+        if (parts := _parts(url)) is not None:
+            yield from _origin_warnings(parts, f"{FIELD}.httpSource.{field}", pinned=bool(source.get("sha256")))
+    proxy = _parts(as_object(source.get("proxy")).get("proxyURL"))
+    if proxy is not None and proxy.user is not None:
+        yield f"{FIELD}.httpSource.proxy.proxyURL: {_USER.format(instead='proxy.secretRef')}"
+    if by_version(tarball) and (warning := instance_of(karmada).warning):
+        yield warning
+
+
+def by_version(tarball: JSON) -> bool:
+    """Return whether it is left to the versions that are around which CRDs these are."""
+    given = as_object(tarball)
+    named = as_object(given.get("httpSource")).get("url"), given.get("version")
+    return all(member is None for member in (*named, given.get("localSource"), given.get("configMapSource")))
+
+
+def _origins(source: JSON) -> Iterator[tuple[str, JSON]]:
+    yield "url", source.get("url")
+    mirrors = source.get("mirrors")
+    for index, mirror in enumerate(mirrors if isinstance(mirrors, list) else ()):
+        yield f"mirrors[{index}]", mirror
+
+
+def _origin_warnings(parts: RequestURI, field: str, *, pinned: bool) -> Iterator[str]:
+    if parts.user is not None:
+        yield f"{field}: {_USER.format(instead='secretRef')}"
+    if parts.scheme == "http" and not pinned:
+        yield f"{field}: {_PLAIN}"
+
+
+def _parts(url: JSON) -> RequestURI | None:
+    if not isinstance(url, str):
+        return None
+    try:
+        return parse_request_uri(url)
+    except ValueError:
+        return None

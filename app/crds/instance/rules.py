@@ -1,0 +1,106 @@
+"""What ``spec.crdTarball`` of an instance has to be (research 1.3 and 6.1).
+
+Where upstream refuses (operator/pkg/controller/karmada/validating.go), text and order are upstream's. It looks at URLs
+only, and lets pass what no download can use; that is refused here with words of our own.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
+from typing import Final
+
+from app.crds.instance.http_rules import http_problems, reference_problems
+from app.crds.instance.version import is_release
+from app.model.findings import Problem, choice_problems, invalid, mistyped, required, subdomain_problems
+from app.model.json import JSON, JSONObject, as_object
+from app.model.operator import POLICIES
+
+FIELD: Final = "spec.crdTarball"
+
+_SOURCES: Final = ("httpSource", "localSource", "configMapSource")
+_LONGEST_PATH: Final = 4096
+_LONGEST_KEY: Final = 253
+_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+")
+
+
+def problems(karmada: JSONObject, *, old: JSONObject | None = None, strict: bool = False) -> Iterator[Problem]:
+    """Yield everything that is wrong with where the CRDs of an instance come from.
+
+    Args:
+        karmada: The instance; members may have any type.
+        old: What it replaces. What was let in before may stay as it is, or nobody could take a finalizer away.
+        strict: Credentials in URLs are refused, not only warned of.
+    """
+    spec = karmada.get("spec")
+    if spec is not None and not isinstance(spec, dict):
+        yield mistyped("spec", "an object")
+        return
+    tarball = as_object(spec).get("crdTarball")
+    if tarball is None or (old is not None and as_object(old.get("spec")).get("crdTarball") == tarball):
+        return
+    if not isinstance(tarball, dict):
+        yield mistyped(FIELD, "an object")
+        return
+    namespace = as_object(karmada.get("metadata")).get("namespace")
+    yield from http_problems(tarball.get("httpSource"), f"{FIELD}.httpSource", namespace=namespace, strict=strict)
+    yield from choice_problems(tarball.get("crdDownloadPolicy"), f"{FIELD}.crdDownloadPolicy", POLICIES)
+    yield from _local_problems(tarball.get("localSource"), f"{FIELD}.localSource")
+    yield from _config_map_problems(tarball.get("configMapSource"), f"{FIELD}.configMapSource", namespace=namespace)
+    yield from _one_source(tarball)
+    yield from _version_problems(tarball)
+
+
+def aggregated(found: Iterable[Problem]) -> str:
+    """Return findings as one text, as upstream's operator puts them into the condition."""
+    return f"validation errors: [{' '.join(f'{problem.field}: {problem.text}' for problem in found)}]"
+
+
+def _one_source(tarball: JSONObject) -> Iterator[Problem]:
+    first, *others = [name for name in _SOURCES if tarball.get(name) is not None] or [""]
+    for other in others:
+        yield Problem(f"{FIELD}.{other}", f"Forbidden: may not be set beside {first}: there is one source or none")
+
+
+def _version_problems(tarball: JSONObject) -> Iterator[Problem]:
+    version, field = tarball.get("version"), f"{FIELD}.version"
+    if version is None:
+        return
+    if not isinstance(version, str):
+        yield mistyped(field, "a string")
+    elif not is_release(version):
+        yield invalid(field, version, "must be a release such as v1.10.0")
+    # A member without a URL only says how the release is got at.
+    elif as_object(tarball.get("httpSource")).get("url") is not None:
+        yield Problem(field, "Forbidden: may not be set beside httpSource.url, which says which tarball it is")
+    elif named := next((name for name in _SOURCES[1:] if tarball.get(name) is not None), ""):
+        yield Problem(field, f"Forbidden: may not be set beside {named}, which says which tarball it is")
+
+
+def _local_problems(source: JSON, field: str) -> Iterator[Problem]:
+    if source is None:
+        return
+    if not isinstance(source, dict):
+        yield mistyped(field, "an object")
+        return
+    path, field = source.get("path"), f"{field}.path"
+    if path is None or path == "":
+        yield required(field)
+    elif not isinstance(path, str):
+        yield mistyped(field, "a string")
+    elif not path.startswith("/") or ".." in PurePosixPath(path).parts or "\0" in path or len(path) > _LONGEST_PATH:
+        yield invalid(field, path, "must be an absolute path without '..'")
+
+
+def _config_map_problems(source: JSON, field: str, *, namespace: JSON) -> Iterator[Problem]:
+    yield from reference_problems(source, field, namespace=namespace)
+    if not isinstance(source, dict):
+        return
+    key = source.get("key")
+    if isinstance(source.get("name"), str):
+        yield from (invalid(f"{field}.name", source["name"], text) for text in subdomain_problems(source["name"]))
+    if key is None:
+        return
+    if not isinstance(key, str):
+        yield mistyped(f"{field}.key", "a string")
+    elif not _KEY.fullmatch(key) or len(key) > _LONGEST_KEY:
+        yield invalid(f"{field}.key", key, "must have letters, digits, '-', '_' and '.' only")

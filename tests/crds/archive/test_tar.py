@@ -1,0 +1,140 @@
+"""The tar layer alone: headers made by hand, as no tool would write them."""
+
+import io
+import tarfile
+
+import pytest
+
+from app.crds.archive import tar
+from app.crds.archive.limits import LIMITS, Limits
+from app.crds.failures import CRDsError, Exit
+from tests.crds.tarballs import member
+
+END = bytes(1024)
+
+
+def header(name: str = "crds/x", **fields: bytes) -> bytes:
+    """A ustar header with some fields replaced, its checksum right unless it is replaced as well."""
+    places = {
+        "name": 0, "size": 124, "mtime": 136, "checksum": 148, "kind": 156, "magic": 257, "prefix": 345,
+    }  # fmt: skip
+    block = bytearray(member(name, b"").tobuf(tarfile.USTAR_FORMAT))
+    for field, value in fields.items():
+        block[places[field] : places[field] + len(value)] = value
+    if "checksum" not in fields:
+        block[148:156] = b" " * 8
+        block[148:156] = b"%06o\0 " % sum(block)
+    return bytes(block)
+
+
+def pax(*records: bytes, kind: bytes = b"x") -> bytes:
+    body = b"".join(records)
+    return header("attributes", kind=kind, size=b"%011o\0" % len(body)) + body + bytes(-len(body) % 512)
+
+
+def record(key: bytes, value: bytes) -> bytes:
+    rest = b" " + key + b"=" + value + b"\n"
+    length = len(rest) + 1
+    while len(b"%d" % length) + len(rest) != length:
+        length = len(b"%d" % length) + len(rest)
+    return b"%d" % length + rest
+
+
+def read(plain: bytes, limits: Limits = LIMITS) -> list[tar.Entry]:
+    return list(tar.entries(io.BytesIO(plain).read, limits))
+
+
+@pytest.mark.parametrize(
+    ("plain", "entry"),
+    [
+        (header(), tar.Entry("crds/x", tar.FILE, 1_700_000_000)),
+        (header(kind=b"\0"), tar.Entry("crds/x", tar.FILE, 1_700_000_000)),
+        (header("crds/x/", kind=b"\0"), tar.Entry("crds/x/", tar.DIRECTORY, 1_700_000_000)),
+        (header("crds/x/", kind=b"0"), tar.Entry("crds/x/", tar.FILE, 1_700_000_000)),
+        (header(kind=b"2"), tar.Entry("crds/x", ord("2"), 1_700_000_000)),
+        (header(prefix=b"crds/deep"), tar.Entry("crds/deep/crds/x", tar.FILE, 1_700_000_000)),
+        (header(prefix=b"12345", magic=b"ustar  \0"), tar.Entry("crds/x", tar.FILE, 1_700_000_000)),
+        (header(name="crds/y\0hidden"), tar.Entry("crds/y", tar.FILE, 1_700_000_000)),
+        (header(size=b"           5") + b"hello" + bytes(507), tar.Entry("crds/x", tar.FILE, 1_700_000_000, b"hello")),
+        (header(size=b"\x80" + bytes(10) + b"\5") + b"hello" + bytes(507), tar.Entry("crds/x", tar.FILE, 1_700_000_000, b"hello")),
+        (header(mtime=b"\xff" * 12), tar.Entry("crds/x", tar.FILE, 0)),
+        (header(mtime=b"yesterday..."), tar.Entry("crds/x", tar.FILE, 0)),
+        (header(mtime=b"\x80" + b"\xff" * 11), tar.Entry("crds/x", tar.FILE, 2**31 - 1)),
+        (pax(record(b"path", b"crds/other")) + header(), tar.Entry("crds/other", tar.FILE, 1_700_000_000)),
+        (pax(record(b"path", b"")) + header(), tar.Entry("crds/x", tar.FILE, 1_700_000_000)),
+        (pax(record(b"path", b"crds/a\0b")) + header(), tar.Entry("crds/a\0b", tar.FILE, 1_700_000_000)),
+        (pax(record(b"size", b"5")) + header() + b"hello" + bytes(507), tar.Entry("crds/x", tar.FILE, 1_700_000_000, b"hello")),
+        (pax(record(b"mtime", b"1.5"), record(b"comment", b"=")) + header(), tar.Entry("crds/x", tar.FILE, 1_700_000_000)),
+        (pax(record(b"path", b"evil"), kind=b"g") + header(), tar.Entry("crds/x", tar.FILE, 1_700_000_000)),
+        (pax(b"crds/long\0", kind=b"L") + header(), tar.Entry("crds/long", tar.FILE, 1_700_000_000)),
+        (pax(b"target\0", kind=b"K") + header(kind=b"2"), tar.Entry("crds/x", ord("2"), 1_700_000_000)),
+    ],
+)  # fmt: skip
+def test_a_header_says(plain: bytes, entry: tar.Entry) -> None:
+    assert read(plain + END) == [entry]
+
+
+@pytest.mark.parametrize(
+    ("plain", "text"),
+    [
+        (b"", "an end before the end-of-archive mark"),
+        (header(), "an end before the end-of-archive mark"),
+        (header() + bytes(511), "an end before the end-of-archive mark"),
+        (header() + bytes(512), "an end before the end-of-archive mark"),
+        (header() + bytes(512) + header(), "an end-of-archive mark that is only half there"),
+        (header() + END + header(), "something behind the end-of-archive mark"),
+        (header() + END + bytes(1), "a length that is no multiple of 512"),
+        (header(size=b"%011o\0" % 512), "an end before the end-of-archive mark"),
+        (header(checksum=b"0000000\0") + END, "a header with a wrong checksum"),
+        (header(checksum=b"????????") + END, "a header with a wrong checksum"),
+        (header(size=b"-0000000001\0") + END, "a header without a size"),
+        (header(size=b"0x000000001\0") + END, "a header without a size"),
+        (header(size=b"0000_000001\0") + END, "a header without a size"),
+        (header(size=b"00000008001\0") + END, "a header without a size"),
+        (header(size=b"1 1\0") + END, "a header without a size"),
+        (header(size=b"\xff" * 12) + END, "a header without a size"),
+        (header(size=b"\xc0" + bytes(11)) + END, "a header without a size"),
+        (header("crds/", kind=b"5", size=b"00000000001\0") + bytes(512) + END, "a directory with a body: crds/"),
+        (header(name="caf", prefix=b"\xe9") + END, r"a name that is not UTF-8: b'\xe9/caf'"),
+        (pax(record(b"path", b"\xff")) + header() + END, r"a name that is not UTF-8: b'\xff'"),
+        (pax(record(b"path", b"crds/y")) + END, "a header for a further entry is the last one"),
+        (pax(record(b"GNU.sparse.major", b"1")) + header() + END, "a sparse file"),
+        (pax(record(b"size", b"-1")) + header() + END, "a pax header with a bad size"),
+        (pax(record(b"size", b"1" * 30)) + header() + END, "a pax header with a bad size"),
+        (pax(record(b"size", "٣".encode())) + header() + END, "a pax header with a bad size"),
+        (pax(b"path=crds/y\n") + header() + END, "a pax header with a bad record"),
+        (pax(b"0 path=crds/y\n") + header() + END, "a pax header with a bad record"),
+        (pax(b"99 path=crds/y\n") + header() + END, "a pax header with a bad record"),
+        (pax(b"5 pathcrds/y\n") + header() + END, "a pax header with a bad record"),
+        (pax(b"10 path=a b") + header() + END, "a pax header with a bad record"),
+        (pax(b"9999999999999 a=b\n") + header() + END, "a pax header with a bad record"),
+    ],
+)  # fmt: skip
+def test_it_is_no_tar_with(plain: bytes, text: str) -> None:
+    with pytest.raises(CRDsError) as caught:
+        read(plain)
+    assert (caught.value.exit, str(caught.value)) == (Exit.ARCHIVE, f"not a tar that can be trusted: {text}")
+
+
+@pytest.mark.parametrize(
+    ("plain", "text"),
+    [
+        (header(size=b"%011o\0" % (LIMITS.file_bytes + 1)), "crds/x has 8388609 bytes, more than 8388608"),
+        (header(size=b"\xbf" + b"\xff" * 11), f"crds/x has {2**94 - 1} bytes, more than 8388608"),
+        (pax(record(b"size", b"9" * 18)) + header(), f"crds/x has {'9' * 18} bytes, more than 8388608"),
+        (header(kind=b"x", size=b"%011o\0" % 65537), "a header has 65537 bytes, more than 65536"),
+        (header(kind=b"g", size=b"77777777777\0"), "a header has 8589934591 bytes, more than 65536"),
+        (header(kind=b"L", size=b"%011o\0" % 65537), "a header has 65537 bytes, more than 65536"),
+    ],
+)
+def test_a_size_beyond_the_limit_is_not_read(plain: bytes, text: str) -> None:
+    with pytest.raises(CRDsError) as caught:
+        read(plain + END)
+    assert (caught.value.exit, str(caught.value)) == (Exit.LIMIT, text)
+
+
+def test_headers_that_are_no_entries_count_as_entries() -> None:
+    names = pax(record(b"comment", b"x"), kind=b"g") * 5
+    assert len(read(names + header() + END, Limits(entries=6))) == 1
+    with pytest.raises(CRDsError, match="more than 5 entries"):
+        read(names + header() + END, Limits(entries=5))

@@ -1,0 +1,39 @@
+"""What an instance gets that does not say it."""
+
+from typing import Any
+
+import pytest
+
+from app.crds.instance.defaults import defaulted
+from app.patch import apply
+
+POLICY = [{"op": "add", "path": "/spec/crdTarball/crdDownloadPolicy", "value": "IfNotPresent"}]
+
+
+@pytest.mark.parametrize("tarball", [{}, {"httpSource": {"url": "https://h/"}}, {"crdDownloadPolicy": None}])
+def test_a_tarball_without_a_policy_gets_upstreams(tarball: Any) -> None:
+    assert defaulted({"spec": {"crdTarball": tarball}}) == POLICY
+
+
+@pytest.mark.parametrize(
+    "karmada",
+    [
+        {}, {"spec": None}, {"spec": {}}, {"spec": {"crdTarball": None}}, {"spec": {"crdTarball": 5}}, {"spec": []},
+        {"spec": {"crdTarball": {"crdDownloadPolicy": "Always"}}}, {"spec": {"crdTarball": {"crdDownloadPolicy": ""}}},
+    ],
+)  # fmt: skip
+def test_nothing_else_is_written(karmada: Any) -> None:
+    assert defaulted(karmada) == []
+
+
+def test_no_url_is_written_and_nobody_elses_members_are_touched() -> None:
+    spec = {"suspend": True, "components": {"etcd": {}}, "crdTarball": {"httpSource": {"later": 1}}}
+    karmada = {"spec": spec, "status": {"conditions": []}}
+    patched = apply(karmada, defaulted(karmada))
+    tarball = {"crdDownloadPolicy": "IfNotPresent", "httpSource": {"later": 1}}
+    assert patched == {**karmada, "spec": {**spec, "crdTarball": tarball}}
+
+
+def test_the_defaults_are_put_in_once() -> None:
+    karmada = {"spec": {"crdTarball": {}}}
+    assert defaulted(apply(karmada, defaulted(karmada))) == []
