@@ -128,7 +128,7 @@ def test_a_rotation_of_the_authority_under_load_fails_nothing(
     """The apiserver calls webhooks, 8 connections stay open, others come and go; meanwhile the authority changes."""
     kubeconfig = service_account(plane)
     secret = f"rotation-{namespace}"
-    before = rotating(datetime.now(UTC), seconds=12)
+    before = rotating(datetime.now(UTC), seconds=25)
     data = {name: base64.b64encode(value).decode() for name, value in to_data(before).items()}
     admin.create(
         f"/api/v1/namespaces/{NAMESPACE}/secrets",
