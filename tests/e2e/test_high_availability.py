@@ -144,7 +144,7 @@ def test_an_apiserver_killed_in_the_middle_of_the_work_delays_it_and_no_more(
         wait_for(lambda: touched(server) >= 30)
         plane.kill("kube-apiserver")
         plane.start_apiserver()
-        wait_for(lambda: subject.status().get("summary") == "150/150", seconds=60)
+        wait_for(lambda: subject.status().get("summary") == "150/150", seconds=120)
         assert subject.condition("Rendered")[1] == "AllRendered"
     stored = [subject.workload(name) for name in pools]
     assert {images(one)["nginx"] for one in stored} == {"nginx:2.0"}

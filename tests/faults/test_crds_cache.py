@@ -22,6 +22,9 @@ from tests.crds.origin import Answer, Asked, Connection, serving, tarball
 from tests.crds.tarballs import build, release, small
 from tests.waiting import wait_for
 
+# These take the machine with dozens of processes; not beside the tests of the control plane, which have deadlines.
+pytestmark = pytest.mark.xdist_group("controlplane")
+
 ROOT = Path(__file__).parents[2]
 KILLS = 200
 PROCESSES = 50
