@@ -5,32 +5,17 @@ from collections.abc import Iterable, Sequence
 from app.interpret.hook_rules import problems
 from app.interpret.hooks import CONFIGURATIONS
 from app.model import admission
-from app.model.admission import AdmissionRequest, Response, StatusCause
+from app.model.admission import AdmissionRequest, Response, StatusCause, not_for_review
 from app.model.gvk import GroupKind
-from app.model.json import as_object
 
 
 def validate_configuration(request: AdmissionRequest) -> Response:
     """Answer the review of a hook configuration with everything that is wrong with it."""
-    answer = not_for_validation(request, CONFIGURATIONS)
+    answer = not_for_review(request, CONFIGURATIONS)
     if answer is not None:
         return answer
     found = problems(GroupKind(request.kind.group, request.kind.kind), request.object)
     return refused((problem.field, problem.text) for problem in found)
-
-
-def not_for_validation(request: AdmissionRequest, kinds: Sequence[GroupKind]) -> Response | None:
-    """Return the answer to a review of something else than one of ``kinds`` that is written; None if it is one."""
-    group_kind = GroupKind(request.kind.group, request.kind.kind)
-    if group_kind not in kinds:
-        known = " or ".join(one.kind for one in kinds)
-        return admission.errored(f"expected a {known} but got a {group_kind.kind or 'nothing'}")
-    if request.operation not in ("CREATE", "UPDATE") or request.sub_resource:
-        return admission.allowed()
-    metadata = as_object(request.object).get("metadata")
-    if not isinstance(metadata, dict):
-        return admission.errored("request.object is not an object with metadata")
-    return admission.allowed() if metadata.get("deletionTimestamp") else None
 
 
 def refused(problems_found: Iterable[tuple[str, str]], *, warnings: Sequence[str] = ()) -> Response:

@@ -13,7 +13,8 @@ from typing import Annotated, Any, Final, Literal, TypedDict
 
 import msgspec
 
-from app.model.json import JSON, JSONObject
+from app.model.gvk import GroupKind
+from app.model.json import JSON, JSONObject, as_object
 
 API_VERSIONS: Final = ("admission.k8s.io/v1", "admission.k8s.io/v1beta1")
 KIND: Final = "AdmissionReview"
@@ -211,3 +212,18 @@ def invalid(message: str, causes: Sequence[StatusCause], *, warnings: Sequence[s
     return Response(
         allowed=False, code=422, reason="Invalid", message=message, causes=tuple(causes), warnings=tuple(warnings)
     )
+
+
+def not_for_review(request: AdmissionRequest, kinds: Sequence[GroupKind]) -> Response | None:
+    """Return the answer to a review of something else than one of ``kinds`` that is written; None if it is one."""
+    group_kind = GroupKind(request.kind.group, request.kind.kind)
+    if group_kind not in kinds:
+        known = " or ".join(one.kind for one in kinds)
+        return errored(f"expected a {known} but got a {group_kind.kind or 'nothing'}")
+    if request.operation not in ("CREATE", "UPDATE") or request.sub_resource:
+        return allowed()
+    metadata = as_object(request.object).get("metadata")
+    if not isinstance(metadata, dict):
+        return errored("request.object is not an object with metadata")
+    # Who removes a finalizer shall not have to mend the rest first.
+    return allowed() if metadata.get("deletionTimestamp") else None

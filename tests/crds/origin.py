@@ -13,6 +13,7 @@ import re
 import socket
 import ssl
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -60,7 +61,7 @@ class Connection:
 Answer = Callable[[Asked, Connection], None]
 
 
-class Server:
+class Server(ABC):
     """A listening socket and its counters."""
 
     def __init__(self, *, context: ssl.SSLContext | None, ca_pem: bytes) -> None:
@@ -90,8 +91,9 @@ class Server:
         with self._lock:
             self.bytes_sent += sent
 
+    @abstractmethod
     def handle(self, asked: Asked, connection: Connection) -> None:
-        raise NotImplementedError
+        """Answer a request."""
 
     def stop(self) -> None:
         self.stopped.set()

@@ -4,15 +4,14 @@ from app.crds.instance.defaults import defaulted
 from app.crds.instance.notices import warnings_of
 from app.crds.instance.rules import aggregated, problems
 from app.model import admission
-from app.model.admission import AdmissionRequest, Response, StatusCause
-from app.model.gvk import GroupKind
+from app.model.admission import AdmissionRequest, Response, StatusCause, not_for_review
 from app.model.json import as_object
 from app.model.operator import KARMADA
 
 
 def mutate_karmada(request: AdmissionRequest) -> Response:
     """Answer the review of an instance with the defaults it lacks."""
-    answer = _not_for_review(request)
+    answer = not_for_review(request, (KARMADA,))
     if answer is not None:
         return answer
     operations = defaulted(request.object)
@@ -25,7 +24,7 @@ def validate_karmada(request: AdmissionRequest) -> Response:
     An update that leaves the spec as it is, is admitted without a word: it is the operator's, of a finalizer or a
     label, and it is said again at the next change.
     """
-    answer = _not_for_review(request)
+    answer = not_for_review(request, (KARMADA,))
     if answer is not None:
         return answer
     old = dict(as_object(request.old_object)) if request.operation == "UPDATE" else None
@@ -37,17 +36,3 @@ def validate_karmada(request: AdmissionRequest) -> Response:
         return admission.allowed(warnings=warnings)
     causes = [StatusCause(field, text, "FieldValueInvalid") for field, text in found]
     return admission.invalid(aggregated(found), causes, warnings=warnings)
-
-
-def _not_for_review(request: AdmissionRequest) -> Response | None:
-    """Return the answer to a review of anything but an instance that is written and stays; None for one that is."""
-    kind = GroupKind(request.kind.group, request.kind.kind)
-    if kind != KARMADA:
-        return admission.errored(f"expected a Karmada but got a {kind.kind or 'nothing'}")
-    if request.operation not in ("CREATE", "UPDATE") or request.sub_resource:
-        return admission.allowed()
-    metadata = as_object(request.object).get("metadata")
-    if not isinstance(metadata, dict):
-        return admission.errored("request.object is not an object with metadata")
-    # Upstream does not judge what is being deleted: it could not be rid of.
-    return admission.allowed() if metadata.get("deletionTimestamp") else None

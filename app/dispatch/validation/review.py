@@ -8,11 +8,13 @@ from app.dispatch.validation.conditions import CompileExpression
 from app.dispatch.validation.configuration import problems
 from app.dispatch.validation.warnings import warnings
 from app.model import admission
-from app.model.admission import AdmissionRequest, Response, StatusCause
+from app.model.admission import AdmissionRequest, Response, StatusCause, not_for_review
 from app.model.findings import Problem
+from app.model.gvk import GroupKind
 from app.model.json import as_object
 
 _GROUP: Final = "admissionregistration.k8s.io"
+_KINDS: Final = (GroupKind(_GROUP, MUTATING), GroupKind(_GROUP, VALIDATING))
 _REASONS: Final = {
     "Required value": "FieldValueRequired",
     "Unsupported value": "FieldValueNotSupported",
@@ -34,17 +36,10 @@ def validate_configuration(request: AdmissionRequest, *, compile_expression: Com
     Raises:
         msgspec.DecodeError: One of the objects is no JSON.
     """
+    answer = not_for_review(request, _KINDS)
+    if answer is not None:
+        return answer
     kind = request.kind.kind
-    if request.kind.group != _GROUP or kind not in (MUTATING, VALIDATING):
-        return admission.errored(f"expected a {MUTATING} or {VALIDATING} but got a {kind or 'nothing'}")
-    if request.operation not in ("CREATE", "UPDATE") or request.sub_resource:
-        return admission.allowed()
-    metadata = as_object(request.object).get("metadata")
-    if not isinstance(metadata, dict):
-        return admission.errored("request.object is not an object with metadata")
-    if metadata.get("deletionTimestamp"):
-        # Who removes a finalizer shall not have to mend the rest first.
-        return admission.allowed()
     configuration = defaulted(request.object)
     old = defaulted(dict(as_object(request.old_object))) if request.operation == "UPDATE" else None
     found = list(problems(kind, configuration, old=old, compile_expression=compile_expression))

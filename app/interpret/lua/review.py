@@ -6,9 +6,9 @@ from app.interpret.lua.customizations import read_object
 from app.interpret.lua.rules import Rule, RuleProblem, findings_of, identified
 from app.interpret.lua.runner import Runner
 from app.interpret.lua.vm import LuaError
-from app.interpret.review import not_for_validation, refused
+from app.interpret.review import refused
 from app.model import admission
-from app.model.admission import AdmissionRequest, Response
+from app.model.admission import AdmissionRequest, Response, not_for_review
 from app.model.gvk import GroupKind, GroupVersionKind
 from app.model.json import JSONObject
 from app.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, Operation
@@ -47,7 +47,7 @@ def validate_scripts(request: AdmissionRequest, *, store: StoreView, runner: Run
 
 def _not_ours(request: AdmissionRequest, namespace: str) -> Response | None:
     """Return the answer to what there is nothing to say about, or nothing can be said."""
-    answer = not_for_validation(request, (CONFIG_MAP, CUSTOMIZATION))
+    answer = not_for_review(request, (CONFIG_MAP, CUSTOMIZATION))
     if answer is not None or request.kind.kind != CONFIG_MAP.kind:
         return answer
     metadata = request.object["metadata"]
