@@ -1,7 +1,6 @@
 """``fleethook crds``: CRD tarballs of Karmada, from the right place, verified, kept."""
 
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,9 +8,9 @@ import platformdirs
 import typer
 
 from app.cli.crds_cache import cache
+from app.cli.crds_choice import check_reach, chosen_of, read_file
 from app.cli.crds_progress import Style, reporting
 from app.cli.crds_text import Output, leaving, show, warn
-from app.cli.manifests import documents
 from app.crds.archive import archive
 from app.crds.archive.manifest import Manifest
 from app.crds.cache.cache import Cache
@@ -20,10 +19,7 @@ from app.crds.download.redaction import redacted
 from app.crds.failures import CRDsError, Exit
 from app.crds.fetch import Fetched
 from app.crds.fetch import fetch as fetch_tarball
-from app.crds.instance.chosen import Chosen, source_of
-from app.crds.instance.version import release_url
 from app.crds.source import Policy, Source
-from app.model.operator import KARMADA
 
 crds = typer.Typer(
     name="crds",
@@ -80,15 +76,15 @@ def fetch(
     disk; 130 interrupted.
     """
     with leaving():
-        chosen = list(_chosen(url, karmada, version, follow_instance=follow_instance, strict=strict))
+        chosen = list(chosen_of(url, karmada, version, follow_instance=follow_instance, strict=strict))
         changes: dict[str, Any] = {"sha256": sha256, "proxy_url": proxy, "mirrors": tuple(mirror or ())}
         if ca is not None:
-            changes["ca_pem"] = _read(ca)
+            changes["ca_pem"] = read_file(ca)
         given = {name: value for name, value in changes.items() if value}
         style = Style.NONE if output is Output.JSON else progress
         for one in chosen:
             warn(one.warnings)
-            _check_reach(one)
+            check_reach(one)
             source = one.source._replace(**given)
             with reporting(style, redacted(source.url)) as report:
                 fetched = fetch_tarball(
@@ -102,42 +98,6 @@ def fetch(
                     progress=report,
                 )
             _print(fetched, output)
-
-
-def _chosen(
-    url: str | None, karmada: list[Path] | None, version: str | None, *, follow_instance: bool, strict: bool
-) -> Iterator[Chosen]:
-    if karmada:
-        if url is not None:
-            raise CRDsError(Exit.USAGE, "give an address or --karmada, not both")
-        found = [one.object for one in documents(karmada) if one.object["kind"] == KARMADA.kind]
-        if not found:
-            raise CRDsError(Exit.USAGE, f"there is no {KARMADA.kind} in {', '.join(map(str, karmada))}")
-        for one in found:
-            yield source_of(one, version=version or "", follow_instance=follow_instance, strict=strict)
-    elif url is not None:
-        yield Chosen(Source(url), Policy.IF_NOT_PRESENT)
-    elif version is not None:
-        yield Chosen(Source(release_url(version)), Policy.IF_NOT_PRESENT)
-    else:
-        raise CRDsError(Exit.USAGE, "give an address, --karmada FILE or --version RELEASE")
-
-
-def _check_reach(chosen: Chosen) -> None:
-    """Refuse what only a controller in the cluster could get at."""
-    secrets = sorted({name for name in chosen.references if name})
-    if chosen.held is not None:
-        text = f"the tarball is at {chosen.source.url}, which is not downloaded: bring it in with `crds cache import`"
-        raise CRDsError(Exit.USAGE, text)
-    if secrets:
-        raise CRDsError(Exit.USAGE, f"it takes the Secret {', '.join(secrets)} of the cluster, which is not read here")
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise CRDsError(Exit.USAGE, f"{path}: {error.strerror}") from None
 
 
 def _print(fetched: Fetched, output: Output) -> None:
@@ -175,7 +135,7 @@ def pin(
 ) -> None:
     """Download a tarball, verify it, and print the digest that `sha256` can say; nothing is kept."""
     with leaving(), tempfile.TemporaryDirectory() as directory:
-        source = Source(url, proxy_url=proxy, ca_pem=b"" if ca is None else _read(ca))
+        source = Source(url, proxy_url=proxy, ca_pem=b"" if ca is None else read_file(ca))
         path = Path(directory, "crds.tar.gz")
         with reporting(Style.NONE if output is Output.JSON else progress, redacted(url)) as report:
             download(source, path, progress=report)
