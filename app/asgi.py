@@ -241,7 +241,7 @@ def create_app(settings: Settings | None = None, *, log: LogSink | None = write_
     """
     settings = settings or Settings()
     app = Fleethook(settings, log=log if settings.log_reviews else None)
-    app.include_router(health_routes(app.checks, app.ended, app.metrics))
+    app.include_router(health_routes(app.checks, app.ended, app.metrics.exposition))
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _bad_request)
     return app

@@ -7,8 +7,6 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
-from app.api.metrics import Metrics
-
 
 class Check(NamedTuple):
     """One thing that readiness depends on, or wants to tell."""
@@ -40,13 +38,15 @@ class Readiness(BaseModel):
     checks: list[CheckReport]
 
 
-def health_routes(checks: Callable[[], Iterable[Check]], ended: Sequence[str], metrics: Metrics) -> APIRouter:
+def health_routes(
+    checks: Callable[[], Iterable[Check]], ended: Sequence[str], exposition: Callable[[str], tuple[bytes, str]]
+) -> APIRouter:
     """Return the routes that kubelets and Prometheus call.
 
     Args:
         checks: What readiness depends on.
         ended: What has ended that should not have; grows while the server runs.
-        metrics: What is scraped.
+        exposition: Returns what is scraped and its content type, for the formats that a client accepts.
     """
     router: Final = APIRouter(tags=["operations"])
 
@@ -67,7 +67,7 @@ def health_routes(checks: Callable[[], Iterable[Check]], ended: Sequence[str], m
 
     @router.get("/metrics", summary="Prometheus metrics", response_class=Response)
     async def scrape(request: Request) -> Response:
-        text, content_type = metrics.exposition(request.headers.get("accept", ""))
+        text, content_type = exposition(request.headers.get("accept", ""))
         return Response(text, media_type=content_type)
 
     return router

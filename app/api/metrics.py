@@ -120,8 +120,13 @@ class Metrics:
         if os.environ.get(_MULTIPROCESS):
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        encode, content_type = choose_encoder(accept)
-        return encode(registry), content_type
+        return exposition(registry, accept)
+
+
+def exposition(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
+    """Return what is in a registry as text and its content type, in the format that ``accept`` asks for."""
+    encode, content_type = choose_encoder(accept)
+    return encode(registry), content_type
 
 
 class Gauges(Collector):

@@ -1,17 +1,11 @@
-"""The ``fleethook`` command: one module per command."""
+"""The ``fleethook`` command: one module per command, imported when the command is asked for."""
 
 import sys
 
 import typer
 
 from app import __version__
-from app.cli.certs import certs
-from app.cli.crds import crds
-from app.cli.explain import explain
-from app.cli.interpret import interpret
-from app.cli.lint import lint
-from app.cli.render import render
-from app.cli.serve import serve
+from app.cli.later import Place, group_of
 
 app = typer.Typer(
     name="fleethook",
@@ -20,14 +14,38 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
+    cls=group_of(
+        {
+            "serve": Place("app.cli.serve", "serve", "Serve admission reviews over HTTPS."),
+            "render": Place(
+                "app.cli.render",
+                "render",
+                "Print what every node pool's workload will be, before anything is applied.",
+            ),
+            "explain": Place(
+                "app.cli.explain",
+                "explain",
+                "Explain which webhooks a request goes to, and for each other one why not.",
+            ),
+            "lint": Place(
+                "app.cli.lint",
+                "lint",
+                "Find webhooks that never fire, are refused, cost too much time, or lock themselves out.",
+            ),
+            "certs": Place("app.cli.certs", "certs", "Make and look at serving certificates."),
+            "crds": Place(
+                "app.cli.crds",
+                "crds",
+                "CRD tarballs of Karmada: fetched by policy, verified, kept where the operator finds them.",
+            ),
+            "interpret": Place(
+                "app.cli.interpret",
+                "interpret",
+                "Run and test interpreters off-line: Lua, hooks, Python, native.",
+            ),
+        }
+    ),
 )
-app.command()(serve)
-app.command()(render)
-app.command()(explain)
-app.command()(lint)
-app.add_typer(certs, name="certs")
-app.add_typer(crds, name="crds")
-app.add_typer(interpret, name="interpret")
 
 
 def _print_version(*, wanted: bool) -> None:

@@ -7,10 +7,12 @@ from typing import Annotated, Any
 import platformdirs
 import typer
 
-from app.cli.crds_cache import cache
+from app.cli.crds_cache import NormalizeDot, cache
 from app.cli.crds_choice import check_reach, chosen_of, read_file
+from app.cli.crds_controller import DATA_DIR
 from app.cli.crds_progress import Style, reporting
 from app.cli.crds_text import Output, leaving, show, warn
+from app.cli.later import Place, group_of
 from app.crds.archive import archive
 from app.crds.archive.manifest import Manifest
 from app.crds.cache.cache import Cache
@@ -25,6 +27,25 @@ crds = typer.Typer(
     name="crds",
     help="CRD tarballs of Karmada: fetched by policy, verified, kept where the operator finds them.",
     no_args_is_help=True,
+    cls=group_of(
+        {
+            "render": Place(
+                "app.cli.crds_apply",
+                "render",
+                "Print the CRDs of a tarball, patched for an instance, in the order in which they are applied.",
+            ),
+            "apply": Place(
+                "app.cli.crds_apply",
+                "apply",
+                "Apply the CRDs of a tarball and its patches to the API server of an instance; none is ever deleted.",
+            ),
+            "controller": Place(
+                "app.cli.crds_controller",
+                "controller",
+                "Keep the CRD tarballs of all Karmada objects of a cluster in the cache, and say so in their status.",
+            ),
+        }
+    ),
 )
 crds.add_typer(cache, name="cache")
 
@@ -33,10 +54,12 @@ crds.add_typer(cache, name="cache")
 def _options(
     context: typer.Context,
     data_dir: Annotated[
-        Path | None, typer.Option(help="Where the cache is, as the operator's /var/lib/karmada [of this user].")
+        Path | None,
+        typer.Option(help="Where the cache is (default: of this user; for the controller /var/lib/karmada)."),
     ] = None,
 ) -> None:
-    context.obj = Cache(data_dir or Path(platformdirs.user_data_dir("fleethook")))
+    default = DATA_DIR if context.invoked_subcommand == "controller" else Path(platformdirs.user_data_dir("fleethook"))
+    context.obj = Cache(data_dir or default)
 
 
 @crds.command()
@@ -52,7 +75,9 @@ def fetch(
     follow_instance: Annotated[
         bool, typer.Option("--follow-instance", help="The release of the instance's images before the operator's.")
     ] = False,
-    policy: Annotated[Policy | None, typer.Option(help="When the origin is asked [the manifest's].")] = None,
+    policy: Annotated[
+        Policy | None, typer.Option(help="When the origin is asked (default: as the manifest says).")
+    ] = None,
     sha256: Annotated[str, typer.Option(help="What the tarball must be.")] = "",
     proxy: Annotated[str, typer.Option(help="Address of a proxy; wins over the environment's.")] = "",
     ca: Annotated[Path | None, typer.Option(help="PEM authorities to trust instead of the system's.")] = None,
@@ -65,6 +90,7 @@ def fetch(
         bool, typer.Option("--stale-if-error", help="With Always: the entry at hand where the origin fails.")
     ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="What is only odd is an error.")] = False,
+    normalize_dot: NormalizeDot = False,
     no_env_proxy: Annotated[bool, typer.Option("--no-env-proxy", help="Ignore HTTPS_PROXY and the like.")] = False,
     progress: Annotated[Style, typer.Option(help="How progress is shown, on standard error.")] = Style.AUTO,
     output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
@@ -94,6 +120,7 @@ def fetch(
                     conditional=not no_conditional,
                     stale_if_error=stale_if_error,
                     strict=strict,
+                    normalize_dot=normalize_dot,
                     env_proxies=not no_env_proxy,
                     progress=report,
                 )
@@ -115,11 +142,12 @@ def verify(
     file: Annotated[Path, typer.Argument(help="A tarball.")],
     sha256: Annotated[str, typer.Option(help="What it must be.")] = "",
     strict: Annotated[bool, typer.Option("--strict", help="What is only odd is an error.")] = False,
+    normalize_dot: NormalizeDot = False,
     output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
 ) -> None:
     """Say whether a tarball is whole, harmless and full of CRDs; nothing is unpacked."""
     with leaving():
-        manifest = archive.verify(file, strict=strict)
+        manifest = archive.verify(file, strict=strict, normalize_dot=normalize_dot)
         if sha256 and manifest.sha256 != sha256.lower():
             raise CRDsError(Exit.INTEGRITY, f"{file} is {manifest.sha256}, and {sha256} is wanted")
         _print_manifest(manifest, output)
@@ -130,6 +158,7 @@ def pin(
     url: Annotated[str, typer.Argument(help="Address of the tarball.")],
     proxy: Annotated[str, typer.Option(help="Address of a proxy; wins over the environment's.")] = "",
     ca: Annotated[Path | None, typer.Option(help="PEM authorities to trust instead of the system's.")] = None,
+    normalize_dot: NormalizeDot = False,
     progress: Annotated[Style, typer.Option(help="How progress is shown, on standard error.")] = Style.AUTO,
     output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
 ) -> None:
@@ -139,7 +168,7 @@ def pin(
         path = Path(directory, "crds.tar.gz")
         with reporting(Style.NONE if output is Output.JSON else progress, redacted(url)) as report:
             download(source, path, progress=report)
-        _print_manifest(archive.verify(path), output)
+        _print_manifest(archive.verify(path, normalize_dot=normalize_dot), output)
 
 
 def _print_manifest(manifest: Manifest, output: Output) -> None:

@@ -21,6 +21,10 @@ cache = typer.Typer(name="cache", help="What is kept, and what becomes of it.", 
 
 _Which = Annotated[str, typer.Argument(metavar="URL|KEY", help="Address of a tarball, or the key of its entry.")]
 _Output = Annotated[Output, typer.Option("--output", "-o", help="How to print it.")]
+NormalizeDot = Annotated[
+    bool,
+    typer.Option("--normalize-dot", help="Names may begin with ./ (`tar -C directory .`), which upstream refuses."),
+]
 
 
 def _key(which: str) -> str:
@@ -125,6 +129,7 @@ def import_tarball(
     url: Annotated[str, typer.Option(help="Address whose tarball it is.")],
     sha256: Annotated[str, typer.Option(help="What it must be.")] = "",
     strict: Annotated[bool, typer.Option("--strict", help="What is only odd is an error.")] = False,
+    normalize_dot: NormalizeDot = False,
     output: _Output = Output.TEXT,
 ) -> None:
     """Make a tarball the entry of an address, as if it had been downloaded: for sites without a network."""
@@ -135,7 +140,8 @@ def import_tarball(
                 shutil.copyfile(file, staged / TARBALL)
             except OSError as error:
                 raise CRDsError(Exit.USAGE, f"{file}: {error.strerror or error}") from None
-            entry = kept.commit(key, staged, Origin(url=redacted(url), asked=0), sha256=sha256, strict=strict)
+            origin = Origin(url=redacted(url), asked=0)
+            entry = kept.commit(key, staged, origin, sha256=sha256, strict=strict, normalize_dot=normalize_dot)
         warn(entry.record.warnings)
         text = f"imported {entry.path}\n  sha256:{entry.record.sha256} {entry.record.size:,} bytes"
         document = {"key": key, "path": entry.path, "sha256": entry.record.sha256, "bytes": entry.record.size}

@@ -3,9 +3,7 @@
 import asyncio
 import contextlib
 import os
-import socket
 import sys
-import uuid
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
@@ -132,7 +130,7 @@ async def _lead(settings: Settings, app: Fleethook, bundle: Callable[[], bytes],
     """Do what one replica does for all: register, and keep workloads as they should be."""
     from app.control.events import Recorder  # noqa: PLC0415 - see app.kube
     from app.kube.connection import Connection  # noqa: PLC0415 - as above
-    from app.kube.lease import Elector, LeaseName, Timing  # noqa: PLC0415 - as above
+    from app.kube.lease import Elector, LeaseName, Timing, identity  # noqa: PLC0415 - as above
     from app.overrider.controller import OverriderController  # noqa: PLC0415 - as above
     from app.overrider.workloads import Limits  # noqa: PLC0415 - as above
     from app.registration.keeper import Registrar  # noqa: PLC0415 - as above
@@ -171,7 +169,7 @@ async def _lead(settings: Settings, app: Fleethook, bundle: Callable[[], bytes],
                     tasks.create_task(controller.run(), name="controller")
 
         lease = LeaseName(_namespace(settings), "fleethook")
-        elector = Elector(connection, lease, _identity(), timing=Timing.of(settings.lease_duration))
+        elector = Elector(connection, lease, identity(), timing=Timing.of(settings.lease_duration))
         leader = Leader(elector)
         app.metrics.registry.register(Leading(leader.state))
         # One of the replicas writes: with certificates that differ, they would undo each other's caBundle for ever.
@@ -188,11 +186,6 @@ def _namespace(settings: Settings) -> str:
         if named is not None:
             return named.partition("/")[0]
     return "kube-system"
-
-
-def _identity() -> str:
-    """Return a name of this process that no other has, and that tells a person which one it is."""
-    return f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
 
 
 def _reference(settings: Settings) -> Reference:

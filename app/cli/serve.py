@@ -30,7 +30,9 @@ def serve(
     in_cluster: Annotated[
         bool | None, typer.Option("--in-cluster", help="Follow the objects of the cluster that this runs in.")
     ] = None,
-    cert_dir: Annotated[Path | None, typer.Option(help="Directory of the serving certificate [certs].")] = None,
+    cert_dir: Annotated[
+        Path | None, typer.Option(help="Directory of the serving certificate (default: certs).")
+    ] = None,
     cert_secret: Annotated[
         str | None, typer.Option(help="NAMESPACE/NAME of the Secret to keep an own CA and certificate in.")
     ] = None,
@@ -42,22 +44,22 @@ def serve(
         typer.Option("--register", help="Apply CRDs and webhook configurations at start, and keep caBundle."),
     ] = None,
     service: Annotated[
-        str | None, typer.Option(help="NAMESPACE/NAME[:PORT] of the Service in front of this server.")
+        str | None, typer.Option(help="NAMESPACE/NAME or NAMESPACE/NAME:PORT of the Service in front of this server.")
     ] = None,
     webhook_url: Annotated[
         str | None, typer.Option(help="Address that the apiserver calls, instead of a Service.")
     ] = None,
     namespace: Annotated[
-        str | None, typer.Option(help="Namespace of this server, where its Lease is kept [the pod's].")
+        str | None, typer.Option(help="Namespace of this server, where its Lease is kept (default: the pod's).")
     ] = None,
     interpreters: Annotated[
         list[str] | None, typer.Option(help="File (*.py) or module of interpreters; may be repeated.")
     ] = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for a free one [9443].")] = None,
-    workers: Annotated[int | None, typer.Option(help="Server processes, each with its own store [1].")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on (default: 127.0.0.1).")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for a free one (default: 9443).")] = None,
+    workers: Annotated[int | None, typer.Option(help="Server processes, each with its own store (default: 1).")] = None,
     drain_delay: Annotated[
-        float | None, typer.Option(help="Seconds between readiness going off and the listener closing [0].")
+        float | None, typer.Option(help="Seconds between readiness going off and the listener closing (default: 0).")
     ] = None,
     config: Annotated[Path | None, typer.Option(help="YAML file of settings; flags and FLEETHOOK_* win.")] = None,
 ) -> None:

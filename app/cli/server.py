@@ -83,9 +83,10 @@ class GracefulServer(uvicorn.Server):
         """Start to listen, then say on which port."""
         await super().startup(sockets)
         if self.started:
-            self._ready(_port(self.servers))
+            self._ready(port_of(self.servers))
 
 
-def _port(servers: list[Any]) -> int:
+def port_of(servers: list[Any]) -> int:
+    """Return the port that listeners share, 0 if there are none."""
     sockets = [listener for server in servers for listener in server.sockets]
     return int(sockets[0].getsockname()[1]) if sockets else 0

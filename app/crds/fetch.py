@@ -33,6 +33,8 @@ class Fetched(NamedTuple):
     attempts: int
     """Requests of this call; none for what needed no origin."""
     seconds: float
+    waited: float
+    """Seconds of them for who brought in the same entry."""
     warnings: tuple[str, ...]
 
 
@@ -41,6 +43,7 @@ class _Got(NamedTuple):
     entry: Entry
     attempts: int = 0
     warnings: tuple[str, ...] = ()
+    waited: float = 0.0
 
 
 class Downloader(Protocol):
@@ -68,6 +71,7 @@ class _Wish(NamedTuple):
     conditional: bool
     stale_if_error: bool
     strict: bool
+    normalize_dot: bool
     env_proxies: bool
     progress: Progress | None
     lock_seconds: float
@@ -86,6 +90,7 @@ def fetch(  # noqa: PLR0913 - one parameter for each wish that a command line ca
     conditional: bool = True,
     stale_if_error: bool = False,
     strict: bool = False,
+    normalize_dot: bool = False,
     env_proxies: bool = True,
     progress: Progress | None = None,
     lock_seconds: float = LOCK_SECONDS,
@@ -100,6 +105,7 @@ def fetch(  # noqa: PLR0913 - one parameter for each wish that a command line ca
         conditional: Whether an origin that is asked may say that nothing changed.
         stale_if_error: Whether the entry does when the origin is asked and fails in a way that passes.
         strict: Whether what is only odd in an archive is an error.
+        normalize_dot: Whether an archive that is brought in may say ``./crds/…`` for ``crds/…``.
         env_proxies: Whether the environment's proxies count.
         progress: Told of a download's bytes.
         lock_seconds: How long to wait for who brings the same entry in, and then for who reads it.
@@ -110,7 +116,7 @@ def fetch(  # noqa: PLR0913 - one parameter for each wish that a command line ca
     """
     started = time.monotonic()
     wish = _Wish(
-        cache, source, policy, conditional, stale_if_error, strict, env_proxies, progress, lock_seconds,
+        cache, source, policy, conditional, stale_if_error, strict, normalize_dot, env_proxies, progress, lock_seconds,
         downloader,
     )  # fmt: skip
     got = _at_once(wish) or _locked(wish)
@@ -119,7 +125,7 @@ def fetch(  # noqa: PLR0913 - one parameter for each wish that a command line ca
         raise CRDsError(Exit.ARCHIVE, "; ".join(record.warnings))
     return Fetched(
         got.result, got.entry.key, got.entry.path, record.sha256, record.size, redacted(source.url), record.final_url,
-        record.etag, got.attempts, time.monotonic() - started, (*got.warnings, *record.warnings),
+        record.etag, got.attempts, time.monotonic() - started, got.waited, (*got.warnings, *record.warnings),
     )  # fmt: skip
 
 
@@ -136,13 +142,20 @@ def _locked(wish: _Wish) -> _Got:
     if wish.policy is Policy.NEVER and not cache.path(key).exists():
         raise _not_cached(wish, "")
     before = _asked(cache.entry(key)) if wish.policy is Policy.ALWAYS else 0
+    came = time.monotonic()
     with cache.lock(key, wish.lock_seconds):
-        entry = cache.entry(key)
-        if wish.policy is not Policy.ALWAYS:
-            return _present(wish, entry)
-        if entry is not None and wish.fits(entry) and entry.record.asked >= before + _SEEN_BEGIN:
-            return _Got("revalidated", entry)
-        return _ask(wish, entry)
+        waited = time.monotonic() - came
+        return _alone(wish, before)._replace(waited=waited)
+
+
+def _alone(wish: _Wish, before: int) -> _Got:
+    """Return the entry while nobody else brings it in; ``before`` is how often it had been asked for when we came."""
+    entry = wish.cache.entry(wish.source.key)
+    if wish.policy is not Policy.ALWAYS:
+        return _present(wish, entry)
+    if entry is not None and wish.fits(entry) and entry.record.asked >= before + _SEEN_BEGIN:
+        return _Got("revalidated", entry)
+    return _ask(wish, entry)
 
 
 def _asked(entry: Entry | None) -> int:
@@ -168,7 +181,8 @@ def _adopted(wish: _Wish) -> tuple[_Got | None, str]:
     """Return the tarball that lies there as an entry, or why it is none."""
     try:
         adopted = wish.cache.adopt(
-            wish.source.key, url=redacted(wish.source.url), strict=wish.strict, seconds=wish.lock_seconds
+            wish.source.key, url=redacted(wish.source.url), strict=wish.strict, normalize_dot=wish.normalize_dot,
+            seconds=wish.lock_seconds,
         )  # fmt: skip
     except CRDsError as error:
         if error.exit in {Exit.LOCKED, Exit.DISK}:
@@ -221,7 +235,7 @@ def _download(wish: _Wish, entry: Entry | None) -> _Got:
             return _Got("downloaded" if got.changed else "revalidated", cache.renew(entry, origin), got.attempts)
         new = cache.commit(
             source.key, staged, origin._replace(asked=1 + _asked(entry)), sha256=source.sha256, strict=wish.strict,
-            seconds=wish.lock_seconds,
+            normalize_dot=wish.normalize_dot, seconds=wish.lock_seconds,
         )  # fmt: skip
     return _Got("downloaded", new, got.attempts)
 

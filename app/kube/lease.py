@@ -10,7 +10,9 @@ import asyncio
 import contextlib
 import logging
 import random
+import socket
 import time
+import uuid
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
@@ -22,6 +24,11 @@ from app.model.json import JSONObject, as_object
 _log: Final = logging.getLogger(__name__)
 
 _API_VERSION: Final = "coordination.k8s.io/v1"
+
+
+def identity() -> str:
+    """Return a name of this process that no other has, and that tells a person which one it is."""
+    return f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
 
 
 class LeaseName(NamedTuple):

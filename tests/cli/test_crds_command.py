@@ -12,7 +12,7 @@ from app.cli import app
 from app.cli.crds_sizes import bytes_of, seconds_of
 from app.crds.source import Source
 from tests.crds.origin import Origin, endless, says, serving, tarball
-from tests.crds.tarballs import build, release
+from tests.crds.tarballs import build, dotted, release
 
 RELEASE = release()
 
@@ -218,3 +218,19 @@ def test_what_is_neither_is_refused(text: str) -> None:
     for read in (seconds_of, bytes_of):
         with pytest.raises(ValueError, match="is not"):
             read(text)
+
+
+def test_names_with_dots_are_taken_when_asked_for(run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "dotted.tar.gz"
+    file.write_bytes(dotted())
+    importing = ["cache", "import", file, "--url", "https://example.com/crds.tar.gz"]
+    assert "are taken with --normalize-dot" in run("verify", file, code=24).output
+    run(*importing, code=24)
+    assert "2 files" in run("verify", file, "--normalize-dot").stdout
+    run(*importing, "--normalize-dot")
+    assert "whole" in run("cache", "verify").stdout
+    with serving(tarball(dotted())) as origin:
+        run("fetch", origin.url, code=24)
+        run("pin", origin.url, code=24)
+        assert "downloaded" in run("fetch", origin.url, "--normalize-dot").stdout
+        assert "2 files" in run("pin", origin.url, "--normalize-dot").stdout

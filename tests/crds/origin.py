@@ -95,6 +95,13 @@ class Server(ABC):
     def handle(self, asked: Asked, connection: Connection) -> None:
         """Answer a request."""
 
+    def cut(self) -> None:
+        """End all connections that are open."""
+        with self._lock:
+            for sock in self._open:
+                with contextlib.suppress(OSError):
+                    socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
     def stop(self) -> None:
         self.stopped.set()
         # A blocked accept does not notice its socket being closed.
@@ -102,10 +109,7 @@ class Server(ABC):
             self._listening.shutdown(socket.SHUT_RDWR)
         self._accepting.join(10)
         self._listening.close()
-        with self._lock:
-            for sock in self._open:
-                with contextlib.suppress(OSError):
-                    socket.socket.shutdown(sock, socket.SHUT_RDWR)
+        self.cut()
         for thread in self._threads:
             thread.join(10)
 

@@ -178,6 +178,11 @@ def build(files: Mapping[str, bytes | None] | None = None, /, **more: bytes | No
     return pack(tar((member(name, content), content or b"") for name, content in every.items()))
 
 
+def dotted() -> bytes:
+    """The least tarball as ``tar -C directory .`` makes it."""
+    return build({"./": None, **{f"./{name}": body for name, body in small().items()}})
+
+
 def release(*, properties: int = 44) -> bytes:
     """A tarball shaped like a real release."""
     return build(members(properties=properties))

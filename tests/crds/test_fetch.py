@@ -14,7 +14,7 @@ from app.crds.fetch import Fetched
 from app.crds.source import Source
 from tests.crds.fetching import ALWAYS, IF_NOT_PRESENT, NEVER, bring
 from tests.crds.origin import Origin, hangs_up, head, says, serving, tarball
-from tests.crds.tarballs import build, release, small
+from tests.crds.tarballs import build, dotted, release, small
 
 OLD, NEW = build(small()), release(properties=2)
 WORKS = "crds/bases/work/work.karmada.io_works.yaml"
@@ -64,7 +64,7 @@ def test_a_cold_cache_downloads_and_tells_all_about_it(cache: Cache) -> None:
         got = bring(cache, origin.url)
         assert got == Fetched(
             "downloaded", Source(origin.url).key, cache.path(Source(origin.url).key), sha(OLD), len(OLD), origin.url,
-            origin.url, '"v1"', 1, got.seconds, (),
+            origin.url, '"v1"', 1, got.seconds, got.waited, (),
         )  # fmt: skip
         assert len(origin.asked) == 1
     assert (got.path / WORKS).read_bytes() == small()[WORKS]
@@ -329,3 +329,22 @@ def test_secrets_of_the_address_are_not_on_disk(cache: Cache) -> None:
         got = bring(cache, url)
     everything = b"".join(path.read_bytes() for path in cache.directory.rglob("*") if path.is_file())
     assert b"hunter" not in everything + repr(got).encode()
+
+
+# --- Names with a dot in front ----------------------------------------------------------------------------------------
+
+
+def test_names_with_dots_are_taken_where_that_is_wanted_and_stay(cache: Cache) -> None:
+    with serving(tarball(dotted())) as origin:
+        assert failure(cache, origin.url).exit is Exit.ARCHIVE
+        assert bring(cache, origin.url, normalize_dot=True).result == "downloaded"
+        got = bring(cache, origin.url)
+    assert (got.result, got.sha256) == ("cached", sha(dotted()))
+    assert (got.path / WORKS).is_file()
+
+
+def test_names_with_dots_placed_by_hand_are_adopted_where_that_is_wanted(cache: Cache) -> None:
+    place(cache, "https://example.com/crds.tar.gz", dotted())
+    url = "https://example.com/crds.tar.gz"
+    assert "--normalize-dot" in str(failure(cache, url, NEVER))
+    assert bring(cache, url, NEVER, normalize_dot=True).result == "adopted"

@@ -27,6 +27,8 @@ class Balancer:
 
     async def _end(self) -> None:
         self._server.close()
+        # A connection that was just accepted belongs to a task, which would leave it open if cancelled before its start.
+        await asyncio.sleep(0)
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()

@@ -1,6 +1,7 @@
 """One control plane for the session, a namespace for each test."""
 
 import contextlib
+import gc
 import os
 import subprocess
 import uuid
@@ -11,9 +12,11 @@ import pytest
 import yaml
 
 from app.model.crd import RESOURCES, custom_resource_definition
+from tests.crds.origin import Origin, serving, tarball
 from tests.e2e.chart import Release, define
 from tests.e2e.cluster import CRDS, Api, ControlPlane, control_plane, established
 from tests.e2e.controlplane import build
+from tests.e2e.karmadas import BODY, Make, prepare
 from tests.waiting import wait_for
 
 REQUIRED = "FLEETHOOK_REQUIRE_CONTROLPLANE"
@@ -38,6 +41,13 @@ def there(found: Path | None) -> Path:
         pytest.fail(f"{REQUIRED} is set, but there is {MISSING}")
     # The README's promise: on a machine without Go or the binaries, the other tests still pass.
     pytest.skip(MISSING)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_open() -> Iterator[None]:
+    """What a test leaves open is that test's failure, not one of whichever comes when garbage is next collected."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="session")
@@ -93,6 +103,25 @@ def kubectl(binaries: Path, kubeconfig: Path, *arguments: str, stdin: str = "") 
 
 def manifest(*documents: object) -> str:
     return yaml.safe_dump_all(documents)
+
+
+@pytest.fixture(scope="module")
+def account(plane: ControlPlane) -> Path:
+    """The kubeconfig of the controller for CRD tarballs."""
+    return prepare(plane)
+
+
+@pytest.fixture
+def origin() -> Iterator[Origin]:
+    with serving(tarball(BODY)) as running:
+        yield running
+
+
+@pytest.fixture
+def make(admin: Api, namespace: str) -> Iterator[Make]:
+    made = Make(admin, namespace)
+    yield made
+    made.remove_all()
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ class Proxy:
         self._target = target
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._flowing = asyncio.Event()
         self._flowing.set()
         self.port = 0
@@ -25,7 +26,18 @@ class Proxy:
         """Take no connections any more, and cut those there are."""
         if self._server:
             self._server.close()
+        # A connection that was just accepted is not known yet.
+        await asyncio.sleep(0)
         self.cut()
+
+    async def end(self) -> None:
+        """Refuse, and leave nothing open."""
+        await self.refuse()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        # What is closed lets its socket go at the loop's next turn.
+        await asyncio.sleep(0)
 
     def cut(self) -> None:
         """End every connection as a pulled cable does, with a reset."""
@@ -43,15 +55,19 @@ class Proxy:
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1
         self._open.add(writer)
-        try:
-            upstream_reader, upstream_writer = await asyncio.open_connection("127.0.0.1", self._target)
-        except OSError:
-            writer.transport.abort()
-            return
-        self._open.add(upstream_writer)
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         # The loop reports a cancelled callback of its own as an error; there is none.
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.gather(self._pump(reader, upstream_writer), self._pump(upstream_reader, writer))
+        with contextlib.suppress(OSError, asyncio.CancelledError):
+            upstream_reader, upstream_writer = await asyncio.open_connection("127.0.0.1", self._target)
+            self._open.add(upstream_writer)
+            try:
+                await asyncio.gather(self._pump(reader, upstream_writer), self._pump(upstream_reader, writer))
+            finally:
+                upstream_writer.close()
+        writer.close()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
@@ -70,4 +86,4 @@ async def proxied(target: int) -> AsyncIterator[Proxy]:
     try:
         yield proxy
     finally:
-        await proxy.refuse()
+        await proxy.end()

@@ -96,7 +96,7 @@ def test_no_kill_at_any_point_leaves_an_entry_that_cannot_be_used(workers: Worke
                 seen, replaced = entry.record.sha256 + entry.record.etag, replaced + 1
         assert unusable == []
         # Most of them died after some work, or this would not show anything.
-        assert replaced > KILLS // 10
+        assert replaced > 5
         assert bring(cache, origin.url, ALWAYS).result == "downloaded"
     assert list((cache.directory / ".staging").iterdir()) == []
     assert list((cache.directory / ".trash").iterdir()) == []

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from app.crds.archive.yaml_head import NotYAMLError, read_head
+from app.crds.archive.yaml_lines import KnownLines
 from app.crds.failures import CRDsError, Exit
 
 REQUIRED: Final = ("crds", "crds/bases", "crds/patches")
@@ -23,6 +24,7 @@ class Content:
     def __init__(self) -> None:
         self._crds: Final[dict[str, str]] = {}
         self._patches: Final[list[str]] = []
+        self._lines: Final = KnownLines()
         self.warnings: Final[list[str]] = []
 
     def add(self, path: str, body: bytes) -> None:
@@ -58,7 +60,7 @@ class Content:
 
     def _add_crd(self, path: str, body: bytes) -> None:
         try:
-            head = read_head(body)
+            head = read_head(body, self._lines)
         except NotYAMLError as error:
             raise CRDsError(Exit.ARCHIVE, f"{path} cannot be read: {error}") from None
         if (head.api_version, head.kind) != (_API_VERSION, _KIND):

@@ -14,6 +14,9 @@ TOP: Final = "crds"
 _MOST_NAME: Final = 255  # NAME_MAX of the file systems in use, in bytes
 _MOST_PATH: Final = 1024  # a quarter of PATH_MAX: the cache's own path comes in front
 _MOST_DEPTH: Final = 16
+_DOT: Final = "./"
+_ITSELF: Final = (".", _DOT)
+_HINT: Final = " (names as `tar -C directory .` writes them are taken with --normalize-dot)"
 # A backslash separates on other systems, the others end a name or a line of a log.
 _ODD: Final = re.compile(r"[\\\x00-\x1f\x7f]")
 
@@ -21,12 +24,14 @@ _ODD: Final = re.compile(r"[\\\x00-\x1f\x7f]")
 class Names:
     """The paths of an archive so far: what may not come twice, or as a file and a directory."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, normalize_dot: bool = False) -> None:
+        """Begin; ``normalize_dot`` takes names as they are in what ``tar -C directory .`` makes, ``./`` in front."""
+        self._normalize_dot: Final = normalize_dot
         self.files: Final[set[str]] = set()
         self.directories: Final[set[str]] = set()
 
     def admit(self, entry: tar.Entry) -> str:
-        """Return the path of an entry without its final slash, parents noted.
+        """Return the path of an entry without its final slash, parents noted; ``""`` for the directory of it all.
 
         Raises:
             CRDsError: ARCHIVE, with the name.
@@ -35,8 +40,10 @@ class Names:
         directory = entry.kind == tar.DIRECTORY
         if not directory and entry.kind != tar.FILE:
             raise CRDsError(Exit.ARCHIVE, f"unknown type: {entry.kind} in {entry.name}")
-        path = entry.name.removesuffix("/") if directory else entry.name
-        _check_place(entry.name, path, "dir" if directory else "path", bare=directory)
+        path = self.path_of(entry.name, directory=directory)
+        if self._normalize_dot and directory and entry.name in _ITSELF:
+            return ""
+        _check_place(entry, path, hint=not self._normalize_dot)
         _check_lengths(path)
         parents = _parents(path)
         if path in self.files or not self.files.isdisjoint(parents):
@@ -48,17 +55,26 @@ class Names:
         (self.directories if directory else self.files).add(path)
         return path
 
+    def path_of(self, name: str, *, directory: bool = False) -> str:
+        """Return what is meant by a name, whether or not it may be there."""
+        path = name.removeprefix(_DOT) if self._normalize_dot else name
+        return path.removesuffix("/") if directory else path
+
 
 def _check_characters(name: str) -> None:
     if odd := _ODD.search(name):
         raise CRDsError(Exit.ARCHIVE, f"the given file contains a name with {odd[0]!r}: {name!r}")
 
 
-def _check_place(name: str, path: str, what: str, *, bare: bool) -> None:
-    if _clean(path) != path:
-        raise CRDsError(Exit.ARCHIVE, f"the given file contains unclean file {what}: {name}")
-    if not (path.startswith(f"{TOP}/") or (bare and path == TOP)):
-        raise CRDsError(Exit.ARCHIVE, f"the given file contains unexpected file {what}: {name}")
+def _check_place(entry: tar.Entry, path: str, *, hint: bool) -> None:
+    directory = entry.kind == tar.DIRECTORY
+    fits = path.startswith(f"{TOP}/") or (directory and path == TOP)
+    if fits and _clean(path) == path:
+        return
+    how = "unexpected" if _clean(path) == path else "unclean"
+    more = _HINT if hint and (entry.name in _ITSELF or entry.name.startswith(_DOT)) else ""
+    what = "dir" if directory else "path"
+    raise CRDsError(Exit.ARCHIVE, f"the given file contains {how} file {what}: {entry.name}{more}")
 
 
 def _check_lengths(path: str) -> None:

@@ -48,6 +48,14 @@ class _Attributes(NamedTuple):
     size: int | None = None
 
 
+class _Header(NamedTuple):
+    """What an entry is, all its headers taken together."""
+
+    name: bytes
+    kind: int
+    size: int
+
+
 def entries(take: Take, limits: Limits) -> Iterator[Entry]:
     """Yield the entries until the end-of-archive mark, behind which only zeros may follow.
 
@@ -69,24 +77,22 @@ def entries(take: Take, limits: Limits) -> Iterator[Entry]:
         if kind in {_GNU_NAME, _GNU_LINK, _PAX, _PAX_GLOBAL}:
             attributes = _with_attributes(attributes, kind, _body(take, size, _MOST_ATTRIBUTES, "a header"))
         else:
-            yield _entry(take, block, attributes, limits)
+            size = size if attributes.size is None else attributes.size
+            yield _entry(take, block, _Header(attributes.name or _short_name(block), kind, size), limits)
             attributes = _Attributes()
     if attributes != _Attributes():
         raise _bad("a header for a further entry is the last one")
     _check_end(take)
 
 
-def _entry(take: Take, block: bytes, attributes: _Attributes, limits: Limits) -> Entry:
-    kind, size = _checked(block)
-    if attributes.size is not None:
-        size = attributes.size
-    name = _text(attributes.name or _short_name(block))
+def _entry(take: Take, block: bytes, header: _Header, limits: Limits) -> Entry:
+    name, kind = _text(header.name), header.kind
     mtime = min(max(_number(block[136:148]) or 0, 0), _LATEST)
     if kind == _OLD_FILE:
         kind = DIRECTORY if name.endswith("/") else FILE
     if kind == FILE:
-        return Entry(name, FILE, mtime, _body(take, size, limits.file_bytes, name))
-    if kind == DIRECTORY and size:
+        return Entry(name, FILE, mtime, _body(take, header.size, limits.file_bytes, name))
+    if kind == DIRECTORY and header.size:
         # Some readers skip so many bytes, others none: what the rest of the archive is would depend on the reader.
         raise _bad(f"a directory with a body: {name}")
     return Entry(name, kind, mtime)

@@ -156,6 +156,7 @@ class Cache(Places):
         *,
         sha256: str = "",
         strict: bool = False,
+        normalize_dot: bool = False,
         seconds: float = LOCK_SECONDS,
     ) -> Entry:
         """Verify and unpack the tarball in a staging directory, record it, and let it be the entry.
@@ -166,16 +167,25 @@ class Cache(Places):
             origin: Where it came from.
             sha256: What it must be; ``""`` for whatever it is.
             strict: Whether what is only odd is an error.
+            normalize_dot: Whether ``./crds/…`` in it is ``crds/…``; the tarball is kept as it is.
             seconds: How long to wait for readers.
 
         Raises:
             CRDsError: INTEGRITY, ARCHIVE, LIMIT, LOCKED or DISK; the entry is as before.
         """
-        record = self._build(key, staged, origin, sha256=sha256, strict=strict)
+        record = self._build(key, staged, origin, sha256=sha256, strict=strict, normalize_dot=normalize_dot)
         self.put(key, staged, seconds=seconds)
         return Entry(key, self.path(key), record)
 
-    def adopt(self, key: str, *, url: str = "", strict: bool = False, seconds: float = LOCK_SECONDS) -> Adopted | None:
+    def adopt(
+        self,
+        key: str,
+        *,
+        url: str = "",
+        strict: bool = False,
+        normalize_dot: bool = False,
+        seconds: float = LOCK_SECONDS,
+    ) -> Adopted | None:
         """Make an entry of the tarball that lies in its place, by whomever; its tree is unpacked anew.
 
         That is how hand-placed tarballs come in, what the Go operator wrote, and what was damaged since it was whole.
@@ -184,6 +194,7 @@ class Cache(Places):
             key: Whose; the caller holds `lock`.
             url: Of whom it is the tarball, redacted, where no record tells.
             strict: Whether what is only odd is an error.
+            normalize_dot: Whether ``./crds/…`` in it is ``crds/…``, as it is if the entry was made with that.
             seconds: How long to wait for readers.
 
         Returns:
@@ -201,7 +212,8 @@ class Cache(Places):
                 digest = copy_file(path / TARBALL, staged / TARBALL, most=self._limits.download_bytes)
             if before is not None and digest != before.sha256:
                 return None
-            record = self._build(key, staged, _origin_of(before, url), strict=strict)
+            normalize_dot = normalize_dot or (before is not None and before.normalize_dot)
+            record = self._build(key, staged, _origin_of(before, url), strict=strict, normalize_dot=normalize_dot)
             found = tree_problems(path, record) if os.path.lexists(path / TREE) else []
             self.put(key, staged, seconds=seconds)
         return Adopted(Entry(key, path, record), tuple(found))
@@ -256,23 +268,29 @@ class Cache(Places):
                 return False
             raise
 
-    def _build(self, key: str, staged: Path, origin: Origin, *, sha256: str = "", strict: bool) -> Record:
-        manifest = archive.unpack(staged / TARBALL, staged, limits=self._limits, strict=strict)
+    def _build(
+        self, key: str, staged: Path, origin: Origin, *, sha256: str = "", strict: bool, normalize_dot: bool
+    ) -> Record:
+        manifest = archive.unpack(
+            staged / TARBALL, staged, limits=self._limits, strict=strict, normalize_dot=normalize_dot
+        )
         if sha256 and manifest.sha256 != sha256.strip().lower():
             raise CRDsError(Exit.INTEGRITY, f"the tarball is {manifest.sha256}, and {sha256.strip().lower()} is wanted")
         with on_disk(f"recording {key}"):
             (staged / TARBALL).chmod(0o640)
-            record = self._record(manifest, origin, look(staged))
+            record = self._record(manifest, origin, look(staged), normalize_dot=normalize_dot)
             write_record(staged / RECORD, record)
             flush_names(staged)
         return record
 
-    def _record(self, manifest: archive.Manifest, origin: Origin, seen: dict[str, Seen]) -> Record:
+    def _record(
+        self, manifest: archive.Manifest, origin: Origin, seen: dict[str, Seen], *, normalize_dot: bool
+    ) -> Record:
         now = self._clock()
         return Record(
             url=origin.url, final_url=origin.final_url, sha256=manifest.sha256, size=manifest.size, etag=origin.etag,
             last_modified=origin.last_modified, fetched_at=now, verified_at=now, asked_at=now, asked=origin.asked,
-            warnings=manifest.warnings, seen=seen,
+            warnings=manifest.warnings, seen=seen, normalize_dot=normalize_dot,
             manifest={name: FileRecord(file.size, file.sha256) for name, file in manifest.files.items()},
         )  # fmt: skip
 

@@ -60,6 +60,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     asked: int
     """How often it said so; what waits for a lock sees by it that others have asked meanwhile (clocks jump)."""
     warnings: tuple[str, ...]
+    normalize_dot: bool = False
+    """Whether its tarball may say ``./crds/…``, without which the tree could not be unpacked anew."""
     manifest: dict[str, FileRecord]
     seen: dict[str, Seen]
 

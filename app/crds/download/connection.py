@@ -1,28 +1,29 @@
 """One request over a connection of its own, direct or through a proxy (urllib3)."""
 
 import contextlib
-import importlib.util
 import logging
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
+from functools import partial
 from http.client import HTTPResponse
-from typing import Any, ClassVar, Final, NamedTuple
-from urllib.parse import unquote, urlsplit
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import urllib3
 from urllib3.connection import HTTPConnection
+from urllib3.exceptions import NewConnectionError
 from urllib3.response import BaseHTTPResponse
 from urllib3.util import Timeout, make_headers
 
 from app.crds.download.cutoff import Cutoff
+from app.crds.download.dialling import dialled
 from app.crds.download.reasons import MalformedError
 from app.crds.download.redaction import redacted
+from app.crds.download.socks import SCHEMES, dialled_through, socks_of
 from app.crds.download.timing import CONNECT_SECONDS, IDLE_SECONDS
 from app.crds.failures import CRDsError, Exit
-from app.outbound.addresses import is_private, refuse_private_number
 
-_SOCKS: Final = ("socks5", "socks5h")
 # It logs each request with its query, which may be a signed URL's.
 _LOGGER: Final = logging.getLogger("urllib3.connectionpool")
 
@@ -37,11 +38,12 @@ class Request(NamedTuple):
     proxy_context: ssl.SSLContext | None = None
     """For a proxy that is itself spoken to over TLS."""
     allow_private: bool = True
-    """Whether what is dialled, the host or its proxy, may have a private address."""
+    """Whether the host may have a private address, where it is looked up here."""
+    allow_private_proxy: bool = True
 
 
-class PrivateError(Exception):
-    """A host that is a private address, and may not be asked."""
+class _Dialler(Protocol):
+    def __call__(self, host: str, port: int) -> socket.socket: ...
 
 
 @contextlib.contextmanager
@@ -51,13 +53,15 @@ def answer_to(request: Request, cutoff: Cutoff) -> Iterator[BaseHTTPResponse]:
     Raises:
         CRDsError: The proxy is none that can be used.
         PrivateError: A private address would have to be dialled, and may not.
+        AttemptError: A SOCKS proxy refuses.
         urllib3.exceptions.HTTPError: All else.
     """
     _LOGGER.setLevel(max(_LOGGER.level, logging.INFO))
-    with _manager(request) as manager:
+    proxy = _split(request.proxy_url)
+    with _manager(request, proxy) as manager:
+        dial = _dialler(request, proxy, cutoff)
         manager.pool_classes_by_scheme = {
-            scheme: _watched_pool(pool, cutoff, request.allow_private)
-            for scheme, pool in manager.pool_classes_by_scheme.items()
+            scheme: _pool_made_by(pool, dial) for scheme, pool in manager.pool_classes_by_scheme.items()
         }
         response = manager.urlopen(
             "GET",
@@ -76,15 +80,24 @@ def answer_to(request: Request, cutoff: Cutoff) -> Iterator[BaseHTTPResponse]:
             response.close()
 
 
-def _manager(request: Request) -> urllib3.PoolManager:
-    proxy = request.proxy_url
-    if not proxy:
+def _split(proxy_url: str) -> SplitResult:
+    try:
+        parts = urlsplit(proxy_url)
+    except ValueError:
+        raise CRDsError(Exit.USAGE, f"invalid proxy URL: {redacted(proxy_url)}: it must have a host") from None
+    if "@" in parts.path + parts.query + parts.fragment:
+        # A password with a bare slash: what looks like the host is a part of the secret.
+        raise CRDsError(Exit.USAGE, "invalid proxy URL: what stands before its @ must be percent-encoded")
+    return parts
+
+
+def _manager(request: Request, parts: SplitResult) -> urllib3.PoolManager:
+    if not request.proxy_url or parts.scheme in SCHEMES:
+        # A SOCKS proxy is below HTTP: what goes through it is as if it were not there.
         return urllib3.PoolManager(ssl_context=request.context)
-    parts = urlsplit(proxy)
-    if parts.scheme in _SOCKS:
-        return _socks(request)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise CRDsError(Exit.USAGE, f"invalid proxy URL: {redacted(proxy)}: it must be http, https or socks5")
+        shown = redacted(request.proxy_url)
+        raise CRDsError(Exit.USAGE, f"invalid proxy URL: {shown}: it must be http, https or socks5")
     headers: dict[str, str] = {}
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -95,19 +108,19 @@ def _manager(request: Request) -> urllib3.PoolManager:
     )
 
 
-def _socks(request: Request) -> urllib3.PoolManager:
-    if importlib.util.find_spec("socks") is None:
-        raise CRDsError(Exit.USAGE, "a SOCKS proxy needs the package PySocks, which is not installed")
-    from urllib3.contrib.socks import SOCKSProxyManager  # noqa: PLC0415 - warns on import where PySocks is missing
+def _dialler(request: Request, parts: SplitResult, cutoff: Cutoff) -> _Dialler:
+    """Return what makes the connection to whom urllib3 talks: the origin, or an HTTP proxy before it."""
+    behind, proxied = request.allow_private, request.allow_private_proxy
+    if parts.scheme in SCHEMES:
+        proxy = socks_of(parts)
+        return partial(dialled_through, proxy, cutoff=cutoff, allow_private=behind, allow_private_proxy=proxied)
+    return partial(dialled, cutoff=cutoff, allow_private=proxied if request.proxy_url else behind)
 
-    return SOCKSProxyManager(request.proxy_url, ssl_context=request.context)
 
-
-def _watched_pool(pool: Any, cutoff: Cutoff, allow_private: bool) -> Any:  # noqa: FBT001 - handed through
-    """Return a pool class whose connections are watched, and judged if need be, from their first moment."""
-    members = {"cutoff": cutoff, "allow_private": allow_private}
-    connection = type("Watched", (_Watched, pool.ConnectionCls), members)
-    return type("WatchedPool", (pool,), {"ConnectionCls": connection})
+def _pool_made_by(pool: Any, dial: _Dialler) -> Any:
+    """Return a pool class whose connections are made by ``dial``."""
+    connection = type("Made", (_Made, pool.ConnectionCls), {"dial": staticmethod(dial)})
+    return type("PoolOfMade", (pool,), {"ConnectionCls": connection})
 
 
 class _Response(HTTPResponse):
@@ -119,46 +132,13 @@ class _Response(HTTPResponse):
             raise MalformedError
 
 
-class _Watched(HTTPConnection):
+class _Made(HTTPConnection):
     response_class = _Response
-    cutoff: ClassVar[Cutoff]
-    allow_private: ClassVar[bool]
+    dial: ClassVar[_Dialler]
 
     def _new_conn(self) -> socket.socket:
-        connected = super()._new_conn() if self.allow_private else self._judged()
-        self.cutoff.watch(connected)
-        return connected
-
-    def _judged(self) -> socket.socket:
-        # What is judged is what is dialled: a name that resolves to something else a moment later gains nothing.
-        name = self._dns_host
-        addresses = [info[4][0] for info in _looked_up(self, name)]
-        if any(is_private(str(address)) for address in addresses):
-            raise PrivateError
         try:
-            self._dns_host = str(addresses[0])
-            return super()._new_conn()
-        finally:
-            self._dns_host = name
-
-
-def _looked_up(connection: HTTPConnection, name: str) -> list[Any]:
-    try:
-        return socket.getaddrinfo(name.strip("[]"), connection.port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        cause = error if isinstance(error, socket.gaierror) else socket.gaierror(socket.EAI_NONAME, "no such host")
-        raise urllib3.exceptions.NameResolutionError(name, connection, cause) from cause
-
-
-def refuse_private_literal(host: str) -> None:
-    """Refuse a host that is private by what it is called, for requests by way of a proxy, which resolves the name.
-
-    Raises:
-        PrivateError: It is.
-    """
-    try:
-        refuse_private_number(host)
-    except OSError:
-        raise PrivateError from None
-    if host == "localhost" or host.endswith(".localhost") or (":" in host and is_private(host)):
-        raise PrivateError
+            return self.dial(self._dns_host, self.port)
+        except OSError as error:
+            # As it is, urllib3 would take a reset or a broken pipe for one of a request that may yet be answered.
+            raise NewConnectionError(self, "") from error

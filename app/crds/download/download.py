@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.crds.download.answers import Address, address_of
+from app.crds.download.cancellation import Cancellation
 from app.crds.download.partial import Partial
 from app.crds.download.redaction import redacted
 from app.crds.download.requests import Validators, check_credentials
@@ -16,9 +17,7 @@ from app.crds.download.transfer import Job, Progress, Received, transfer
 from app.crds.failures import CRDsError, Exit
 from app.crds.source import Source
 
-__all__ = ["Downloaded", "Progress", "Timing", "Validators", "download"]
-
-_REAL_TIMING = Timing()
+__all__ = ["Cancellation", "Downloaded", "Progress", "Timing", "Validators", "download"]
 
 
 class Downloaded(NamedTuple):
@@ -36,7 +35,7 @@ class Downloaded(NamedTuple):
     """How many there were, with those that failed, over all addresses; redirects are part of one."""
 
 
-def download(
+def download(  # noqa: PLR0913 - one parameter for each wish that a caller can have
     source: Source,
     into: Path,
     *,
@@ -45,7 +44,8 @@ def download(
     env_proxies: bool = True,
     allow_private: bool = True,
     allow_hosts: tuple[str, ...] = (),
-    timing: Timing = _REAL_TIMING,
+    cancellation: Cancellation | None = None,
+    timing: Timing | None = None,
 ) -> Downloaded:
     """Bring in a tarball's bytes, as they are.
 
@@ -57,11 +57,14 @@ def download(
         env_proxies: Whether the environment's proxies count where the source has none.
         allow_private: Whether addresses may be private ones; if not, that is said of the source's proxy, too.
         allow_hosts: The only hosts to ask, redirects and mirrors included: names, or ``.suffix``. Empty: any.
-        timing: The clock and its like.
+        cancellation: Ends it from another thread, at once, whatever it is doing.
+        timing: The clock and its like; real ones by default, with a sleep that a cancellation ends.
 
     Raises:
-        CRDsError: Why there is no tarball, of every address that was asked.
+        CRDsError: Why there is no tarball, of every address that was asked; or that it was cancelled.
     """
+    cancellation = cancellation or Cancellation()
+    timing = timing or Timing(sleep=cancellation.wait)
     addresses = _addresses(source)
     check_credentials(source)
     with Partial(into, most_bytes=source.most_bytes) as partial:
@@ -70,6 +73,7 @@ def download(
             partial=partial,
             deadline=timing.clock() + source.seconds,
             timing=timing,
+            cancellation=cancellation,
             progress=progress,
             environment=os.environ if env_proxies else {},
             allow_private=allow_private,
@@ -98,12 +102,18 @@ def _from_any(job: Job, addresses: list[Address], validators: Validators) -> Dow
             try:
                 received = _checked(job, transfer(job, address, validators))
             except AttemptError as failure:
+                _check_cancelled(job)
                 if not _waited(job, failure, attempt):
                     failures.append(failure)
                     break
             else:
                 return _downloaded(job.partial, received, attempts=attempts, own=not place)
     raise _together(failures, attempts)
+
+
+def _check_cancelled(job: Job) -> None:
+    if job.cancellation.cancelled:
+        raise CRDsError(Exit.INTERRUPTED, f"{redacted(job.source.url)}: cancelled", transient=True) from None
 
 
 def _checked(job: Job, received: Received) -> Received:

@@ -34,6 +34,18 @@ class MalformedError(HTTPException):
     """A response whose framing says two things at once."""
 
 
+class SlowLookupError(OSError):
+    """A name that was looked up in vain for too long.
+
+    Attributes:
+        name: Which.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__("no answer")
+        self.name: Final = name
+
+
 def failure_of(error: Exception) -> AttemptError:
     """Return what an exception of urllib3, http.client or the system means; it never quotes the exception."""
     for cause in _causes(error):
@@ -113,6 +125,8 @@ def _network(error: Exception) -> AttemptError:
 
 def _known(cause: BaseException) -> str:
     match cause:
+        case SlowLookupError():
+            return f"the name {cause.name} was not resolved within {CONNECT_SECONDS:g} s"
         case exceptions.ConnectTimeoutError() if not isinstance(cause, exceptions.NewConnectionError):
             return f"no connection within {CONNECT_SECONDS:g} s"
         case exceptions.ReadTimeoutError() | TimeoutError():

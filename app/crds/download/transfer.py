@@ -19,8 +19,10 @@ from app.crds.download.answers import (
     refusal_of,
     strong_etag,
 )
-from app.crds.download.connection import PrivateError, Request, answer_to, refuse_private_literal
+from app.crds.download.cancellation import Cancellation
+from app.crds.download.connection import Request, answer_to
 from app.crds.download.cutoff import Cutoff
+from app.crds.download.dialling import PrivateError, refuse_private_literal
 from app.crds.download.partial import Partial
 from app.crds.download.proxies import proxy_of
 from app.crds.download.reasons import cut_off, failure_of
@@ -49,6 +51,7 @@ class Job(NamedTuple):
     partial: Partial
     deadline: float
     timing: Timing
+    cancellation: Cancellation
     progress: Progress | None = None
     environment: Mapping[str, str] = {}
     allow_private: bool = True
@@ -91,7 +94,7 @@ def transfer(job: Job, address: Address, validators: Validators) -> Received:
     headers = _HEADERS | conditions_of(validators, size=job.partial.size, etag=job.partial.etag)
     identity = identity_of(job.source, address, own=own)
     hop = _Hop(address.url, identity | headers, own)
-    with Cutoff(left) as cutoff:
+    with Cutoff(left, job.cancellation) as cutoff:
         for _ in range(REDIRECTS + 1):
             answer = _hop(job, hop, cutoff)
             if isinstance(answer, Received):
@@ -138,8 +141,9 @@ def _asked(job: Job, hop: _Hop, cutoff: Cutoff) -> Received | str:
         context=context_of(source, identified=hop.trusted),
         proxy_url=proxy,
         proxy_context=context_of(source, identified=False) if proxy else None,
+        allow_private=job.allow_private,
         # A proxy of the environment is where the administrator wants requests to go, private or not.
-        allow_private=job.allow_private or bool(proxy and not source.proxy_url),
+        allow_private_proxy=job.allow_private or not source.proxy_url,
     )
     with answer_to(request, cutoff) as response:
         target = redirect_of(response.status, response.headers, hop.url)

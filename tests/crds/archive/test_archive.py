@@ -16,7 +16,7 @@ from app.crds.archive.archive import FileDigest, Manifest, unpack, verify, verif
 from app.crds.archive.inflate import Inflated
 from app.crds.archive.limits import LIMITS, Limits
 from app.crds.failures import CRDsError, Exit
-from tests.crds.tarballs import build, crd, member, members, pack, patch, release, small, tar
+from tests.crds.tarballs import build, crd, dotted, member, members, pack, patch, release, small, tar
 
 BASE = "crds/bases/work/work.karmada.io_works.yaml"
 
@@ -284,9 +284,63 @@ def test_warnings_are_errors_when_strict(tarball: Put) -> None:
     assert failure(path, strict=True) == (Exit.ARCHIVE, "; ".join(verify(path).warnings))
 
 
+@pytest.mark.parametrize("kept", [0, 1, 10**6])
+def test_what_is_kept_of_a_tarball_makes_no_difference(
+    tarball: Put, into: Path, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    monkeypatch.setattr(archive, "_KEPT_BYTES", kept)
+    unpack(tarball(dotted()), into, normalize_dot=True)
+    assert contents(into) == {name.rstrip("/"): body for name, body in small().items()}
+    assert (into / BASE).stat().st_mtime == 1_700_000_000
+
+
+HINT = " (names as `tar -C directory .` writes them are taken with --normalize-dot)"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("./", "unexpected file dir: ./"),
+        (".", "unexpected file dir: ."),
+        ("./crds/", "unclean file dir: ./crds/"),
+        ("./crds/bases/a.yaml", "unclean file path: ./crds/bases/a.yaml"),
+    ],
+)
+def test_names_with_a_dot_in_front_are_refused_with_a_hint(tarball: Put, name: str, text: str) -> None:
+    body = None if text.split(":", maxsplit=1)[0].endswith("dir") else b""
+    assert failure(tarball(build({name: body}))) == (Exit.ARCHIVE, f"the given file contains {text}{HINT}")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("././crds/a", "unclean file path: ././crds/a"),
+        (".//crds/a", "unexpected file path: .//crds/a"),
+        ("./../crds/a", "unexpected file path: ./../crds/a"),
+        ("./a", "unexpected file path: ./a"),
+        ("./", "unclean file path: ./"),
+        ("", "unclean file path: "),
+        (BASE, f"a file twice: {BASE}"),
+        ("./" + BASE, f"a file twice: ./{BASE}"),
+        ("./crds/bases", "a file and a directory: ./crds/bases"),
+    ],
+)
+def test_a_dot_in_front_is_all_that_is_taken_away(tarball: Put, name: str, text: str) -> None:
+    entries = [(member(each, body), body or b"") for each, body in small().items()]
+    with pytest.raises(CRDsError) as caught:
+        verify(tarball(pack(tar([*entries, (member(name, b""), b"")]))), normalize_dot=True)
+    assert (caught.value.exit, str(caught.value)) == (Exit.ARCHIVE, f"the given file contains {text}")
+
+
+def test_a_tarball_without_dots_is_the_same_with_and_without_them_allowed(tarball: Put) -> None:
+    path = tarball(release())
+    assert verify(path, normalize_dot=True) == verify(path)
+
+
 def test_a_tarball_that_changes_meanwhile_is_not_unpacked_as_what_it_was(
     tarball: Put, into: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(archive, "_KEPT_BYTES", 100)
     path = tarball(build(small()))
     changed = build({**small(), BASE: crd("works", "work.karmada.io", properties=2)})
 

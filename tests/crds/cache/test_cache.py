@@ -13,7 +13,7 @@ from app.crds.cache import checking, places
 from app.crds.cache.cache import Cache, Entry, Origin
 from app.crds.cache.record import TARBALL
 from app.crds.failures import CRDsError, Exit
-from tests.crds.tarballs import build, release, small
+from tests.crds.tarballs import build, dotted, release, small
 
 URL = "http://origin.example/crds.tar.gz"
 KEY = hashlib.sha256(URL.encode()).hexdigest()
@@ -252,6 +252,34 @@ def test_a_tarball_that_is_not_the_recorded_one_is_not_adopted(cache: Cache) -> 
     path = put(cache).path
     (path / TARBALL).write_bytes(release(properties=1))
     assert cache.adopt(KEY) is None
+
+
+def test_an_entry_of_names_with_dots_is_whole_and_can_be_repaired(cache: Cache) -> None:
+    assert failure(lambda: put(cache, dotted())).exit is Exit.ARCHIVE
+    entry = put(cache, dotted(), normalize_dot=True)
+    assert (entry.path / TARBALL).read_bytes() == dotted()
+    assert (entry.path / WORKS).is_file()
+    assert cache.entry(KEY, thorough=True) is not None
+    assert cache.verify(KEY) == []
+    (entry.path / WORKS).write_bytes(b"damaged")
+    assert cache.repair(KEY).found == (f"{WORKS} has 7 bytes instead of {len(small()[WORKS] or b'')}",)
+    assert cache.verify(KEY) == []
+
+
+def test_names_with_dots_are_adopted_where_that_is_wanted(cache: Cache) -> None:
+    place(cache, dotted())
+    assert failure(lambda: cache.adopt(KEY)).exit is Exit.ARCHIVE
+    adopted = cache.adopt(KEY, normalize_dot=True)
+    assert adopted is not None
+    assert (adopted.entry.path / WORKS).is_file()
+
+
+def test_a_record_of_before_there_were_names_with_dots_is_read(cache: Cache) -> None:
+    entry = put(cache)
+    record = json.loads((entry.path / ".meta.json").read_bytes())
+    del record["normalize_dot"]
+    (entry.path / ".meta.json").write_text(json.dumps(record))
+    assert cache.entry(KEY) == entry
 
 
 @pytest.mark.parametrize("tarball", [b"", None])

@@ -309,13 +309,6 @@ def test_a_proxy_that_is_none_is_a_usage_error(into: Path, proxy: str) -> None:
         assert "S3CR3T" not in str(refused(origin, into, Exit.USAGE, proxy_url=proxy))
 
 
-def test_a_socks_proxy_without_its_package_is_a_usage_error(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with serving(tarball(BODY)) as origin:
-        failure = refused(origin, into, Exit.USAGE, proxy_url="socks5://u:S3CR3T@127.0.0.1:1")
-    assert str(failure) == "a SOCKS proxy needs the package PySocks, which is not installed"
-
-
 def test_any_number_of_seconds_will_do(into: Path) -> None:
     with serving(tarball(BODY)) as origin:
         assert fetched(origin, into, seconds=1e300).changed

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple, TypedDict
 
 import msgspec
 
-from app.model import karmada, kcp, openyurt
+from app.model import karmada, kcp, openyurt, operator
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 
@@ -251,6 +251,10 @@ DISPATCHING: Final = (
 
 INTERPRETING: Final = (*HOOK_CONFIGURATIONS, DEFINITIONS, CUSTOMIZATIONS)
 """What interpreting reads, besides `karmada_config`."""
+
+
+KARMADAS: Final = WatchedResource(operator.GROUP, operator.VERSION, "karmadas", operator.KARMADA.kind, whole)
+"""What the controller for CRD tarballs reads."""
 
 
 def karmada_config(namespace: str) -> WatchedResource:

@@ -1,0 +1,77 @@
+"""``fleethook crds controller``: the process that looks after ``Karmada`` objects."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from app.cli.crds_text import leaving
+from app.crds.cache.cache import Cache
+from app.crds.controller.options import Options, Reach
+from app.crds.failures import CRDsError, Exit
+
+DATA_DIR: Final = Path("/var/lib/karmada")
+"""Where the Go operator has its cache, which is not to be told otherwise."""
+
+
+def controller(
+    context: typer.Context,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(help="Kubeconfig of the cluster that has the instances (default: the pod's service account)."),
+    ] = None,
+    beside_operator: Annotated[
+        bool,
+        typer.Option("--beside-operator", help="Karmada's own operator runs, too: leave all but CRDsPrepared to it."),
+    ] = False,
+    version: Annotated[str, typer.Option(help="The operator's own release, for instances that name none.")] = "",
+    follow_instance: Annotated[
+        bool, typer.Option("--follow-instance", help="The release of the instance's images before the operator's.")
+    ] = False,
+    stale_if_error: Annotated[
+        bool, typer.Option("--stale-if-error", help="With Always: the entry at hand where the origin fails.")
+    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="What is only odd is an error.")] = False,
+    no_env_proxy: Annotated[bool, typer.Option("--no-env-proxy", help="Ignore HTTPS_PROXY and the like.")] = False,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="Host that may be asked, or .suffix; may be repeated (default: any).")
+    ] = None,
+    no_private: Annotated[
+        bool, typer.Option("--no-private", help="Ask no private, loopback or link-local address.")
+    ] = False,
+    local_root: Annotated[
+        Path | None, typer.Option(help="Directory that localSource may name files of (default: none).")
+    ] = None,
+    faithful_backoff: Annotated[
+        bool, typer.Option("--faithful-backoff", help="Try again at the Go operator's pace: 5 ms, doubled, to 1000 s.")
+    ] = False,
+    namespace: Annotated[str, typer.Option(help="Namespace of the Lease.")] = "karmada-system",
+    lease_duration: Annotated[
+        float, typer.Option(help="Seconds after which another replica takes over from one that is gone.", min=1)
+    ] = 15.0,
+    host: Annotated[str, typer.Option(help="Address of /healthz, /readyz and /metrics.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port of these; 0 takes a free one.", min=0, max=65535)] = 8080,
+) -> None:
+    """Keep the CRD tarballs of all Karmada objects of a cluster in the cache, and say so in their status.
+
+    Alone it takes the Lease of Karmada's own operator, so that never both look after the same objects.
+    """
+    with leaving():
+        if kubeconfig is None and "KUBERNETES_SERVICE_HOST" not in os.environ:
+            raise CRDsError(Exit.USAGE, "give --kubeconfig, or run it in a pod")
+        cache = context.find_object(Cache)
+        assert cache is not None, "the group's callback made it"
+        options = Options(
+            version=version,
+            beside=beside_operator,
+            follow_instance=follow_instance,
+            stale_if_error=stale_if_error,
+            strict=strict,
+            env_proxies=not no_env_proxy,
+            faithful_backoff=faithful_backoff,
+            reach=Reach(not no_private, tuple(allow_host or ()), local_root),
+        )
+        from app.cli.crds_process import Place, look_after  # noqa: PLC0415 - other commands need no web server
+
+        look_after(cache, options, Place(kubeconfig, namespace, lease_duration, host, port))

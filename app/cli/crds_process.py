@@ -1,0 +1,161 @@
+"""The process that looks after ``Karmada`` objects: one of several at a time, its health and its metrics."""
+
+import asyncio
+import contextlib
+import functools
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import uvicorn
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+
+from app.api.health import Check, health_routes
+from app.api.logs import configure_logging
+from app.api.metrics import Gauges, exposition
+from app.cli.server import port_of
+from app.crds.cache.cache import Cache
+from app.crds.controller.controller import KarmadaController
+from app.crds.controller.metrics import FetchMetrics
+from app.crds.controller.options import Options
+from app.crds.failures import CRDsError, Exit
+from app.kube.connection import Connection
+from app.kube.errors import APIError, UnreachableError
+from app.kube.lease import Elector, LeaseName, Timing, identity
+from app.lifetime import running
+
+# The Go operator's own: whichever of the two holds it, the other one waits.
+_OPERATOR_LEASE: Final = "karmada-operator"
+_LEASE: Final = "fleethook-crds"
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+class Place(NamedTuple):
+    """Where the process is and what it serves."""
+
+    kubeconfig: Path | None
+    """None for the service account of the pod."""
+    namespace: str
+    """Of the Lease."""
+    lease_seconds: float
+    host: str
+    port: int
+
+
+def look_after(cache: Cache, options: Options, place: Place) -> None:
+    """Look after instances until SIGTERM or SIGINT; raises CRDsError NETWORK or HTTP if that cannot begin."""
+    configure_logging()
+    try:
+        asyncio.run(_run(cache, options, place))
+    except UnreachableError as error:
+        raise CRDsError(Exit.NETWORK, str(error)) from None
+    except APIError as error:
+        raise CRDsError(Exit.HTTP, str(error)) from None
+
+
+async def _run(cache: Cache, options: Options, place: Place) -> None:
+    registry, ended = CollectorRegistry(), list[str]()
+    metrics, stopping = FetchMetrics(registry), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, stopping.set)
+    async with Connection(place.kubeconfig) as connection:
+        candidate = _Candidate(
+            connection,
+            _lease(options, place),
+            place.lease_seconds,
+            lambda: KarmadaController(connection, cache, options, metrics),
+        )
+        for gauge in candidate.gauges():
+            registry.register(gauge)
+        app = FastAPI(title="fleethook crds controller", openapi_url=None)
+        app.include_router(health_routes(candidate.checks, ended, functools.partial(exposition, registry)))
+        server = _Server(
+            uvicorn.Config(
+                app, host=place.host, port=place.port, lifespan="off", log_config=None, access_log=False,
+                server_header=False, proxy_headers=False, ws="none",
+            ),
+            lambda port: _announce(connection, cache, f"{place.host}:{port}"),
+        )  # fmt: skip
+        serving = asyncio.create_task(server.serve(), name="health")
+        async with running(candidate.run(), name="controller", ended=ended.append):
+            await asyncio.wait([serving, asyncio.create_task(stopping.wait())], return_when=asyncio.FIRST_COMPLETED)
+        server.should_exit = True
+        await serving
+
+
+def _lease(options: Options, place: Place) -> LeaseName:
+    return LeaseName(place.namespace, _LEASE if options.beside else _OPERATOR_LEASE)
+
+
+class _Candidate:
+    """One of the processes that may look after the instances, and what is known of its work."""
+
+    def __init__(
+        self, connection: Connection, lease: LeaseName, seconds: float, make: Callable[[], KarmadaController]
+    ) -> None:
+        self._elector: Final = Elector(connection, lease, identity(), timing=Timing.of(seconds))
+        self._lease: Final = lease
+        self._make: Final = make
+        self._controller: KarmadaController | None = None
+
+    async def run(self) -> None:
+        await self._elector.run(self._lead)
+
+    async def _lead(self) -> None:
+        # A new one each time: what it knew when it led before may have changed since.
+        self._controller = self._make()
+        try:
+            await self._controller.run()
+        finally:
+            self._controller = None
+
+    def checks(self) -> Iterator[Check]:
+        """Yield what readiness depends on: of a process that waits its turn, nothing."""
+        if self._controller is None:
+            yield Check("lease", ok=True, detail=f"another process holds {self._lease.namespace}/{self._lease.name}")
+            return
+        for part in self._controller.source.parts():
+            yield Check(part.name, ok=part.synced, detail=part.detail)
+
+    def gauges(self) -> Iterator[Gauges]:
+        """Yield what is scraped of it."""
+
+        def leading() -> Iterator[tuple[dict[str, str], float]]:
+            yield {}, float(self._elector.leading)
+
+        def queued() -> Iterator[tuple[dict[str, str], float]]:
+            yield {}, float(len(self._controller.queue)) if self._controller else 0.0
+
+        yield Gauges("fleethook_leader", "1 in the process that looks after the instances.", leading)
+        yield Gauges("fleethook_controller_queue_length", "Instances that wait to be looked at.", queued)
+
+
+class _Server(uvicorn.Server):
+    """Serves until it is told to exit; signals are the process's."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[int], None]) -> None:
+        super().__init__(config)
+        self._ready: Final = ready
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._ready(port_of(self.servers))
+
+
+def _announce(connection: Connection, cache: Cache, address: str) -> None:
+    sys.stdout.write(
+        f"fleethook looks after the Karmada objects of {connection.host}\n"
+        f"  cache:  {cache.directory}\n"
+        f"  health: http://{address}/readyz\n"
+    )
+    sys.stdout.flush()

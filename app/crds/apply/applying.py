@@ -1,0 +1,103 @@
+"""CRDs and their patches into the API server of an instance (research 2.5)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, NamedTuple
+
+from app.crds.apply import server
+from app.crds.apply.patches import Patch, rendered
+from app.crds.failures import CRDsError
+from app.kube.connection import Connection
+from app.model.json import JSON, JSONObject, as_object
+
+Result = Literal["created", "configured", "unchanged"]
+
+# Upstream's words.
+_APPLYING: Final = "failed to apply karmada crds, err: "
+_PATCHING: Final = "failed to patch karmada crds, err: "
+
+
+class Applied(NamedTuple):
+    """What became of a CRD."""
+
+    name: str
+    result: Result
+    patched: bool
+    """Whether the tarball has a patch for it, and it went in."""
+
+
+class _Written(NamedTuple):
+    before: Mapping[str, JSON] | None
+    after: Mapping[str, JSON]
+    patched: bool = False
+
+    def applied(self, name: str) -> Applied:
+        same = self.before is not None and _said(self.before) == _said(self.after)
+        return Applied(name, "created" if self.before is None else "unchanged" if same else "configured", self.patched)
+
+
+async def apply(
+    connection: Connection, crds: Mapping[str, JSONObject], patches: Sequence[Patch], *, dry_run: bool = False
+) -> list[Applied]:
+    """Apply every CRD, then every patch, and tell what became of each CRD. None is ever deleted.
+
+    These are two steps, and not one apply of what `rendered` gives, because Karmada's operator applies the CRDs as the
+    same field manager: it would take away what we had applied and it does not, which is the conversion.
+
+    Args:
+        connection: To the API server of the instance.
+        crds: By name, in order.
+        patches: In order; each is for one of the CRDs.
+        dry_run: Let the server try it only.
+
+    Raises:
+        CRDsError: NETWORK or HTTP, with what had been applied before. Doing it all again does no harm.
+    """
+    whole = rendered(crds, patches)
+    done: dict[str, _Written] = {}
+    try:
+        for name, crd in crds.items():
+            before = await server.find(connection, name)
+            # What a dry run has created is not there to be patched.
+            tried = whole[name] if dry_run and before is None else crd
+            done[name] = _Written(before, await server.apply(connection, name, tried, dry_run=dry_run))
+    except CRDsError as error:
+        raise _stopped(_APPLYING, error, done, crds) from None
+    for patch in patches:
+        try:
+            done[patch.crd] = await _patched(connection, patch, done[patch.crd], dry_run=dry_run)
+        except CRDsError as error:
+            raise _stopped(_PATCHING, error, done, crds) from None
+    return [written.applied(name) for name, written in done.items()]
+
+
+async def _patched(connection: Connection, patch: Patch, written: _Written, *, dry_run: bool) -> _Written:
+    if not dry_run:
+        return written._replace(after=await server.patch(connection, patch, dry_run=False), patched=True)
+    if written.before is None:
+        return written._replace(patched=True)
+    tried = await server.patch(connection, patch, dry_run=True)
+    # Tried on the CRD as it is stored, and not as it has been tried: either of both tells that something changes.
+    same = _said(tried) == _said(written.before)
+    return written._replace(after=written.after if same else tried, patched=True)
+
+
+def _said(crd: Mapping[str, JSON]) -> list[JSON]:
+    """Return what of a CRD is not its status: that is written by others meanwhile, and changes the resource version.
+
+    A dry run does not change the resource version, whatever it changes.
+    """
+    metadata = as_object(crd.get("metadata"))
+    managers = metadata.get("managedFields")
+    ours = (
+        [one for one in managers if as_object(one).get("subresource") != "status"] if isinstance(managers, list) else []
+    )
+    others = {name: value for name, value in metadata.items() if name not in ("resourceVersion", "managedFields")}
+    return [others, ours, {name: value for name, value in crd.items() if name not in ("metadata", "status")}]
+
+
+def _stopped(words: str, error: CRDsError, done: Mapping[str, _Written], crds: Mapping[str, JSONObject]) -> CRDsError:
+    patched = [name for name, written in done.items() if written.patched]
+    names = f": {', '.join(done)}" if done else ""
+    more = f"; patched: {', '.join(patched)}" if patched else ""
+    text = f"{words}{error} ({len(done)} of {len(crds)} CRDs had been applied{names}{more}; running it again is safe)"
+    return CRDsError(error.exit, text, transient=error.transient)

@@ -1,0 +1,65 @@
+"""The patches of a tarball: for an instance, and merged into their CRDs (research 2.5)."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from app.crds.apply.documents import Tree, first_document
+from app.crds.apply.placeholders import substituted
+from app.crds.archive.content import patched_crd
+from app.crds.failures import CRDsError, Exit
+from app.model.json import JSONObject, as_object
+from app.model.merge_keys import MergeSchema
+from app.patch.errors import StrategicMergeError
+from app.patch.strategic import strategic_merge
+
+# The patchMergeKey tags of apiextensions/v1 and meta/v1. The one more that there is, of x-kubernetes-validations, is
+# below `versions`, which is replaced whole.
+_METADATA: Final = {"finalizers": MergeSchema(primitive=True), "ownerReferences": MergeSchema(merge_key="uid")}
+_CRD: Final = MergeSchema({"metadata": MergeSchema(_METADATA)})
+
+
+class Patch(NamedTuple):
+    """A strategic merge patch, ready to be sent."""
+
+    path: str
+    crd: str
+    body: JSONObject
+
+
+def patches_of(tree: Tree, values: Mapping[str, str]) -> list[Patch]:
+    """Return the patches of a tarball for an instance.
+
+    Raises:
+        CRDsError: ARCHIVE when one is no YAML object, has a placeholder that nobody knows or is for a CRD that is not
+            there; USAGE when a value is missing.
+    """
+    return [_patch(tree, path, substituted(path, text, values)) for path, text in tree.patches.items()]
+
+
+def rendered(crds: Mapping[str, JSONObject], patches: Iterable[Patch]) -> dict[str, JSONObject]:
+    """Return the CRDs with the patches merged into them, by name and in order; neither is changed.
+
+    Raises:
+        CRDsError: ARCHIVE when a patch does not fit.
+    """
+    merged = dict(crds)
+    for patch in patches:
+        try:
+            merged[patch.crd] = strategic_merge(merged[patch.crd], patch.body, _CRD)
+        except StrategicMergeError as error:
+            raise CRDsError(Exit.ARCHIVE, f"{patch.path} does not fit {patch.crd}: {error}") from None
+    return merged
+
+
+def _patch(tree: Tree, path: str, text: str) -> Patch:
+    crd = patched_crd(path)
+    if crd not in tree.crds:
+        raise CRDsError(Exit.ARCHIVE, f"{path} patches {crd}, which the tarball does not have")
+    return Patch(path, crd, _unnamed(first_document(path, text)))
+
+
+def _unnamed(body: JSONObject) -> JSONObject:
+    """Leave out whose name the patch has in it: only that of its file counts, and an apiserver refuses another one."""
+    metadata = {name: value for name, value in as_object(body.get("metadata")).items() if name != "name"}
+    rest = {name: value for name, value in body.items() if name != "metadata" or not isinstance(value, dict)}
+    return {**rest, "metadata": metadata} if metadata else rest

@@ -1,0 +1,63 @@
+"""CRDs on an apiserver: looked at, applied and patched one at a time, what goes wrong told in one way."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from app.crds.apply.patches import Patch
+from app.crds.failures import CRDsError, Exit
+from app.kube.connection import APPLY_PATCH, Connection
+from app.kube.errors import APIError, UnreachableError
+from app.model.json import JSON, JSONObject, as_object
+
+FIELD_MANAGER: Final = "karmada-operator"
+"""Karmada's own operator's, so that it and we take turns without conflicts (upstream: apiclient/idempotency.go)."""
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+_CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_NOT_FOUND: Final = 404
+
+
+async def find(connection: Connection, name: str) -> Mapping[str, JSON] | None:
+    """Return a CRD as the server has it, None if it has none; raises CRDsError as the others here."""
+    return await _answer(connection, "GET", name)
+
+
+async def apply(connection: Connection, name: str, crd: JSONObject, *, dry_run: bool) -> Mapping[str, JSON]:
+    """Apply a CRD, whoever else owns its fields, and return what it is then.
+
+    Raises:
+        CRDsError: NETWORK when there is no answer, HTTP with the server's words when it refuses.
+    """
+    query = {"fieldManager": FIELD_MANAGER, "force": "true", **_dry(dry_run=dry_run)}
+    return await _written(connection, name, query=query, body=crd, content_type=APPLY_PATCH)
+
+
+async def patch(connection: Connection, one: Patch, *, dry_run: bool) -> Mapping[str, JSON]:
+    """Send a patch and return what its CRD is then; raises as `apply`."""
+    query = {"fieldManager": FIELD_MANAGER, **_dry(dry_run=dry_run)}
+    return await _written(connection, one.crd, query=query, body=one.body, content_type=STRATEGIC_MERGE_PATCH)
+
+
+def _dry(*, dry_run: bool) -> dict[str, str]:
+    return {"dryRun": "All"} if dry_run else {}
+
+
+async def _written(connection: Connection, name: str, **rest: JSON) -> Mapping[str, JSON]:
+    found = await _answer(connection, "PATCH", name, **rest)
+    if found is None:
+        raise CRDsError(Exit.HTTP, f"{name}: the server has no such CRD")
+    return found
+
+
+async def _answer(connection: Connection, method: str, name: str, **rest: JSON) -> Mapping[str, JSON] | None:
+    try:
+        return as_object(await connection.json(method, f"{_CRDS}/{name}", **rest))
+    except APIError as error:
+        if error.code == _NOT_FOUND:
+            return None
+        raise CRDsError(Exit.HTTP, f"{name}: {error}") from None
+    except UnreachableError as error:
+        raise CRDsError(Exit.NETWORK, f"{name}: {error}", transient=True) from None
+    except msgspec.DecodeError:
+        raise CRDsError(Exit.HTTP, f"{name}: what answers at {connection.host} is no apiserver") from None

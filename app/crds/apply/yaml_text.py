@@ -1,0 +1,34 @@
+"""Objects as YAML that every reader of Kubernetes' takes for the same objects."""
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+import yaml
+
+from app.model.json import JSON
+
+_BASE: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+class _Dumper(_BASE):  # type: ignore[misc]
+    """Writes what stands in two places twice, and quotes texts that are something else to one reader or another."""
+
+    def ignore_aliases(self, _: object) -> bool:
+        return True
+
+
+# Texts that sigs.k8s.io/yaml, YAML 1.1 or YAML 1.2 read as a number or a truth value, and PyYAML does not.
+_Dumper.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?\.?[0-9][0-9_]*(?:\.[0-9_]*)?(?:[eE][-+]?[0-9]+)?$"),
+    list("-+.0123456789"),
+)
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"[-+]?0[oOxXbB]?[0-9a-fA-F_]*$"), list("-+0"))
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"[yYnN]$"), list("yYnN"))
+
+
+def dump(objects: Iterable[JSON]) -> str:
+    """Return a stream of documents, each behind ``---``."""
+    text: str = yaml.dump_all(objects, Dumper=_Dumper, explicit_start=True, sort_keys=False, allow_unicode=True)
+    return text

@@ -1,0 +1,318 @@
+"""The controller for ``Karmada`` objects (research 7.2, with what 7.3 adds).
+
+It does of the Go operator's work what is about CRDs: the tarball of each instance in the cache, verified and unpacked,
+and what came of it in conditions and events. Alone it is the operator of the instances (finalizer, defaults,
+``Ready``); beside the Go operator, on a cache that both share, it says ``CRDsPrepared`` and leaves them to that one.
+"""
+
+import asyncio
+import functools
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+import msgspec
+
+from app.control.conditions import Finding, said
+from app.control.events import Recorder, Reference
+from app.control.queue import WorkQueue
+from app.crds.cache.cache import Cache
+from app.crds.controller.flights import Flight, Flights
+from app.crds.controller.lifecycle import cascades, ending, ensured, released, suspended, to_look_at
+from app.crds.controller.metrics import FetchMetrics
+from app.crds.controller.options import Options
+from app.crds.controller.origins import Namespace, downloader_of
+from app.crds.controller.outcome import PREPARED, READY, Outcome, asking, failed, leaving, prepared, refused
+from app.crds.controller.status import status_patch
+from app.crds.download.cancellation import Cancellation
+from app.crds.download.redaction import redacted
+from app.crds.failures import CRDsError, Exit
+from app.crds.fetch import Fetched, fetch
+from app.crds.instance.chosen import Chosen, source_of
+from app.kube.connection import MERGE_PATCH, Connection
+from app.kube.errors import APIError, UnreachableError
+from app.model.json import JSON, JSONObject, as_object
+from app.model.operator import API_VERSION, KARMADA
+from app.store import ObjectKey, Store, Stored
+from app.store.sources.kubernetes.resources import KARMADAS, api_path
+from app.store.sources.kubernetes.source import KubernetesSource
+
+_log: Final = logging.getLogger(__name__)
+
+COMPONENT: Final = "karmada-operator-controller"
+"""Whom events are from; the Go operator's own name."""
+WORKERS: Final = 16
+_BACKOFF_SECONDS: Final = (1.0, 300.0)
+_FAITHFUL_BACKOFF_SECONDS: Final = (0.005, 1000.0)
+_SLOWLY_SECONDS: Final = 300.0
+_CONFLICTS: Final = 5
+_NOT_FOUND: Final = 404
+_CONFLICT: Final = 409
+
+
+class _Done(NamedTuple):
+    generation: int
+    outcome: Outcome
+
+
+class KarmadaController:
+    """Looks after instances; one at a time is to, of all that share their cluster.
+
+    Attributes:
+        queue: The instances to look at.
+        source: What follows them.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        cache: Cache,
+        options: Options,
+        metrics: FetchMetrics,
+        *,
+        absent_seconds: float = 10.0,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """Prepare.
+
+        Args:
+            connection: To the apiserver that has the instances.
+            cache: Where tarballs are brought to.
+            options: How.
+            metrics: What counts fetches.
+            absent_seconds: How often to ask for instances while their kind is not served.
+            now: The time.
+        """
+        first, longest = _FAITHFUL_BACKOFF_SECONDS if options.faithful_backoff else _BACKOFF_SECONDS
+        self.queue: Final[WorkQueue[ObjectKey]] = WorkQueue(backoff=(first, longest))
+        self._store: Final = Store()
+        self.source: Final = KubernetesSource((KARMADAS,), connection, self._store, absent_seconds=absent_seconds)
+        self._connection: Final = connection
+        self._cache: Final = cache
+        self._options: Final = options
+        self._metrics: Final = metrics
+        self._now: Final = now
+        self._recorder: Final = Recorder(connection, component=COMPONENT, now=now)
+        self._flights: Final[Flights[Fetched]] = Flights()
+        self._cancellation: Final = Cancellation()
+        self._done: Final[dict[ObjectKey, _Done]] = {}
+        self._wiped: Final[set[ObjectKey]] = set()
+        self._store.subscribe(self._changed)
+
+    async def run(self) -> None:
+        """Work until cancelled; a download that is under way then is ended."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self.source.run(), name="karmadas")
+                tasks.create_task(self.queue.run(self.reconcile, workers=WORKERS), name="karmada workers")
+        finally:
+            self._cancellation.cancel()
+
+    def _changed(self, key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
+        if after is None:
+            self._done.pop(key, None)
+            self._wiped.discard(key)
+        elif to_look_at(before, after):
+            self.queue.add(key)
+        elif self._was_wiped(key, after):
+            self._wiped.add(key)
+            self.queue.add(key)
+
+    def _was_wiped(self, key: ObjectKey, karmada: JSONObject) -> bool:
+        """Tell whether our condition is gone: the Go operator writes a list of its own only."""
+        return self._options.beside and key in self._done and said(_conditions(karmada), PREPARED)[0] is None
+
+    # --- One instance -------------------------------------------------------------------------------------------------
+
+    async def reconcile(self, key: ObjectKey) -> bool:
+        """Bring in what an instance wants, and say so; return whether it need not be looked at soon."""
+        karmada = self._store.get(*key)
+        if karmada is None or suspended(karmada):
+            return True
+        try:
+            if self._options.beside:
+                return ending(karmada) or await self._prepare(key, karmada)
+            return await (self._release(key, karmada) if ending(karmada) else self._own(key, karmada))
+        except (APIError, UnreachableError, msgspec.DecodeError) as error:
+            if isinstance(error, APIError) and error.code == _NOT_FOUND:
+                return True  # it went meanwhile
+            _log.warning("%s %s: %s", KARMADA.kind, _path(key), error)
+            return False
+
+    async def _release(self, key: ObjectKey, karmada: JSONObject) -> bool:
+        """Let an instance go. Neither the CRDs in its control plane nor the cache is taken away, as upstream."""
+        if released(karmada) is None:
+            return True
+        if cascades(karmada):
+            await self._say(key, (leaving(),), generation=_generation(karmada))
+        await self._change(key, released)
+        return True
+
+    async def _own(self, key: ObjectKey, karmada: JSONObject) -> bool:
+        ours = await self._change(key, ensured)
+        if ours.get("spec") != karmada.get("spec"):
+            return True  # it comes back by the event of that change
+        return await self._prepare(key, ours)
+
+    async def _prepare(self, key: ObjectKey, karmada: JSONObject) -> bool:
+        generation = _generation(karmada)
+        done = self._done.get(key)
+        # What was only wiped is not looked at again: the other one may wipe it many times a second.
+        known = done is not None and done.generation == generation and (done.outcome.well or key in self._wiped)
+        self._wiped.discard(key)
+        if done is None or not known:
+            done = _Done(generation, await self._outcome(key, karmada))
+            self._done[key] = done
+            await self._tell(key, karmada, done.outcome)
+        outcome = done.outcome
+        await self._say(key, self._findings(outcome), generation=generation)
+        if self._options.faithful_backoff:
+            return outcome.well or outcome.retry == "never"
+        if outcome.retry == "slowly":
+            self.queue.add_after(key, _SLOWLY_SECONDS)
+        return outcome.retry != "soon"
+
+    async def _outcome(self, key: ObjectKey, karmada: JSONObject) -> Outcome:
+        options = self._options
+        try:
+            chosen = source_of(
+                karmada, version=options.version, follow_instance=options.follow_instance, strict=options.strict
+            )
+        except CRDsError as error:
+            return refused(error)
+        for warning in chosen.warnings:
+            _log.warning("%s %s: %s", KARMADA.kind, _path(key), warning)
+        generation = _generation(karmada)
+
+        async def asked() -> None:
+            # What is ready stays so while it is looked whether there is something newer.
+            if not _holds(karmada, PREPARED if options.beside else READY):
+                told = asking(redacted(chosen.source.url))
+                await self._say(key, told[1:] if options.beside else told, generation=generation)
+
+        try:
+            return prepared(await self._flight(chosen, key.namespace).wait(asked))
+        except CRDsError as error:
+            return failed(error)
+
+    def _flight(self, chosen: Chosen, namespace: str) -> Flight[Fetched]:
+        named = namespace if any(chosen.references) or chosen.held is not None else ""
+        key = (chosen.source, chosen.policy, chosen.references, chosen.held, named)
+        return self._flights.join(
+            key, functools.partial(self._fetch, chosen, namespace), name=f"crds {chosen.source.key}"
+        )
+
+    def _fetch(self, chosen: Chosen, namespace: str, flight: Flight[Fetched]) -> Fetched:
+        """Bring in the tarball; runs on a thread."""
+        options = self._options
+        beside = Namespace(
+            functools.partial(self._blocking, flight, namespace, "secrets"),
+            functools.partial(self._blocking, flight, namespace, "configmaps"),
+        )
+        started = time.monotonic()
+        try:
+            fetched = fetch(
+                self._cache,
+                chosen.source,
+                chosen.policy,
+                stale_if_error=options.stale_if_error,
+                strict=options.strict,
+                env_proxies=options.env_proxies,
+                downloader=downloader_of(
+                    chosen, beside, options.reach, cancellation=self._cancellation, starting=flight.starting
+                ),
+            )
+        except CRDsError as error:
+            self._metrics.failed(error, time.monotonic() - started)
+            raise
+        self._metrics.fetched(fetched)
+        self._metrics.measure(self._cache)
+        return fetched
+
+    def _blocking(self, flight: Flight[Fetched], namespace: str, plural: str, name: str) -> JSONObject | None:
+        """Read an object beside an instance from a thread; the text of an error never has what is in it."""
+        path = f"{api_path('', 'v1')}/namespaces/{namespace}/{plural}/{name}"
+        try:
+            return dict(as_object(flight.call(self._connection.json("GET", path))))
+        except APIError as error:
+            if error.code == _NOT_FOUND:
+                return None
+            raise CRDsError(Exit.USAGE, f"cannot read {plural}/{name}: {error}", transient=True) from error
+        except (UnreachableError, msgspec.DecodeError) as error:
+            raise CRDsError(Exit.NETWORK, f"cannot read {plural}/{name}: {error}", transient=True) from error
+
+    # --- What is written ----------------------------------------------------------------------------------------------
+
+    def _findings(self, outcome: Outcome) -> tuple[Finding, ...]:
+        return (outcome.prepared,) if self._options.beside else (outcome.ready, outcome.prepared)
+
+    async def _tell(self, key: ObjectKey, karmada: JSONObject, outcome: Outcome) -> None:
+        """Write an event: of each failure, and of what is well if that is news."""
+        before = said(_conditions(karmada), PREPARED)
+        if outcome.well and outcome.event.level == "Normal" and before == outcome.prepared[1:]:
+            return
+        about = Reference(API_VERSION, KARMADA.kind, key.namespace, key.name, karmada["metadata"].get("uid") or "")
+        await self._recorder.record(about, *outcome.event)
+
+    async def _say(self, key: ObjectKey, findings: tuple[Finding, ...], *, generation: int) -> None:
+        patch = functools.partial(
+            status_patch, findings=findings, generation=generation, whole=not self._options.beside, now=self._now()
+        )
+        await self._change(key, patch, subresource="/status")
+
+    async def _change(
+        self, key: ObjectKey, patch: Callable[[JSONObject], JSONObject | None], *, subresource: str = ""
+    ) -> JSONObject:
+        """Change an instance as it is now, and return it; raises APIError 404 if it went, 409 if others are faster."""
+        for _ in range(_CONFLICTS):
+            karmada: JSONObject | None = self._store.get(*key)
+            if karmada is None:
+                break
+            body = patch(karmada)
+            if body is None:
+                return karmada
+            body.setdefault("metadata", {})["resourceVersion"] = karmada["metadata"]["resourceVersion"]
+            try:
+                text = await self._connection.request(
+                    "PATCH",
+                    KARMADAS.in_namespace(key.namespace, key.name) + subresource,
+                    body=body,
+                    content_type=MERGE_PATCH,
+                )
+            except APIError as error:
+                if error.code != _CONFLICT:
+                    raise
+                await self.source.read_one(KARMADA, cluster="", namespace=key.namespace, name=key.name)
+                continue
+            changed = KARMADAS.decode(text)
+            self.source.informer(KARMADA).learn(changed)
+            return changed
+        if self._store.get(*key) is None:
+            raise APIError(_NOT_FOUND, "NotFound", f"{_path(key)} went meanwhile")
+        raise APIError(_CONFLICT, "Conflict", f"{_path(key)} was changed by others {_CONFLICTS} times in a row")
+
+
+def _path(key: ObjectKey) -> str:
+    return f"{key.namespace}/{key.name}"
+
+
+def _generation(karmada: JSONObject) -> int:
+    generation = karmada["metadata"].get("generation")
+    return generation if isinstance(generation, int) else 0
+
+
+def _conditions(karmada: JSONObject) -> JSON:
+    return as_object(karmada.get("status")).get("conditions")
+
+
+def _holds(karmada: JSONObject, type_: str) -> bool:
+    """Tell whether a condition is true of the spec as it is."""
+    stored = _conditions(karmada)
+    return any(
+        one.get("type") == type_
+        and one.get("status") == "True"
+        and one.get("observedGeneration") == _generation(karmada)
+        for one in map(as_object, stored if isinstance(stored, list) else ())
+    )

@@ -1,0 +1,124 @@
+"""Getting at tarballs from inside a cluster: with the Secrets that instances name, from ConfigMaps, from a volume."""
+
+import base64
+import binascii
+import functools
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from app.crds.controller.options import Reach
+from app.crds.download.cancellation import Cancellation
+from app.crds.download.download import Downloaded, Progress, Validators, download
+from app.crds.download.partial import Partial
+from app.crds.download.timing import AttemptError
+from app.crds.failures import CRDsError, Exit
+from app.crds.fetch import Downloader
+from app.crds.instance.chosen import Chosen
+from app.crds.instance.secrets import with_secrets
+from app.crds.source import Source
+from app.model.json import JSON, JSONObject, as_object
+from app.model.operator import ConfigMapSource, LocalSource
+
+_CHUNK: Final = 65536
+
+
+class Namespace(NamedTuple):
+    """Objects beside an instance; each call blocks, and returns None for what is not there."""
+
+    secret: Callable[[str], JSONObject | None]
+    config_map: Callable[[str], JSONObject | None]
+
+
+def downloader_of(
+    chosen: Chosen, beside: Namespace, reach: Reach, *, cancellation: Cancellation, starting: Callable[[], None]
+) -> Downloader:
+    """Return what brings in the bytes of a tarball, wherever it is; it is to be called in a thread.
+
+    Args:
+        chosen: Which one.
+        beside: What the instance can name.
+        reach: What it may name.
+        cancellation: Ends a download.
+        starting: Called when the origin is about to be asked, and so not for what is cached.
+    """
+
+    def bring(
+        source: Source, into: Path, *, validators: Validators | None, progress: Progress | None, env_proxies: bool
+    ) -> Downloaded:
+        starting()
+        if isinstance(chosen.held, LocalSource):
+            with _opened(Path(chosen.held.path), reach.local) as pieces:
+                return _kept(pieces, into, source)
+        if isinstance(chosen.held, ConfigMapSource):
+            return _kept([_member(chosen.held, beside.config_map(chosen.held.name))], into, source)
+        return download(
+            with_secrets(chosen, _secrets(chosen, beside)),
+            into,
+            validators=validators,
+            progress=progress,
+            env_proxies=env_proxies,
+            allow_private=reach.private,
+            allow_hosts=reach.hosts,
+            cancellation=cancellation,
+        )
+
+    return bring
+
+
+def _kept(pieces: Iterator[bytes] | list[bytes], into: Path, source: Source) -> Downloaded:
+    try:
+        with Partial(into, most_bytes=source.most_bytes) as partial:
+            for piece in pieces:
+                partial.add(piece)
+            digest = partial.finish()
+            return Downloaded(True, digest, partial.size, Validators(), source.url, 0)
+    except AttemptError as error:
+        raise CRDsError(error.exit, f"{source.url}: {error}") from None
+
+
+@contextmanager
+def _opened(path: Path, allowed: Path | None) -> Iterator[Iterator[bytes]]:
+    if allowed is None:
+        raise CRDsError(Exit.USAGE, f"{path}: this controller was started without a directory of local tarballs")
+    try:
+        real = path.resolve(strict=True)
+        if not real.is_relative_to(allowed.resolve()):
+            raise CRDsError(Exit.USAGE, f"{path} is not in {allowed}, where this controller's local tarballs are")
+        # Without waiting: opening a named pipe would, until somebody writes to it.
+        with os.fdopen(os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise CRDsError(Exit.DISK, f"{path} is not a regular file")
+            yield iter(functools.partial(file.read, _CHUNK), b"")
+    except FileNotFoundError:
+        raise CRDsError(Exit.USAGE, f"there is no {path}", transient=True) from None
+    except OSError as error:
+        raise CRDsError(Exit.DISK, f"cannot read {path}: {error.strerror or error}", transient=True) from error
+
+
+def _member(held: ConfigMapSource, config_map: JSONObject | None) -> bytes:
+    if config_map is None:
+        raise CRDsError(Exit.USAGE, f"there is no ConfigMap {held.name}", transient=True)
+    text = as_object(config_map.get("binaryData")).get(held.key)
+    if not isinstance(text, str):
+        raise CRDsError(Exit.USAGE, f"the ConfigMap {held.name} has no {held.key} in binaryData")
+    return _decoded(text)
+
+
+def _secrets(chosen: Chosen, beside: Namespace) -> Mapping[str, Mapping[str, bytes]]:
+    found = {name: beside.secret(name) for name in set(chosen.references) if name}
+    return {name: _data(secret) for name, secret in found.items() if secret is not None}
+
+
+def _data(secret: JSONObject) -> Mapping[str, bytes]:
+    return {name: _decoded(value) for name, value in as_object(secret.get("data")).items()}
+
+
+def _decoded(value: JSON) -> bytes:
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        return b""

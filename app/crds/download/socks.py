@@ -1,0 +1,152 @@
+"""Connections by way of a SOCKS5 proxy (RFC 1928, RFC 1929).
+
+The protocol is python-socks'; the connection to the proxy is ours, so that looking up its name, dialling it and talking
+to it have the same bounds as everything else.
+"""
+
+import socket
+from typing import Any, Final, NamedTuple
+from urllib.parse import SplitResult, unquote
+
+import python_socks
+from python_socks.sync import Proxy
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, LocationParseError, ProxyError
+
+from app.crds.download.cutoff import Cutoff
+from app.crds.download.dialling import addresses_of, dialled
+from app.crds.download.timing import CONNECT_SECONDS, AttemptError
+from app.crds.failures import CRDsError, Exit
+
+SCHEMES: Final = ("socks5", "socks5h")
+_PORT: Final = 1080
+# RFC 1928 5 has one byte for a name's length.
+_MOST_NAME: Final = 255
+# RFC 1929 has one byte for a length; python-socks has ASCII only.
+_MOST_CREDENTIAL: Final = 255
+# RFC 1928 6, and whether the same may go well a moment later.
+_REPLIES: Final = {
+    1: ("it failed", True),
+    2: ("its rules do not allow this address", False),
+    3: ("network is unreachable", True),
+    4: ("host is unreachable", True),
+    5: ("connection refused", True),
+    6: ("the way is too long", True),
+    7: ("it makes no connections", False),
+    8: ("it has no addresses of this kind", False),
+}
+
+
+class SocksProxy(NamedTuple):
+    """Where one is, and who we are to it."""
+
+    host: str
+    port: int
+    username: str
+    password: str
+    resolves: bool
+    """Whether names are for it to look up (socks5h), as curl has it; else it is told an address."""
+
+
+class _RefusedError(AttemptError):
+    """A proxy that talks to us, and does not connect to an address."""
+
+
+class _Made(Proxy):
+    """What python-socks goes through to reach the proxy: a connection that there is already."""
+
+    def __init__(self, made: socket.socket) -> None:
+        self._made = made
+
+    def connect(self, dest_host: str, dest_port: int, timeout: float | None = None, **kwargs: Any) -> socket.socket:
+        del dest_host, dest_port, timeout, kwargs
+        return self._made
+
+
+def socks_of(parts: SplitResult) -> SocksProxy:
+    """Return the proxy of a URL whose scheme is one of `SCHEMES`.
+
+    Raises:
+        CRDsError: It has no host or port, or credentials that cannot be sent; they are not shown.
+    """
+    try:
+        port = parts.port or _PORT
+    except ValueError:
+        port = 0
+    if not parts.hostname or not port:
+        raise CRDsError(Exit.USAGE, "invalid proxy URL: a SOCKS proxy has a host and perhaps a port")
+    username, password = unquote(parts.username or ""), unquote(parts.password or "")
+    pair = (username, password)
+    if any(pair) and not all(word.isascii() and 0 < len(word) <= _MOST_CREDENTIAL for word in pair):
+        text = f"a user and a password of a SOCKS proxy are 1 to {_MOST_CREDENTIAL} ASCII characters each"
+        raise CRDsError(Exit.USAGE, f"invalid proxy URL: {text}")
+    return SocksProxy(parts.hostname, port, username, password, parts.scheme == "socks5h")
+
+
+def dialled_through(
+    proxy: SocksProxy, host: str, port: int, cutoff: Cutoff, *, allow_private: bool, allow_private_proxy: bool
+) -> socket.socket:
+    """Return a connection to a host by way of a proxy; each of its addresses is tried where they are looked up here.
+
+    Raises:
+        PrivateError: One of the host's addresses, or the proxy's, is private, and may not be.
+        AttemptError: The proxy refuses.
+        ProxyError: It cannot be reached, or says nothing.
+        LocationParseError: The host is no name.
+        OSError: It has no address.
+    """
+    if len(host) > _MOST_NAME:
+        raise LocationParseError(host)
+    targets = [host.strip("[]")]
+    if not proxy.resolves:
+        found = addresses_of(host, port, cutoff, allow_private=allow_private)
+        targets = list(dict.fromkeys(str(info[4][0]) for info in found))
+    for target in targets[:-1]:
+        try:
+            return _through(proxy, target, port, cutoff, allow_private_proxy)
+        except _RefusedError:
+            continue
+    return _through(proxy, targets[-1], port, cutoff, allow_private_proxy)
+
+
+def _through(proxy: SocksProxy, target: str, port: int, cutoff: Cutoff, allow_private: bool) -> socket.socket:  # noqa: FBT001 - handed through
+    try:
+        made = dialled(proxy.host, proxy.port, cutoff, allow_private=allow_private)
+        try:
+            _ask(proxy, made, target, port)
+        except BaseException:
+            made.close()
+            raise
+    # What urllib3 makes of what happens on the way to an HTTP proxy.
+    except (OSError, HTTPError) as error:
+        raise ProxyError("", error) from None
+    return made
+
+
+def _ask(proxy: SocksProxy, made: socket.socket, target: str, port: int) -> None:
+    """Have the proxy connect to a target."""
+    way = Proxy(
+        python_socks.ProxyType.SOCKS5, proxy.host, proxy.port, proxy.username, proxy.password, rdns=True,
+        forward=_Made(made),
+    )  # fmt: skip
+    # A proxy that sends a byte now and then would go on for as long as it likes.
+    with Cutoff(CONNECT_SECONDS) as cutoff:
+        cutoff.watch(made)
+        try:
+            way.connect(target, port)
+        except (python_socks.ProxyError, OSError) as error:
+            if cutoff.fired or isinstance(error, TimeoutError):
+                raise ConnectTimeoutError from None
+            if isinstance(error, OSError):
+                raise
+            raise _refusal(error) from None
+
+
+def _refusal(error: python_socks.ProxyError) -> AttemptError:
+    if error.error_code is not None:
+        text, again = _REPLIES[error.error_code]
+        return _RefusedError(Exit.NETWORK, f"the SOCKS proxy refused: {text}", transient=again, again=again)
+    # It has no kinds of errors, but words; ours are shown.
+    if "authentication" in str(error):
+        return AttemptError(Exit.NETWORK, "the SOCKS proxy asks for credentials, or for others: see the proxy URL")
+    text = "the SOCKS proxy hung up, or is none"
+    return AttemptError(Exit.NETWORK, text, transient=True, again=True)

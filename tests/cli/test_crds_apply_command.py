@@ -1,0 +1,253 @@
+"""``fleethook crds render`` and ``apply``: what is printed, and what they exit with."""
+
+import base64
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from app.certs.authority import new_authority
+from app.cli import app
+from tests.crds.apply.apiserver import ApiServer, kubeconfig
+from tests.crds.apply.apiserver import serving as serving_api
+from tests.crds.origin import Origin, serving, tarball
+from tests.crds.tarballs import build, crd, members, small
+
+CRD = "works.work.karmada.io"
+TARBALL = build(small())
+PEM = new_authority(now=datetime.now(UTC)).certificate_pem
+
+
+@pytest.fixture
+def origin() -> Iterator[Origin]:
+    with serving(tarball(TARBALL)) as running:
+        yield running
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "KUBECONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "ca.crt").write_bytes(PEM)
+    (tmp_path / "crds.tar.gz").write_bytes(TARBALL)
+
+    def run(*arguments: object, code: int = 0) -> Result:
+        result = CliRunner().invoke(app, ["crds", "--data-dir", str(tmp_path / "data"), *map(str, arguments)])
+        assert result.exit_code == code, (result.output, result.stderr, result.exception)
+        return result
+
+    return run
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> list[object]:
+    return ["--name", "demo", "--namespace", "test", "--ca-file", tmp_path / "ca.crt"]
+
+
+def manifest(tmp_path: Path, *documents: str) -> Path:
+    path = tmp_path / "karmada.yaml"
+    head = "apiVersion: operator.karmada.io/v1alpha1\nkind: Karmada\n"
+    path.write_text("---\n".join(head + document for document in documents))
+    return path
+
+
+def url_of(found: Any) -> str:
+    return str(found["spec"]["conversion"]["webhook"]["clientConfig"]["url"])
+
+
+# --- render -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_address_is_fetched_and_its_crds_are_printed(
+    run: Any, origin: Origin, instance: list[object], tmp_path: Path
+) -> None:
+    (found,) = yaml.safe_load_all(run("render", origin.url, *instance).stdout)
+    assert found["metadata"]["name"] == CRD
+    assert found["spec"]["conversion"]["webhook"]["clientConfig"] == {
+        "url": "https://demo-karmada-webhook.test.svc:443/convert", "caBundle": base64.b64encode(PEM).decode(),
+    }  # fmt: skip
+    run("render", origin.url, "--offline", *instance)
+    assert len(origin.asked) == 1
+    assert len(list((tmp_path / "data" / "cache").glob("*/crds.tar.gz"))) == 1
+
+
+def test_json_is_a_list_that_kubectl_takes(run: Any, instance: list[object], tmp_path: Path) -> None:
+    found = json.loads(run("render", "--tarball", tmp_path / "crds.tar.gz", *instance, "-o", "json").stdout)
+    assert (found["apiVersion"], found["kind"]) == ("v1", "List")
+    assert [item["metadata"]["name"] for item in found["items"]] == [CRD]
+
+
+def test_a_release_is_printed_in_order(run: Any, instance: list[object], tmp_path: Path) -> None:
+    (tmp_path / "release.tar.gz").write_bytes(build(members(properties=2)))
+    shown = run("render", "--tarball", tmp_path / "release.tar.gz", *instance).stdout
+    found = list(yaml.safe_load_all(shown))
+    assert len(found) == 19
+    assert [one["metadata"]["name"] for one in found if "conversion" in one["spec"]] == [
+        "clusterresourcebindings.work.karmada.io", "resourcebindings.work.karmada.io",
+    ]  # fmt: skip
+    assert not (tmp_path / "data").exists(), "the cache is left alone"
+
+
+def test_an_instance_says_what_it_is_called(run: Any, origin: Origin, tmp_path: Path) -> None:
+    source = f"spec: {{crdTarball: {{httpSource: {{url: '{origin.url}'}}}}}}\n"
+    path = manifest(tmp_path, "metadata: {name: karmada-demo, namespace: own}\n" + source)
+    (found,) = yaml.safe_load_all(run("render", "--karmada", path, "--ca-file", tmp_path / "ca.crt").stdout)
+    assert url_of(found) == "https://karmada-demo-webhook.own.svc:443/convert"
+    given = ["--name", "x", "--namespace", "y"]
+    (found,) = yaml.safe_load_all(run("render", "--karmada", path, "--ca-file", tmp_path / "ca.crt", *given).stdout)
+    assert url_of(found) == "https://x-karmada-webhook.y.svc:443/convert"
+
+
+def test_an_instance_can_say_its_name_beside_a_tarball_that_is_here(run: Any, tmp_path: Path) -> None:
+    path = manifest(tmp_path, "metadata: {name: karmada-demo, namespace: own}\n")
+    given = ["--tarball", tmp_path / "crds.tar.gz", "--ca-file", tmp_path / "ca.crt"]
+    (found,) = yaml.safe_load_all(run("render", "--karmada", path, *given).stdout)
+    assert url_of(found) == "https://karmada-demo-webhook.own.svc:443/convert"
+
+
+def test_the_policy_of_the_instance_holds(run: Any, origin: Origin, tmp_path: Path) -> None:
+    source = f"spec: {{crdTarball: {{crdDownloadPolicy: Always, httpSource: {{url: '{origin.url}'}}}}}}\n"
+    path = manifest(tmp_path, "metadata: {name: a, namespace: b}\n" + source)
+    for _ in range(2):
+        run("render", "--karmada", path, "--ca-file", tmp_path / "ca.crt")
+    assert len(origin.asked) == 2
+
+
+def test_what_is_only_odd_is_a_warning(run: Any, instance: list[object], tmp_path: Path) -> None:
+    (tmp_path / "odd.tar.gz").write_bytes(build({**small(), "crds/bases/work/x.yml": b""}))
+    shown = run("render", "--tarball", tmp_path / "odd.tar.gz", *instance)
+    assert shown.stderr == "warning: crds/bases/work/x.yml is not applied: only files called *.yaml are\n"
+    run("render", "--tarball", tmp_path / "odd.tar.gz", *instance, "--strict", code=24)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        ((), 2, "give an address, --karmada FILE or --version RELEASE"),
+        (("{url}", "--tarball", "{dir}/crds.tar.gz"), 2, "give --tarball or where to get one, not both"),
+        (("--version", "v1.0.0", "--tarball", "{dir}/crds.tar.gz"), 2, "give --tarball or where to get one, not both"),
+        (("--tarball", "{dir}/none.tar.gz"), 26, "No such file or directory"),
+        (("--tarball", "{dir}/ca.crt"), 23, "gzip: invalid header"),
+        (("--tarball", "{dir}/crds.tar.gz", "--sha256", "0" * 64), 23, "0" * 64),
+        (("{url}", "--offline"), 10, "is not in the cache"),
+        (("{url}", "--ca", "/nowhere.pem"), 2, "/nowhere.pem"),
+        (("--tarball", "{dir}/crds.tar.gz", "--ca-file", "/nowhere.pem"), 2, "/nowhere.pem"),
+        (("--tarball", "{dir}/crds.tar.gz", "--ca-file", "/dev/null"), 2, "unexpected empty ca cert data"),
+        (("--tarball", "{dir}/crds.tar.gz", "--ca-file", "{dir}/crds.tar.gz"), 2, "are not in PEM form"),
+        (("--tarball", "{dir}/crds.tar.gz", "--name", 'a"b'), 2, "which is no DNS label"),
+        (("--tarball", "{dir}/crds.tar.gz", "--namespace", "a/b"), 2, "which is no DNS label"),
+    ],
+)
+def test_what_goes_wrong_has_an_exit_code_of_its_own(
+    run: Any, origin: Origin, instance: list[object], tmp_path: Path, arguments: Any, code: int, text: str
+) -> None:
+    given = [one.format(url=origin.url, dir=tmp_path) for one in arguments]
+    for command in ("render", "apply"):
+        shown = run(command, *instance, *given, code=code)
+        assert text in shown.stderr
+        assert shown.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("left_out", "what"), [(0, "name of the instance's webhook"), (2, "namespace"), (4, "certificates")]
+)
+def test_what_a_patch_needs_has_to_be_given(
+    run: Any, instance: list[object], tmp_path: Path, left_out: int, what: str
+) -> None:
+    del instance[left_out : left_out + 2]
+    shown = run("render", "--tarball", tmp_path / "crds.tar.gz", *instance, code=2)
+    assert shown.stderr.startswith(f"fleethook: crds/patches/webhook_in_works.yaml needs the {what}")
+
+
+def test_without_patches_nothing_has_to_be_given(run: Any, tmp_path: Path) -> None:
+    files = {name: body for name, body in small().items() if not name.endswith("in_works.yaml")}
+    (tmp_path / "plain.tar.gz").write_bytes(build(files))
+    (found,) = yaml.safe_load_all(run("render", "--tarball", tmp_path / "plain.tar.gz").stdout)
+    assert found == yaml.safe_load(crd("works", "work.karmada.io"))
+
+
+def test_several_instances_are_too_many(run: Any, origin: Origin, tmp_path: Path) -> None:
+    path = manifest(tmp_path, "metadata: {name: a}\n", "metadata: {name: b}\n")
+    shown = run("render", "--karmada", path, code=2)
+    assert shown.stderr == f"fleethook: there must be one Karmada in {path}, and there are 2\n"
+    path.write_text("")
+    assert "and there are 0" in run("render", "--karmada", path, code=2).stderr
+    path = manifest(tmp_path, "metadata: {name: a}\n")
+    assert "give an address or --karmada, not both" in run("render", origin.url, "--karmada", path, code=2).stderr
+
+
+def test_what_only_the_cluster_has_is_not_fetched_from_outside(run: Any, tmp_path: Path) -> None:
+    path = manifest(tmp_path, "metadata: {name: a}\nspec: {crdTarball: {localSource: {path: /srv/crds.tar.gz}}}\n")
+    assert "bring it in with `crds cache import`" in run("render", "--karmada", path, code=2).stderr
+
+
+# --- apply ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[ApiServer, str]]:
+    with serving_api() as running:
+        yield running
+
+
+@pytest.fixture
+def here(instance: list[object], tmp_path: Path) -> list[object]:
+    return ["--tarball", tmp_path / "crds.tar.gz", *instance]
+
+
+def test_what_became_of_each_crd_is_printed(
+    run: Any, server: tuple[ApiServer, str], here: list[object], tmp_path: Path
+) -> None:
+    config = kubeconfig(tmp_path, server[1])
+    assert run("apply", *here, "--kubeconfig", config).stdout == f"created    {CRD}  patched\n"
+    shown = run("apply", *here, "--kubeconfig", config, "--output", "json").stdout
+    assert json.loads(shown) == [{"name": CRD, "result": "unchanged", "patched": True}]
+    assert url_of(server[0].crds[CRD]) == "https://demo-karmada-webhook.test.svc:443/convert"
+
+
+def test_the_usual_places_of_a_kubeconfig_are_looked_at(
+    run: Any, server: tuple[ApiServer, str], here: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert str(tmp_path / "home" / ".kube" / "config") in run("apply", *here, code=2).stderr
+    (tmp_path / "home" / ".kube").mkdir(parents=True)
+    kubeconfig(tmp_path, server[1]).rename(tmp_path / "home" / ".kube" / "config")
+    run("apply", *here)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "other"))
+    assert str(tmp_path / "other") in run("apply", *here, code=2).stderr
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "text", "{clusters: 3}", "\x00"])
+def test_a_kubeconfig_that_is_none_is_told(run: Any, here: list[object], tmp_path: Path, text: str) -> None:
+    (tmp_path / "kubeconfig").write_text(text)
+    shown = run("apply", *here, "--kubeconfig", tmp_path / "kubeconfig", code=2)
+    assert shown.stderr.startswith(f"fleethook: the kubeconfig {tmp_path / 'kubeconfig'} cannot be used: ")
+
+
+def test_what_is_not_established_in_time_is_told_after_what_was_applied(
+    run: Any, server: tuple[ApiServer, str], here: list[object], tmp_path: Path
+) -> None:
+    server[0].conditions = []
+    config = kubeconfig(tmp_path, server[1])
+    shown = run("apply", *here, "--kubeconfig", config, "--wait-seconds", "1.5", code=20)
+    assert shown.stdout == f"created    {CRD}  patched\n"
+    assert shown.stderr == f"fleethook: not Established within 1.5 s: {CRD}: no conditions yet\n"
+    asked = len(server[0].asked)
+    run("apply", *here, "--kubeconfig", config, "--wait-seconds", "0")
+    assert [one.method for one in server[0].asked[asked:]] == ["GET", "PATCH", "PATCH"]
+    run("apply", *here, "--kubeconfig", config, "--dry-run")
+
+
+@pytest.mark.parametrize(("disturbance", "code"), [("cut", 20), ((403, {"reason": "Forbidden", "message": "no"}), 21)])
+def test_a_server_that_is_away_and_one_that_refuses_have_codes_of_their_own(
+    run: Any, server: tuple[ApiServer, str], here: list[object], tmp_path: Path, disturbance: Any, code: int
+) -> None:
+    server[0].disturb = lambda _asked, _times: disturbance
+    shown = run("apply", *here, "--kubeconfig", kubeconfig(tmp_path, server[1]), code=code)
+    assert shown.stderr.startswith(f"fleethook: failed to apply karmada crds, err: {CRD}: ")
+    assert shown.stdout == ""

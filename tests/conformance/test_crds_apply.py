@@ -1,0 +1,40 @@
+"""CRDs for an instance, beside the Go operator: what its patches say, which CRD they are for, what its webhook is called."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from app.crds.apply.documents import Tree, first_document
+from app.crds.apply.patches import patches_of
+from app.crds.apply.placeholders import substituted, values_of, webhook_name
+from app.crds.failures import CRDsError
+
+CASES = yaml.safe_load((Path(__file__).parent / "crds_apply.yaml").read_text())
+
+
+def outcome(case: dict[str, Any]) -> Any:
+    try:
+        text = substituted("patch.yaml", case["content"], case["replacements"])
+    except CRDsError as error:
+        return f"{error.exit.name}: {error}"
+    return first_document("patch.yaml", text)
+
+
+@pytest.mark.parametrize("case", CASES["patch_template"], ids=lambda case: case["id"])
+def test_a_patch(case: dict[str, Any]) -> None:
+    assert outcome(case) == case.get("ours", case.get("want"))
+
+
+@pytest.mark.parametrize("case", CASES["patch_target_name"], ids=lambda case: case["file"])
+def test_the_crd_that_a_patch_is_for(case: dict[str, str]) -> None:
+    path = f"crds/patches/{case['file']}"
+    (patch,) = patches_of(Tree({case["crd"]: {}}, {path: "spec: {}"}), {})
+    assert patch.crd == case["crd"]
+
+
+@pytest.mark.parametrize("case", CASES["webhook_name"], ids=lambda case: case["karmada"])
+def test_the_webhook_of_an_instance(case: dict[str, str]) -> None:
+    assert webhook_name(case["karmada"]) == case["webhook"]
+    assert values_of(name=case["karmada"]) == {"{{name}}": case["webhook"]}

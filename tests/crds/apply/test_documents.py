@@ -1,0 +1,119 @@
+"""What is read of an unpacked tarball."""
+
+from pathlib import Path
+
+import pytest
+
+from app.crds.apply.documents import first_document, read_tree
+from app.crds.failures import CRDsError, Exit
+from tests.crds.tarballs import crd, patch
+
+
+def tree(directory: Path, files: dict[str, bytes]) -> Path:
+    for path, body in files.items():
+        (directory / path).parent.mkdir(parents=True, exist_ok=True)
+        (directory / path).write_bytes(body)
+    return directory
+
+
+def problem(path: str, text: str) -> tuple[Exit, str]:
+    with pytest.raises(CRDsError) as raised:
+        first_document(path, text)
+    return raised.value.exit, str(raised.value)
+
+
+def test_files_come_in_the_order_in_which_go_walks(tmp_path: Path) -> None:
+    names = {
+        "crds/bases/b.yaml": "b", "crds/bases/a/z.yaml": "a-z", "crds/bases/a.yaml": "a", "crds/bases/a-b/c.yaml": "a-b-c",
+        "crds/bases/a/y/k.yaml": "a-y-k", "crds/bases/B.yaml": "upper", "crds/bases/.yaml": "hidden",
+    }  # fmt: skip
+    files = {path: crd(name, "x.karmada.io") for path, name in names.items()}
+    found = read_tree(tree(tmp_path, files))
+    order = ["hidden", "upper", "a-y-k", "a-z", "a-b-c", "a", "b"]
+    assert list(found.crds) == [f"{name}.x.karmada.io" for name in order]
+
+
+def test_only_yaml_files_count(tmp_path: Path) -> None:
+    files = {
+        "crds/bases/a.yaml": crd("as", "x.karmada.io"), "crds/bases/b.yml": b"{", "crds/bases/c.json": b"{",
+        "crds/kustomization.yaml": b"{", "crds/patches/README": b"\xff", "crds/patches/x_as.yaml": patch("as"),
+        "crds/bases/d.yaml/e.yaml": crd("es", "x.karmada.io"),
+    }  # fmt: skip
+    found = read_tree(tree(tmp_path, files))
+    assert list(found.crds) == ["as.x.karmada.io", "es.x.karmada.io"]
+    assert found.patches == {"crds/patches/x_as.yaml": patch("as").decode()}
+
+
+@pytest.mark.parametrize(
+    ("text", "document"),
+    [
+        ("a: 1\n---\nb: 2\n", {"a": 1}),
+        ("# first\n---\na: 1\n---\nb: 2\n", {"a": 1}),
+        ("a: 1\n---\nb: [unknown: !!binary x]\n", {"a": 1}),
+        ("a: ü😀\n...\n---\nb: 2\n", {"a": "ü😀"}),
+        ("a: |\n  ---\n  b\n---\nc: 3\n", {"a": "---\nb\n"}),
+        ("a: 1\n---\nb: 1\nb: 2\n", {"a": 1}),
+    ],
+)
+def test_only_the_first_document_counts(text: str, document: object) -> None:
+    assert first_document("x.yaml", text) == document
+
+
+def test_scalars_are_what_kubernetes_tools_take_them_for() -> None:
+    text = "a: [on, 'on', 2020-01-01, 1_000, 0o17, 1e3, '1e3', 12:30, ~, '', y]\n"
+    assert first_document("x.yaml", text)["a"] == [
+        True, "on", "2020-01-01", 1000, 15, 1000.0, "1e3", "12:30", None, "", "y",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "x.yaml is no object"),
+        ("- a\n", "x.yaml is no object"),
+        ("text\n", "x.yaml is no object"),
+        ("--- ~\n---\na: 1\n", "x.yaml is no object"),
+        ("{", "x.yaml cannot be read: it is no YAML in line 2: did not find expected node content"),
+        ("a: &b 1\nc: *b\n", "x.yaml cannot be read: it has aliases"),
+        ("[" * 1000 + "]" * 1000, "x.yaml cannot be read: it has more than 200 levels"),
+        ('{"a":' * 100_000, "x.yaml cannot be read: it has more than 200 levels"),
+        ("a: 1\na: 2\n", "x.yaml:2: the key 'a' stands here a second time (column 1)"),
+        ("a: .nan\n", "x.yaml:1: '.nan' is not a number that JSON has (column 4)"),
+        ("a: !!binary x\n", "x.yaml:1: the tag tag:yaml.org,2002:binary has no meaning in a manifest (column 4)"),
+        ("a: \x00\n", "x.yaml cannot be read: it is no YAML: odd characters"),
+    ],
+    ids=range(12),
+)
+def test_what_is_no_object_is_told_with_its_path(text: str, words: str) -> None:
+    assert problem("x.yaml", text) == (Exit.ARCHIVE, words)
+
+
+@pytest.mark.parametrize("name", ["../../x.karmada.io", "a?b.karmada.io", "A.karmada.io", "1.5", "{}", "''", "~"])
+def test_a_name_that_is_none_is_never_asked_for(tmp_path: Path, name: str) -> None:
+    body = f"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: {name}}}\n"
+    with pytest.raises(CRDsError, match=r"^crds/bases/a.yaml is called .*, which is no DNS subdomain$") as raised:
+        read_tree(tree(tmp_path, {"crds/bases/a.yaml": body.encode()}))
+    assert raised.value.exit is Exit.ARCHIVE
+
+
+def test_a_byte_order_mark_does_not_count(tmp_path: Path) -> None:
+    body = b"\xef\xbb\xbf" + crd("as", "x.karmada.io") + b"text: |+\n  a\n\n---\nb: 2\n"
+    (found,) = read_tree(tree(tmp_path, {"crds/bases/a.yaml": body})).crds.values()
+    assert (found["spec"]["scope"], found["text"]) == ("Namespaced", "a\n\n")
+
+
+def test_bytes_that_are_no_text_are_told(tmp_path: Path) -> None:
+    with pytest.raises(CRDsError, match=r"^crds/patches/a.yaml cannot be read: it is not UTF-8$"):
+        read_tree(tree(tmp_path, {"crds/patches/a.yaml": b"\xff"}))
+
+
+def test_what_cannot_be_read_has_the_code_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = tree(tmp_path, {"crds/bases/a.yaml": crd("as", "x.karmada.io")})
+
+    def fails(_: Path) -> bytes:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Path, "read_bytes", fails)
+    with pytest.raises(CRDsError, match=r": Input/output error$") as raised:
+        read_tree(directory)
+    assert raised.value.exit is Exit.DISK

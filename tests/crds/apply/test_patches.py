@@ -1,0 +1,119 @@
+"""Patches, and CRDs with them merged in."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from app.crds.apply.documents import Tree
+from app.crds.apply.patches import Patch, patches_of, rendered
+from app.crds.failures import CRDsError, Exit
+from tests.crds.tarballs import crd, patch
+
+WORKS = "works.work.karmada.io"
+PATH = "crds/patches/webhook_in_works.yaml"
+VALUES = {"{{caBundle}}": "Q0E=", "{{name}}": "demo-karmada-webhook", "{{namespace}}": "test"}
+CONVERSION = {
+    "strategy": "Webhook",
+    "webhook": {
+        "clientConfig": {"url": "https://demo-karmada-webhook.test.svc:443/convert", "caBundle": "Q0E="},
+        "conversionReviewVersions": ["v1"],
+    },
+}
+
+
+def works(**members: Any) -> Any:
+    return {**yaml.safe_load(crd("works", "work.karmada.io")), **members}
+
+
+def tree(text: str, **members: Any) -> Tree:
+    return Tree({WORKS: works(**members)}, {PATH: text})
+
+
+def merged(text: str, **members: Any) -> Any:
+    given = tree(text, **members)
+    return rendered(given.crds, patches_of(given, VALUES))[WORKS]
+
+
+def problem(text: str, path: str = PATH) -> tuple[Exit, str]:
+    given = Tree({WORKS: works()}, {path: text})
+    with pytest.raises(CRDsError) as raised:
+        rendered(given.crds, patches_of(given, VALUES))
+    return raised.value.exit, str(raised.value)
+
+
+def test_a_patch_sets_the_conversion_and_nothing_else() -> None:
+    before = works()
+    given = tree(patch("works").decode())
+    found = rendered(given.crds, patches_of(given, VALUES))
+    assert found == {WORKS: {**before, "spec": {**before["spec"], "conversion": CONVERSION}}}
+    assert given.crds == {WORKS: before}, "what was given is not changed"
+
+
+def test_a_crd_without_a_patch_stays_as_it_is() -> None:
+    crds = {WORKS: works()}
+    assert rendered(crds, []) == crds
+
+
+def test_only_the_name_of_the_file_says_which_crd_is_meant() -> None:
+    text = patch("somethingelse").decode()
+    assert merged(text)["metadata"]["name"] == WORKS
+    (one,) = patches_of(tree(text), VALUES)
+    assert (one.path, one.crd, "metadata" in one.body) == (PATH, WORKS, False)
+
+
+def test_what_else_the_metadata_of_a_patch_says_counts() -> None:
+    text = "metadata: {name: other, labels: {a: b}}\n"
+    assert patches_of(tree(text), VALUES) == [Patch(PATH, WORKS, {"metadata": {"labels": {"a": "b"}}})]
+    assert merged(text)["metadata"]["labels"] == {"a": "b"}
+
+
+def test_lists_merge_as_the_apiserver_merges_them() -> None:
+    text = "metadata: {finalizers: [b]}\nspec: {names: {shortNames: [x]}, versions: [{name: v2}]}\n"
+    names = {"shortNames": ["w"], "plural": "works"}
+    found = merged(
+        text, metadata={"name": WORKS, "finalizers": ["a"]}, spec={"names": names, "versions": [{"name": "v1"}]}
+    )
+    assert sorted(found["metadata"]["finalizers"]) == ["a", "b"]
+    assert found["spec"] == {"names": {"plural": "works", "shortNames": ["x"]}, "versions": [{"name": "v2"}]}
+
+
+def test_null_and_directives_take_away() -> None:
+    text = "spec: {scope: null, names: {$patch: replace, plural: works}}\n"
+    found = merged(text)
+    assert "scope" not in found["spec"]
+    assert found["spec"]["names"] == {"plural": "works"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", f"{PATH} is no object"),
+        ("- a\n", f"{PATH} is no object"),
+        (
+            "{{foo}}",
+            f"{PATH} has the placeholder {{{{foo}}}}: known are {{{{caBundle}}}}, {{{{name}}}}, {{{{namespace}}}}",
+        ),
+        ("spec: [1]\n", f"{PATH} does not fit {WORKS}: /spec: the patch has a list where the object has an object"),
+        (
+            "metadata: [1]\n",
+            f"{PATH} does not fit {WORKS}: /metadata: the patch has a list where the object has an object",
+        ),
+        (
+            "spec: {$patch: explode}\n",
+            f"{PATH} does not fit {WORKS}: /spec/$patch: must be delete, replace or merge, not 'explode'",
+        ),
+        ("$unknown: 1\n", f"{PATH} does not fit {WORKS}: /$unknown: is an unknown directive"),
+        ('{"a":' * 1000 + "1" + "}" * 1000, f"{PATH} cannot be read: it has more than 200 levels"),
+        ("a: &b [1]\nc: [*b, *b]\n", f"{PATH} cannot be read: it has aliases"),
+    ],
+    ids=range(9),
+)
+def test_a_patch_that_cannot_be_used_is_told_with_its_path(text: str, words: str) -> None:
+    assert problem(text) == (Exit.ARCHIVE, words)
+
+
+def test_a_patch_for_a_crd_that_is_not_there_is_told() -> None:
+    path = "crds/patches/webhook_in_policies.yaml"
+    words = f"{path} patches policies.work.karmada.io, which the tarball does not have"
+    assert problem("a: 1", path) == (Exit.ARCHIVE, words)

@@ -1,0 +1,336 @@
+"""The controller with an apiserver of one kind in memory, for what a real one does only now and then."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from prometheus_client import CollectorRegistry
+
+from app.crds.cache.cache import Cache
+from app.crds.controller.controller import KarmadaController
+from app.crds.controller.metrics import FetchMetrics
+from app.crds.controller.options import Options
+from app.kube.errors import APIError, UnreachableError
+from app.model.json import JSONObject
+from app.model.operator import KARMADA
+from app.store import ObjectKey
+from tests.crds.origin import Asked, Connection, Origin, hangs_up, says, serving, tarball
+from tests.crds.tarballs import build, small
+
+KEY = ObjectKey("", KARMADA, "ns", "demo")
+PATH = "/apis/operator.karmada.io/v1alpha1/namespaces/ns/karmadas/demo"
+
+
+class Api:
+    """Keeps one instance as an apiserver does: versions, merge patches, a status apart."""
+
+    def __init__(self, spec: JSONObject) -> None:
+        self.stored: JSONObject | None = {
+            "metadata": {"name": "demo", "namespace": "ns", "generation": 1, "resourceVersion": "1", "uid": "u"},
+            "spec": spec,
+        }
+        self.asked: list[tuple[str, str]] = []
+        self.events: list[str] = []
+        self.before: list[Any] = []
+        self.failure: Exception | None = None
+
+    async def request(self, method: str, path: str, *, body: Any = None, **_: Any) -> bytes:
+        if path.endswith("/events") or "/events/" in path:
+            self.events.append(body.get("reason", "again"))
+            return b"{}"
+        self.asked.append((method, path.removeprefix(PATH)))
+        if self.failure is not None:
+            raise self.failure
+        if self.before and method == "PATCH":
+            self.before.pop(0)()
+        if self.stored is None:
+            raise APIError(404, "NotFound", "gone")
+        if method == "PATCH":
+            self.write(body)
+        return msgspec.json.encode(self.stored)
+
+    def write(self, body: JSONObject) -> None:
+        assert self.stored is not None
+        metadata = self.stored["metadata"]
+        if body.get("metadata", {}).pop("resourceVersion", metadata["resourceVersion"]) != metadata["resourceVersion"]:
+            raise APIError(409, "Conflict", "the object has been modified")
+        before = msgspec.json.encode(self.stored["spec"])
+        merge(self.stored, body)
+        metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1)
+        metadata["generation"] += before != msgspec.json.encode(self.stored["spec"])
+
+    def condition(self, type_: str) -> tuple[str, str]:
+        assert self.stored is not None
+        found = {one["type"]: one for one in self.stored.get("status", {}).get("conditions", [])}
+        return (found[type_]["status"], found[type_]["reason"]) if type_ in found else ("", "")
+
+
+def merge(target: JSONObject, patch: JSONObject) -> None:
+    for name, value in patch.items():
+        if isinstance(value, dict):
+            merge(target.setdefault(name, {}), value)
+        elif value is None:
+            target.pop(name, None)
+        else:
+            target[name] = value
+
+
+class Bench:
+    """A controller, its apiserver, and its origin."""
+
+    def __init__(self, api: Api, cache: Cache, options: Options) -> None:
+        self.api = api
+        registry = CollectorRegistry()
+        self.controller = KarmadaController(api, cache, options, FetchMetrics(registry))  # type: ignore[arg-type]
+        self.see()
+
+    def see(self) -> None:
+        """Let the watch bring what is stored."""
+        if self.api.stored is not None:
+            document = msgspec.json.decode(msgspec.json.encode(self.api.stored))
+            self.controller.source.informer(KARMADA).learn(document)
+
+    async def look(self) -> bool:
+        return await self.controller.reconcile(KEY)
+
+
+@contextlib.asynccontextmanager
+async def working(made: Bench) -> AsyncIterator[None]:
+    """Work through the queue beside the block."""
+    work = asyncio.create_task(made.controller.queue.run(made.controller.reconcile, workers=1))
+    yield
+    work.cancel()
+    await asyncio.wait([work])
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def origin() -> Iterator[Origin]:
+    with serving(tarball(build(small()))) as running:
+        yield running
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Cache:
+    return Cache(tmp_path)
+
+
+def bench(origin: Origin, cache: Cache, *, policy: str = "IfNotPresent", **options: Any) -> Bench:
+    spec = {"crdTarball": {"crdDownloadPolicy": policy, "httpSource": {"url": origin.url, "timeoutSeconds": 1}}}
+    return Bench(Api(spec), cache, Options(env_proxies=False, **options))
+
+
+async def test_somebody_who_is_faster_is_let_through(origin: Origin, cache: Cache) -> None:
+    made = bench(origin, cache)
+
+    def others() -> None:
+        made.api.write({"metadata": {"annotations": {"theirs": "yes"}}})
+
+    made.api.before = [others, others]
+    assert await made.look()
+    assert made.api.stored is not None
+    assert made.api.stored["metadata"]["annotations"] == {"theirs": "yes"}
+    assert made.api.condition("Ready") == ("True", "Completed")
+    assert [method for method, _ in made.api.asked].count("GET") == 2
+
+
+async def test_somebody_who_is_always_faster_is_tried_against_later(origin: Origin, cache: Cache) -> None:
+    made = bench(origin, cache)
+    made.api.before = [lambda: made.api.write({"metadata": {"annotations": {"theirs": "yes"}}})] * 5
+    assert not await made.look()
+    assert await made.look()
+
+
+async def test_an_instance_that_goes_meanwhile_is_done_with(origin: Origin, cache: Cache) -> None:
+    made = bench(origin, cache)
+
+    def delete() -> None:
+        made.api.stored = None
+
+    made.api.before = [delete]
+    assert await made.look()
+    assert made.api.asked == [("PATCH", "")]
+
+
+async def test_an_apiserver_that_does_not_answer_is_asked_again(origin: Origin, cache: Cache) -> None:
+    made = bench(origin, cache)
+    for failure in (UnreachableError("refused"), APIError(500, "InternalError", "etcd is away")):
+        made.api.failure = failure
+        assert not await made.look()
+    made.api.failure = None
+    assert await made.look()
+    assert made.api.condition("Ready") == ("True", "Completed")
+
+
+async def test_what_was_done_is_not_done_again_for_the_same_spec(origin: Origin, cache: Cache) -> None:
+    made = bench(origin, cache, policy="Always")
+    assert await made.look()
+    before = len(made.api.asked)
+    assert await made.look()
+    assert len(origin.asked) == 1
+    assert len(made.api.asked) == before
+    made.api.write({"spec": {"crdTarball": {"httpSource": {"timeoutSeconds": 2}}}})
+    made.see()
+    assert await made.look()
+    assert len(origin.asked) == 2
+
+
+async def test_what_is_suspended_meanwhile_is_left_alone(origin: Origin, cache: Cache) -> None:
+    made = bench(origin, cache)
+    made.api.write({"spec": {"suspend": True}})
+    made.see()
+    assert await made.look()
+    assert made.api.asked == []
+    assert origin.asked == []
+
+
+async def test_a_default_that_had_to_be_written_brings_it_back_by_its_event(origin: Origin, cache: Cache) -> None:
+    made = Bench(Api({"crdTarball": {"httpSource": {"url": origin.url}}}), cache, Options(env_proxies=False))
+    assert await made.look()
+    assert made.api.asked == [("PATCH", "")]
+    assert made.api.stored is not None
+    assert made.api.stored["spec"]["crdTarball"]["crdDownloadPolicy"] == "IfNotPresent"
+    assert await made.look()
+    assert made.api.condition("Ready") == ("True", "Completed")
+
+
+@pytest.mark.parametrize(
+    ("faithful", "answer", "done"),
+    [
+        (False, hangs_up, False), (False, says(status="404 Not Found"), True),
+        (True, hangs_up, False), (True, says(status="404 Not Found"), False),
+    ],
+)  # fmt: skip
+async def test_what_does_not_pass_is_looked_at_later_or_as_upstream_does(
+    origin: Origin, cache: Cache, faithful: bool, answer: Any, done: bool
+) -> None:
+    made = bench(origin, cache, faithful_backoff=faithful)
+    origin.answer = answer
+    assert await made.look() is done
+    assert made.api.condition("Ready") == ("False", "Failed")
+
+
+@pytest.mark.parametrize("faithful", [False, True])
+async def test_what_cannot_be_is_done_with_however_often_it_is_looked_at(
+    origin: Origin, cache: Cache, faithful: bool
+) -> None:
+    spec = {"crdTarball": {"crdDownloadPolicy": "Always", "httpSource": {"url": ""}}}
+    made = Bench(Api(spec), cache, Options(faithful_backoff=faithful))
+    assert await made.look()
+    assert made.api.condition("Ready") == ("False", "ValidationError")
+    assert made.api.events == ["ValidationError"]
+
+
+async def test_no_release_and_no_source_is_said(cache: Cache) -> None:
+    made = Bench(Api({}), cache, Options(version=""))
+    assert await made.look()
+    assert made.api.condition("Ready") == ("False", "ValidationError")
+
+
+async def test_a_deleted_instance_that_is_not_ours_is_not_written_to(origin: Origin, cache: Cache) -> None:
+    made = bench(origin, cache)
+    made.api.write({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["others"]}})
+    made.see()
+    assert await made.look()
+    assert made.api.asked == []
+
+
+async def test_what_does_not_pass_comes_back_in_some_minutes(
+    origin: Origin, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = bench(origin, cache)
+    origin.answer = says(status="404 Not Found")
+    later: list[tuple[ObjectKey, float]] = []
+    monkeypatch.setattr(made.controller.queue, "add_after", lambda key, seconds: later.append((key, seconds)))
+    assert await made.look()
+    assert later == [(KEY, 300.0)]
+
+
+async def test_that_it_is_still_there_is_no_news(origin: Origin, cache: Cache) -> None:
+    made = bench(origin, cache)
+    assert await made.look()
+    assert await Bench(made.api, cache, Options(env_proxies=False)).look()
+    assert await Bench(made.api, cache, Options(env_proxies=False)).look()
+    assert made.api.events == ["CRDsDownloaded", "CRDsCacheHit"]
+
+
+async def test_without_cascade_nothing_is_said_of_a_deinit(origin: Origin, cache: Cache) -> None:
+    made = bench(origin, cache)
+    assert await made.look()
+    labels = {"operator.karmada.io/disable-cascading-deletion": "true"}
+    made.api.write({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "labels": labels}})
+    made.see()
+    assert await made.look()
+    assert made.api.condition("Ready") == ("True", "Completed")
+    assert made.api.stored is not None
+    assert made.api.stored["metadata"]["finalizers"] == []
+
+
+# --- Beside Karmada's operator ----------------------------------------------------------------------------------------
+
+
+async def test_beside_the_operator_an_end_is_the_operators(origin: Origin, cache: Cache) -> None:
+    made = bench(origin, cache, beside=True)
+    made.api.write({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["others"]}})
+    made.see()
+    assert await made.look()
+    assert made.api.asked == []
+    assert origin.asked == []
+
+
+async def test_an_operator_that_wipes_a_failure_makes_nobody_ask_the_origin_again(origin: Origin, cache: Cache) -> None:
+    made = bench(origin, cache, beside=True)
+    origin.answer = says(status="404 Not Found")
+    theirs = {"type": "Ready", "status": "False", "reason": "Failed", "message": "theirs"}
+    async with working(made):
+        for _ in range(3):
+            await until(lambda: made.api.condition("CRDsPrepared") == ("False", "DownloadFailed"))
+            made.api.write({"status": {"conditions": [theirs]}})
+            made.see()
+        await until(lambda: made.api.condition("CRDsPrepared") == ("False", "DownloadFailed"))
+    assert made.api.condition("Ready") == ("False", "Failed")
+    assert len(origin.asked) == 1
+
+
+async def test_what_is_ready_stays_so_while_it_is_asked_whether_there_is_something_newer(
+    origin: Origin, cache: Cache
+) -> None:
+    made = bench(origin, cache, policy="Always")
+    assert await made.look()
+    seen: list[tuple[str, str]] = []
+    good = origin.answer
+
+    def answer(asked: Asked, connection: Connection) -> None:
+        seen.append(made.api.condition("Ready"))
+        good(asked, connection)
+
+    origin.answer = answer
+    again = Bench(made.api, cache, Options(env_proxies=False))
+    assert await again.look()
+    assert made.api.condition("CRDsPrepared") == ("True", "Revalidated")
+    # Of another spec nothing is known yet.
+    made.api.write({"spec": {"crdTarball": {"httpSource": {"timeoutSeconds": 2}}}})
+    again.see()
+    waiting = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def held(asked: Asked, connection: Connection) -> None:
+        loop.call_soon_threadsafe(waiting.set)
+        while made.api.condition("Ready") != ("False", "Progressing"):
+            connection.pause(0.01)
+        answer(asked, connection)
+
+    origin.answer = held
+    assert await again.look()
+    assert waiting.is_set()
+    assert seen == [("True", "Completed"), ("False", "Progressing")]
+    assert made.api.condition("Ready") == ("True", "Completed")

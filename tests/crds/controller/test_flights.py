@@ -1,0 +1,115 @@
+import asyncio
+import threading
+
+import pytest
+
+from app.crds.controller.flights import Flight, Flights
+from app.crds.failures import CRDsError, Exit
+
+
+async def never() -> None:
+    raise AssertionError("the origin was not asked")
+
+
+async def test_who_wants_the_same_gets_the_same() -> None:
+    begun, go = [], threading.Event()
+
+    def work(_: Flight[int]) -> int:
+        begun.append(threading.current_thread())
+        go.wait(10)
+        return 7
+
+    flights: Flights[int] = Flights()
+    waiting = [asyncio.create_task(flights.join("a", work, name="a").wait(never)) for _ in range(10)]
+    other = flights.join("b", lambda _: 8, name="b")
+    assert await other.wait(never) == 8
+    go.set()
+    assert await asyncio.gather(*waiting) == [7] * 10
+    assert len(begun) == 1
+    assert begun[0].daemon
+    # What has landed is over: who comes later begins anew.
+    assert await flights.join("a", lambda _: 9, name="a").wait(never) == 9
+
+
+async def test_everybody_is_told_that_the_origin_is_asked() -> None:
+    go, told = threading.Event(), []
+
+    def work(flight: Flight[int]) -> int:
+        flight.starting()
+        go.wait(10)
+        return 7
+
+    async def asked() -> None:
+        told.append(True)
+        if len(told) == 3:
+            go.set()
+
+    flights: Flights[int] = Flights()
+    assert await asyncio.gather(*(flights.join("a", work, name="a").wait(asked) for _ in range(3))) == [7] * 3
+    assert len(told) == 3
+
+
+async def test_what_goes_wrong_goes_wrong_for_all() -> None:
+    def work(_: Flight[int]) -> int:
+        raise CRDsError(Exit.HTTP, "404", transient=True)
+
+    flights: Flights[int] = Flights()
+    first, second = (flights.join("a", work, name="a") for _ in range(2))
+    for flight in (first, second):
+        with pytest.raises(CRDsError, match="404") as caught:
+            await flight.wait(never)
+        assert caught.value.exit is Exit.HTTP
+
+
+async def test_a_defect_is_a_failure_with_a_name_and_not_a_worker_that_hangs() -> None:
+    def work(_: Flight[int]) -> int:
+        raise ZeroDivisionError("by zero")
+
+    with pytest.raises(CRDsError, match="ZeroDivisionError: by zero") as caught:
+        await Flight(work, name="a").wait(never)
+    assert caught.value.exit is Exit.INTERNAL
+
+
+async def test_one_who_gives_up_takes_nothing_from_the_others() -> None:
+    go = threading.Event()
+
+    def work(flight: Flight[int]) -> int:
+        flight.starting()
+        go.wait(10)
+        return 7
+
+    told = [asyncio.Event(), asyncio.Event()]
+
+    async def asked(number: int) -> None:
+        told[number].set()
+
+    flight = Flight(work, name="a")
+    waiting = [asyncio.create_task(flight.wait(lambda number=number: asked(number))) for number in range(2)]
+    for event in told:
+        await event.wait()
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting[0]
+    go.set()
+    assert await waiting[1] == 7
+
+
+async def test_the_thread_can_have_the_loop_do_something() -> None:
+    async def double(number: int) -> int:
+        return 2 * number
+
+    assert await Flight(lambda flight: flight.call(double(4)), name="a").wait(never) == 8
+
+
+def test_a_thread_that_ends_after_its_loop_does_no_harm() -> None:
+    go = threading.Event()
+
+    async def begin() -> None:
+        Flight(lambda _: go.wait(10), name="orphan")
+
+    asyncio.run(begin())
+    orphan = next(thread for thread in threading.enumerate() if thread.name == "orphan")
+    go.set()
+    orphan.join(10)
+    assert not orphan.is_alive()
