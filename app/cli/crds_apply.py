@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import msgspec
 import typer
 
+from app.cli.crds_cache import NormalizeDot
 from app.cli.crds_choice import check_reach, chosen_of, read_file
 from app.cli.crds_progress import Style, reporting
 from app.cli.crds_text import Output, leaving, show, warn
@@ -79,6 +80,7 @@ class _Wanted(NamedTuple):
     mirror: list[str] | None
     offline: bool
     strict: bool
+    normalize_dot: bool
     no_env_proxy: bool
     progress: Style
     name: str
@@ -107,6 +109,7 @@ def render(
     mirror: _MIRROR = None,
     offline: _OFFLINE = False,
     strict: _STRICT = False,
+    normalize_dot: NormalizeDot = False,
     no_env_proxy: _NO_ENV_PROXY = False,
     progress: _PROGRESS = Style.AUTO,
     name: _NAME = "",
@@ -121,7 +124,7 @@ def render(
     """
     wanted = _Wanted(
         url, karmada, version, tarball, follow_instance, policy, sha256, proxy, ca, mirror, offline, strict,
-        no_env_proxy, Style.NONE if output is Form.JSON else progress, name, namespace, ca_file,
+        normalize_dot, no_env_proxy, Style.NONE if output is Form.JSON else progress, name, namespace, ca_file,
     )  # fmt: skip
     with leaving():
         tree, patches = _read(context, wanted)
@@ -147,6 +150,7 @@ def apply(
     mirror: _MIRROR = None,
     offline: _OFFLINE = False,
     strict: _STRICT = False,
+    normalize_dot: NormalizeDot = False,
     no_env_proxy: _NO_ENV_PROXY = False,
     progress: _PROGRESS = Style.AUTO,
     name: _NAME = "",
@@ -169,7 +173,7 @@ def apply(
     """
     wanted = _Wanted(
         url, karmada, version, tarball, follow_instance, policy, sha256, proxy, ca, mirror, offline, strict,
-        no_env_proxy, Style.NONE if output is Output.JSON else progress, name, namespace, ca_file,
+        normalize_dot, no_env_proxy, Style.NONE if output is Output.JSON else progress, name, namespace, ca_file,
     )  # fmt: skip
     with leaving():
         tree, patches = _read(context, wanted)
@@ -226,7 +230,10 @@ def _fetched(kept: Cache, chosen: Chosen, wanted: _Wanted) -> Tree:
     policy = Policy.NEVER if wanted.offline else wanted.policy or chosen.policy
     env_proxies = not wanted.no_env_proxy
     with reporting(wanted.progress, redacted(source.url)) as report:
-        fetched = fetch(kept, source, policy, strict=wanted.strict, env_proxies=env_proxies, progress=report)
+        fetched = fetch(
+            kept, source, policy, strict=wanted.strict, normalize_dot=wanted.normalize_dot, env_proxies=env_proxies,
+            progress=report,
+        )  # fmt: skip
     warn(fetched.warnings)
     with kept.reading(fetched.key):
         entry = kept.entry(fetched.key)
@@ -239,7 +246,7 @@ def _unpacked(tarball: Path, wanted: _Wanted) -> Tree:
     if wanted.url is not None or wanted.version is not None:
         raise CRDsError(Exit.USAGE, "give --tarball or where to get one, not both")
     with tempfile.TemporaryDirectory(prefix="fleethook-") as directory:
-        manifest = archive.unpack(tarball, Path(directory), strict=wanted.strict)
+        manifest = archive.unpack(tarball, Path(directory), strict=wanted.strict, normalize_dot=wanted.normalize_dot)
         if wanted.sha256 and manifest.sha256 != wanted.sha256.lower():
             raise CRDsError(Exit.INTEGRITY, f"{tarball} is {manifest.sha256}, and {wanted.sha256} is wanted")
         warn(manifest.warnings)

@@ -29,6 +29,7 @@ class _Status(msgspec.Struct):
 
 
 _LONGEST_TEXT = 500
+_LONGEST_MESSAGE = 2000
 
 
 def api_error(code: int, body: bytes) -> APIError:
@@ -37,4 +38,12 @@ def api_error(code: int, body: bytes) -> APIError:
         status = msgspec.json.decode(body, type=_Status)
     except msgspec.DecodeError:
         return APIError(code, "", body[:_LONGEST_TEXT].decode("utf-8", "replace").strip())
-    return APIError(code, status.reason, status.message[:_LONGEST_TEXT])
+    return APIError(code, status.reason, _shortened(status.message))
+
+
+def _shortened(text: str) -> str:
+    """Return a text without its middle if it is long: that is the value that is refused, and the reason follows it."""
+    if len(text) <= _LONGEST_MESSAGE:
+        return text
+    half = _LONGEST_MESSAGE // 2
+    return f"{text[:half]} [...] {text[-half:]}"

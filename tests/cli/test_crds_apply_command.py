@@ -16,7 +16,7 @@ from app.cli import app
 from tests.crds.apply.apiserver import ApiServer, kubeconfig
 from tests.crds.apply.apiserver import serving as serving_api
 from tests.crds.origin import Origin, serving, tarball
-from tests.crds.tarballs import build, crd, members, small
+from tests.crds.tarballs import build, crd, dotted, members, small
 
 CRD = "works.work.karmada.io"
 TARBALL = build(small())
@@ -92,6 +92,17 @@ def test_a_release_is_printed_in_order(run: Any, instance: list[object], tmp_pat
         "clusterresourcebindings.work.karmada.io", "resourcebindings.work.karmada.io",
     ]  # fmt: skip
     assert not (tmp_path / "data").exists(), "the cache is left alone"
+
+
+def test_names_with_dots_are_taken_when_asked_for(
+    run: Any, origin: Origin, instance: list[object], tmp_path: Path
+) -> None:
+    (tmp_path / "dotted.tar.gz").write_bytes(dotted())
+    origin.answer = tarball(dotted())
+    for source in (["--tarball", tmp_path / "dotted.tar.gz"], [origin.url]):
+        run("render", *source, *instance, code=24)
+        (found,) = yaml.safe_load_all(run("render", *source, *instance, "--normalize-dot").stdout)
+        assert found["metadata"]["name"] == CRD
 
 
 def test_an_instance_says_what_it_is_called(run: Any, origin: Origin, tmp_path: Path) -> None:

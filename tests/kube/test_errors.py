@@ -1,3 +1,5 @@
+import msgspec
+
 from app.kube.errors import api_error
 
 
@@ -11,3 +13,11 @@ def test_what_is_no_status_is_quoted_in_part() -> None:
     assert error.reason == ""
     assert str(error).startswith("502: <html>")
     assert len(str(error)) < 600
+
+
+def test_of_a_long_message_the_middle_goes_for_the_reason_is_at_its_end() -> None:
+    text = "spec.versions: Invalid value: [" + "x" * 100_000 + "]: must have exactly one version marked as storage"
+    error = api_error(422, msgspec.json.encode({"reason": "Invalid", "message": text}))
+    assert str(error).startswith("422 Invalid: spec.versions: Invalid value: [xxx")
+    assert str(error).endswith("]: must have exactly one version marked as storage")
+    assert len(str(error)) < 2100
