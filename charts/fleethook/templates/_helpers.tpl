@@ -19,6 +19,10 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{- define "fleethook.labels" -}}
 {{ include "fleethook.selectorLabels" . }}
+{{ include "fleethook.releaseLabels" . }}
+{{- end }}
+
+{{- define "fleethook.releaseLabels" -}}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
@@ -79,4 +83,31 @@ from or written to the own cluster then, so what needs it is refused here.
 {{/* Whether the leader runs the controller. */}}
 {{- define "fleethook.controls" -}}
 {{- if and .Values.controller.enabled (not (include "fleethook.kubeconfigSecret" .)) }}true{{ end }}
+{{- end }}
+
+{{/* The controller for CRD tarballs. Its name is another one, so that nothing which selects the server selects it. */}}
+{{- define "fleethook.crds.fullname" -}}
+{{- printf "%s-crds" (include "fleethook.fullname" .) }}
+{{- end }}
+
+{{- define "fleethook.crds.selectorLabels" -}}
+app.kubernetes.io/name: {{ printf "%s-crds" (include "fleethook.name" . | trunc 58 | trimSuffix "-") }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "fleethook.crds.labels" -}}
+{{ include "fleethook.crds.selectorLabels" . }}
+{{ include "fleethook.releaseLabels" . }}
+{{- end }}
+
+{{/* Where its Lease is: alone that is the one of Karmada's operator, which is in the operator's namespace. */}}
+{{- define "fleethook.crds.leaseNamespace" -}}
+{{- default (ternary .Release.Namespace "karmada-system" .Values.crdsController.besideOperator) .Values.crdsController.leaseNamespace }}
+{{- end }}
+
+{{/* Whether one node at a time may have its volume. */}}
+{{- define "fleethook.crds.ofOneNode" -}}
+{{- with .Values.crdsController.persistence }}
+{{- if and .enabled (not (has "ReadWriteMany" .accessModes)) }}true{{ end }}
+{{- end }}
 {{- end }}
