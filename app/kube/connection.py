@@ -30,6 +30,9 @@ _REQUEST_SECONDS: Final = 30.0
 _CONNECT_SECONDS: Final = 5.0
 _RELOAD_SECONDS: Final = 5.0
 
+# kubernetes-asyncio's own: an event of a large object is longer than aiohttp's.
+_READ_BYTES: Final = 2**21
+
 MERGE_PATCH: Final = "application/merge-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 _JSON: Final = "application/json"
@@ -75,6 +78,8 @@ class Connection:
                     config_file=str(self._kubeconfig), client_configuration=configuration, persist_config=False
                 )
             transport = RESTClientObject(configuration)
+            if self._kubeconfig is None:
+                _go_straight(transport)
         except (kube_config.ConfigException, OSError, ssl.SSLError, ValueError) as error:
             source = self._kubeconfig or "the pod's service account"
             raise UnreachableError(f"credentials cannot be read from {source}: {error}") from error
@@ -174,6 +179,17 @@ class Connection:
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 raise UnreachableError(f"{configuration.host}: {str(error) or type(error).__name__}") from error
         raise APIError(401, "Unauthorized", "the credentials were refused")
+
+
+def _go_straight(transport: RESTClientObject) -> None:
+    """Have no proxy of the environment between a pod and its own apiserver.
+
+    Such variables are there for the world outside, and what usually takes the cluster's addresses out of them, a
+    network in NO_PROXY, is unknown to aiohttp.
+    """
+    session = transport.pool_manager
+    transport.pool_manager = aiohttp.ClientSession(connector=session.connector, read_bufsize=_READ_BYTES)
+    session.detach()
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:

@@ -105,4 +105,4 @@ def _disk(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else "it failed"
         hint = ": make room or use another cache directory" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
-        raise CRDsError(Exit.DISK, f"cannot write {path}: {reason.lower()}{hint}") from error
+        raise CRDsError(Exit.DISK, f"cannot write {path}: {reason.lower()}{hint}", transient=True) from error

@@ -1,0 +1,68 @@
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from app.kube import connection as module
+from app.kube.connection import Connection
+from app.kube.errors import UnreachableError
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def host() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def _proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that nobody listens at, for everything."""
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+async def test_a_pod_asks_its_apiserver_without_the_proxy_of_its_environment(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(client_configuration: Any) -> None:
+        client_configuration.host = host
+
+    # The real one reads a file at a place that only a pod has.
+    monkeypatch.setattr(module.kube_config, "load_incluster_config", load)
+    async with Connection(None) as connection:
+        assert await connection.request("GET", "/readyz") == b"{}"
+
+
+async def test_from_outside_the_environment_says_how_to_get_there(host: str, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "config"
+    named = {
+        "apiVersion": "v1", "kind": "Config", "current-context": "a", "users": [{"name": "a", "user": {}}],
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+        "clusters": [{"name": "a", "cluster": {"server": host}}],
+    }  # fmt: skip
+    kubeconfig.write_text(yaml.safe_dump(named))
+    async with Connection(kubeconfig) as connection:
+        with pytest.raises(UnreachableError):
+            await connection.request("GET", "/readyz")
