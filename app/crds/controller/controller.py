@@ -20,7 +20,7 @@ from app.control.events import Recorder, Reference
 from app.control.queue import WorkQueue
 from app.crds.cache.cache import Cache
 from app.crds.controller.flights import Flight, Flights
-from app.crds.controller.lifecycle import cascades, ending, ensured, released, suspended, to_look_at
+from app.crds.controller.lifecycle import cascades, ending, ensured, released, same, suspended, to_look_at
 from app.crds.controller.metrics import FetchMetrics
 from app.crds.controller.options import Options
 from app.crds.controller.origins import Namespace, downloader_of
@@ -115,6 +115,9 @@ class KarmadaController:
             self._done.pop(key, None)
             self._wiped.discard(key)
         elif to_look_at(before, after):
+            if not same(before, after):
+                # One of that name went and another came, while nobody watched.
+                self._done.pop(key, None)
             self.queue.add(key)
         elif self._was_wiped(key, after):
             self._wiped.add(key)
@@ -182,8 +185,6 @@ class KarmadaController:
             )
         except CRDsError as error:
             return refused(error)
-        for warning in chosen.warnings:
-            _log.warning("%s %s: %s", KARMADA.kind, _path(key), warning)
         generation = _generation(karmada)
 
         async def asked() -> None:
@@ -193,9 +194,11 @@ class KarmadaController:
                 await self._say(key, told[1:] if options.beside else told, generation=generation)
 
         try:
-            return prepared(await self._flight(chosen, key.namespace).wait(asked))
+            fetched = await self._flight(chosen, key.namespace).wait(asked)
         except CRDsError as error:
             return failed(error)
+        # Of the instance, and not of the tarball, which it may share with others.
+        return prepared(fetched._replace(warnings=(*chosen.warnings, *fetched.warnings)))
 
     def _flight(self, chosen: Chosen, namespace: str) -> Flight[Fetched]:
         named = namespace if any(chosen.references) or chosen.held is not None else ""

@@ -8,7 +8,7 @@ from typing import Final
 
 from app.crds.instance.defaults import defaulted
 from app.crds.source import Policy
-from app.model.json import JSONObject, as_object
+from app.model.json import JSON, JSONObject, as_object
 
 FINALIZER: Final = "operator.karmada.io/finalizer"
 CASCADE_LABEL: Final = "operator.karmada.io/disable-cascading-deletion"
@@ -35,7 +35,12 @@ def to_look_at(before: JSONObject | None, after: JSONObject) -> bool:
     """Tell whether a change is one to act upon: it came, it is to go, or its spec is another."""
     if suspended(after):
         return False
-    return before is None or ending(after) or before.get("spec") != after.get("spec")
+    return not same(before, after) or ending(after) or as_object(before).get("spec") != after.get("spec")
+
+
+def same(before: JSONObject | None, after: JSONObject) -> bool:
+    """Tell whether it is the instance that was known by its name."""
+    return before is not None and _uid(before) == _uid(after)
 
 
 def ensured(karmada: JSONObject) -> JSONObject | None:
@@ -57,6 +62,10 @@ def released(karmada: JSONObject) -> JSONObject | None:
     if FINALIZER not in finalizers:
         return None
     return {"metadata": {"finalizers": [one for one in finalizers if one != FINALIZER]}}
+
+
+def _uid(karmada: JSONObject) -> JSON:
+    return as_object(karmada.get("metadata")).get("uid")
 
 
 def _finalizers(karmada: JSONObject) -> list[str]:

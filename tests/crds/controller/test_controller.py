@@ -184,6 +184,27 @@ async def test_what_was_done_is_not_done_again_for_the_same_spec(origin: Origin,
     assert len(origin.asked) == 2
 
 
+async def test_another_one_of_the_same_name_is_looked_after_anew(origin: Origin, cache: Cache) -> None:
+    made = bench(origin, cache)
+    assert await made.look()
+    before = made.api.stored
+    assert before is not None
+    made.api.stored = {"metadata": {**before["metadata"], "uid": "v", "resourceVersion": "99"}, "spec": before["spec"]}
+    made.api.stored["metadata"].pop("finalizers")
+    made.see()
+    assert await made.look()
+    assert made.api.stored["metadata"]["finalizers"] == ["operator.karmada.io/finalizer"]
+    assert made.api.condition("CRDsPrepared") == ("True", "Cached")
+
+
+async def test_what_should_be_known_of_an_instance_is_in_its_condition(origin: Origin, cache: Cache) -> None:
+    made = bench(origin, cache)
+    assert await made.look()
+    assert made.api.stored is not None
+    messages = [one["message"] for one in made.api.stored["status"]["conditions"] if one["type"] == "CRDsPrepared"]
+    assert "plain http without sha256" in messages[0]
+
+
 async def test_what_is_suspended_meanwhile_is_left_alone(origin: Origin, cache: Cache) -> None:
     made = bench(origin, cache)
     made.api.write({"spec": {"suspend": True}})

@@ -27,6 +27,11 @@ def test_it_is_looked_at_when_it_comes_is_to_go_or_has_another_spec() -> None:
     assert not to_look_at(before, {**before, "status": {"conditions": []}})
 
 
+def test_another_one_of_the_same_name_has_come() -> None:
+    assert to_look_at(karmada(uid="a"), karmada(uid="b"))
+    assert not to_look_at(karmada(uid="a"), karmada(uid="a"))
+
+
 @pytest.mark.parametrize("before", [None, karmada(spec={"suspend": False})])
 def test_what_is_suspended_is_not_looked_at_not_even_to_go(before: dict[str, Any] | None) -> None:
     assert not to_look_at(before, karmada(spec={"suspend": True}))
