@@ -1,3 +1,4 @@
+import contextlib
 import socket
 import ssl
 import stat
@@ -141,6 +142,23 @@ def test_a_client_that_trusts_the_authority_connects_by_every_name(tmp_path: Pat
                 pass
             thread.join(timeout=10)
             assert accepted == ["TLSv1.3"]
+
+
+def test_a_handshake_has_no_part_that_nobody_uses(tmp_path: Path) -> None:
+    """An apiserver keeps no sessions: a ticket would be made for each connection and thrown away."""
+    files = ensure_certificates(tmp_path, names=NAMES, now=datetime.now(UTC))
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = ssl.create_default_context(cafile=str(files.authority_certificate)).wrap_bio(
+        to_client, to_server, server_hostname="localhost"
+    )
+    server = server_context(files, None).wrap_bio(to_server, to_client, server_side=True)
+    for side in (client, server, client):
+        with contextlib.suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    server.do_handshake()
+    assert server.version() == "TLSv1.3"
+    # What follows the server's Finished would be tickets.
+    assert to_client.read() == b""
 
 
 def test_key_pairs_know_whether_they_are_elliptic() -> None:
