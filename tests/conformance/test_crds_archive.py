@@ -26,6 +26,9 @@ TYPES = {
 }
 
 
+HINT = " (names as `tar -C directory .` writes them are taken with --normalize-dot)"
+
+
 def by_id(cases: list[dict[str, Any]]) -> Any:
     return pytest.mark.parametrize("case", cases, ids=[case["id"] for case in cases])
 
@@ -50,7 +53,11 @@ def test_an_entry(case: dict[str, Any], tmp_path: Path) -> None:
     entries = [(member(name, body), body or b"") for name, body in small().items()]
     entries.append((member(case["entry"], b"", kind=TYPES[case["type"]]), b""))
     text = case.get("ours", case["upstream"])
-    assert outcome(pack(tar(entries)), tmp_path) == (None if text is None else f"ARCHIVE: {text}")
+    found = outcome(pack(tar(entries)), tmp_path)
+    # What to do about it is said behind upstream's words.
+    assert (
+        found == (None if text is None else f"ARCHIVE: {text}") or str(found).removesuffix(HINT) == f"ARCHIVE: {text}"
+    )
 
 
 @by_id(CASES["archives"])

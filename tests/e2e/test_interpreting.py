@@ -122,7 +122,7 @@ def karmada_config(line: str) -> Any:
 
 
 def test_a_config_map_changes_retention_live(server: Server, admin: Api) -> None:
-    admin.create("/api/v1/namespaces", {"metadata": {"name": "karmada-system"}})
+    admin.apply(KARMADA_SYSTEM, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "karmada-system"}})
     assert "not found" in retained(server)["status"]["message"]
     with pytest.raises(
         RefusedError, match=r"data\[retention.customizations\]\[0\].retention.lua: Lua script error: line"
