@@ -63,12 +63,28 @@ def serving(
     log = directory / "server.log"
     command = [sys.executable, "-m", "app", "serve", *([] if manifests is None else ["--manifests", str(manifests)])]
     command += ["--cert-dir", str(directory / "certs"), "--port", "0", *arguments]
-    with log.open("w") as errors:
+    with started(command, log, r"serves on https://.*:(\d+)", **environment) as (process, port):
+        yield Server(process, port, directory / "certs" / "ca.crt", log)
+
+
+@contextlib.contextmanager
+def started(
+    command: list[str], log: Path, says: str, **environment: str
+) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+    """Start a process and wait until it says on which port it listens; end it by its pid.
+
+    Args:
+        command: What to run, from the repository.
+        log: Its standard error is added to.
+        says: What it writes to its standard output then, with the port as a group.
+        environment: Beside ours.
+    """
+    with log.open("a") as errors:
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT, env={**os.environ, **environment}
         )
     try:
-        yield Server(process, _port(process, log), directory / "certs" / "ca.crt", log)
+        yield process, _port(process, log, says)
     finally:
         if process.poll() is None:
             process.terminate()
@@ -81,17 +97,17 @@ def serving(
             process.stdout.close()
 
 
-def _port(process: "subprocess.Popen[str]", log: Path) -> int:
+def _port(process: "subprocess.Popen[str]", log: Path, says: str) -> int:
     assert process.stdout
     watchdog = threading.Timer(30, process.kill)
     watchdog.start()
     try:
         for line in process.stdout:
-            if match := re.search(r"serves on https://.*:(\d+)", line):
+            if match := re.search(says, line):
                 return int(match[1])
     finally:
         watchdog.cancel()
-    raise AssertionError(f"the server did not start: {log.read_text()}")
+    raise AssertionError(f"the process did not start: {log.read_text()}")
 
 
 def patched(document: Any, response: Any) -> Any:

@@ -1,12 +1,9 @@
 """The controller for CRD tarballs as a process beside a real apiserver, and the access it has."""
 
 import contextlib
-import os
-import re
 import signal
 import subprocess
 import sys
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -19,7 +16,7 @@ from tests.crds.origin import Origin
 from tests.crds.tarballs import build, small
 from tests.e2e.cluster import CRDS, Api, ControlPlane, established
 from tests.e2e.fleet import RBAC
-from tests.serving import ROOT
+from tests.serving import started
 from tests.waiting import wait_for
 
 KARMADAS = "/apis/operator.karmada.io/v1alpha1"
@@ -98,35 +95,8 @@ def controlling(kubeconfig: Path, directory: Path, *arguments: str) -> Iterator[
     log = directory / "controller.log"
     command = [sys.executable, "-m", "app", "crds", "--data-dir", str(directory / "data"), "controller"]
     command += ["--kubeconfig", str(kubeconfig), "--port", "0", "--lease-duration", "2", *arguments]
-    with log.open("a") as errors:
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT, env={**os.environ}
-        )
-    try:
-        yield Process(process, _port(process, log), log)
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(timeout=15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        if process.stdout:
-            process.stdout.close()
-
-
-def _port(process: "subprocess.Popen[str]", log: Path) -> int:
-    assert process.stdout
-    watchdog = threading.Timer(30, process.kill)
-    watchdog.start()
-    try:
-        for line in process.stdout:
-            if match := re.search(r"health: http://.*:(\d+)/", line):
-                return int(match[1])
-    finally:
-        watchdog.cancel()
-    raise AssertionError(f"the controller did not start: {log.read_text()}")
+    with started(command, log, r"health: http://.*:(\d+)/") as (process, port):
+        yield Process(process, port, log)
 
 
 class Instance:
