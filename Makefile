@@ -3,14 +3,15 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+BENCH := .bench
 PORT ?= 9443
 REVIEW := examples/yurtappoverrider/story-2/review.json
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench schemas lock controlplane clean
+.PHONY: help run test check format bench bench-quick schemas lock controlplane clean
 
 help: ## List the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 # What is installed is pinned with hashes; the stamps make an up-to-date environment cost nothing.
 $(VENV)/run.stamp: requirements/run.txt pyproject.toml
@@ -49,8 +50,17 @@ format: $(VENV)/dev.stamp ## Format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/dev.stamp ## Measure the server next to its peers (some minutes)
-	$(BIN)/python benchmarks/run.py $(ARGS)
+# Peers in Python, and tools, in an environment of their own but on the same interpreter.
+$(BENCH)/venv.stamp: $(VENV)/run.stamp benchmarks/requirements.txt
+	test -x $(BENCH)/venv/bin/python || $(BIN)/python -m venv $(BENCH)/venv
+	$(BENCH)/venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.txt -r benchmarks/requirements.txt
+	@touch $@
+
+bench: $(VENV)/dev.stamp $(BENCH)/venv.stamp ## Measure next to peers, write benchmarks/RESULTS.md (takes Go; half an hour)
+	$(BIN)/python -m benchmarks.run $(ARGS)
+
+bench-quick: $(VENV)/dev.stamp ## Measure next to our floor and to FastAPI (a minute)
+	@$(BIN)/python -m benchmarks.quick $(ARGS)
 
 schemas: $(VENV)/dev.stamp ## Generate schemas/ from app/model
 	$(BIN)/python schemas/generate.py
@@ -59,9 +69,10 @@ lock: $(VENV)/dev.stamp ## Pin the newest releases that pyproject.toml allows
 	$(BIN)/uv --version >/dev/null 2>&1 || $(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links pyproject.toml -o requirements/run.txt
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links --group dev pyproject.toml -o requirements/dev.txt
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links -c requirements/run.txt benchmarks/requirements.in -o benchmarks/requirements.txt
 
 controlplane: ## Build kube-apiserver, etcd and Helm for the end-to-end tests (takes Go, minutes the first time)
 	@$(PYTHON) tests/e2e/controlplane/build.py
 
 clean: ## Remove what the targets made
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Parts of the results: each module measures one."""

@@ -1,0 +1,127 @@
+"""Lua interpreters: ours beside gopher-lua as Karmada calls it, beside JSON, and what slow scripts do to others."""
+
+import asyncio
+import json
+import statistics
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from app.interpret.lua.script import read
+from app.interpret.lua.vm import Limits, Machine, Program
+from benchmarks.engines import hostile, lua_runtimes
+from benchmarks.engines.measure import Measured, cpu_us, go, pinned, text
+from benchmarks.engines.scripts import SCRIPTS, Script
+from benchmarks.harness.section import Context, Section
+from benchmarks.harness.tables import table
+
+LIMITS = Limits()
+HOSTILE_SECONDS = 0.5
+UNIT, CACHED, FRESH = "JSON", "fleethook", "fleethook, no cache"
+EACH, ONCE = "compiled each call", "compiled once"
+
+ABOUT = """CPU time of one call, µs. *Compiled each call* is how Karmada calls gopher-lua; *compiled once* is the same with its
+compiled script kept. Both sides take decoded objects and return decoded objects: Karmada's way sends all of them through JSON
+text into Lua tables and back, ours opens what the script looks at. *Of JSON* is beside `json.loads` and `json.dumps` of the same
+objects; *no cache*: a machine and a compiled script made for the call."""
+BESIDE = """{scripts} hostile scripts, {times} times each, {at_once} at a time, deadline {seconds:g} s; beside them a request each
+millisecond, on the same event loop:
+
+{table}
+
+They ended: {ended}."""
+
+
+def run(context: Context) -> Section:
+    """Measure calls, hostile neighbours and runtimes."""
+    found = {script.title: _ways(script) for script in SCRIPTS}
+    measured = {title: Measured() for title in found}
+    arguments = ("--inputs", str(context.inputs / "lua.json"), "--rounds", "1", "--turn", "300ms")
+    for _ in range(context.rounds):
+        with pinned(context.server_core):
+            for title, ways in found.items():
+                for name, way in ways.items():
+                    measured[title].add(name, cpu_us(way))
+        for line in go(context, "lua", *arguments):
+            measured[line["name"]].add(line["way"], line["cpu_ns_per_op"] / 1e3)
+    beside = asyncio.run(hostile.beside(HOSTILE_SECONDS))
+    runtimes = [lua_runtimes.measure(name) for name in lua_runtimes.NAMES]
+    figures = {
+        "calls": {title: ways.figures() for title, ways in measured.items()},
+        "of ours": {
+            title: {way: ways.ratio(way, CACHED)._asdict() for way in (EACH, ONCE)} for title, ways in measured.items()
+        },
+        "p99.9 ms": {"alone": _at(beside.alone, 0.999), "beside hostile scripts": _at(beside.beside, 0.999)},
+    }
+    return Section("Lua", "\n\n".join((ABOUT, _calls(measured), _beside(beside), _runtimes(runtimes))), figures)
+
+
+def _ways(script: Script) -> dict[str, Callable[[], Any]]:
+    machine, program = Machine(), Program(script.function, script.function, read(script.source).runnable)
+    texts = [json.dumps(one) for one in script.arguments]
+    documents = [json.loads(text) for text in texts]  # nothing in two places
+
+    def unit() -> None:
+        for one in texts:
+            json.dumps(json.loads(one))
+
+    def fresh() -> Any:
+        made = Program(script.function, script.function, read(script.source).runnable)
+        return Machine().call(made, script.function, documents, results=1, limits=LIMITS)[0]
+
+    cached = partial(machine.call, program, script.function, documents, results=1, limits=LIMITS)
+    assert cached()[0] == fresh()
+    return {UNIT: unit, CACHED: cached, FRESH: fresh}
+
+
+def _calls(measured: dict[str, Measured]) -> str:
+    sizes = {script.title: sum(len(json.dumps(one)) for one in script.arguments) for script in SCRIPTS}
+    head = (
+        "call", "JSON of it", "fleethook", "of JSON", "no cache", "gopher-lua, compiled each call", "of ours",
+        "gopher-lua, compiled once", "of ours",
+    )  # fmt: skip
+    rows = [
+        (
+            title, f"{sizes[title]:,} B", ways.text(CACHED), text(ways.ratio(CACHED, UNIT)), ways.text(FRESH),
+            ways.text(EACH), f"**{text(ways.ratio(EACH, CACHED))}**", ways.text(ONCE),
+            f"**{text(ways.ratio(ONCE, CACHED))}**",
+        )
+        for title, ways in measured.items()
+    ]  # fmt: skip
+    return table(head, rows)
+
+
+def _at(latencies: list[float], part: float) -> float:
+    return latencies[min(len(latencies) - 1, int(len(latencies) * part))] * 1e3
+
+
+def _beside(found: hostile.Found) -> str:
+    rows = [
+        (
+            title, f"{len(one):,}", f"{statistics.median(one) * 1e3:.2f}", f"{_at(one, 0.99):.2f}",
+            f"{_at(one, 0.999):.1f}", f"{one[-1] * 1e3:.0f}",
+        )
+        for title, one in (("alone", found.alone), ("beside them", found.beside))
+    ]  # fmt: skip
+    return BESIDE.format(
+        scripts=found.scripts,
+        times=hostile.TIMES,
+        at_once=hostile.AT_ONCE,
+        seconds=HOSTILE_SECONDS,
+        table=table(("", "requests", "p50 ms", "p99 ms", "p99.9 ms", "longest ms"), rows),
+        ended=", ".join(f"{kind} {count}" for kind, count in sorted(found.ended.items())),
+    )
+
+
+def _runtimes(found: list[lua_runtimes.Runtime]) -> str:
+    head = (
+        "runtime", "new machine", "callback", "code", "code under a hook", "integers of 64 bits", "memory limit",
+    )  # fmt: skip
+    rows = [
+        (
+            one.name, f"{one.machine:.0f}", f"{one.callback:.2f}", f"{one.code:.0f}", f"{one.hooked:.0f}",
+            "yes" if one.exact else "no", "yes" if one.limited else "no",
+        )
+        for one in found
+    ]  # fmt: skip
+    return "What lupa brings, µs of CPU, which decided for Lua 5.4:\n\n" + table(head, rows)

@@ -1,0 +1,41 @@
+"""What an UPDATE costs with 10 to 1,000,000 overriders in the store: the same, as they are found by index."""
+
+from benchmarks.harness.field import field, ours
+from benchmarks.harness.goals import at_most
+from benchmarks.harness.load import Load
+from benchmarks.harness.plots import Bar, bars
+from benchmarks.harness.rounds import figure, ratio
+from benchmarks.harness.section import Context, Section
+from benchmarks.harness.tables import footnotes, mark, table
+
+COUNTS = (10, 1_000, 100_000, 1_000_000)
+
+
+def run(context: Context) -> Section:
+    names = {count: f"{count:,} overriders" for count in COUNTS}
+    rows = {names[count]: ours("fleethook", f"--overriders={count}") for count in COUNTS}
+    with field(context, rows) as servers:
+        rounds = servers.turns(Load(context.inputs / "UPDATE.json"), rounds=context.rounds, seconds=context.seconds)
+    fewest, most = (names[count] for count in (COUNTS[0], COUNTS[-1]))
+    costs = {name: ratio(rounds, "cpu_us", name, fewest) for name in rows}
+    kib = [figure(rounds, name, "rss_mib").median * 1024 for name in (fewest, most)]
+    lines = [
+        [
+            name + mark(rounds, name), f"{figure(rounds, name, 'requests_per_second').median:,.0f}",
+            f"{figure(rounds, name, 'cpu_us').median:.0f}", costs[name].text(),
+            f"{figure(rounds, name, 'p99_ms').median:.2f}", f"{figure(rounds, name, 'rss_mib').median:,.0f}",
+        ]
+        for name in rows
+    ]  # fmt: skip
+    header = ["in the store", "requests/s", "µs CPU / request", f"of that with {COUNTS[0]}", "p99 ms", "MiB"]
+    text = (
+        "UPDATE over 16 connections. Overriders are decoded from text as a list of an apiserver is, each has a subject of its own, and all reviews are about one of these; "
+        f"one takes {(kib[1] - kib[0]) / (COUNTS[-1] - COUNTS[0]):.1f} KiB.\n\n"
+        + table(header, lines)
+        + "\n\n"
+        + footnotes(rounds)
+    )
+    goal = at_most("CPU of an UPDATE with 1,000,000 overriders, of that with 10", 1.1, costs[most])
+    bar = [Bar(name, figure(rounds, name, "cpu_us"), ours=True) for name in rows]
+    plot = bars("overriders", "µs CPU of an UPDATE", bar)
+    return Section("10 to 1,000,000 overriders", text, {"rounds": rounds, "goals": [goal]}, (plot,))

@@ -1,0 +1,27 @@
+"""Our app for servers that import it, filled as benchmarks/servers/ours.py fills it; ``FLEETHOOK_BENCH_CERTS`` has its certificate."""
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from benchmarks.engines.choice_server import CERTIFICATES, PORT
+from benchmarks.servers.ours import app_of
+
+_app = app_of(
+    argparse.Namespace(name="fleethook", port=0, cert_dir=Path(os.environ[CERTIFICATES]), overriders=10, objects=0)
+)
+
+
+async def app(scope: Any, receive: Any, send: Any) -> None:
+    """Answer, and say where once it is up."""
+    if scope["type"] != "lifespan":
+        await _app(scope, receive, send)
+        return
+
+    async def said(message: Any) -> None:
+        await send(message)
+        if message["type"] == "lifespan.startup.complete":
+            print(f"serving on {os.environ[PORT]}", flush=True)
+
+    await _app(scope, receive, said)

@@ -1,0 +1,158 @@
+"""A chain of three hooks: what dispatching costs beside the hooks' own time, and beside bare calls of them."""
+
+import contextlib
+import json
+import statistics
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, NamedTuple
+
+import aiohttp
+import msgspec
+
+from app.api.dispatch import DispatchEndpoint, Standing
+from app.asgi import Fleethook, create_app
+from app.dispatch.assembly import dispatcher_of
+from app.dispatch.call import Deadline
+from app.dispatch.dispatcher import Dispatcher
+from app.model.admission import AdmissionReview
+from app.outbound.client import HookClient
+from app.outbound.trust import trusting
+from app.settings import Settings
+from benchmarks.engines.dispatch_worlds import CONSUMER, HOOKS, asked, configured, exported, wanted
+from benchmarks.reviews import deployment
+from tests.asgi_client import call
+
+PHASES = {"mutate": "mutating", "validate": "validating"}
+BARE, DISPATCH, WHOLE = "bare aiohttp", "Dispatcher.dispatch", "the whole app"
+
+
+def reviews() -> dict[str, dict[str, Any]]:
+    """Return what is dispatched, by its size."""
+    spec = {name: value for name, value in deployment()["spec"].items() if name != "replicas"}
+    return {"small": asked(), "large": asked(**spec)}
+
+
+class Spans(HookClient):
+    """Notes from when to when each call was under way, and what was sent."""
+
+    def __init__(self) -> None:
+        super().__init__(allow_private=True)
+        self.spans: list[tuple[float, float]] = []
+        self.sent: list[tuple[str, bytes]] = []
+
+    async def post(self, endpoint: Any, body: bytes, **rest: Any) -> Any:
+        started = time.perf_counter()
+        try:
+            return await super().post(endpoint, body, **rest)
+        finally:
+            self.spans.append((started, time.perf_counter()))
+            self.sent.append((endpoint.url, body))
+
+    def busy(self) -> float:
+        """Return seconds during which any call was under way, and forget the calls."""
+        assert len(self.spans) == HOOKS
+        total, until = 0.0, 0.0
+        for started, ended in sorted(self.spans):
+            total += max(0.0, ended - max(started, until))
+            until = max(until, ended)
+        self.spans.clear()
+        self.sent.clear()
+        return total
+
+
+class Cost(NamedTuple):
+    """Microseconds for each call of a hook."""
+
+    wall: float
+    beside: float
+    cpu: float
+
+
+class Turn(NamedTuple):
+    """What is done in a turn."""
+
+    one: Callable[[], Awaitable[None]]
+    seen: Spans | None
+
+    async def cost(self, count: int) -> Cost:
+        walls, besides = [], []
+        started_cpu = time.process_time()
+        for _ in range(count):
+            started = time.perf_counter()
+            await self.one()
+            walls.append(time.perf_counter() - started)
+            besides.append(walls[-1] - self.seen.busy() if self.seen is not None else 0.0)
+        spent = (time.process_time() - started_cpu) / count
+        values = (statistics.median(walls), statistics.median(besides), spent)
+        return Cost(*(seconds / HOOKS * 1e6 for seconds in values))
+
+
+@contextlib.asynccontextmanager
+async def chains(base: str, ca_bundle: str) -> AsyncIterator[dict[tuple[str, str, str], Turn]]:
+    """Provide turns by phase, size of the review and way; connections are open and caches filled."""
+    connector = aiohttp.TCPConnector(ssl=trusting(ca_bundle))
+    async with Spans() as client, aiohttp.ClientSession(connector=connector) as bare:
+        app = create_app(Settings(), log=lambda _: None)
+        _fill(app, base, ca_bundle)
+        dispatcher = dispatcher_of(app.store, client, observe=app.metrics.dispatched)
+        standing = Standing(dispatcher, app.store, app.synced, lambda: "")
+        for verb, phase in PHASES.items():
+            path = f"/clusters/{{cluster}}/{verb}"
+            app.reviews[path] = DispatchEndpoint(
+                path, phase=phase, standing=standing, metrics=app.metrics, body_limit=1 << 23, log=lambda _: None
+            )
+        async with app.router.lifespan_context(app):
+            made: dict[tuple[str, str, str], Turn] = {}
+            for verb, phase in PHASES.items():
+                for size, review in reviews().items():
+                    ways = await _ways(review, verb, phase, app=app, dispatcher=dispatcher, client=client, bare=bare)
+                    made |= {(phase, size, way): turn for way, turn in ways.items()}
+            yield made
+
+
+def _fill(app: Fleethook, base: str, ca_bundle: str) -> None:
+    for document in exported(1):
+        app.store.put(document)
+    for phase in PHASES.values():
+        urls = [{"url": f"{base}/{phase}/{number}", "caBundle": ca_bundle} for number in range(HOOKS)]
+        for document in configured(wanted(["widgets"], urls), phase):
+            app.store.put(document)
+
+
+async def _ways(
+    made: dict[str, Any],
+    verb: str,
+    phase: str,
+    *,
+    app: Fleethook,
+    dispatcher: Dispatcher,
+    client: Spans,
+    bare: aiohttp.ClientSession,
+) -> dict[str, Turn]:
+    """Return the same three calls: bare, dispatched, and dispatched by the whole app."""
+    text = json.dumps(made).encode()
+    decode = msgspec.json.Decoder(AdmissionReview).decode
+
+    async def dispatch() -> None:
+        deadline = Deadline(time.monotonic() + 30)
+        done = await dispatcher.dispatch(decode(text).request, cluster=CONSUMER, phase=phase, deadline=deadline)
+        assert done.response.allowed, done.response
+
+    async def whole() -> None:
+        answer = await call(app, f"/clusters/{CONSUMER}/{verb}", text)
+        assert b'"allowed":true' in answer.body
+
+    await dispatch()
+    sent = list(client.sent)
+    client.busy()
+
+    async def plainly() -> None:
+        for url, body in sent:
+            async with bare.post(f"{url}?timeout=10s", data=body, headers={"Content-Type": "application/json"}) as got:
+                msgspec.json.decode(await got.read())
+
+    turns = {BARE: Turn(plainly, None), DISPATCH: Turn(dispatch, client), WHOLE: Turn(whole, client)}
+    for turn in turns.values():
+        await turn.cost(3)
+    return turns

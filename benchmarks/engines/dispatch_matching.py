@@ -1,0 +1,111 @@
+"""Matching one request among many hooks, before anybody is called."""
+
+import statistics
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple
+
+from app.dispatch.asking import Asking
+from app.dispatch.call import Deadline
+from app.dispatch.dispatcher import Dispatcher
+from app.dispatch.records import Audit
+from app.lifetime import settle_garbage_collector
+from benchmarks.engines.dispatch_worlds import CONSUMER, HOOKS, RESOURCES, SIZES, Case, World, cases
+from tests.dispatch.builders import request_of
+
+Found = dict[tuple[str, str, int], list[float]]
+"""Microseconds by case, way and number of hooks; a value for each round."""
+
+CHANGED = "the first after one configuration changed"
+SCANNED = 30
+MATCH, LOOK_UP, SCAN = "all up to the calls", "owner and rules only", "every hook in turn"
+
+
+async def _match(dispatcher: Dispatcher, request: Any) -> int:
+    """Do everything up to the calls themselves; returns how many there would be."""
+    target = dispatcher.target(request, cluster=CONSUMER, phase="mutating")
+    means = await dispatcher.means(target, Deadline(time.monotonic() + 30), Audit(), [])
+    asking = Asking(means)
+    versioned = [
+        await asking.versioned(one, target.attributes)
+        for one in target.relevant
+        if await asking.is_asked(one, target.attributes)
+    ]
+    return len(versioned)
+
+
+async def _look_up(dispatcher: Dispatcher, request: Any) -> int:
+    """Find who is to be asked, before anybody's selectors and conditions are."""
+    return len(dispatcher.target(request, cluster=CONSUMER, phase="mutating").relevant)
+
+
+async def _cpu(dispatcher: Dispatcher, reviews: Sequence[Any], measured: "Step" = _match) -> float:
+    """Return microseconds for each review; their objects are decoded within that, their envelopes before."""
+    requests = [request_of(one) for one in reviews]
+    started = time.process_time()
+    for request in requests:
+        assert await measured(dispatcher, request) == HOOKS
+    return (time.process_time() - started) / len(requests) * 1e6
+
+
+Step = Callable[[Dispatcher, Any], Coroutine[Any, Any, int]]
+
+
+class _Way(NamedTuple):
+    title: str
+    step: Step
+    scanned: bool = False
+
+    async def measure(self, world: World, reviews: Sequence[Any]) -> float:
+        if self.scanned:
+            return await _cpu(world.scanned, reviews[:SCANNED], self.step)
+        return await _cpu(world.indexed, reviews, self.step)
+
+
+_WAYS = (_Way(MATCH, _match), _Way(LOOK_UP, _look_up), _Way(SCAN, _match, scanned=True))
+
+
+class Matching:
+    """Worlds that stand, and where in their requests each of them is."""
+
+    def __init__(self, requests: int) -> None:
+        self._requests = requests
+        self.cases = cases()
+        self._taken = dict.fromkeys((case.title for case in self.cases), 0)
+        self.found: Found = {}
+        settle_garbage_collector()
+
+    async def warm(self) -> None:
+        """Let schemas and conditions be remembered, and of the hooks what is asked last in the first way round."""
+        for case in self.cases:
+            for world in case.worlds:
+                await _cpu(world.indexed, case.reviews[-RESOURCES:])
+
+    async def round(self) -> None:
+        """Let every way have its turn in every world."""
+        for case in self.cases:
+            for way in _WAYS:
+                reviews = self._next(case, way)
+                for world in case.worlds:
+                    self._note(case.title, way.title, world.count, await way.measure(world, reviews))
+        first = self.cases[0]
+        for world in first.worlds:
+            world.change()
+            self._note(first.title, CHANGED, world.count, await _cpu(world.indexed, first.reviews))
+
+    def _note(self, title: str, way: str, count: int, value: float) -> None:
+        self.found.setdefault((title, way, count), []).append(value)
+
+    def _next(self, case: Case, way: _Way) -> list[Any]:
+        # Each goes on where the one before it has ended, or it would find that one's answers. What looks at every hook
+        # remembers nothing: it takes its requests from the others, so that these go all the way round before one of
+        # them comes back.
+        first = self._taken[case.title]
+        self._taken[case.title] += 0 if way.scanned else self._requests
+        return [case.reviews[(first + number) % len(case.reviews)] for number in range(self._requests)]
+
+    def changed_per_hook(self) -> dict[int, float]:
+        """Return how many microseconds each hook costs after a change, by the number of hooks."""
+        title = self.cases[0].title
+        warm = statistics.median(self.found[title, MATCH, SIZES[0]])
+        return {count: (statistics.median(self.found[title, CHANGED, count]) - warm) / count for count in SIZES}

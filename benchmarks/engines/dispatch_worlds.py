@@ -1,0 +1,197 @@
+"""What there is to dispatch to: an export of Widgets with its hooks in one workspace, bound in another one, among others' hooks."""
+
+import functools
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from app.dispatch.assembly import INDEXES
+from app.dispatch.configurations import Configurations
+from app.dispatch.conversion import Conversion
+from app.dispatch.dispatcher import Dispatcher, Outside
+from app.dispatch.hook_set import Relevant
+from app.dispatch.hooks import EVERY
+from app.dispatch.rules import match_rules
+from app.outbound.client import HookClient
+from app.store import Store
+from tests.dispatch.builders import binding, configuration, export, in_cluster, namespace, review, webhook, widget
+
+OWNER, CONSUMER = "ws1", "ws3"
+SIZES = (10, 1_000, 10_000)
+HOOKS = 3
+# More requests than a set of hooks remembers, over fewer resources than definitions are remembered of.
+RESOURCES, REMEMBERED = 900, 4_096
+SAME, VARIED = "the same again", "never the same twice"
+
+
+def labelled(**spec: Any) -> dict[str, Any]:
+    """Return a Widget that all three hooks want."""
+    made = widget(**spec)
+    made["metadata"]["labels"] = {"app": "shop"}
+    return made
+
+
+def wanted(resources: Sequence[str], urls: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
+    """Return three hooks.
+
+    By an exact rule; by another version and the namespace's labels; by the object's labels and a condition.
+    """
+    rules = [
+        [{"apiGroups": ["example.org"], "apiVersions": [its_version], "resources": resources, "operations": ["*"]}]
+        for its_version in ("v1", "v2", EVERY)
+    ]
+    condition = "!('system:nodes' in request.userInfo.groups) && object.spec.replicas < 100"
+    exact, equivalent, selected = urls
+    return [
+        webhook("exact.example.org", rules=rules[0], matchPolicy="Exact", clientConfig=exact),
+        webhook(
+            "equivalent.example.org", rules=rules[1], namespaceSelector={"matchLabels": {"team": "shop"}},
+            clientConfig=equivalent,
+        ),
+        webhook(
+            "selected.example.org", rules=rules[2], objectSelector={"matchLabels": {"app": "shop"}},
+            matchConditions=[{"name": "few", "expression": condition}], clientConfig=selected,
+        ),
+    ]  # fmt: skip
+
+
+def _unwanted(number: int, pick: random.Random, *, broad: bool) -> dict[str, Any]:
+    """Return a hook about something else; a broad one is about every resource, but in another operation."""
+    rule = {
+        "apiGroups": [f"group-{number % 397}.example.com"],
+        "apiVersions": pick.choice([["v1"], ["v1beta1", "v1"], [EVERY]]),
+        "resources": pick.choice([[f"things{number % 31}"], [f"things{number % 31}", "others/status"], [EVERY]]),
+        "operations": pick.choice([["CREATE", "UPDATE"], [EVERY], ["DELETE"]]),
+    }
+    if broad:
+        rule = {"apiGroups": [EVERY], "apiVersions": [EVERY], "resources": ["*/*"], "operations": ["CONNECT"]}
+    selector = {"matchExpressions": [{"key": "team", "operator": "In", "values": [f"team-{number % 7}", "shop"]}]}
+    members = pick.choice([{}, {"namespaceSelector": selector}, {"objectSelector": selector}])
+    return webhook(f"hook-{number}.example.com", "https://hooks.example.com/", rules=[rule], **members)
+
+
+def configured(hooks: Sequence[dict[str, Any]], phase: str) -> list[dict[str, Any]]:
+    """Return the hooks in configurations of ten."""
+    return [
+        configuration(OWNER, phase, *hooks[first : first + 10], name=f"config-{first:06}")
+        for first in range(0, len(hooks), 10)
+    ]
+
+
+@functools.cache
+def exported(count: int) -> list[dict[str, Any]]:
+    """Return a schema, a binding and a plural for each of some resources, the first of which are the Widgets.
+
+    All worlds have the same schemas: what is known of one is remembered by its identity, and of 1,024 at a time.
+    """
+    plurals = ["widgets", *(f"widgets{number}" for number in range(1, count))]
+    versions = [{"name": name, "served": True, "subresources": {"status": {}}} for name in ("v1", "v2")]
+    made = [
+        export(OWNER, *(f"{plural}.example.org" for plural in plurals)),
+        namespace(CONSUMER, "default", team="shop"),
+    ]
+    for plural in plurals:
+        resource = f"{plural}.example.org"
+        names = {"plural": plural, "kind": plural.title()}
+        spec = {"group": "example.org", "scope": "Namespaced", "names": names, "versions": versions}
+        made.append(in_cluster(OWNER, "apis.kcp.io/v1alpha1", "APIResourceSchema", f"v1.{resource}", spec=spec))
+        made.append(binding(CONSUMER, OWNER, resource, name=plural))
+    return made
+
+
+def asked(
+    plural: str = "widgets",
+    operation: str = "CREATE",
+    subresource: str = "",
+    name: str = "b",
+    *,
+    namespaced: bool = True,
+    **spec: Any,
+) -> dict[str, Any]:
+    """Return a review of an object of that plural."""
+    document = {**labelled(replicas=3, **spec), "kind": plural.title()}
+    document["metadata"]["name"] = name
+    if not namespaced:
+        del document["metadata"]["namespace"]
+    old = document if operation == "UPDATE" else None
+    resource = {"group": "example.org", "version": "v1", "resource": plural}
+    return review(document, old=old, operation=operation, subResource=subresource, resource=resource)
+
+
+class Scan:
+    """What an apiserver does: each hook in turn; its group is looked at first, which is what most of them fail by."""
+
+    def __init__(self, hooks: Sequence[Any]) -> None:
+        self._hooks = [(hook, frozenset().union(*(rule.groups for rule in hook.rules))) for hook in hooks]
+
+    def hooks(self, _cluster: str, _phase: str) -> "Scan":
+        return self
+
+    def relevant(self, request: Any, kind: Any, equivalents: Any) -> tuple[Relevant, ...]:
+        groups = {EVERY, request.resource.group, *(one.resource.group for one in equivalents)}
+        return tuple(
+            Relevant(hook, invocation)
+            for hook, its_groups in self._hooks
+            if not groups.isdisjoint(its_groups)
+            and (invocation := match_rules(hook, request, kind, equivalents)) is not None
+        )
+
+
+class World:
+    """A number of hooks, three of which are about what is asked."""
+
+    def __init__(
+        self, count: int, *, resources: Sequence[str] = ("widgets", "widgets/status"), kinds: int = 1, broad: int = 0
+    ) -> None:
+        pick = random.Random(count)
+        others = [_unwanted(number, pick, broad=number < broad) for number in range(count - HOOKS)]
+        three = wanted(list(resources), [{"url": "https://hooks.example.com/"}] * HOOKS)
+        middle = len(others) // 2
+        self.count = count
+        self.configurations = configured(
+            [three[0], *others[:middle], three[1], *others[middle:], three[2]], phase="mutating"
+        )
+        self.store = Store(INDEXES)
+        for document in (*exported(kinds), *self.configurations):
+            self.store.put(document)
+        outside = Outside(ask=None, convert=Conversion(self.store, HookClient(allow_private=True)))
+        compiled = Configurations(self.store)
+        self.indexed = Dispatcher(self.store, compiled, outside)
+        self.scanned = Dispatcher(self.store, Scan(compiled.hooks(OWNER, "mutating").hooks), outside)
+        self._changes = 0
+
+    def change(self) -> None:
+        """Write one configuration anew: something that no hook depends on."""
+        self._changes += 1
+        first = self.configurations[0]
+        metadata = {**first["metadata"], "labels": {"changed": str(self._changes)}}
+        self.store.put({**first, "metadata": metadata})
+
+
+class Case(NamedTuple):
+    """Worlds by their sizes, and what is asked in them."""
+
+    title: str
+    worlds: list[World]
+    reviews: list[Any]
+
+
+def cases() -> list[Case]:
+    """Return what is measured in Python and in Go alike."""
+    varied = [
+        asked(f"widgets{number or ''}", operation, subresource, f"w-{number}", namespaced=namespaced)
+        for namespaced in (True, False)
+        for operation, subresource in (("CREATE", ""), ("UPDATE", ""), ("UPDATE", "status"))
+        for number in range(RESOURCES)
+    ]
+    assert len(varied) > REMEMBERED
+    every: dict[str, Any] = {"resources": (EVERY, "*/status"), "kinds": RESOURCES}
+    return [
+        Case(SAME, [World(count) for count in SIZES], [asked()]),
+        Case(VARIED, [World(count, **every) for count in SIZES], varied),
+        Case(
+            f"{VARIED}, 1 % of the hooks about every resource",
+            [World(count, **every, broad=count // 100) for count in SIZES],
+            varied,
+        ),
+    ]

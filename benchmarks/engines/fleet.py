@@ -1,0 +1,171 @@
+"""What happens to a fleet: overriders are edited and deleted, leaders killed, apiservers restarted."""
+
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from tests.builders import entry, image, overrider, pool, yurt_app_set
+from tests.e2e.cluster import Api, ControlPlane
+from tests.e2e.fleet import ACCOUNT, NAMESPACE, OPENYURT, Fleet
+from tests.e2e.workloads import path_of, workload_of
+from tests.serving import Server
+from tests.waiting import wait_for
+
+USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
+WORK = "bench"
+SUBJECTS, POOLS = 60, 50
+_ROUTINE = (
+    "get leases", "update leases", "get secrets", "get mutatingwebhookconfigurations", "get validatingwebhookconfigurations",
+)  # fmt: skip
+
+
+def resident(server: Server) -> float:
+    """Return the MB of resident memory."""
+    text = Path(f"/proc/{server.process.pid}/status").read_text()
+    return next(int(line.split()[1]) / 1024 for line in text.splitlines() if line.startswith("VmRSS"))
+
+
+def rule(number: int, tag: str) -> dict[str, Any]:
+    made = overrider(entry("*", items=[image("nginx", f"nginx:{tag}")]), name=f"rule-{number}")
+    made["metadata"]["namespace"] = WORK
+    made["subject"]["name"] = f"demo-{number}"
+    return made
+
+
+def subject(number: int, pools: int) -> dict[str, Any]:
+    made = yurt_app_set(pools=[pool(f"pool-{index}") for index in range(pools)])
+    made["metadata"] = {"name": f"demo-{number}", "namespace": WORK}
+    return made
+
+
+def fill(admin: Api, subjects: int, pools: int) -> None:
+    """Create everything through the webhook."""
+    admin.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": WORK}})
+    scope = f"{OPENYURT}/namespaces/{WORK}"
+
+    def create(number: int) -> None:
+        stored = admin.create(f"{scope}/yurtappsets", subject(number, pools))
+        admin.create(f"{scope}/yurtappoverriders", rule(number, "2.0"))
+        for index in range(pools):
+            made = workload_of(stored, f"pool-{index}")
+            admin.create(path_of(made), made)
+
+    with ThreadPoolExecutor(8) as executor:
+        list(executor.map(create, range(subjects)))
+
+
+def calls(plane: ControlPlane) -> Counter[str]:
+    return Counter(f"{verb} {resource}" for _, resource, verb, code in plane.audited(USER) if verb != "watch" and code)
+
+
+def measured(plane: ControlPlane, title: str, what: Callable[[], Any], done: Callable[[], Any]) -> dict[str, Any]:
+    """Return how long it took until something was done, and which calls that took."""
+    before = calls(plane)
+    started = time.perf_counter()
+    what()
+    wait_for(done, seconds=300)
+    seconds = time.perf_counter() - started
+    made = calls(plane) - before
+    for routine in _ROUTINE:
+        del made[routine]
+    return {
+        "title": title,
+        "seconds": seconds,
+        "calls": ", ".join(f"{count} {name}" for name, count in made.most_common()),
+    }
+
+
+def status(admin: Api, number: int) -> dict[str, Any]:
+    stored = admin[f"{OPENYURT}/namespaces/{WORK}/yurtappoverriders/rule-{number}"]
+    found = stored.get("status") or {}
+    return found if found.get("observedGeneration") == stored["metadata"]["generation"] else {}
+
+
+def complete(admin: Api, pools: int) -> bool:
+    items = admin[f"{OPENYURT}/namespaces/{WORK}/yurtappoverriders"]["items"]
+    return all((item.get("status") or {}).get("summary") == f"{pools}/{pools}" for item in items)
+
+
+def images_of(admin: Api, number: int) -> set[str]:
+    items = admin[f"/apis/apps/v1/namespaces/{WORK}/deployments?labelSelector=app=demo"]["items"]
+    owned = (item for item in items if item["metadata"]["ownerReferences"][0]["name"] == f"demo-{number}")
+    return {item["spec"]["template"]["spec"]["containers"][0]["image"] for item in owned}
+
+
+def simulate(plane: ControlPlane, replicas: Fleet) -> dict[str, Any]:
+    """Fill the apiserver and let everything happen once; returns what came of it."""
+    admin = plane.api()
+    empty = [resident(server) for server in replicas.servers]
+    fill(admin, SUBJECTS, POOLS)
+    wait_for(lambda: complete(admin, POOLS), seconds=300, what="every overrider says that it is rendered")
+    leader = replicas.leader()
+    (follower,) = (server for server in replicas.servers if server is not leader)
+    scope = f"{OPENYURT}/namespaces/{WORK}/yurtappoverriders"
+    events = [
+        measured(
+            plane, f"an overrider of {POOLS} workloads is edited", lambda: admin.apply(f"{scope}/rule-0", rule(0, "3.0")),
+            lambda: status(admin, 0).get("summary") == f"{POOLS}/{POOLS}",
+        ),
+        measured(
+            plane, f"an overrider of {POOLS} workloads is deleted", lambda: admin.delete(f"{scope}/rule-1"),
+            lambda: images_of(admin, 1) == {"nginx:1.0"},
+        ),
+    ]  # fmt: skip
+    memory = {"leader": resident(leader), "other": resident(follower), "empty": min(empty)}
+    events.append(taken_over(plane, replicas, follower))
+    replicas.start()
+    faults = [
+        middle(plane, replicas, "apiserver killed and restarted", "4.0", lambda: restart(plane)),
+        middle(plane, replicas, "leader killed (Lease of 3 s)", "5.0", lambda: kill_leader(replicas)),
+    ]
+    return {"subjects": SUBJECTS, "pools": POOLS, "events": events, "memory": memory, "faults": faults}
+
+
+def taken_over(plane: ControlPlane, replicas: Fleet, follower: Server) -> dict[str, Any]:
+    before = calls(plane)["list deployments"]
+
+    def looked_at_all() -> bool:
+        lists = calls(plane)["list deployments"]
+        return follower is replicas.leader() and lists >= before + 2 * (SUBJECTS * POOLS // 500)
+
+    title = "the leader is killed (Lease of 3 s), the next has looked at all"
+    return measured(plane, title, lambda: kill_leader(replicas), looked_at_all)
+
+
+def restart(plane: ControlPlane) -> None:
+    plane.kill("kube-apiserver")
+    plane.start_apiserver()
+
+
+def kill_leader(replicas: Fleet) -> None:
+    leader = replicas.leader()
+    replicas.remove(leader)
+    leader.process.send_signal(signal.SIGKILL)
+    leader.process.wait(timeout=10)
+
+
+def middle(plane: ControlPlane, replicas: Fleet, title: str, tag: str, fault: Callable[[], None]) -> dict[str, Any]:
+    """Edit ten overriders, let something happen once a fifth is done, and wait until all of it is."""
+    admin, numbers = plane.api(), range(2, 12)
+    leader = replicas.leader()
+    before = touched(leader)
+    for number in numbers:
+        admin.apply(f"{OPENYURT}/namespaces/{WORK}/yurtappoverriders/rule-{number}", rule(number, tag))
+    wait_for(lambda: touched(leader) - before >= 2 * POOLS, seconds=60)
+    fault()
+    started = time.perf_counter()
+    wait_for(lambda: all(status(admin, one).get("summary") == f"{POOLS}/{POOLS}" for one in numbers), seconds=300)
+    seconds = time.perf_counter() - started
+    wrong = sum(images_of(admin, number) != {f"nginx:{tag}"} for number in numbers)
+    return {"title": title, "workloads": len(numbers) * POOLS, "seconds": seconds, "wrong": wrong}
+
+
+def touched(server: Server) -> float:
+    text = server.request("GET", "/metrics")[1].decode()
+    return next(
+        float(line.split()[1]) for line in text.splitlines() if line.startswith("fleethook_controller_touched_total ")
+    )

@@ -1,0 +1,84 @@
+"""What slow scripts do to other requests: latencies on the event loop, alone and while every hostile script runs."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from app.interpret.lua.runner import Call, Runner
+from app.interpret.lua.script import read
+from app.interpret.lua.vm import Limits, LuaError, Program
+from benchmarks.engines.scripts import deployment
+
+FOLDER = Path(__file__).parents[2] / "tests" / "interpret" / "lua" / "hostile"
+AT_ONCE = 8
+TIMES = 2
+ALONE_SECONDS = 3
+
+
+class Found(NamedTuple):
+    """Seconds that a request took, sorted, and how the hostile scripts ended."""
+
+    scripts: int
+    alone: list[float]
+    beside: list[float]
+    ended: dict[str, int]
+
+
+def programs() -> list[Program]:
+    """Return the hostile scripts that can be read: the others are refused before they run."""
+    found = []
+    for path in sorted(FOLDER.glob("*.lua")):
+        try:
+            found.append(Program(path.stem, path.stem, read(path.read_text()).runnable))
+        except ValueError:
+            continue
+    return found
+
+
+async def _hostile(runner: Runner, program: Program, ended: dict[str, int]) -> None:
+    try:
+        returned = runner.run(Call(program, "F", [deployment(3)]))
+        if not isinstance(returned, list):
+            await returned
+        kind = "answer"
+    except LuaError as error:
+        kind = error.kind
+    ended[kind] = ended.get(kind, 0) + 1
+
+
+async def _requests(runner: Runner, until: Callable[[], bool]) -> list[float]:
+    quick = Program("quick", "quick", read("function F(a) return a.spec.replicas end").runnable)
+    document = deployment(3)
+    latencies = []
+    while not until():
+        started = time.perf_counter()
+        await asyncio.sleep(0)
+        runner.run(Call(quick, "F", [document]))
+        latencies.append(time.perf_counter() - started)
+        await asyncio.sleep(0.001)
+    return sorted(latencies)
+
+
+async def _feed(runner: Runner, scripts: list[Program], ended: dict[str, int]) -> None:
+    tasks: set[asyncio.Task[Any]] = set()
+    for program in scripts * TIMES:
+        while len(tasks) >= AT_ONCE:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        task = asyncio.create_task(_hostile(runner, program, ended))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+    await asyncio.gather(*tasks)
+
+
+async def beside(seconds: float) -> Found:
+    """Measure with that deadline for a script."""
+    scripts, ended = programs(), dict[str, int]()
+    runner = Runner(Limits(seconds=seconds))
+    end = time.perf_counter() + ALONE_SECONDS
+    alone = await _requests(runner, lambda: time.perf_counter() > end)
+    feeding = asyncio.create_task(_feed(runner, scripts, ended))
+    during = await _requests(runner, feeding.done)
+    runner.close()
+    return Found(len(scripts), alone, during, ended)

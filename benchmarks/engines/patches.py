@@ -1,0 +1,24 @@
+"""A patch and the Deployment that it is for."""
+
+import json
+from typing import Any
+
+from benchmarks.reviews import deployment, overrider
+
+SIZE = 6000
+
+OPERATIONS: list[dict[str, Any]] = [
+    {"op": operation["operation"], "path": operation["path"], "value": operation["value"]}
+    for operation in overrider()["entries"][1]["patches"]
+] + [{"op": "replace", "path": "/spec/replicas", "value": 5}]
+STRATEGIC = {"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "x:2"}]}}}}
+
+
+def received() -> dict[str, Any]:
+    """Return the Deployment as an apiserver sends it, managed fields and all, as large as they usually are."""
+    # Through text: nothing is shared inside a decoded document.
+    document: dict[str, Any] = json.loads(json.dumps(deployment()))
+    fields = document["metadata"].setdefault("managedFields", [])
+    while len(json.dumps(document)) < SIZE:
+        fields.append({"manager": f"m{len(fields)}", "operation": "Update", "fieldsV1": {"f:spec": {"f:replicas": {}}}})
+    return document

@@ -1,0 +1,163 @@
+"""Our server, stopped after a stage: `python -m benchmarks.engines.stage_server STAGE --cert-dir DIR [--timers FILE]`.
+
+What a server answers with is always what the whole one would, so that writing it costs the same. `timed` does everything and
+says in FILE, once it has ended, how many nanoseconds each stage took.
+"""
+
+import argparse
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from app.api.codec import decode_review, encode_response
+from app.api.edge import ReviewEndpoint, _outcome, log_fields
+from app.api.endpoint import respond
+from app.api.logs import encode_line
+from app.cli.server import GracefulServer, server_config
+from benchmarks.engines.stages import ANSWERING, CONNECTION, HTTP, STAGES, TIMED, clock_ns
+from benchmarks.reviews import review
+from benchmarks.servers import PATH
+from benchmarks.servers.ours import app_of, serving_context
+
+
+class Staged(ReviewEndpoint):
+    """What `ReviewEndpoint` does, up to a stage, then the whole answer."""
+
+    def __init__(self, whole: ReviewEndpoint, *, stages: int, answer: bytes) -> None:
+        self.__dict__.update(whole.__dict__)
+        self._stages, self._whole = stages, answer
+
+    async def _answer(self, body: bytes, request_id: str, scope: Any) -> tuple[int, bytes]:
+        del scope
+        if self._stages < 1:
+            return 200, self._whole
+        started = time.perf_counter()
+        read = decode_review(body)
+        if self._stages < 2:
+            return 200, self._whole
+        response = self._decide(read)
+        if self._stages < 3:
+            return 200, self._whole
+        answer = encode_response(response, uid=read.uid, api_version=read.api_version)
+        if self._stages < 4:
+            return 200, answer
+        request_id = request_id or read.uid
+        seconds = time.perf_counter() - started
+        operation = read.request.operation if read.request else ""
+        self._metrics.reviewed(self._path, operation, _outcome(response), seconds=seconds, request_id=request_id)
+        if self._stages > 4 and self._log is not None:
+            self._log(encode_line(log_fields(self._path, read, response, seconds=seconds, request_id=request_id)))
+        return 200, answer
+
+
+class Timed(ReviewEndpoint):
+    """What `ReviewEndpoint` does, with a look at the clock after each stage."""
+
+    def __init__(self, whole: ReviewEndpoint) -> None:
+        self.__dict__.update(whole.__dict__)
+        self.sums, self.count = [0] * len(ANSWERING), 0
+
+    async def _answer(self, body: bytes, request_id: str, scope: Any) -> tuple[int, bytes]:
+        del scope
+        now = time.thread_time_ns
+        t0 = now()
+        read = decode_review(body)
+        t1 = now()
+        response = self._decide(read)
+        t2 = now()
+        answer = encode_response(response, uid=read.uid, api_version=read.api_version)
+        t3 = now()
+        request_id = request_id or read.uid
+        seconds = (t3 - t0) / 1e9
+        operation = read.request.operation if read.request else ""
+        self._metrics.reviewed(self._path, operation, _outcome(response), seconds=seconds, request_id=request_id)
+        t4 = now()
+        if self._log is not None:
+            self._log(encode_line(log_fields(self._path, read, response, seconds=seconds, request_id=request_id)))
+        t5 = now()
+        for number, spent in enumerate((t1 - t0, t2 - t1, t3 - t2, t4 - t3, t5 - t4)):
+            self.sums[number] += spent
+        self.count += 1
+        return 200, answer
+
+    def report(self) -> dict[str, float]:
+        """Return microseconds by stage, the clock's own cost taken off."""
+        clock = clock_ns()
+        return {
+            stage: (spent / max(1, self.count) - clock) / 1e3 for stage, spent in zip(ANSWERING, self.sums, strict=True)
+        }
+
+
+class Connection(asyncio.Protocol):
+    """The event loop and its TLS alone: a request is whole by its Content-Length, the answer is constant bytes."""
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (
+            len(answer), answer,
+        )  # fmt: skip
+        self._missing = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if not self._missing:
+            head, _, body = data.partition(b"\r\n\r\n")
+            self._missing = int(head.rpartition(b"Content-Length:")[2].split(b"\r\n", 1)[0]) - len(body)
+        else:
+            self._missing -= len(data)
+        if not self._missing:
+            self._transport.write(self._answer)
+
+
+def answering(app: Any, answer: bytes) -> Any:
+    """Return the least that an ASGI app does; its lifespan is our app's."""
+
+    async def constant(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await respond(send, 200, answer)
+        else:
+            await app(scope, receive, send)
+
+    return constant
+
+
+async def _serve_connections(directory: Path, answer: bytes) -> None:
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Connection(answer), "127.0.0.1", 0, ssl=serving_context(directory))
+    print(f"serving on {server.sockets[0].getsockname()[1]}", flush=True)
+    await server.serve_forever()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("stage", choices=[*STAGES, TIMED])
+    parser.add_argument("--cert-dir", type=Path, required=True)
+    parser.add_argument("--timers", type=Path)
+    given = parser.parse_args()
+    app = app_of(argparse.Namespace(name="fleethook", port=0, cert_dir=given.cert_dir, overriders=10, objects=0))
+    whole = app.reviews[PATH]
+    answer = asyncio.run(whole._answer(review("UPDATE"), "", {}))[1]  # noqa: SLF001 - only its bytes are wanted
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        if given.stage == CONNECTION:
+            runner.run(_serve_connections(given.cert_dir, answer))
+            return
+        timed = Timed(whole)
+        app.reviews[PATH] = timed
+        if given.stage != TIMED:
+            app.reviews[PATH] = Staged(whole, stages=STAGES.index(given.stage) - STAGES.index(HTTP) - 1, answer=answer)
+        config = server_config(app, serving_context(given.cert_dir))
+        if given.stage == HTTP:
+            config.app = answering(app, answer)
+        announce = lambda port: print(f"serving on {port}", flush=True)  # noqa: E731 - a callback
+        runner.run(GracefulServer(config, app, ready=announce).serve())
+    if given.timers:
+        given.timers.write_text(json.dumps(timed.report()))
+
+
+if __name__ == "__main__":
+    main()

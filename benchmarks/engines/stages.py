@@ -1,0 +1,125 @@
+"""The stages of answering an UPDATE review, and what of them can be timed alone or found in a profile."""
+
+import re
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+CONNECTION, HTTP, EDGE = "connection", "http", "edge"
+ANSWERING = ("decode", "render", "encode", "metrics", "log")
+STAGES = (CONNECTION, HTTP, EDGE, *ANSWERING)
+"""Servers that stop after each of these are asked in turns; what one costs more than the one before is the stage's."""
+TIMED = "timed"
+TLS, READ, WRITE, LOOP = "TLS", "socket read", "socket write", "event loop"
+TITLES = {
+    TLS: "TLS records, in and out", READ: "socket read", WRITE: "socket write", LOOP: "event loop, the rest of a connection",
+    HTTP: "HTTP parsing, uvicorn", EDGE: "ASGI: routing, headers, body, answer", "decode": "decode the review",
+    "render": "look up, decode the object, render", "encode": "encode patch and answer", "metrics": "metrics", "log": "log line",
+}  # fmt: skip
+_COUNT = 2_000
+
+# Whose a stack is: a stage's function in it decides, else the innermost frame that says anything.
+_FUNCTIONS = {
+    "decode": r"(^|\.)decode_review ", "render": r"(^|\.)_decide ", "encode": r"(^|\.)encode_response ",
+    "metrics": r"(^|\.)reviewed ", "log": r"(^|\.)(_record|log_fields|encode_line|write_line) ",
+}  # fmt: skip
+_PLACES = {
+    TLS: r"libssl|libcrypto|_ssl\.c|sslproto|\b_?ssl_|SSL|tls13_|^(aesni|aes|gcm|EVP|CRYPTO|BIO)_|memoryview_?bio",
+    WRITE: r"^(__)?(libc_)?(write|writev|send|sendmsg|sendto) |uv__(try_)?write|uv_try_write",
+    READ: r"^(__)?(libc_)?(read|readv|recv|recvmsg) |uv__read",
+    HTTP: r"httptools|api/protocol\.py",
+    EDGE: r"api/(endpoint|edge|body)\.py|app/asgi\.py|\(asgi\.py",
+}
+_IDLE = ("Thread._bootstrap", "_queue_SimpleQueue_get")
+
+
+def shares(raw: str) -> dict[str, float]:
+    """Return the share of samples by stage, from what py-spy records as ``raw``: stacks, and how often each was seen."""
+    found: dict[str, int] = {}
+    for line in raw.splitlines():
+        stack, _, count = line.rpartition(" ")
+        if not any(idle in stack for idle in _IDLE):  # threads that wait, all the time
+            owner = _owner(stack.split(";"))
+            found[owner] = found.get(owner, 0) + int(count)
+    total = sum(found.values())
+    return {owner: count / total for owner, count in found.items()}
+
+
+def _owner(frames: list[str]) -> str:
+    for owner, pattern in _FUNCTIONS.items():
+        if any(re.search(pattern, frame) for frame in frames):
+            return owner
+    for frame in reversed(frames):
+        for owner, pattern in _PLACES.items():
+            if re.search(pattern, frame):
+                return owner
+    return LOOP
+
+
+def clock_ns() -> float:
+    """Return what one look at the clock of this thread's CPU time takes; it stands while another process has the core."""
+    now, count = time.thread_time_ns, 20_000
+    started = now()
+    for _ in range(count):
+        now()
+    return (now() - started) / count
+
+
+def tls_us(context: ssl.SSLContext, authority: Path, request: int, answer: int) -> float:
+    """Return the CPU time of reading a request's records and writing an answer's, as an event loop does: through memory."""
+    client = ssl.create_default_context(cafile=str(authority))
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    theirs = client.wrap_bio(to_client, to_server, server_hostname="localhost")
+    ours = context.wrap_bio(to_server, to_client, server_side=True)
+    for side in (theirs, ours, theirs, ours):
+        try:
+            side.do_handshake()
+        except ssl.SSLWantReadError:
+            continue
+    asked, answered, spent = bytes(request), bytes(answer), 0
+    for _ in range(_COUNT):
+        theirs.write(asked)
+        arrived = to_server.read()
+        started = time.thread_time_ns()
+        to_server.write(arrived)
+        missing = request
+        while missing:
+            missing -= len(ours.read(256 * 1024))
+        ours.write(answered)
+        sent = to_client.read()
+        spent += time.thread_time_ns() - started
+        to_client.write(sent)
+        got = 0
+        while got < answer:
+            got += len(theirs.read(256 * 1024))
+    return (spent / _COUNT - clock_ns()) / 1e3
+
+
+def sockets_us(request: int, answer: int) -> tuple[float, float]:
+    """Return the CPU time of reading a request of so many bytes from a connection over loopback, and of writing an answer."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as client:
+        server, _ = listener.accept()
+        with server:
+            for one in (client, server):
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            reading, writing = 0, 0
+            for _ in range(_COUNT):
+                client.sendall(bytes(request))
+                reading += _timed(lambda: _received(server, request))
+                writing += _timed(lambda: server.sendall(bytes(answer)))
+                _received(client, answer)
+    clock = clock_ns()
+    return (reading / _COUNT - clock) / 1e3, (writing / _COUNT - clock) / 1e3
+
+
+def _timed(call: Callable[[], object]) -> int:
+    started = time.thread_time_ns()
+    call()
+    return time.thread_time_ns() - started
+
+
+def _received(connection: socket.socket, count: int) -> None:
+    while count:
+        count -= len(connection.recv(256 * 1024))

@@ -1,0 +1,24 @@
+"""What is made before anything is measured: Go peers, and what they measure with."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.harness import BENCHMARKS, ROOT
+
+
+def build_peers(into: Path) -> None:
+    """Build the programs of ``benchmarks/peers``, `lean` with the newer JSON package as well; costs little where nothing changed."""
+    into.mkdir(parents=True, exist_ok=True)
+    # GOFLAGS of the caller would make other programs of the same source.
+    plain = {**os.environ, "GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0"}
+    module = BENCHMARKS / "peers"
+    subprocess.run(["go", "build", "-o", f"{into}/", "./cmd/..."], cwd=module, check=True, env=plain)
+    newer = {**plain, "GOEXPERIMENT": "jsonv2"}
+    subprocess.run(["go", "build", "-o", into / "lean-jsonv2", "./cmd/lean"], cwd=module, check=True, env=newer)
+
+
+def write_inputs(into: Path) -> None:
+    """Write bodies, scripts, hooks and patches, the same for all peers."""
+    subprocess.run([sys.executable, "-m", "benchmarks.peers.inputs", into], cwd=ROOT, check=True)

@@ -1,0 +1,42 @@
+"""Asking a server, by the Go load generator where it is built, else by the one in Python."""
+
+import json
+import sys
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.harness.processes import Running, output
+
+Figures = dict[str, Any]
+"""What cmd/load reports: requests_per_second, p50_ms, p99_ms, p999_ms, cpu_us, server_cpu, client_cpu, rss_mib ..."""
+
+PYTHON_GENERATOR = (sys.executable, "-m", "benchmarks.harness.python_load")
+
+
+class Load(NamedTuple):
+    """What is asked, and over which connections."""
+
+    body: Path
+    connections: int = 16
+    options: tuple[str, ...] = ()
+    """More flags of cmd/load, as ``--new-connections``."""
+
+
+class Generator(NamedTuple):
+    """The load generator, and where it runs."""
+
+    command: Sequence[str | Path]
+    cores: Collection[int]
+    authority: Path
+
+    def ask(
+        self, running: Running, load: Load, *, seconds: float, warmup: float, options: Sequence[str] = ()
+    ) -> Figures:
+        """Ask for some seconds; raises RuntimeError if one answer was an error or not the one to expect."""
+        given = {
+            "port": running.port, "body": load.body, "connections": load.connections, "seconds": seconds,
+            "warmup": warmup, "ca": self.authority, "pid": ",".join(map(str, running.pids)),
+        }  # fmt: skip
+        flags = [f"--{name}={value}" for name, value in given.items()]
+        return json.loads(output([*self.command, *flags, *load.options, *options], cores=self.cores))

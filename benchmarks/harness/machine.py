@@ -1,0 +1,82 @@
+"""What was measured, and on what: what a figure is worth nothing without."""
+
+import os
+import platform
+import re
+import ssl
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import BENCHMARKS, ROOT
+
+PACKAGES = (
+    "uvicorn",
+    "uvloop",
+    "httptools",
+    "msgspec",
+    "fastapi",
+    "pydantic",
+    "jsonpatch",
+    "lupa",
+    "aiohttp",
+    "kubernetes-asyncio",
+)
+MODULES = ("sigs.k8s.io/controller-runtime", "k8s.io/client-go", "github.com/yuin/gopher-lua", "github.com/evanphx/json-patch", "gomodules.xyz/jsonpatch")  # fmt: skip
+PEERS = ("kopf", "granian", "hypercorn")
+
+
+def machine() -> dict[str, str]:
+    """Return what the machine is."""
+    cpu = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    memory = re.search(r"^MemTotal:\s+(\d+)", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    return {
+        "CPU": f"{cpu[1] if cpu else platform.machine()}, {len(os.sched_getaffinity(0))} cores",
+        "memory": f"{int(memory[1]) / 2**20:.0f} GiB" if memory else "unknown",
+        "kernel": f"{platform.system()} {platform.release()}",
+    }
+
+
+def versions(binaries: Path, python: Path) -> dict[str, str]:
+    """Return the versions of what is compared."""
+    return {
+        "Python": f"{platform.python_version()} ({platform.python_compiler()}), {ssl.OPENSSL_VERSION}",
+        "packages": ", ".join(f"{name} {version(name)}" for name in PACKAGES),
+        "Go": _go(binaries),
+        "peers in Python": _peers(python),
+    }
+
+
+def origin() -> dict[str, Any]:
+    """Return the commit that is measured, and when."""
+    commit = _said("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD").strip()
+    changed = _said("git", "-C", str(ROOT), "status", "--porcelain", "--", "app", "benchmarks").strip()
+    return {
+        "commit": commit + (" and changes to it" if changed else ""),
+        "when": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+    }
+
+
+def _go(binaries: Path) -> str:
+    compiler = _said("go", "version").split()
+    listed = (BENCHMARKS / "peers" / "go.mod").read_text()
+    modules = [
+        f"{found[1]} {found[2]}"
+        for found in re.finditer(r"^\s*(\S+) (v\S+)$", listed, re.MULTILINE)
+        if found[1].startswith(MODULES)
+    ]
+    return ", ".join([compiler[2] if len(compiler) > 2 and any(binaries.iterdir()) else "none", *modules])
+
+
+def _peers(python: Path) -> str:
+    code = f"from importlib.metadata import version; print(*(f'{{n}} {{version(n)}}' for n in {PEERS!r}), sep=', ')"
+    return _said(str(python), "-c", code).strip()
+
+
+def _said(*command: str) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    except FileNotFoundError:
+        return ""

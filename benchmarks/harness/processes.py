@@ -1,0 +1,83 @@
+"""Programs on cores of their own, ended by their own process id."""
+
+import contextlib
+import os
+import re
+import subprocess
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.harness import ROOT
+
+_SERVING = re.compile(r"serv(?:es|ing) on (?:https://\S*:)?(\d+)$")
+
+
+class Running(NamedTuple):
+    """A server that accepts connections."""
+
+    process: "subprocess.Popen[str]"
+    port: int
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The processes that serve: its children, or itself where there are none."""
+        return children(self.process.pid) or (self.process.pid,)
+
+
+def children(pid: int) -> tuple[int, ...]:
+    return tuple(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+
+
+@contextlib.contextmanager
+def serving(command: Sequence[str | Path], *, cores: Collection[int], processes: int = 1) -> Iterator[Running]:
+    """Start a server on ``cores`` and wait until each of its processes has said ``serving on PORT``; end it at last.
+
+    What it logs goes nowhere, each write of it included.
+    """
+    process = subprocess.Popen(
+        [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT,
+        preexec_fn=lambda: os.sched_setaffinity(0, cores),
+    )  # fmt: skip
+    try:
+        ports = [_port(process) for _ in range(processes)]
+        yield Running(process, ports[0])
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        assert process.stdout
+        process.stdout.close()
+
+
+def _port(process: "subprocess.Popen[str]") -> int:
+    assert process.stdout
+    for line in process.stdout:
+        if found := _SERVING.search(line.rstrip()):
+            return int(found[1])
+    raise RuntimeError(f"did not start: {process.args!r}")
+
+
+def output(command: Sequence[str | Path], *, cores: Collection[int]) -> str:
+    """Return what a program prints that runs on ``cores``; raises RuntimeError with its last words if it fails."""
+    done = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, check=False, cwd=ROOT,
+        preexec_fn=lambda: os.sched_setaffinity(0, cores),
+    )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(f"{command!r} failed: {(done.stdout + done.stderr)[-2000:]}")
+    return done.stdout
+
+
+def proportional_mib(pids: Collection[int]) -> float:
+    """Return the memory of processes, what they share divided among those that share it."""
+    texts = (Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in pids)
+    return sum(int(re.search(r"^Pss:\s+(\d+)", text, re.MULTILINE)[1]) for text in texts) / 1024  # type: ignore[index]
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

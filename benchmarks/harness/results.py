@@ -1,0 +1,73 @@
+"""Results, kept part by part, and the page that is assembled from them."""
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import BENCHMARKS
+from benchmarks.harness.section import Section
+from benchmarks.harness.tables import bullets, table
+
+RESULTS = BENCHMARKS / "results.json"
+PAGE = BENCHMARKS / "RESULTS.md"
+
+Results = dict[str, Any]
+"""``about``: the machine and versions; ``parts``: by name, a section with what it was measured by."""
+
+
+def read(path: Path = RESULTS) -> Results:
+    return json.loads(path.read_text()) if path.exists() else {"about": {}, "parts": {}}
+
+
+def record(results: Results, name: str, section: Section, measured: Mapping[str, Any]) -> None:
+    """Put a part in the place of what it was before."""
+    plots = [os.path.relpath(plot, BENCHMARKS) for plot in section.plots]
+    results["parts"][name] = {**section._asdict(), "plots": plots, "measured": measured}
+
+
+def write(results: Results, order: Sequence[str]) -> None:
+    """Write the results and the page."""
+    RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    parts = {name: results["parts"][name] for name in order if name in results["parts"]}
+    PAGE.write_text("\n\n".join(_page(results["about"], parts)) + "\n")
+
+
+def _page(about: Mapping[str, str], parts: Mapping[str, Any]) -> Iterable[str]:
+    yield "# Results"
+    yield (
+        'Written by `make bench`, a part alone by `make bench ARGS="--only NAME"`; the figures themselves are in '
+        "[results.json](results.json). What is measured beside ours is in [peers](peers/README.md)."
+    )  # fmt: skip
+    yield bullets(about)
+    if goals := [(goal, name) for name, part in parts.items() for goal in part["figures"].get("goals", ())]:
+        yield "## Goals"
+        lines = [
+            [
+                goal["goal"], goal["wanted"], goal["found"], "yes" if goal["met"] else "**no**",
+                f"[{name}](#{_anchor(parts[name])})",
+            ]
+            for goal, name in goals
+        ]  # fmt: skip
+        yield table(["goal", "wanted", "found", "met", "part"], lines, words=5)
+    for part in parts.values():
+        yield from _part(part)
+
+
+def _part(part: Mapping[str, Any]) -> Iterable[str]:
+    yield f"## {part['title']}"
+    yield part["text"]
+    for plot in part["plots"]:
+        yield f"![{Path(plot).stem}]({plot})"
+    measured = part["measured"]
+    yield (
+        f"`{measured['command']}`: {measured['rounds']} rounds of {measured['seconds']:g} s, commit {measured['commit']}, "
+        f"{measured['when']}; took {measured['took']:.0f} s."
+    )
+
+
+def _anchor(part: Mapping[str, Any]) -> str:
+    """Return the anchor that GitHub gives a heading."""
+    kept = (letter for letter in part["title"].lower() if letter.isalnum() or letter in " -_")
+    return "".join(kept).replace(" ", "-")

@@ -1,0 +1,128 @@
+"""Show that every peer makes of a review what our server makes of it: `python -m benchmarks.peers.check --bin DIR [--kopf PYTHON]`.
+
+Each server is started and asked with both reviews; its patch is applied to the object with python-json-patch. Left out
+of the comparison: our two annotations, which remember what was overridden, and members with nothing in them (`{}`,
+null) that a peer adds because a typed object writes them (controller-runtime's `status`, `resources`). A peer must
+also have written one line for each review.
+"""
+
+import argparse
+import base64
+import copy
+import json
+import os
+import ssl
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+import jsonpatch
+
+from benchmarks.harness.processes import serving
+from benchmarks.reviews import deployment, review
+
+HERE = Path(__file__).resolve().parent
+OURS = ("fleethook.io/rendered", "fleethook.io/undo")
+OPERATIONS = ("UPDATE", "CREATE")
+NAME = deployment()["metadata"]["name"]
+
+
+def commands(binaries, kopf):
+    """Each server's command line, and whether it takes --log."""
+    python = [sys.executable, "-m", "benchmarks.servers"]
+    found = {
+        "fleethook": ([*python, "fleethook"], False),
+        "FastAPI + pydantic": ([*python, "ordinary"], False),
+        "controller-runtime": ([str(binaries / "controller-runtime")], True),
+        "lean": ([str(binaries / "lean")], True),
+    }
+    if (binaries / "lean-jsonv2").exists():
+        found["lean, jsonv2"] = ([str(binaries / "lean-jsonv2")], True)
+    if kopf:
+        found["kopf"] = ([kopf, str(HERE / "kopf_server.py")], True)
+    return found
+
+
+def asked(port, operation, directory):
+    """Return the object as the server wants it."""
+    body = review(operation)
+    request = urllib.request.Request(
+        f"https://localhost:{port}/mutate-apps-v1-deployment?timeout=10s", body, {"Content-Type": "application/json"}
+    )
+    context = ssl.create_default_context(cafile=str(directory / "ca.crt"))
+    with urllib.request.urlopen(request, context=context) as answer:
+        response = json.load(answer)["response"]
+    given = json.loads(body)["request"]
+    assert response["uid"] == given["uid"]
+    assert response["allowed"]
+    assert response["patchType"] == "JSONPatch"
+    patch = base64.b64decode(response["patch"])
+    return jsonpatch.apply_patch(given["object"], json.loads(patch)), len(json.loads(patch))
+
+
+def differences(ours, theirs, path=""):
+    """Yield what differs, with a mark where it is nothing but an empty member more."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        for name in sorted({*ours, *theirs}):
+            here = f"{path}/{name}"
+            if name not in ours:
+                yield here, theirs[name] in ({}, None)
+            elif name not in theirs:
+                yield here, False
+            else:
+                yield from differences(ours[name], theirs[name], here)
+    elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        for number, pair in enumerate(zip(ours, theirs, strict=True)):
+            yield from differences(*pair, f"{path}/{number}")
+    elif type(ours) is not type(theirs) or ours != theirs:
+        yield path, False
+
+
+def lines(log):
+    """Return how many lines are about the object, once there are enough: a server writes after it has answered."""
+    until = time.monotonic() + 5
+    while (count := sum(NAME in line for line in log.read_text().splitlines())) < len(OPERATIONS):
+        if time.monotonic() > until:
+            break
+        time.sleep(0.05)
+    return count
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--bin", type=Path, required=True, help="where `go build -o DIR ./cmd/...` has put the programs"
+    )
+    parser.add_argument("--kopf", help="a Python that has benchmarks/requirements.txt")
+    given = parser.parse_args()
+    expected, wrong = {}, 0
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        for title, (command, logs) in commands(given.bin, given.kopf).items():
+            log = directory / "log"
+            log.write_text("")
+            more = ["--log", str(log)] if logs else []
+            with serving([*command, "--cert-dir", str(directory), *more], cores=os.sched_getaffinity(0)) as server:
+                for operation in OPERATIONS:
+                    made, count = asked(server.port, operation, directory)
+                    if title == "fleethook":
+                        expected[operation] = copy.deepcopy(made)
+                        for annotation in OURS:
+                            del expected[operation]["metadata"]["annotations"][annotation]
+                        assert expected[operation] != json.loads(review(operation))["request"]["object"]
+                        continue
+                    found = list(differences(expected[operation], made))
+                    empty = [path for path, is_empty in found if is_empty]
+                    other = [path for path, is_empty in found if not is_empty]
+                    wrong += len(other)
+                    print(f"{title}, {operation}: {count} operations, {'DIFFERS in ' + str(other) if other else 'the same'}{'; empty: ' + ', '.join(empty) if empty else ''}")  # fmt: skip
+                if logs and (written := lines(log)) != len(OPERATIONS):
+                    wrong += 1
+                    print(f"{title}: {written} lines for {len(OPERATIONS)} reviews")
+    sys.exit(wrong > 0)
+
+
+if __name__ == "__main__":
+    main()

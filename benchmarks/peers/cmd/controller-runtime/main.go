@@ -1,0 +1,108 @@
+// A mutating webhook as people write it with controller-runtime: a typed Deployment is decoded, edited and marshalled,
+// and the patch is the difference of two JSON texts. Server, metrics, panic recovery and the 7 MiB limit are its own.
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/go-logr/zapr"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager/signals"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"fleethook/benchmarks/peers/internal/peer"
+)
+
+type mutator struct {
+	decoder admission.Decoder
+}
+
+func (m *mutator) Handle(ctx context.Context, req admission.Request) admission.Response {
+	deployment := &appsv1.Deployment{}
+	if err := m.decoder.Decode(req, deployment); err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	mutate(deployment)
+	marshalled, err := json.Marshal(deployment)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	log.FromContext(ctx).Info("mutated", "operation", req.Operation)
+	return admission.PatchResponseFromRaw(req.Object.Raw, marshalled)
+}
+
+func mutate(deployment *appsv1.Deployment) {
+	replicas := int32(peer.Replicas)
+	deployment.Spec.Replicas = &replicas
+	pod := &deployment.Spec.Template.Spec
+	for i := range pod.Containers {
+		container := &pod.Containers[i]
+		if container.Name != peer.Container {
+			continue
+		}
+		container.Image = peer.Image
+		container.Env = append(container.Env, corev1.EnvVar{Name: peer.EnvName, Value: peer.EnvValue})
+		if len(container.Args) > peer.ArgIndex {
+			container.Args[peer.ArgIndex] = peer.Arg
+		}
+	}
+	pod.Volumes = append(pod.Volumes, corev1.Volume{
+		Name:         peer.Volume,
+		VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: peer.HostPath}},
+	})
+}
+
+// freePort is for `--port 0`, which the server takes for its default and not for any.
+func freePort() int {
+	listener := peer.Of(net.Listen("tcp", "127.0.0.1:0"))
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+func main() {
+	given := peer.ServerFlags()
+	if given.Port == 0 {
+		given.Port = freePort()
+	}
+	// zap's production encoding, but not its sampling, which controller-runtime's own constructor has on: it would keep
+	// a hundredth of the lines, and one line per review is what everybody here writes.
+	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
+	core := zapcore.NewCore(encoder, zapcore.Lock(given.Log), zapcore.InfoLevel)
+	log.SetLogger(zapr.NewLogger(zap.New(core)))
+
+	server := webhook.NewServer(webhook.Options{
+		Host:    "127.0.0.1",
+		Port:    given.Port,
+		CertDir: given.CertDir,
+		// As an apiserver connects to a Service.
+		TLSOpts: []func(*tls.Config){func(config *tls.Config) { config.NextProtos = []string{"http/1.1"} }},
+	})
+	server.Register(peer.Path, &webhook.Admission{Handler: &mutator{admission.NewDecoder(scheme.Scheme)}})
+	server.WebhookMux().Handle("/metrics", promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{}))
+
+	go func() {
+		for started := server.StartedChecker(); started(nil) != nil; {
+			time.Sleep(10 * time.Millisecond)
+		}
+		fmt.Printf("serving on %d\n", given.Port)
+	}()
+	if err := server.Start(signals.SetupSignalHandler()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}

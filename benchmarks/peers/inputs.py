@@ -1,0 +1,76 @@
+"""Write what the Go programs measure with, from the same sources as the Python benchmarks: `inputs.py DIR`.
+
+UPDATE.json, CREATE.json and Explore*.json are bodies for cmd/load, lua.json, dispatch.json and patch.json for the
+programs of these names.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
+
+from app.interpret.lua.script import read
+from app.interpret.lua.vm import Limits, Machine, Program
+from app.patch import apply
+from benchmarks import reviews
+from benchmarks.engines import dispatch_chain, dispatch_worlds, patches
+from benchmarks.engines.scripts import SCRIPTS
+
+
+def lua_inputs():
+    """The scripts and arguments of the Lua benchmark, and what our machine makes of them."""
+    machine, made = Machine(), []
+    for script in SCRIPTS:
+        program = Program(script.function, script.function, read(script.source).runnable)
+        documents = json.loads(json.dumps(script.arguments))  # nothing in two places
+        expected = machine.call(program, script.function, documents, results=1, limits=Limits())[0]
+        made.append({
+            "name": script.title, "function": script.function, "script": script.source, "arguments": script.arguments,
+            "expected": expected,
+        })  # fmt: skip
+    return made
+
+
+def dispatch_inputs():
+    """The worlds of the dispatch benchmark and what is asked in them; hooks of the chain have paths for URLs."""
+    matching = [
+        {
+            "name": case.title,
+            "worlds": [{"hooks": world.count, "configurations": world.configurations} for world in case.worlds],
+            "reviews": case.reviews,
+        }
+        for case in dispatch_worlds.cases()
+    ]
+    chain = {
+        phase: dispatch_worlds.configured(
+            dispatch_worlds.wanted(
+                ["widgets"], [{"url": f"/{phase}/{number}"} for number in range(dispatch_worlds.HOOKS)]
+            ),
+            phase,
+        )
+        for phase in dispatch_chain.PHASES.values()
+    }
+    chain["reviews"] = dispatch_chain.reviews()
+    return {"matching": matching, "chain": chain}
+
+
+def patch_inputs():
+    before = patches.received()
+    after = apply(before, patches.OPERATIONS)
+    return {"before": before, "after": after, "patch": patches.OPERATIONS}
+
+
+def main() -> None:
+    into = Path(sys.argv[1])
+    into.mkdir(parents=True, exist_ok=True)
+    for operation in ("UPDATE", "CREATE"):
+        (into / f"{operation}.json").write_bytes(reviews.review(operation))
+    for operation in ("ExploreRetaining", "ExploreStatusAggregating", "ExploreReplicaRevising"):
+        (into / f"{operation}.json").write_bytes(reviews.explore_review(operation))
+    for name, made in (("lua", lua_inputs()), ("dispatch", dispatch_inputs()), ("patch", patch_inputs())):
+        (into / f"{name}.json").write_text(json.dumps(made, separators=(",", ":")))
+
+
+if __name__ == "__main__":
+    main()

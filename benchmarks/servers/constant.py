@@ -1,0 +1,75 @@
+"""Our app answering constantly, in two ways: what is between it and our server is what our engines cost.
+
+As a handler that always returns the same verdict (*floor*): the review is decoded, answered to its uid, counted and
+logged, the least that any webhook in this app does. And as constant bytes (*echo*): what HTTP and TLS cost.
+"""
+
+import base64
+import time
+from typing import Any
+
+import msgspec
+
+from app.api.body import check_headers, read_body
+from app.api.edge import ReviewEndpoint
+from app.api.endpoint import respond
+from app.api.interpret import InterpretEndpoint
+from app.api.logs import encode_line, write_line
+from app.asgi import Fleethook
+from app.interpret.chain import Chain
+from app.interpret.codec import decode_review
+from app.model.admission import patched
+from app.settings import Settings
+from benchmarks.servers import EXPLORE, PATH
+
+OPERATION = {"op": "replace", "path": "/spec/replicas", "value": 5}
+UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
+
+
+def answer_constantly(app: Fleethook, settings: Settings, *, decoded: bool) -> None:
+    """Have the app answer constant verdicts, or constant bytes."""
+    if not decoded:
+        app.reviews[PATH] = constant_bytes(settings.body_limit)
+        return
+    verdict = patched([OPERATION])
+    known: dict[str, Any] = {"metrics": app.metrics, "body_limit": settings.body_limit, "log": write_line}
+    app.reviews[PATH] = ReviewEndpoint(PATH, lambda _: verdict, **known)
+    app.reviews[EXPLORE] = ConstantAnswer(EXPLORE, Chain([]), **known)
+
+
+class ConstantAnswer(InterpretEndpoint):
+    """The least that an interpreter does: the review is decoded, answered to its uid, counted and logged."""
+
+    async def _answer(self, body: bytes, request_id: str, scope: Any) -> tuple[int, bytes]:
+        del request_id, scope
+        started = time.perf_counter()
+        asked = decode_review(body)
+        answer = msgspec.json.encode(
+            {
+                "apiVersion": "config.karmada.io/v1alpha1", "kind": asked.kind,
+                "response": {"uid": asked.uid, "successful": True, "healthy": True},
+            }
+        )  # fmt: skip
+        seconds = time.perf_counter() - started
+        self._metrics.reviewed(self._path, "InterpretHealth", "answered", seconds=seconds, request_id=asked.uid)
+        fields = self._fields(asked, None, (), None)
+        self._log(encode_line(fields | {"requestId": asked.uid, "ms": round(seconds * 1000, 3)}))
+        return 200, answer
+
+
+def constant_answer() -> bytes:
+    patch = base64.b64encode(msgspec.json.encode([OPERATION])).decode()
+    response = {"uid": UID, "allowed": True, "patch": patch, "patchType": "JSONPatch"}
+    return msgspec.json.encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
+
+
+def constant_bytes(limit: int) -> Any:
+    """Not a webhook at all: the same app, TLS, routing and body reading; nothing decoded or counted."""
+    answer = constant_answer()
+
+    async def endpoint(scope: Any, receive: Any, send: Any) -> None:
+        check_headers(scope["headers"], limit=limit)
+        await read_body(receive, limit=limit)
+        await respond(send, 200, answer)
+
+    return endpoint

@@ -1,0 +1,87 @@
+"""Our server with everything switched on: TLS, limits, metrics with exemplars, one log line for each review."""
+
+import argparse
+import asyncio
+import gc
+import itertools
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import uvloop
+
+from app.api.logs import configure_logging, write_line
+from app.asgi import Fleethook, create_app
+from app.certs.context import ReloadingContext
+from app.certs.files import ensure_certificates
+from app.cli.server import GracefulServer, server_config
+from app.settings import Settings
+from app.store import Store
+from app.store.sources.kubernetes.resources import metadata_only, whole
+from benchmarks.reviews import deployment, overrider, yurt_app_set
+from benchmarks.servers import NAMES
+from benchmarks.servers.constant import answer_constantly
+
+_NUMBERED = "the-name-of-one-of-them"
+
+
+def app_of(given: argparse.Namespace) -> Fleethook:
+    """Return the app with a store filled as a source fills it, the collector switched off as long as that takes."""
+    settings = Settings(port=given.port, cert_dir=given.cert_dir)
+    configure_logging()
+    app = create_app(settings, log=write_line)
+    gc.disable()
+    app.store.put(yurt_app_set())
+    template = json.dumps(overrider(_NUMBERED)).encode()
+    for number in range(given.overriders - 1):
+        app.store.put(whole(template.replace(_NUMBERED.encode(), b"other-%d" % number)))
+    app.store.put(overrider())
+    for number in range(given.objects):
+        put_workload(app.store, number, version=0)
+    if given.name != "fleethook":
+        answer_constantly(app, settings, decoded=given.name == "floor")
+    return app
+
+
+def _workload_text() -> bytes:
+    document = deployment()
+    document["metadata"] |= {"name": _NUMBERED, "uid": f"{_NUMBERED}-uid", "resourceVersion": "RV"}
+    return json.dumps({"metadata": document["metadata"]}).encode()
+
+
+_WORKLOAD = _workload_text()
+
+
+def put_workload(store: Store, number: int, *, version: int) -> None:
+    """Store a pool's Deployment as a watch brings it: from text, and of it what is kept."""
+    text = _WORKLOAD.replace(_NUMBERED.encode(), b"shop-%d" % number).replace(b'"RV"', b'"%d"' % version)
+    store.put({"apiVersion": "apps/v1", "kind": "Deployment", **metadata_only(text)})
+
+
+async def churn(store: Store, objects: int, each_second: int) -> None:
+    """Replace workloads for ever, as their controllers' writes do."""
+    for written in itertools.count():
+        await asyncio.sleep(1 / each_second)
+        put_workload(store, written % objects, version=written + 1)
+
+
+def serve(given: argparse.Namespace) -> None:
+    app = app_of(given)
+    tasks = []
+
+    def ready(port: int) -> None:
+        if given.collector == "default":
+            gc.unfreeze()
+            gc.set_threshold(700, 10, 10)
+        if given.churn:
+            tasks.append(asyncio.get_running_loop().create_task(churn(app.store, given.objects, given.churn)))
+        print(f"serving on {port}", flush=True)
+
+    server = GracefulServer(server_config(app, serving_context(given.cert_dir)), app, ready=ready)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(server.serve())
+
+
+def serving_context(directory: Path):
+    """Return the TLS context of our server for the certificate of a directory."""
+    return ReloadingContext(ensure_certificates(directory, names=NAMES, now=datetime.now(UTC))).context
