@@ -7,7 +7,6 @@ do not pass through it; the same app documents them in its OpenAPI page.
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
@@ -16,7 +15,7 @@ from starlette.types import Scope
 from app.api.body import RequestError
 from app.api.codec import Decoded, decode_review, encode_error, encode_response
 from app.api.endpoint import Endpoint
-from app.api.logs import LogSink, encode_line
+from app.api.logs import LogSink, encode_line, stamp
 from app.api.metrics import Metrics
 from app.model.admission import AdmissionRequest, Response, errored
 from app.model.envelope import BadReviewError
@@ -111,7 +110,7 @@ def _outcome(response: Response) -> str:
 def log_fields(path: str, review: Decoded, response: Response, *, seconds: float, request_id: str) -> dict[str, object]:
     """Return what a line of the log says about an answered review."""
     fields: dict[str, object] = {
-        "ts": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "ts": stamp(),
         "level": "info",
         "msg": "review",
         "route": path,

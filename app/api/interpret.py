@@ -2,7 +2,6 @@
 
 import logging
 import time
-from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -10,7 +9,7 @@ from starlette.types import Scope
 
 from app.api.codec import encode_error
 from app.api.endpoint import Endpoint
-from app.api.logs import LogSink, encode_line
+from app.api.logs import LogSink, encode_line, stamp
 from app.api.metrics import Metrics
 from app.interpret.access import InterpretError
 from app.interpret.chain import Chain, ChainError, Step
@@ -83,7 +82,7 @@ class InterpretEndpoint(Endpoint):
     ) -> dict[str, object]:
         request = asked.request
         fields: dict[str, object] = {
-            "ts": datetime.now(UTC).isoformat(timespec="milliseconds"), "level": "info", "msg": "interpret",
+            "ts": stamp(), "level": "info", "msg": "interpret",
             "route": self._path, "uid": asked.uid, "successful": problem is None,
         }  # fmt: skip
         if question is not None:

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
@@ -21,6 +22,27 @@ def write_line(line: bytes) -> None:
     buffer (4 KiB, PIPE_BUF) then never mixes with another's.
     """
     os.write(_STANDARD_ERROR, line)
+
+
+class Stamps:
+    """The time as log lines say it; what all of a second have in common is made once for them."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock: Final = clock
+        self._second = -1
+        self._text = ""
+
+    def __call__(self) -> str:
+        """Return the time, in UTC, with milliseconds."""
+        now = self._clock()
+        second = int(now)
+        if second != self._second:
+            self._second = second
+            self._text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        return f"{self._text}.{int((now - second) * 1000):03d}+00:00"
+
+
+stamp: Final = Stamps()
 
 
 def encode_line(fields: dict[str, object]) -> bytes:
