@@ -175,7 +175,7 @@ def apply(
         url, karmada, version, tarball, follow_instance, policy, sha256, proxy, ca, mirror, offline, strict,
         normalize_dot, no_env_proxy, Style.NONE if output is Output.JSON else progress, name, namespace, ca_file,
     )  # fmt: skip
-    with leaving():
+    with leaving("what was applied stays, and running it again is safe"):
         tree, patches = _read(context, wanted)
         target = _Target(_kubeconfig(kubeconfig), dry_run, wait_seconds, output)
         asyncio.run(_apply(target, tree, patches))

@@ -20,15 +20,15 @@ class Output(StrEnum):
 
 
 @contextlib.contextmanager
-def leaving() -> Iterator[None]:
-    """Turn what goes wrong into a message and the exit code that goes with it."""
+def leaving(interrupted: str = "the cache is as it was") -> Iterator[None]:
+    """Turn what goes wrong into a message and the exit code that goes with it; ``interrupted`` is said of Ctrl-C."""
     try:
         yield
     except CRDsError as error:
         sys.stderr.write(f"fleethook: {error}\n")
         raise typer.Exit(error.exit) from None
     except KeyboardInterrupt:
-        sys.stderr.write("fleethook: interrupted; the cache is as it was\n")
+        sys.stderr.write(f"fleethook: interrupted; {interrupted}\n")
         raise typer.Exit(Exit.INTERRUPTED) from None
 
 

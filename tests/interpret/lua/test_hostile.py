@@ -55,7 +55,7 @@ def test_hostile(path: Path) -> None:
         kind, text = error.kind, str(error)
     except LuaSyntaxError as error:
         kind, text = "script", str(error)
-    # Far more than the limit, far less than for ever: how exact it is, benchmarks/lua.py measures.
+    # Far more than the limit, far less than for ever: how exact it is, benchmarks/cases/lua.py measures.
     assert time.monotonic() - started < 10
     assert kind in expected(path), text
     for harmless in ("root:", "'found'", "0x", "object at"):
