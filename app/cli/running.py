@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
@@ -16,7 +15,7 @@ from app.asgi import Fleethook, create_app
 from app.certs.context import ReloadingContext
 from app.certs.files import CertificateFiles, ensure_certificates, keep_certificates
 from app.cli.server import GracefulServer, server_config
-from app.cli.workers import LISTENER_VARIABLE
+from app.cli.workers import inherited_listeners
 from app.interpret.lua.announce import announce
 from app.lifetime import running
 from app.registration.webhooks import Reference, ServiceReference, URLReference
@@ -79,9 +78,7 @@ async def run_server(settings: Settings) -> bool:
         certificates = await _certificates(settings, stack, beside)
         reloading = ReloadingContext(certificates.files, settings.client_ca_file)
         await beside(reloading.follow(), "certificate reload")
-        inherited = os.environ.get(LISTENER_VARIABLE)
-        listener = int(inherited) if inherited is not None else None
-        config = server_config(app, reloading.context, listener=listener)
+        config = server_config(app, reloading.context)
         listening = asyncio.Event()
 
         def announce(port: int) -> None:
@@ -91,7 +88,7 @@ async def run_server(settings: Settings) -> bool:
         if settings.registration != "off" or settings.controls:
             await beside(_lead(settings, app, certificates.bundle, listening), "leader")
         server = GracefulServer(config, app, ready=announce)
-        await server.serve()
+        await server.serve(sockets=inherited_listeners())
         return server.started
 
 

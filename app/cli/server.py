@@ -16,20 +16,18 @@ from app.asgi import Fleethook
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
-def server_config(app: Fleethook, context: ssl.SSLContext, *, listener: int | None = None) -> uvicorn.Config:
+def server_config(app: Fleethook, context: ssl.SSLContext) -> uvicorn.Config:
     """Return uvicorn's configuration for ``app``.
 
     Args:
         app: The application, whose settings are used.
         context: The TLS context to serve with.
-        listener: An inherited listening socket, instead of the host and port of the settings.
     """
     settings = app.settings
     return uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
-        fd=listener,
         loop="uvloop",
         http=guarded_protocol(header_timeout=settings.header_timeout, request_timeout=settings.request_timeout),
         ws="none",

@@ -25,6 +25,16 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
+def inherited_listeners() -> list[socket.socket] | None:
+    """Return the listening socket that a worker process was given; None in a process that listens for itself.
+
+    It is asked what it is: uvicorn takes a file descriptor for a Unix socket, whose connections the event loop does not
+    spare Nagle's algorithm, and every answer would wait 40 ms for an acknowledgement.
+    """
+    given = os.environ.get(LISTENER_VARIABLE)
+    return None if given is None else [socket.socket(fileno=int(given))]
+
+
 class Workers:
     """Child processes that serve on the same socket; one that dies is replaced, a signal reaches all."""
 

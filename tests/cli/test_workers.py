@@ -1,0 +1,41 @@
+import asyncio
+import os
+import socket
+
+import pytest
+import uvloop
+
+from app.cli.workers import LISTENER_VARIABLE, inherited_listeners, listen
+
+
+def test_a_process_that_was_given_none_listens_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(LISTENER_VARIABLE, raising=False)
+    assert inherited_listeners() is None
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_connections_of_a_worker_do_not_wait_for_acknowledgements(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nagle's algorithm is off on what is accepted, as it is where a process listens for itself."""
+    seen: list[int] = []
+
+    class Protocol(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            accepted = transport.get_extra_info("socket")
+            seen.append(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            transport.close()
+
+    async def serve(listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(Protocol, sock=listener)
+        async with server:
+            reader, writer = await asyncio.open_connection(*listener.getsockname()[:2])
+            assert await reader.read() == b""
+            writer.close()
+
+    with listen(host, 0) as made:
+        # As a child process has it: a number, and nothing of what is known of it here.
+        monkeypatch.setenv(LISTENER_VARIABLE, str(os.dup(made.fileno())))
+        (listener,) = inherited_listeners() or []
+        with listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(serve(listener))
+    assert seen == [1]
