@@ -1,6 +1,7 @@
 """Where the time of an UPDATE review goes: µs by stage, and a flame graph."""
 
 import json
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -60,7 +61,7 @@ def run(context: Context) -> Section:
     stages = _stages(rounds, alone)
     profile = shares(_profile(context, body, "raw", context.scratch / "profile.txt").read_text())
     PLOTS.mkdir(exist_ok=True)
-    flames = _profile(context, body, "flamegraph", PLOTS / "update.svg")
+    flames = _titled(_profile(context, body, "flamegraph", PLOTS / "update.svg"))
     total = spread(made[WHOLE]["cpu_us"] for made in rounds)
     summed = sum(spread(values).median for values in stages.values())
     off = abs(summed / total.median - 1) * 100
@@ -73,6 +74,13 @@ def run(context: Context) -> Section:
     return Section(
         "Where the time goes", f"{about}\n\n{_table(stages, timers, profile, total.median)}", figures, (flames,)
     )
+
+
+def _titled(flames: Path) -> Path:
+    """Have a graph say what it shows; py-spy writes its command line there, with places of the machine."""
+    text = re.sub(r'(<text id="title"[^>]*>)[^<]*', r"\1fleethook, UPDATE reviews", flames.read_text(), count=1)
+    flames.write_text(text)
+    return flames
 
 
 def _rounds(context: Context, body: Path) -> tuple[list[Round], dict[str, float]]:

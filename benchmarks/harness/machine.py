@@ -24,6 +24,8 @@ PACKAGES = (
     "aiohttp",
     "kubernetes-asyncio",
 )
+# What measuring itself writes.
+_WRITTEN = (":!benchmarks/results.json", ":!benchmarks/RESULTS.md", ":!benchmarks/plots")
 MODULES = ("sigs.k8s.io/controller-runtime", "k8s.io/client-go", "github.com/yuin/gopher-lua", "github.com/evanphx/json-patch", "gomodules.xyz/jsonpatch")  # fmt: skip
 PEERS = ("kopf", "granian", "hypercorn")
 
@@ -52,7 +54,7 @@ def versions(binaries: Path, python: Path) -> dict[str, str]:
 def origin() -> dict[str, Any]:
     """Return the commit that is measured, and when."""
     commit = _said("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD").strip()
-    changed = _said("git", "-C", str(ROOT), "status", "--porcelain", "--", "app", "benchmarks").strip()
+    changed = _said("git", "-C", str(ROOT), "status", "--porcelain", "--", "app", "benchmarks", *_WRITTEN).strip()
     return {
         "commit": commit + (" and changes to it" if changed else ""),
         "when": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
