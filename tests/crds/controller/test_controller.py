@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from app.crds.cache.cache import Cache
 from app.crds.controller.controller import KarmadaController
 from app.crds.controller.metrics import FetchMetrics
 from app.crds.controller.options import Options
+from app.crds.instance.chosen import source_of
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
 from app.model.operator import KARMADA
@@ -355,3 +357,27 @@ async def test_what_is_ready_stays_so_while_it_is_asked_whether_there_is_somethi
     assert waiting.is_set()
     assert seen == [("True", "Completed"), ("False", "Progressing")]
     assert made.api.condition("Ready") == ("True", "Completed")
+
+
+async def test_a_download_is_shared_but_not_what_another_namespace_says(origin: Origin, cache: Cache) -> None:
+    """Secrets of one name are two in two namespaces: who waits for the other's download would use the other's."""
+    made = bench(origin, cache)
+    release = threading.Event()
+
+    def held(_: Asked, __: Connection) -> None:
+        release.wait(10)
+
+    origin.answer = held
+    open_to_all = {"httpSource": {"url": origin.url}}
+    for tarball_, shared in (
+        (open_to_all, True),
+        ({"httpSource": {"url": origin.url, "secretRef": {"name": "mirror"}}}, False),
+        ({"configMapSource": {"name": "crds"}}, False),
+    ):
+        karmada = {"metadata": {"namespace": "a"}, "spec": {"crdTarball": tarball_}}
+        chosen = source_of(karmada, version="v1.18.0")
+        one, other = (made.controller._flight(chosen, namespace) for namespace in ("a", "b"))
+        assert (one is other) is shared
+        assert made.controller._flight(chosen, "a") is one
+    made.controller._cancellation.cancel()
+    release.set()
