@@ -189,7 +189,11 @@ def _structural(node: JSONObject, definitions: Mapping[str, JSONObject]) -> JSON
         if node.get("required"):
             made["required"] = list(node["required"])
     elif isinstance(node.get("additionalProperties"), dict) and node["additionalProperties"]:
-        made["additionalProperties"] = _structural(node["additionalProperties"], definitions)
+        inner = node["additionalProperties"]
+        made["additionalProperties"] = _structural(inner, definitions)
+        if {"type": "null"} in inner.get("anyOf", ()):
+            # An optional member is absent rather than null; in a map null is how a value is unset.
+            made["additionalProperties"]["nullable"] = True
     if "items" in node:
         made["items"] = _structural(node["items"], definitions)
     return made

@@ -44,6 +44,42 @@ class ImageItem(API, frozen=True):
     image_claim: Annotated[str, _said("The image it gets; {{nodepool}} stands for the pool's name.", min_length=1)]
 
 
+class EnvItem(API, frozen=True):
+    """Sets environment variables of the containers and init containers of one name."""
+
+    container_name: Annotated[str, _said("Name of the container.", min_length=1)]
+    env: Annotated[list[FreeObject], _said("Variables as in a container; each is set or replaced by its name.")]
+
+
+class ArgsItem(API, frozen=True):
+    """Replaces the arguments of the containers and init containers of one name."""
+
+    container_name: Annotated[str, _said("Name of the container.", min_length=1)]
+    args: Annotated[list[str], _said("All arguments, as in a container.")]
+
+
+class ResourcesItem(API, frozen=True):
+    """Sets resources of the containers and init containers of one name."""
+
+    container_name: Annotated[str, _said("Name of the container.", min_length=1)]
+    resources: Annotated[
+        FreeObject, _said("requests and limits, as in a container; each resource is set by its name, null unsets one.")
+    ]
+
+
+class VolumeMountsItem(API, frozen=True):
+    """Sets volume mounts of the containers and init containers of one name."""
+
+    container_name: Annotated[str, _said("Name of the container.", min_length=1)]
+    volume_mounts: Annotated[
+        list[FreeObject], _said("Mounts as in a container; each is set or replaced by its mountPath.")
+    ]
+
+
+NullableLabels = dict[str, str | None]
+"""Labels, annotations or a node selector, in which null unsets a value."""
+
+
 class Item(API, frozen=True):
     """One configuration to inject; exactly one member is set."""
 
@@ -52,6 +88,17 @@ class Item(API, frozen=True):
         Annotated[int, msgspec.Meta(ge=0, le=2147483647, extra_json_schema={"format": "int32"})] | None,
         _said("Replaces the number of replicas."),
     ] = None
+    env: Annotated[EnvItem | None, _said("Sets environment variables of a container.")] = None
+    args: Annotated[ArgsItem | None, _said("Replaces a container's arguments.")] = None
+    resources: Annotated[ResourcesItem | None, _said("Sets a container's requests and limits.")] = None
+    volume_mounts: Annotated[VolumeMountsItem | None, _said("Sets volume mounts of a container.")] = None
+    volumes: Annotated[list[FreeObject] | None, _said("Volumes of the pod; each is set or replaced by its name.")] = (
+        None
+    )
+    node_selector: Annotated[NullableLabels | None, _said("Node selector of the pod; null unsets a label.")] = None
+    tolerations: Annotated[list[FreeObject] | None, _said("Tolerations that are added to the pod's.")] = None
+    annotations: Annotated[NullableLabels | None, _said("Annotations of the pod template; null unsets one.")] = None
+    labels: Annotated[NullableLabels | None, _said("Labels of the pod template; null unsets one.")] = None
 
 
 class Patch(API, frozen=True):
@@ -75,7 +122,9 @@ class Entry(API, frozen=True):
 
     pools: Annotated[
         list[Annotated[str, msgspec.Meta(min_length=1)]],
-        _said("Names of node pools; '*' selects every pool, '-name' excludes one wherever it stands.", min_length=1),
+        _said(
+            "Names of node pools; '*' selects every pool, '-name' excludes one anywhere in the list; [] selects none."
+        ),
     ]
     items: Annotated[list[Item] | None, _said("Applied in order, before the patches.")] = None
     patches: Annotated[list[Patch] | None, _said("Applied in order, all or none.")] = None

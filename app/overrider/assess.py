@@ -10,10 +10,10 @@ from app.model.openyurt import POOL_NAME_LABEL
 from app.model.quantity import Quantity
 from app.overrider.owner import Owner, find_owner
 from app.overrider.plans import PlanCache
-from app.overrider.render import Place, remembered, render
+from app.overrider.render import Place, render
 from app.overrider.steps import RenderError
 from app.overrider.template import SubjectError
-from app.overrider.undo import RENDERED_ANNOTATION
+from app.overrider.undo import RENDERED_ANNOTATION, remembered
 from app.patch import PatchError, resolve_pointer
 from app.store import Index, ObjectKey, StoreView
 from app.store.narrow import Narrow

@@ -1,9 +1,9 @@
-"""Laying what a template names over the object that came in.
+"""Laying desired members over an object that holds other people's members as well.
 
-Like the set half of a strategic merge, with three differences that rendering needs: elements that the template names
-come first and in its order, so that an index in a patch means the template's index whatever other webhooks appended;
-nothing is ever deleted because the template does not name it; and what cannot stand beside a value that is set
-(another volume source, another probe handler) makes room for it.
+Like the set half of a strategic merge, with three differences that rendering needs: every element that is there keeps
+its place, so that neither a template nor an overrider moves what another webhook added; nothing is ever deleted
+because it is not named; and a member that cannot stand beside one that is set (another volume source, another probe
+handler) makes room for it.
 """
 
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ from typing import Final
 
 from app.model.json import JSON, JSONObject
 from app.model.merge_keys import MergeSchema
+from app.overrider.elements import Identity, index_elements, merge_elements
 
 _NO_SCHEMA: Final = MergeSchema()
 _MISSING: Final = object()
@@ -19,7 +20,7 @@ _MISSING: Final = object()
 # volume sources and the deployment strategy are covered by their schema's retain_keys.
 _HANDLERS: Final = frozenset({"exec", "httpGet", "tcpSocket", "grpc", "sleep"})
 _ENV_SOURCES: Final = frozenset({"value", "valueFrom"})
-_EXCLUSIVE: Final[Mapping[str, frozenset[str]]] = {
+EXCLUSIVE: Final[Mapping[str, frozenset[str]]] = {
     **dict.fromkeys(_HANDLERS, _HANDLERS),
     **dict.fromkeys(_ENV_SOURCES, _ENV_SOURCES),
 }
@@ -30,20 +31,21 @@ def overlay(current: JSON, named: JSON, schema: MergeSchema) -> JSON:
 
     Args:
         current: The object or part of it that came in; never changed.
-        named: What the template says about it.
+        named: What is desired of it.
         schema: Merge keys of this part.
 
     Returns:
         ``current`` itself where nothing differs; branches that do not change are shared with ``current``.
     """
     if type(named) is dict and type(current) is dict:
-        return _overlay_object(current, named, schema)
+        return overlay_object(current, named, schema)
     if type(named) is list and type(current) is list:
         return _overlay_list(current, named, schema)
     return current if current == named else named
 
 
-def _overlay_object(current: JSONObject, named: JSONObject, schema: MergeSchema) -> JSONObject:
+def overlay_object(current: JSONObject, named: JSONObject, schema: MergeSchema) -> JSONObject:
+    """Return what `overlay` returns for two objects."""
     result: JSONObject | None = None
     fields = schema.fields
     for name, value in named.items():
@@ -59,14 +61,26 @@ def _overlay_object(current: JSONObject, named: JSONObject, schema: MergeSchema)
         if new is not present:
             if result is None:
                 result = dict(current)
-            if present is _MISSING and name in _EXCLUSIVE:
-                _make_room(result, _EXCLUSIVE[name])
+            if present is _MISSING and name in EXCLUSIVE:
+                _make_room(result, EXCLUSIVE[name])
             result[name] = new
     if result is None:
         return current
-    if schema.retain_keys:
+    if schema.retain_keys and _switches(current, named):
         return {name: value for name, value in result.items() if name in named}
     return result
+
+
+def _switches(current: JSONObject, named: JSONObject) -> bool:
+    """Return whether ``named`` chooses another member of a union, so that what is left of the former has to go.
+
+    It does where it sets a member that is not there (another volume source), or a discriminator to another value
+    (``type: Recreate``); members that an apiserver defaulted beside the same choice stay.
+    """
+    return any(
+        name not in current or (type(value) not in (dict, list) and current[name] != value)
+        for name, value in named.items()
+    )
 
 
 def _make_room(target: JSONObject, group: frozenset[str]) -> None:
@@ -75,55 +89,39 @@ def _make_room(target: JSONObject, group: frozenset[str]) -> None:
 
 
 def _overlay_list(current: list[JSON], named: list[JSON], schema: MergeSchema) -> list[JSON]:
-    key = schema.merge_key
-    if key is not None and (wanted := _by_key(named, key)) is not None:
-        present = _by_key(current, key)
-        if present is not None:
-            return _overlay_elements(current, present, wanted, schema)
-    if len(current) == len(named) and all(map(_covers, current, named)):
+    wanted = index_elements(named, schema)
+    present = None if wanted is None else index_elements(current, schema)
+    if wanted is not None and present is not None:
+        return _overlay_elements(current, present, wanted, schema)
+    if len(current) == len(named) and all(map(covers, current, named)):
         return current
     return named
 
 
 def _overlay_elements(
-    current: list[JSON], present: dict[JSON, JSONObject], wanted: dict[JSON, JSONObject], schema: MergeSchema
+    current: list[JSON],
+    present: dict[Identity, JSONObject],
+    wanted: dict[Identity, JSONObject],
+    schema: MergeSchema,
 ) -> list[JSON]:
-    merged: list[JSON] = []
-    for key, element in wanted.items():
-        before = present.get(key)
+    merged = dict(present)
+    for identity, element in wanted.items():
+        before = present.get(identity)
         if before is None:
-            merged.append(element)
-        else:
-            merged.append(before if before == element else _overlay_object(before, element, schema))
-    if len(present) > len(wanted) or present.keys() - wanted.keys():
-        merged += [element for key, element in present.items() if key not in wanted]
-    same = len(merged) == len(current) and all(map(_is, merged, current))
-    return current if same else merged
+            merged[identity] = element
+        elif before != element:
+            merged[identity] = overlay_object(before, element, schema)
+    return merge_elements(current, present, merged, list(wanted))
 
 
-def _is(left: JSON, right: JSON) -> bool:
-    return left is right
-
-
-def _by_key(elements: list[JSON], key: str) -> dict[JSON, JSONObject] | None:
-    """Index a list by its merge key; None if it cannot be (an element without it, or two alike: 53/TCP and 53/UDP)."""
-    index: dict[JSON, JSONObject] = {}
-    for element in elements:
-        value = element.get(key) if type(element) is dict else None
-        if value is None or isinstance(value, (dict, list)) or value in index:
-            return None
-        index[value] = element
-    return index
-
-
-def _covers(current: JSON, named: JSON) -> bool:
+def covers(current: JSON, named: JSON) -> bool:
     """Return whether ``current`` says all that ``named`` says: equal but for members the apiserver defaulted."""
     if current == named:
         return True
     if type(named) is dict:
         return type(current) is dict and all(
-            name in current and _covers(current[name], value) for name, value in named.items()
+            name in current and covers(current[name], value) for name, value in named.items()
         )
     if type(named) is list:
-        return type(current) is list and len(current) == len(named) and all(map(_covers, current, named))
+        return type(current) is list and len(current) == len(named) and all(map(covers, current, named))
     return False

@@ -1,26 +1,61 @@
-"""What will be done to a workload of one pool: compiled once per change of its inputs, used for every review."""
+"""How a pool's workload is rendered: compiled once per change of its inputs, used for every review.
 
+The steps of an overrider run here, on the workload that the bare template describes, and nowhere else. Admission,
+preview, validation, digest and undo all use their result, so none of them can see another order of elements than the
+others do.
+"""
+
+from collections.abc import Iterator
 from hashlib import sha256
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from app.model.gvk import GroupKind
-from app.model.json import JSON, JSONObject
+from app.model.json import JSONObject, as_object
 from app.model.merge_keys import WORKLOAD
-from app.model.openyurt import POOL_NAME_LABEL
+from app.model.openyurt import GROUP
 from app.model.workloads import check_workload
-from app.overrider.direct import DirectPatch, compile_direct
+from app.overrider.delta import ObjectDelta, Token, delta_of, leaves
+from app.overrider.fast_path import PrecompiledPatch, compile_fast_path
+from app.overrider.items import container_names
 from app.overrider.overlay import overlay
-from app.overrider.pools import applies_to
-from app.overrider.steps import RenderError, SetImage, Step, compile_steps, container_names, run_steps
-from app.overrider.template import PoolTemplate, apply_pool_patch, build_template, place, seed
-from app.overrider.undo import annotations_of, as_annotation, undo_of
-from app.patch import StrategicMergeError
+from app.overrider.steps import REPLICAS, RenderError, Step, compile_steps
+from app.overrider.template import (
+    CREATE_ONLY,
+    PoolTemplate,
+    SubjectError,
+    apply_pool_patch,
+    build_template,
+    place,
+    seed,
+    without_reserved,
+)
+from app.overrider.undo import RESERVED_PREFIX, Memory, as_annotation, undo_of
+from app.patch import StrategicMergeError, format_pointer
 
 # Part of every hash, so that a change of the rules themselves shows as a changed input.
 _RULES_VERSION: Final = 1
 _MISSING: Final = object()
+
+
+class Variant(NamedTuple):
+    """What is laid over a workload that is created, or that is updated."""
+
+    named: JSONObject
+    """What the template names."""
+    pool_delta: ObjectDelta
+    """What the pool's own patch changes of that."""
+    delta: ObjectDelta
+    """What the overrider changes of both."""
+
+
+class Source(NamedTuple):
+    """A difference that a step made."""
+
+    tokens: tuple[Token, ...]
+    field: str
+    """Which part of the overrider it is, such as ``entries[0].items[1]``."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -29,19 +64,37 @@ class Plan(msgspec.Struct, frozen=True):
     template: PoolTemplate
     steps: tuple[Step, ...]
     """Empty where no entry applies to the pool."""
+    create: Variant
+    update: Variant
+    bare: JSONObject
+    """The workload of the bare template, with the pool's settings and patch."""
+    rendered: JSONObject
+    """The same with the overrider's entries."""
+    base: JSONObject
+    """``bare`` without what only a new workload can be given."""
     digest: str
-    """Hash over what the bare template is rendered to; kept on the workload as ``fleethook.io/rendered``.
+    """Hash over ``rendered``; kept on the workload as ``fleethook.io/rendered``.
 
     So two overriders that come to the same leave the same hash, and a workload whose hash is another has to be rendered
     again.
     """
+    undo: JSONObject
+    """What takes the entries' additions back where nobody had set any of those members before."""
     undo_text: str
-    """What takes the steps' additions back, from rendering the bare template; kept as ``fleethook.io/undo``."""
-    direct: DirectPatch | None
-    """The patch of a workload that stands as the template wants it, None where each has to be rendered."""
+    """The same as text; kept as ``fleethook.io/undo``."""
+    fast: PrecompiledPatch | None
+    """The patch of a workload that matches the template, None where each has to be rendered."""
+    sources: tuple[Source, ...]
+    """Which step made which difference, in order."""
     warnings: tuple[str, ...]
-    error: RenderError | None
-    """Why the steps do not even fit the bare template; on a living workload they still may."""
+
+    def source_of(self, tokens: tuple[Token, ...]) -> str:
+        """Return the part of the overrider that set a place last, ``""`` if none did."""
+        for source in reversed(self.sources):
+            shared = min(len(source.tokens), len(tokens))
+            if source.tokens[:shared] == tokens[:shared]:
+                return source.field
+        return ""
 
 
 def compile_plan(
@@ -65,36 +118,97 @@ def compile_plan(
 
     Raises:
         SubjectError: Nothing can be built from the subject.
-        RenderError: An entry is broken in itself.
+        RenderError: An entry does not fit the template, or is broken in itself.
     """
     template = build_template(group_kind, subject, kind=kind, pool=pool, node_pool=node_pool)
-    entries = overrider.get("entries") if overrider else None
-    steps = compile_steps(entries, pool)
-    if not steps:
-        return Plan(template, (), "", "", None, (), None)
-    try:
-        bare = base(seed(group_kind, subject, kind=kind, pool=pool), template, creating=True)
-        rendered = checked(bare, run_steps(bare, steps))
-    except RenderError as error:
-        return Plan(template, steps, _digest(template, entries, pool=pool), "", None, (), error)
-    except StrategicMergeError as error:
-        digest = _digest(template, entries, pool=pool)
-        return Plan(template, steps, digest, "", None, (), RenderError("the pool's patch", str(error)))
-    undo = undo_of(bare, rendered, named=template.named_on_update, schema=WORKLOAD)
+    steps = compile_steps(overrider.get("entries") if overrider else None, pool)
+    placed = place_template(group_kind, subject, template, kind=kind, pool=pool)
+    bare = patch_pool(placed, template)
+    rendered, sources = run_traced(bare, steps)
+    if steps:
+        checked(bare, rendered)
+    claims = any(step.path == REPLICAS for step in steps)
+    base, target = on_update(bare), on_update(rendered)
+    if claims and "replicas" in rendered["spec"]:
+        target = {**target, "spec": {**target["spec"], "replicas": rendered["spec"]["replicas"]}}
+    undo = undo_of(base, target, named=base, schema=WORKLOAD)
     undo_text = as_annotation(undo)
-    digest = _hash(kind, pool, rendered, undo_text)
-    direct = compile_direct(template, bare, steps, annotations_of(digest, undo_text))
-    return Plan(template, steps, digest, undo_text, direct, _unknown_containers(bare, steps), None)
+    digest = hash_of_inputs(kind, pool, rendered, undo_text) if steps else ""
+    update = Variant(
+        template.named_on_update,
+        delta_of(on_update(placed), base, WORKLOAD),
+        delta_of(base, target, WORKLOAD),
+    )
+    return Plan(
+        template=template,
+        steps=steps,
+        create=Variant(template.named, delta_of(placed, bare, WORKLOAD), delta_of(bare, rendered, WORKLOAD)),
+        update=update,
+        bare=bare,
+        rendered=rendered,
+        base=base,
+        digest=digest,
+        undo=undo,
+        undo_text=undo_text,
+        fast=compile_fast_path(template, base, target, update.delta, Memory(digest, undo_text)) if steps else None,
+        sources=tuple(sources),
+        warnings=_unknown_containers(bare, steps),
+    )
 
 
-def base(workload: JSONObject, template: PoolTemplate, *, creating: bool) -> JSONObject:
-    """Return ``workload`` as the template wants it, without overrides; what the template does not name survives.
+def place_template(
+    group_kind: GroupKind, subject: JSONObject, template: PoolTemplate, *, kind: str, pool: str
+) -> JSONObject:
+    """Return the workload that the template and the pool's placement describe, without the pool's patch."""
+    seeded = seed(group_kind, subject, kind=kind, pool=pool)
+    return place(overlay(seeded, template.named, WORKLOAD), template)
 
-    Raises:
-        StrategicMergeError: The pool's own patch does not fit.
+
+def patch_pool(placed: JSONObject, template: PoolTemplate) -> JSONObject:
+    """Return ``placed`` with the pool's own patch; raises SubjectError where that does not fit."""
+    try:
+        patched = apply_pool_patch(placed, template)
+    except StrategicMergeError as error:
+        raise SubjectError(f"the pool's own patch does not fit: {error}") from error
+    metadata = patched["metadata"]
+    kept = {name: without_reserved(metadata.get(name)) for name in ("labels", "annotations")}
+    if all(kept[name] == (metadata.get(name) or {}) for name in kept):
+        return patched
+    return {**patched, "metadata": {**metadata, **kept}}
+
+
+def on_update(workload: JSONObject) -> JSONObject:
+    """Return ``workload`` without what only a new one can be given."""
+    spec = {name: value for name, value in workload["spec"].items() if name not in CREATE_ONLY}
+    return {**workload, "spec": spec}
+
+
+def run_traced(bare: JSONObject, steps: tuple[Step, ...]) -> tuple[JSONObject, list[Source]]:
+    """Return the result of the steps, and which of them made which difference; raises RenderError."""
+    sources: list[Source] = []
+    before = bare
+    for step in steps:
+        after = step.run(before)
+        if after is not before:
+            made = leaves(delta_of(before, after, WORKLOAD))
+            sources += [Source(leaf.tokens, step.field) for leaf in made]
+        elif step.path == REPLICAS:
+            sources.append(Source(("spec", "replicas"), step.field))
+        before = after
+    return _keep_bookkeeping(bare, before), sources
+
+
+def _keep_bookkeeping(bare: JSONObject, rendered: JSONObject) -> JSONObject:
+    """Return ``rendered`` with the annotations of OpenYurt's controllers that it lost.
+
+    ``add /metadata/annotations {a: b}`` replaces what the template says. Its author means the template's annotations,
+    not those by which OpenYurt finds and compares its workloads.
     """
-    named = template.named if creating else template.named_on_update
-    return apply_pool_patch(place(overlay(workload, named, WORKLOAD), template), template)
+    annotations, known = (as_object(one["metadata"].get("annotations")) for one in (rendered, bare))
+    lost = {name: known[name] for name in known if name.startswith(f"{GROUP}/") and name not in annotations}
+    if not lost:
+        return rendered
+    return {**rendered, "metadata": {**rendered["metadata"], "annotations": {**annotations, **lost}}}
 
 
 def checked(before: JSONObject, rendered: JSONObject) -> JSONObject:
@@ -107,6 +221,8 @@ def checked(before: JSONObject, rendered: JSONObject) -> JSONObject:
         raise RenderError("entries", f"the rendered workload is not valid: {problem}")
     if (path := protected_change(before, rendered)) is not None:
         raise RenderError("entries", f"{path} identifies the workload or selects its pods and cannot be overridden")
+    for path in _reserved(rendered):
+        raise RenderError("entries", f"{path} belongs to fleethook and cannot be overridden")
     return rendered
 
 
@@ -116,8 +232,8 @@ _IDENTITY: Final = ("name", "generateName", "namespace", "uid", "ownerReferences
 def protected_change(before: JSONObject, after: JSONObject) -> str | None:
     """Return the pointer of the first protected member that differs, or None.
 
-    Protected is what names the workload and its owner, what selects its pods, and the label its pool is read from:
-    whoever may edit an overrider must not thereby take a workload away from its owner.
+    Protected is what names the workload and its owner, what selects its pods, and the labels and annotations of
+    OpenYurt's controllers: whoever may edit an overrider must not thereby take a workload away from its owner.
     """
     for name in _IDENTITY:
         if before["metadata"].get(name, _MISSING) != after["metadata"].get(name, _MISSING):
@@ -127,36 +243,40 @@ def protected_change(before: JSONObject, after: JSONObject) -> str | None:
             return f"/{name}"
     if before["spec"].get("selector") != after["spec"].get("selector"):
         return "/spec/selector"
-    if _label(before, POOL_NAME_LABEL) != _label(after, POOL_NAME_LABEL):
-        return f"/metadata/labels/{POOL_NAME_LABEL.replace('/', '~1')}"
-    for key in (before["spec"].get("selector") or {}).get("matchLabels") or {}:
-        if _label(_pod_template(before), key) != _label(_pod_template(after), key):
-            return f"/spec/template/metadata/labels/{key.replace('/', '~1')}"
+    selected = as_object(as_object(before["spec"].get("selector")).get("matchLabels"))
+    for parents, name in _METADATA_MAPS:
+        known, now = (_map_at(document, parents, name) for document in (before, after))
+        for key in (*known.keys(), *(now.keys() - known.keys())):
+            owned = key.startswith(f"{GROUP}/") or (parents and name == "labels" and key in selected)
+            if owned and known.get(key) != now.get(key):
+                return format_pointer((*parents, "metadata", name, key))
     return None
 
 
-def _pod_template(workload: JSONObject) -> JSONObject:
-    template: JSONObject = workload["spec"].get("template") or {}
-    return template
+_METADATA_MAPS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
+    ((), "labels"),
+    ((), "annotations"),
+    (("spec", "template"), "labels"),
+    (("spec", "template"), "annotations"),
+)
 
 
-def _label(document: JSONObject, key: str) -> JSON:
-    return ((document.get("metadata") or {}).get("labels") or {}).get(key)
+def _map_at(document: JSONObject, parents: tuple[str, ...], name: str) -> JSONObject:
+    for token in parents:
+        document = document.get(token) or {}
+    found = (document.get("metadata") or {}).get(name)
+    return found if isinstance(found, dict) else {}
 
 
-def _digest(template: PoolTemplate, entries: JSON, *, pool: str) -> str:
-    """Return a hash for a plan whose result is not known: over what it is made from."""
-    applying = [
-        entry
-        for entry in (entries if isinstance(entries, list) else ())
-        if isinstance(entry, dict) and applies_to(entry.get("pools"), pool)
-    ]
-    # Pools are left out: renaming another pool in the list does not change what this one gets.
-    inputs = [[entry.get("items"), entry.get("patches")] for entry in applying]
-    return _hash(template, inputs)
+def _reserved(rendered: JSONObject) -> Iterator[str]:
+    for parents, name in _METADATA_MAPS:
+        for key in _map_at(rendered, parents, name):
+            if key.startswith(RESERVED_PREFIX):
+                yield format_pointer((*parents, "metadata", name, key))
 
 
-def _hash(*inputs: object) -> str:
+def hash_of_inputs(*inputs: object) -> str:
+    """Return a short hash over values that JSON can express."""
     text = msgspec.json.encode([_RULES_VERSION, *inputs], order="deterministic")
     return sha256(text).hexdigest()[:16]
 
@@ -166,5 +286,5 @@ def _unknown_containers(bare: JSONObject, steps: tuple[Step, ...]) -> tuple[str,
     return tuple(
         f"{step.field}: no container is named {step.container!r}; there are {', '.join(known) or 'none'}"
         for step in steps
-        if isinstance(step, SetImage) and step.container not in known
+        if step.container and step.container not in known
     )

@@ -6,15 +6,13 @@ from typing import NamedTuple
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject
 from app.overrider.binding import overriders_of
+from app.overrider.delta import MISSING, leaves
 from app.overrider.owner import SUBJECT_KINDS
-from app.overrider.plan import base
+from app.overrider.plan import Plan
 from app.overrider.plans import PlanCache
 from app.overrider.pools import pools_of_subject
 from app.overrider.rehearsal import Subject, workload_kinds
 from app.overrider.render import render_with
-from app.overrider.steps import ApplyPatches, Step, trace
-from app.overrider.template import seed
-from app.patch import diff, resolve_pointer
 from app.store import StoreView
 
 
@@ -90,17 +88,13 @@ def preview(cell: Cell, store: StoreView, plans: PlanCache) -> Preview:
     plan = plans.plan(
         group_kind, document, cell.overrider, kind=cell.kind, pool=cell.pool, cluster=cluster, store=store
     )
-    if plan.error is not None:
-        raise plan.error.with_traceback(None)
-    seeded = seed(group_kind, document, kind=cell.kind, pool=cell.pool)
-    bare = base(seeded, plan.template, creating=True)
     return Preview(
         subject=_qualified(group_kind, document),
         overrider="" if cell.overrider is None else cell.overrider["metadata"]["name"],
         pool=cell.pool,
         kind=cell.kind,
-        workload=render_with(plan, seeded, memory={}, creating=True),
-        changes=tuple(_changes(bare, plan.steps)),
+        workload=render_with(plan, plan.bare, memory=None, creating=True),
+        changes=tuple(_changes(plan)),
         warnings=plan.warnings,
     )
 
@@ -110,27 +104,7 @@ def _qualified(group_kind: GroupKind, document: JSONObject) -> str:
     return f"{group_kind.kind} {namespace or 'default'}/{name}"
 
 
-def _changes(bare: JSONObject, steps: tuple[Step, ...]) -> Iterator[Change]:
-    sources: list[tuple[str, str]] = []
-    before = rendered = bare
-    for step, rendered in trace(bare, steps):
-        sources += [(operation["path"], _source(step, operation["path"])) for operation in diff(before, rendered)]
-        before = rendered
-    for operation in diff(bare, rendered):
-        path = operation["path"]
-        source = next((source for other, source in reversed(sources) if _related(path, other)), "")
-        present = None if operation["op"] == "add" else resolve_pointer(bare, path)
-        yield Change(path, present, operation.get("value"), source)
-
-
-def _source(step: Step, path: str) -> str:
-    if not isinstance(step, ApplyPatches):
-        return step.field
-    for origin, operation in zip(reversed(step.origins), reversed(step.operations), strict=True):
-        if _related(path, str(operation["path"]).removesuffix("/-")):
-            return f"{step.field}.patches[{origin}]"
-    return f"{step.field}.patches"
-
-
-def _related(left: str, right: str) -> bool:
-    return left == right or left.startswith(right + "/") or right.startswith(left + "/")
+def _changes(plan: Plan) -> Iterator[Change]:
+    for leaf in leaves(plan.create.delta):
+        before, after = (None if value is MISSING else value for value in (leaf.before, leaf.after))
+        yield Change(leaf.pointer, before, after, plan.source_of(leaf.tokens))

@@ -6,22 +6,13 @@ from typing import NamedTuple
 from app.model.admission import StatusCause
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject, as_object
-from app.model.openyurt import GROUP
+from app.model.openyurt import GROUP, YURT_APP_SET
 from app.overrider.binding import subject_of
-from app.overrider.plan import base, checked
+from app.overrider.items import container_names
+from app.overrider.plan import Plan, compile_plan
 from app.overrider.pools import applies_to, named_pools, pools_of_subject
-from app.overrider.steps import (
-    ApplyPatches,
-    RenderError,
-    SetImage,
-    SetReplicas,
-    Step,
-    compile_steps,
-    container_names,
-    trace,
-)
-from app.overrider.template import SubjectError, build_template, seed
-from app.patch import StrategicMergeError
+from app.overrider.steps import RenderError, trace
+from app.overrider.template import CREATE_ONLY, SubjectError
 from app.store import StoreView
 
 
@@ -97,37 +88,37 @@ def _rehearse_pool(
             remarks.setdefault(remark, []).append(pool)
     except RenderError as error:
         failures.setdefault((error.field, error.reason), []).append(pool)
-    except (SubjectError, StrategicMergeError) as error:
+    except SubjectError as error:
         remarks.setdefault(f"not checked: {error}", []).append(pool)
 
 
 def _remarks(overrider: JSONObject, subject: Subject, *, kind: str, pool: str) -> Iterator[str]:
-    steps = compile_steps(overrider.get("entries"), pool)
-    if not steps:
-        return
-    template = build_template(subject.group_kind, subject.document, kind=kind, pool=pool, node_pool=None)
-    bare = base(seed(subject.group_kind, subject.document, kind=kind, pool=pool), template, creating=True)
-    before = bare
-    for step, after in trace(bare, steps):
-        if (remark := _idle(step, before, after)) is not None:
-            yield remark
+    plan = compile_plan(subject.group_kind, subject.document, overrider, kind=kind, pool=pool, node_pool=None)
+    yield from plan.warnings
+    before = plan.bare
+    for step, after in trace(plan.bare, plan.steps):
+        if after == before and not (step.container and step.container not in container_names(before)):
+            yield f"{step.field}: {step.idle}"
         before = after
-    checked(bare, before)
+    yield from _unlike_topology(plan, subject.group_kind, kind=kind)
+    yield from _only_at_creation(plan)
 
 
-def _idle(step: Step, before: JSONObject, after: JSONObject) -> str | None:
-    """Return what to say about a step that changed nothing, or None if it changed something."""
-    if after is before or after == before:
-        if isinstance(step, SetImage):
-            known = container_names(before)
-            if step.container not in known:
-                return f"{step.field}: no container is named {step.container!r}; there are {', '.join(known) or 'none'}"
-            return f"{step.field}: container {step.container} has image {step.image} already"
-        if isinstance(step, SetReplicas):
-            return f"{step.field}: replicas is {step.replicas} already"
-        if isinstance(step, ApplyPatches):
-            return f"{step.field}.patches: change nothing"
-    return None
+def _unlike_topology(plan: Plan, group_kind: GroupKind, *, kind: str) -> Iterator[str]:
+    topology, claimed = (one["spec"].get("replicas") for one in (plan.bare, plan.rendered))
+    if group_kind == YURT_APP_SET and claimed != topology and topology is not None:
+        yield (
+            f"{plan.source_of(('spec', 'replicas'))}: {claimed} replicas, but spec.topology.pools has {topology}: "
+            f"OpenYurt 1.4 then writes the {kind} at each reconcile, which undoes restarts, scales and pauses in that "
+            "pool; set the pool's replicas in the topology as well"
+        )
+
+
+def _only_at_creation(plan: Plan) -> Iterator[str]:
+    for name in sorted(CREATE_ONLY - {"replicas", "selector"}):
+        if plan.bare["spec"].get(name) != plan.rendered["spec"].get(name):
+            source = plan.source_of(("spec", name))
+            yield f"{source}: /spec/{name} can only be set when a workload is created; those that exist keep theirs"
 
 
 def _unknown_pools(overrider: JSONObject, subject: Subject, pools: Sequence[str]) -> Iterator[str]:

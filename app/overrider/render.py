@@ -1,7 +1,7 @@
 """Rendering a workload at admission: which overrider applies, and the patch that it makes."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypedDict
 
 import msgspec
 
@@ -12,25 +12,47 @@ from app.model.kcp import cluster_of
 from app.model.merge_keys import WORKLOAD
 from app.model.openyurt import POOL_NAME_LABEL
 from app.overrider.binding import overriders_of
-from app.overrider.direct import direct_operations
+from app.overrider.delta import MISSING, apply_delta, describe_place, foreign_container, leaves, value_at
+from app.overrider.overlay import overlay
 from app.overrider.owner import Owner, find_owner
-from app.overrider.plan import Plan, base, checked
+from app.overrider.plan import Plan, Variant
 from app.overrider.plans import PlanCache
-from app.overrider.steps import RenderError, run_steps
-from app.overrider.template import SubjectError
+from app.overrider.steps import RenderError
+from app.overrider.template import CREATE_ONLY, SubjectError, place
 from app.overrider.undo import (
+    EVERYTHING,
     RENDERED_ANNOTATION,
     UNDO_ANNOTATION,
+    Memory,
     annotations_of,
     as_annotation,
+    merge_undos,
+    remembered,
     retract,
+    split_undo,
     undo_of,
 )
-from app.patch import StrategicMergeError, diff
+from app.patch import diff
 from app.store import StoreView
 
 KINDS: Final = frozenset({"Deployment", "StatefulSet"})
+NEVER_RENDERED: Final = Memory("", "")
+MAX_REPLACED_VALUES: Final = 5
+MAX_SHOWN: Final = 100
 _RENDERED_BYTES: Final = RENDERED_ANNOTATION.encode()
+
+
+class _Annotations(TypedDict, total=False):
+    annotations: Any
+
+
+class _Annotated(TypedDict, total=False):
+    """What is decoded of a stored object to find out how it was rendered; the rest is skipped."""
+
+    metadata: _Annotations
+
+
+_decode_annotations: Final = msgspec.json.Decoder(_Annotated).decode
 
 
 class Rendering(NamedTuple):
@@ -38,6 +60,12 @@ class Rendering(NamedTuple):
 
     operations: Sequence[JSONObject]
     warnings: tuple[str, ...]
+    plan: Plan | None = None
+    overrider: str = ""
+    """The name of the overrider in effect, ``""`` if there is none."""
+
+
+NOTHING_TO_RENDER: Final = Rendering((), ())
 
 
 def mutate_workload(request: AdmissionRequest, *, store: StoreView, plans: PlanCache) -> Response:
@@ -68,11 +96,10 @@ def _mutate_owned(
     request: AdmissionRequest, workload: JSONObject, *, owner: Owner, store: StoreView, plans: PlanCache
 ) -> Response:
     namespace = request.namespace or workload["metadata"].get("namespace") or ""
-    memory = _memory(request, workload)
     creating = request.operation == "CREATE"
     place = Place(request.kind.kind, namespace, owner, creating)
     try:
-        rendering = render(workload, place, memory=memory, store=store, plans=plans)
+        rendering = render(workload, place, memory=_memory(request, workload), store=store, plans=plans)
     except SubjectError as error:
         return admission.allowed(warnings=[f"not rendered: {error}"])
     except RenderError as error:
@@ -81,7 +108,8 @@ def _mutate_owned(
         return admission.denied(str(error))
     if not rendering.operations:
         return admission.allowed(warnings=rendering.warnings)
-    return admission.patched(rendering.operations, warnings=rendering.warnings)
+    replaced = () if creating else _replaced_values(request, workload, rendering)
+    return admission.patched(rendering.operations, warnings=(*rendering.warnings, *replaced))
 
 
 class Place(NamedTuple):
@@ -96,14 +124,14 @@ class Place(NamedTuple):
 
 
 def render(
-    workload: JSONObject, place: Place, *, memory: JSONObject | None, store: StoreView, plans: PlanCache
+    workload: JSONObject, place: Place, *, memory: Memory | None, store: StoreView, plans: PlanCache
 ) -> Rendering:
     """Return the operations that render ``workload`` for its pool.
 
     Args:
         workload: As it came in, or as it is stored; never changed.
         place: What it is.
-        memory: The undo of its last render (`remembered`), None if it was never rendered.
+        memory: What its last render left (`remembered`), None if it was never rendered.
         store: The objects.
         plans: What was compiled from them.
 
@@ -117,7 +145,7 @@ def render(
         store, cluster=cluster, namespace=namespace, group_kind=owner.group_kind, name=owner.name
     )
     if not overriders and memory is None:
-        return Rendering((), ())
+        return NOTHING_TO_RENDER
     pool = as_object(workload["metadata"].get("labels")).get(POOL_NAME_LABEL)
     if not isinstance(pool, str) or not pool:
         raise SubjectError(f"the workload has no label {POOL_NAME_LABEL}, so its node pool is not known")
@@ -129,11 +157,12 @@ def render(
     try:
         plan = plans.plan(owner.group_kind, subject, overrider, kind=kind, pool=pool, cluster=cluster, store=store)
         if not plan.steps and memory is None:
-            return Rendering((), ())
-        operations = _operations(plan, workload, memory=memory or {}, creating=creating)
+            return NOTHING_TO_RENDER
+        operations = _operations(plan, workload, memory=memory, creating=creating)
     except RenderError as error:
         raise _named(error, overrider, namespace=namespace, pool=pool) from error
-    return Rendering(operations, _second_overrider(overriders) + plan.warnings)
+    name = overrider["metadata"]["name"] if overrider else ""
+    return Rendering(operations, _second_overrider(overriders) + plan.warnings, plan, name)
 
 
 def _check_uid(subject: JSONObject, owner: Owner) -> None:
@@ -144,97 +173,110 @@ def _check_uid(subject: JSONObject, owner: Owner) -> None:
         )
 
 
-def _memory(request: AdmissionRequest, workload: JSONObject) -> JSONObject | None:
-    """Return what the last render left behind: its undo, ``{}`` if there is none to read, None if never rendered.
+def _memory(request: AdmissionRequest, workload: JSONObject) -> Memory | None:
+    """Return what the last render left behind, None if the workload was never rendered.
 
-    A client that replaces the whole object loses the annotation; then the stored object still has it.
+    The stored object tells, not the one that came in: a client that replaces the whole object loses the annotations,
+    and a template may forge them. Forged ones are taken away.
     """
-    known = remembered(workload)
-    if known is not None or _RENDERED_BYTES not in bytes(request.old_object_raw):
-        return known
-    stored = request.old_object
-    return remembered(stored) if isinstance(stored, dict) else None
+    if request.operation == "UPDATE" and _RENDERED_BYTES in bytes(request.old_object_raw):
+        try:
+            stored = _decode_annotations(request.old_object_raw)
+        except msgspec.DecodeError:
+            stored = {}
+        return remembered(stored)
+    return None if remembered(workload) is None else NEVER_RENDERED
 
 
-def remembered(workload: JSONObject) -> JSONObject | None:
-    """Return what the last render left on ``workload``: its undo, ``{}`` if there is none, None if never rendered."""
-    annotations = as_object(as_object(workload.get("metadata")).get("annotations"))
-    if RENDERED_ANNOTATION not in annotations:
-        return None
-    try:
-        undo = msgspec.json.decode(annotations.get(UNDO_ANNOTATION) or b"{}")
-    except (msgspec.DecodeError, TypeError):
-        return {}
-    return undo if isinstance(undo, dict) else {}
-
-
-def render_with(plan: Plan, workload: JSONObject, *, memory: JSONObject, creating: bool) -> JSONObject:
+def render_with(plan: Plan, workload: JSONObject, *, memory: Memory | None, creating: bool) -> JSONObject:
     """Return ``workload`` as ``plan`` wants it.
 
     Args:
         plan: The plan of the workload's pool.
         workload: As it came in; never changed.
-        memory: The undo of the last render, ``{}`` for none.
-        creating: Whether the workload is new, so that what an apiserver lets nobody change can still be set.
+        memory: What the last render left, None if the workload was never rendered.
+        creating: Whether the workload is new, so that members can be set that an apiserver lets nobody change.
 
     Raises:
-        RenderError: An entry does not fit this workload.
+        RenderError: Somebody else's element is where an entry adds one.
     """
-    return _run(plan, _bare(plan, workload, memory=memory, creating=creating))
+    variant = plan.create if creating else plan.update
+    undo = _allowed_undo(memory)
+    kept, beyond = split_undo(undo, plan.undo, WORKLOAD)
+    added, gone = split_undo(beyond, variant.named, WORKLOAD)
+    claimed = "replicas" in as_object(gone.get("spec"))
+    stripped = retract(workload, _without_replicas(gone), WORKLOAD) if gone else workload
+    bare = _lay_template(stripped, plan, variant)
+    if claimed and not creating:
+        bare = _replicas_of_template(bare, plan)
+    if not plan.steps:
+        return _remember(bare, NEVER_RENDERED)
+    if (name := foreign_container(variant.delta, bare, undo)) is not None:
+        raise _taken(name, plan)
+    rendered = apply_delta(bare, variant.delta)
+    replaced = undo_of(bare, rendered, named=plan.base, schema=WORKLOAD)
+    # An unchanged overrider that finds another value than its own finds one that somebody wrote since: that is the one
+    # to give back. A changed overrider finds its own former value.
+    since, before = (replaced, kept) if memory is not None and memory.digest == plan.digest else (kept, replaced)
+    # A template that is older here than at its owner brings back members that the owner has dropped.
+    brought = {} if creating else undo_of(stripped, rendered, named=EVERYTHING, schema=WORKLOAD)
+    made: JSONObject = {}
+    for part in (added, brought, plan.undo, before, since):
+        made = merge_undos(made, _without_replicas(part), WORKLOAD)
+    if "replicas" in as_object(plan.undo.get("spec")):
+        made = {**made, "spec": {**made.get("spec", {}), "replicas": None}}
+    undo = made
+    return _remember(rendered, Memory(plan.digest, as_annotation(undo)))
 
 
-def _operations(plan: Plan, workload: JSONObject, *, memory: JSONObject, creating: bool) -> Sequence[JSONObject]:
-    direct = plan.direct
-    # An undo that an earlier render left and this one does not is taken away only by rendering.
-    stale = not plan.undo_text and UNDO_ANNOTATION in (workload["metadata"].get("annotations") or ())
-    usual = direct is not None and not memory and not stale and direct.stands(workload, creating=creating)
-    bare = workload if usual else _bare(plan, workload, memory=memory, creating=creating)
-    if direct is not None and bare is workload and not stale:
-        operations = direct_operations(direct, workload)
-        if operations is not None:
-            return operations
-    return diff(workload, _run(plan, bare))
+def _allowed_undo(memory: Memory | None) -> JSONObject:
+    """Return the undo that an annotation holds, as far as a render may have written it."""
+    undo = {} if memory is None else memory.undo
+    spec, metadata = as_object(undo.get("spec")), as_object(undo.get("metadata"))
+    kept = {
+        "metadata": {name: metadata[name] for name in ("labels", "annotations") if name in metadata},
+        "spec": {name: step for name, step in spec.items() if name not in CREATE_ONLY or name == "replicas"},
+    }
+    return {name: part for name, part in kept.items() if part}
 
 
-def _run(plan: Plan, bare: JSONObject) -> JSONObject:
-    rendered = run_steps(bare, plan.steps)
-    if plan.error is None:
-        return _remember(rendered, plan, undo_text=plan.undo_text)
-    # The template alone could not be rendered, so nothing was checked or remembered when the plan was compiled.
-    checked(bare, rendered)
-    undo = undo_of(bare, rendered, named=plan.template.named_on_update, schema=WORKLOAD)
-    return _remember(rendered, plan, undo_text=as_annotation(undo))
+def _lay_template(workload: JSONObject, plan: Plan, variant: Variant) -> JSONObject:
+    """Return ``workload`` as the template wants it, without overrides; other people's members survive."""
+    return apply_delta(place(overlay(workload, variant.named, WORKLOAD), plan.template), variant.pool_delta)
 
 
-def _bare(plan: Plan, workload: JSONObject, *, memory: JSONObject, creating: bool) -> JSONObject:
-    if not memory:
-        stripped = workload
-    else:
-        spec = {name: step for name, step in as_object(memory.get("spec")).items() if name != "replicas"}
-        metadata = as_object(memory.get("metadata"))
-        kept = {name: metadata[name] for name in ("labels", "annotations") if name in metadata}
-        stripped = retract(workload, {"metadata": kept, "spec": spec}, WORKLOAD)
-    try:
-        bare = base(stripped, plan.template, creating=creating)
-    except StrategicMergeError as error:
-        raise SubjectError(f"the pool's own patch does not fit: {error}") from error
-    if not creating and "replicas" in as_object(memory.get("spec")):
-        return _replicas_of_template(bare, plan)
-    return bare
+def _taken(name: str, plan: Plan) -> RenderError:
+    added = (one for one in plan.sources if one.tokens[:3] == ("spec", "template", "spec"))
+    field = next((one.field for one in added if one.tokens[4:] == ((name, 0),)), "entries")
+    return RenderError(
+        field,
+        f"the workload already has a container {name!r} that another webhook or person added; give yours another name",
+    )
+
+
+def _operations(plan: Plan, workload: JSONObject, *, memory: Memory | None, creating: bool) -> Sequence[JSONObject]:
+    if (fast := plan.fast) is not None and not creating:
+        if memory is not None and fast.is_settled(workload, memory):
+            return ()
+        if memory is None or memory.undo_text in ("", plan.undo_text):
+            operations = fast.operations_for(workload)
+            if operations is not None:
+                return operations
+    return diff(workload, render_with(plan, workload, memory=memory, creating=creating))
 
 
 def _replicas_of_template(workload: JSONObject, plan: Plan) -> JSONObject:
     """Give back a replica count that an earlier override had claimed; nobody else's count is touched."""
-    replicas = plan.template.named["spec"].get("replicas")
+    replicas = plan.bare["spec"].get("replicas")
     if replicas is None or workload["spec"].get("replicas") == replicas:
         return workload
     return {**workload, "spec": {**workload["spec"], "replicas": replicas}}
 
 
-def _remember(rendered: JSONObject, plan: Plan, *, undo_text: str) -> JSONObject:
+def _remember(rendered: JSONObject, memory: Memory) -> JSONObject:
     metadata = rendered["metadata"]
     annotations = metadata.get("annotations") or {}
-    wanted = annotations_of(plan.digest if plan.steps else "", undo_text)
+    wanted = annotations_of(*memory)
     known = {name: annotations[name] for name in (RENDERED_ANNOTATION, UNDO_ANNOTATION) if name in annotations}
     if known == wanted:
         return rendered
@@ -245,15 +287,49 @@ def _remember(rendered: JSONObject, plan: Plan, *, undo_text: str) -> JSONObject
     return {**rendered, "metadata": {name: value for name, value in metadata.items() if name != "annotations"}}
 
 
+def _replaced_values(request: AdmissionRequest, workload: JSONObject, rendering: Rendering) -> tuple[str, ...]:
+    """Say which values an update wanted to set that an entry sets otherwise.
+
+    A value is one that somebody has just set if it differs from the stored object's and from the template's.
+    """
+    plan = rendering.plan
+    if plan is None or not plan.steps:
+        return ()
+    stored = request.old_object
+    found = []
+    for leaf in leaves(plan.update.delta):
+        wanted, before = value_at(workload, leaf.tokens), value_at(stored, leaf.tokens)
+        if leaf.after is MISSING or wanted in (MISSING, leaf.after, leaf.before) or wanted == before:
+            continue
+        source = f"YurtAppOverrider {rendering.overrider} sets in {plan.source_of(leaf.tokens)}"
+        found.append(
+            f"{describe_place(leaf.tokens)}: {_shown(wanted)} is replaced by {_shown(leaf.after)}, which {source}; "
+            "edit the overrider to change it"
+        )
+    return tuple(found[:MAX_REPLACED_VALUES])
+
+
+def _shown(value: JSON) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+
+
+def _without_replicas(undo: JSONObject) -> JSONObject:
+    """Return ``undo`` without the replica count: it goes back to the template's, whoever had scaled before."""
+    if "replicas" not in as_object(undo.get("spec")):
+        return undo
+    return {**undo, "spec": {name: step for name, step in undo["spec"].items() if name != "replicas"}}
+
+
 def _runs_the_same(request: AdmissionRequest, workload: JSONObject) -> bool:
     """Return whether an update leaves alone what the workload runs: metadata and replicas are not part of that."""
     if request.operation != "UPDATE":
         return False
     before = as_object(as_object(request.old_object).get("spec"))
-    return _without_replicas(before) == _without_replicas(workload["spec"])
+    return _but_replicas(before) == _but_replicas(workload["spec"])
 
 
-def _without_replicas(spec: Mapping[str, JSON]) -> JSONObject:
+def _but_replicas(spec: Mapping[str, JSON]) -> JSONObject:
     return {name: value for name, value in spec.items() if name != "replicas"}
 
 

@@ -1,18 +1,20 @@
 """The entries of an overrider, compiled for one pool and applied in order.
 
-Later entries win over earlier ones; inside an entry items come first and then its patches, which are one RFC 6902
-document: all of them or none.
+Later entries win over earlier ones; inside an entry items come first and then its patches. All of them apply or none.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import NODEPOOL_TOKEN
+from app.overrider.items import item_effect
+from app.overrider.paths import END, PathError, find_target, missing_parent, pointer_of
 from app.overrider.pools import applies_to
-from app.patch import CompiledPatch, PatchError, compile_patch
+from app.patch import PatchError, apply, parse_pointer, resolve_pointer
 
-CONTAINER_LISTS: Final = ("containers", "initContainers")
+_OPERATIONS: Final = ("add", "remove", "replace")
+REPLICAS: Final = "/spec/replicas"
 
 
 class RenderError(ValueError):
@@ -29,40 +31,25 @@ class RenderError(ValueError):
         self.reason = reason
 
 
-class SetImage(NamedTuple):
-    """An image item: every container and init container of that name gets the image."""
+class Step(NamedTuple):
+    """One item or patch."""
 
     field: str
-    container: str
-    image: str
-
-
-class SetReplicas(NamedTuple):
-    """A replicas item."""
-
-    field: str
-    replicas: int
-
-
-class ApplyPatches(NamedTuple):
-    """The patches of one entry.
-
-    ``origins[i]`` is the index in the entry of the patch that operation ``i`` comes from.
-    """
-
-    field: str
-    patch: CompiledPatch
-    origins: tuple[int, ...]
-    operations: tuple[JSONObject, ...]
-
-
-Step = SetImage | SetReplicas | ApplyPatches
+    """Which part of the overrider it is, such as ``entries[0].items[1]``."""
+    run: Callable[[JSONObject], JSONObject]
+    """Returns the workload with the step applied, the given one where it changes nothing; raises RenderError."""
+    idle: str
+    """What to say where it changes nothing."""
+    container: str = ""
+    """The container that it is about, for an item that is about one."""
+    path: str = ""
+    """The path of a patch; ``/spec/replicas`` for an item that sets them."""
 
 
 def compile_steps(entries: JSON, pool: str) -> tuple[Step, ...]:
     """Return what the entries that apply to ``pool`` do, in order.
 
-    ``{{nodepool}}`` is replaced by the pool's name in images, patch values and patch paths (upstream: values only).
+    ``{{nodepool}}`` is replaced by the pool's name in items, patch values and patch paths (upstream: values only).
 
     Raises:
         RenderError: A patch that no workload could take: a bad pointer, an unknown operation, a missing value.
@@ -76,49 +63,12 @@ def compile_steps(entries: JSON, pool: str) -> tuple[Step, ...]:
 
 def _entry_steps(field: str, entry: Mapping[str, JSON], pool: str) -> Iterator[Step]:
     for number, item in enumerate(entry.get("items") or ()):
-        yield from _item_steps(f"{field}.items[{number}]", as_object(item), pool)
-    if patches := entry.get("patches"):
-        yield _patch_step(field, patches, pool)
-
-
-def _patch_step(field: str, patches: Sequence[JSON], pool: str) -> ApplyPatches:
-    operations: list[JSONObject] = []
-    origins: list[int] = []
-    for number, patch in enumerate(patches):
-        expanded = _operations(as_object(patch), pool)
-        operations += expanded
-        origins += [number] * len(expanded)
-    try:
-        compiled = compile_patch(operations)
-    except PatchError as error:
-        raise _patch_error(field, origins, error) from error
-    return ApplyPatches(field, compiled, tuple(origins), tuple(operations))
-
-
-def _item_steps(field: str, item: Mapping[str, JSON], pool: str) -> Iterator[Step]:
-    image = as_object(item.get("image"))
-    if image:
-        claim = _with_pool(str(image.get("imageClaim", "")), pool)
-        yield SetImage(field, str(image.get("containerName", "")), claim)
-    if item.get("replicas") is not None:
-        yield SetReplicas(field, item["replicas"])
-
-
-def _operations(patch: Mapping[str, JSON], pool: str) -> list[JSONObject]:
-    operation: JSONObject = {"op": patch.get("operation"), "path": _with_pool(patch.get("path", ""), pool)}
-    if operation["op"] == "remove":
-        return [operation]
-    if "value" in patch:
-        operation["value"] = _with_pool(patch["value"], pool)
-    if operation.get("value", operation) is None and not _is_index(operation["path"]):
-        # In the Kubernetes API a null member is an absent one; leaving it in would fail the check of its type.
-        return [operation, {"op": "remove", "path": operation["path"]}]
-    return [operation]
-
-
-def _is_index(path: str) -> bool:
-    last = path.rpartition("/")[2]
-    return last == "-" or last.isdecimal()
+        effect = item_effect(as_object(_with_pool(item, pool)))
+        if effect is not None:
+            path = REPLICAS if "replicas" in item else ""
+            yield Step(f"{field}.items[{number}]", effect.apply, effect.idle, effect.container, path)
+    for number, patch in enumerate(entry.get("patches") or ()):
+        yield _patch_step(f"{field}.patches[{number}]", as_object(_with_pool(patch, pool)))
 
 
 def _with_pool(value: JSON, pool: str) -> JSON:
@@ -131,28 +81,88 @@ def _with_pool(value: JSON, pool: str) -> JSON:
     return value
 
 
-def _patch_error(field: str, origins: Sequence[int], error: PatchError) -> RenderError:
-    if error.index is None:
-        return RenderError(f"{field}.patches", error.reason)
-    return RenderError(f"{field}.patches[{origins[error.index]}]", f"{error.op} {error.path}: {error.reason}")
+def _patch_step(field: str, patch: Mapping[str, JSON]) -> Step:
+    operation, path = patch.get("operation"), patch.get("path", "")
+    problem = _malformed(operation, path, patch)
+    if problem:
+        raise RenderError(field, f"{operation} {path}: {problem}")
+
+    def run(workload: JSONObject) -> JSONObject:
+        try:
+            return _run_patch(workload, str(operation), path, patch.get("value"))
+        except PathError as error:
+            raise RenderError(field, f"{operation} {path}: {error}") from None
+        except PatchError as error:
+            raise RenderError(field, f"{operation} {path}: {error.reason}") from None
+
+    return Step(field, run, f"{operation} {path} changes nothing", path=path)
+
+
+def _malformed(operation: JSON, path: JSON, patch: Mapping[str, JSON]) -> str:
+    if operation not in _OPERATIONS:
+        return f"op must be one of {', '.join(_OPERATIONS)}, not {operation!r}"
+    if not isinstance(path, str):
+        return "path is missing"
+    try:
+        parse_pointer(path)
+    except ValueError as error:
+        return str(error)
+    return "value is missing" if operation != "remove" and "value" not in patch else ""
+
+
+def _run_patch(workload: JSONObject, operation: str, path: str, value: JSON) -> JSONObject:
+    if operation == "add" and value is not None and (parent := missing_parent(workload, path)) is not None:
+        workload = apply(workload, [parent])
+    target = find_target(workload, path, add=operation == "add")
+    pointer = pointer_of(target)
+    if operation == "remove":
+        return _patched(workload, "remove", pointer)
+    if value is None and not (target.last == END or target.last.isdecimal()):
+        # In the Kubernetes API a null member is an absent one.
+        return (
+            _patched(workload, "remove", pointer) if operation == "replace" or _is_set(workload, pointer) else workload
+        )
+    if target.filled:
+        value = _named_element(value, target.filled)
+        # An element that is there is set, not put before itself.
+        operation = "add" if target.last == END else "replace"
+    return _patched(workload, operation, pointer, value)
+
+
+def _patched(workload: JSONObject, operation: str, pointer: str, value: JSON = None) -> JSONObject:
+    patched: JSONObject = apply(workload, [{"op": operation, "path": pointer, "value": value}])
+    return patched
+
+
+def _is_set(workload: JSONObject, pointer: str) -> bool:
+    try:
+        resolve_pointer(workload, pointer)
+    except LookupError:
+        return False
+    return True
+
+
+def _named_element(value: JSON, wanted: Mapping[str, str]) -> JSON:
+    """Return the value of an element that a path names, with the members that the name gives it."""
+    if not isinstance(value, dict):
+        raise PathError("the value of an element that is named must be an object")
+    for name, text in wanted.items():
+        if name in value and str(value[name]) != text:
+            raise PathError(f"the path names an element with {name}={text}, but the value has {name}: {value[name]!r}")
+    missing = {name: text for name, text in wanted.items() if name not in value}
+    if any(text.isdecimal() for text in missing.values()):
+        raise PathError(f"the value must have {', '.join(missing)}, as a path cannot tell a number from a text")
+    return {**missing, **value}
 
 
 def trace(workload: JSONObject, steps: tuple[Step, ...]) -> Iterator[tuple[Step, JSONObject]]:
     """Yield each step with the workload as it is after it.
 
     Raises:
-        RenderError: The first patch that does not apply.
+        RenderError: The first step that does not apply.
     """
     for step in steps:
-        if type(step) is SetImage:
-            workload = _set_image(workload, step)
-        elif type(step) is SetReplicas:
-            workload = _set_replicas(workload, step.replicas)
-        elif type(step) is ApplyPatches:
-            try:
-                workload = step.patch.apply(workload)
-            except PatchError as error:
-                raise _patch_error(step.field, step.origins, error) from error
+        workload = step.run(workload)
         yield step, workload
 
 
@@ -161,39 +171,3 @@ def run_steps(workload: JSONObject, steps: tuple[Step, ...]) -> JSONObject:
     for _, rendered in trace(workload, steps):
         workload = rendered
     return workload
-
-
-def container_names(workload: JSONObject) -> list[str]:
-    """Return the names of the workload's containers and init containers."""
-    pod_spec = as_object(as_object(workload["spec"].get("template")).get("spec"))
-    lists = (pod_spec.get(member) for member in CONTAINER_LISTS)
-    return [str(element.get("name")) for elements in lists for element in elements or () if isinstance(element, dict)]
-
-
-def _set_replicas(workload: JSONObject, replicas: int) -> JSONObject:
-    if workload["spec"].get("replicas") == replicas:
-        return workload
-    return {**workload, "spec": {**workload["spec"], "replicas": replicas}}
-
-
-def _set_image(workload: JSONObject, step: SetImage) -> JSONObject:
-    spec = workload["spec"]
-    pod_template = spec.get("template")
-    pod_spec = pod_template.get("spec") if isinstance(pod_template, dict) else None
-    if not isinstance(pod_spec, dict):
-        return workload
-    changed: JSONObject = {}
-    for member in CONTAINER_LISTS:
-        elements = pod_spec.get(member)
-        if elements and any(_wants_image(element, step) for element in elements):
-            changed[member] = [
-                {**element, "image": step.image} if _wants_image(element, step) else element for element in elements
-            ]
-    if not changed:
-        return workload
-    pod_template = {**pod_template, "spec": {**pod_spec, **changed}}
-    return {**workload, "spec": {**spec, "template": pod_template}}
-
-
-def _wants_image(element: JSON, step: SetImage) -> bool:
-    return isinstance(element, dict) and element.get("name") == step.container and element.get("image") != step.image

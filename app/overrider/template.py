@@ -25,13 +25,14 @@ from app.model.openyurt import (
     YURT_APP_SET,
 )
 from app.overrider.pools import topology
+from app.overrider.undo import RESERVED_PREFIX
 from app.patch import strategic_merge
 
 _TEMPLATES: Final = {"Deployment": "deploymentTemplate", "StatefulSet": "statefulSetTemplate"}
 
 # An apiserver refuses an update that changes these (ValidateDeploymentUpdate, ValidateStatefulSetUpdate), and the
 # replica count of a living workload belongs to whoever scales it unless an override claims it.
-_CREATE_ONLY: Final = frozenset({"selector", "replicas", "serviceName", "podManagementPolicy", "volumeClaimTemplates"})
+CREATE_ONLY: Final = frozenset({"selector", "replicas", "serviceName", "podManagementPolicy", "volumeClaimTemplates"})
 
 
 class SubjectError(ValueError):
@@ -87,6 +88,11 @@ def _name(group_kind: GroupKind, subject: JSONObject) -> str:
     return f"{group_kind.kind} {metadata.get('namespace') or 'default'}/{metadata['name']}"
 
 
+def without_reserved(values: JSON) -> JSONObject:
+    """Return labels or annotations without those that belong to fleethook: no template may forge or remove them."""
+    return {name: value for name, value in _members(values).items() if not name.startswith(RESERVED_PREFIX)}
+
+
 def _common(template: Mapping[str, JSON], *, spec: Mapping[str, JSON], pool: str) -> JSONObject:
     metadata = as_object(template.get("metadata"))
     selector = as_object(as_object(spec.get("selector")).get("matchLabels"))
@@ -100,8 +106,8 @@ def _common(template: Mapping[str, JSON], *, spec: Mapping[str, JSON], pool: str
     workload_spec["template"] = {**pod_template, "metadata": {**pod_metadata, "labels": pod_labels}}
     return {
         "metadata": {
-            "labels": {**_members(metadata.get("labels")), **selector, **pool_label},
-            "annotations": dict(_members(metadata.get("annotations"))),
+            "labels": {**without_reserved(metadata.get("labels")), **selector, **pool_label},
+            "annotations": without_reserved(metadata.get("annotations")),
         },
         "spec": workload_spec,
     }
@@ -197,7 +203,7 @@ def tolerate(taint: JSONObject) -> JSONObject:
 
 
 def _on_update(named: JSONObject) -> JSONObject:
-    spec = {name: value for name, value in named["spec"].items() if name not in _CREATE_ONLY}
+    spec = {name: value for name, value in named["spec"].items() if name not in CREATE_ONLY}
     return {"metadata": named["metadata"], "spec": spec}
 
 
@@ -234,7 +240,7 @@ def place(workload: JSONObject, template: PoolTemplate) -> JSONObject:
     """
     pod_template = workload["spec"].get("template")
     pod_spec = pod_template.get("spec") if isinstance(pod_template, dict) else None
-    if not isinstance(pod_spec, dict) or stands_placed(pod_spec, template):
+    if not isinstance(pod_spec, dict) or is_placed(pod_spec, template):
         return workload
     placed = _tolerating(_attracted(pod_spec, template), template.tolerations)
     if placed is pod_spec:
@@ -242,20 +248,20 @@ def place(workload: JSONObject, template: PoolTemplate) -> JSONObject:
     return {**workload, "spec": {**workload["spec"], "template": {**pod_template, "spec": placed}}}
 
 
-def stands_placed(pod_spec: JSONObject, template: PoolTemplate) -> bool:
-    """Return whether nothing has to be added, for the usual workload; False where that takes a closer look."""
+def is_placed(pod_spec: JSONObject, template: PoolTemplate) -> bool:
+    """Return whether `place` would change nothing, False where that takes a closer look."""
     tolerations = pod_spec.get("tolerations") or ()
     if template.dropped_affinity is not None or not all(made in tolerations for made in template.tolerations):
         return False
-    try:
-        terms = pod_spec["affinity"]["nodeAffinity"][_REQUIRED]["nodeSelectorTerms"]
-        wanted = template.expressions
-        return bool(terms) and all(
-            term["matchExpressions"] and all(expression in term["matchExpressions"] for expression in wanted)
-            for term in terms
-        )
-    except (KeyError, TypeError):
-        return False
+    node_affinity = (pod_spec.get("affinity") or {}).get("nodeAffinity") or {}
+    terms = (node_affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms")
+    if not terms:
+        return not template.expressions and _REQUIRED not in node_affinity
+    wanted = template.expressions
+    return all(
+        (present := term.get("matchExpressions") or ()) and all(expression in present for expression in wanted)
+        for term in terms
+    )
 
 
 def _tolerating(pod_spec: JSONObject, tolerations: tuple[JSONObject, ...]) -> JSONObject:

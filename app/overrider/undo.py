@@ -1,36 +1,66 @@
 """Taking an earlier render back.
 
-A render is recomputed from the template, but what the template does not name survives it, so something has to know
-which of those members an earlier render put there: otherwise ``add /spec/template/spec/volumes/-`` would append once
-more at every update, and a deleted overrider would leave its additions behind for ever. That memory is the annotation
-``fleethook.io/undo``: a strategic merge patch in the small (nulls and ``$patch: delete``), readable by a person and
-applicable by ``kubectl patch --type strategic``.
+A render is recomputed from the template, but everything that the template does not name survives it. So something has
+to know which of those members an earlier render put there, and which values of other people it replaced. That memory
+is the annotation ``fleethook.io/undo``: a small strategic merge patch, readable by a person and applicable by
+``kubectl patch --type strategic``. Null and ``$patch: delete`` stand for members and elements that a render added, a
+value stands for one that it replaced.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
-from app.model.json import JSON, JSONObject
+from app.model.json import JSON, JSONObject, as_object
 from app.model.merge_keys import MergeSchema
+from app.overrider.elements import Identity, identify, index_elements
 
 RENDERED_ANNOTATION: Final = "fleethook.io/rendered"
 """Hash over everything that a render depended on."""
 UNDO_ANNOTATION: Final = "fleethook.io/undo"
+RESERVED_PREFIX: Final = "fleethook.io/"
+"""Of the annotations and labels that belong to fleethook alone."""
 
 _NO_SCHEMA: Final = MergeSchema()
 _MISSING: Final = object()
 _DIRECTIVE: Final = "$patch"
+EVERYTHING: Final = object()
+"""As what a template names: every member that is there, so that only additions are undone."""
+
+
+class Memory(NamedTuple):
+    """What the last render left on a workload."""
+
+    digest: str
+    undo_text: str
+
+    @property
+    def undo(self) -> JSONObject:
+        """The undo, ``{}`` where there is none to read: anybody who may write the workload may write an annotation."""
+        try:
+            undo = msgspec.json.decode(self.undo_text or b"{}")
+        except msgspec.DecodeError:
+            return {}
+        return undo if isinstance(undo, dict) else {}
+
+
+def remembered(workload: Mapping[str, JSON]) -> Memory | None:
+    """Return what the last render left on ``workload``, None if it was never rendered."""
+    annotations = as_object(as_object(workload.get("metadata")).get("annotations"))
+    digest, undo_text = annotations.get(RENDERED_ANNOTATION), annotations.get(UNDO_ANNOTATION)
+    if digest is None and undo_text is None:
+        return None
+    return Memory(digest if isinstance(digest, str) else "", undo_text if isinstance(undo_text, str) else "")
 
 
 def undo_of(before: JSONObject, after: JSONObject, *, named: JSON, schema: MergeSchema) -> JSONObject:
-    """Return what takes the additions of ``after`` over ``before`` away again.
+    """Return what makes ``before`` of ``after`` again, as far as laying the template over it does not.
 
     Args:
         before: The base, without overrides.
         after: The base with overrides applied.
-        named: What the template names; a changed value under a named path needs no undo, the template restores it.
+        named: What the template names, under which it restores the value, or EVERYTHING.
         schema: Merge keys.
     """
     undo: JSONObject = {}
@@ -39,11 +69,13 @@ def undo_of(before: JSONObject, after: JSONObject, *, named: JSON, schema: Merge
         if present is value:
             continue
         child = schema.fields.get(name, _NO_SCHEMA)
-        inner = named.get(name, _MISSING) if isinstance(named, dict) else _MISSING
+        inner = named if named is EVERYTHING else as_object(named).get(name, _MISSING)
         if present is _MISSING:
             undo[name] = _undo_added(value, child)
         elif (step := _undo_changed(present, value, named=inner, schema=child)) is not _MISSING:
             undo[name] = step
+    if named is not EVERYTHING:
+        undo |= {name: value for name, value in before.items() if name not in after and name not in as_object(named)}
     return undo
 
 
@@ -61,56 +93,60 @@ def annotations_of(digest: str, undo_text: str) -> dict[str, str]:
 def _undo_added(value: JSON, schema: MergeSchema) -> JSON:
     if isinstance(value, dict) and value:
         return {name: _undo_added(inner, schema.fields.get(name, _NO_SCHEMA)) for name, inner in value.items()}
-    if isinstance(value, list) and value and schema.merge_key and _keyed(value, schema.merge_key):
-        return [_delete(element, schema.merge_key) for element in value]
-    return None
+    elements = index_elements(value, schema)
+    # Of several elements with one identity, as in env, one step takes all.
+    return [_delete(element, schema) for (*_, n), element in elements.items() if n == 0] if elements else None
 
 
 def _undo_changed(before: JSON, after: JSON, *, named: JSON, schema: MergeSchema) -> JSON:
     """Return the undo of a changed member, or _MISSING where none is needed."""
     if isinstance(before, dict) and isinstance(after, dict):
         return undo_of(before, after, named=named, schema=schema) or _MISSING
-    key = schema.merge_key
-    if key and _keyed(before, key) and _keyed(after, key):
-        return _undo_elements(before, after, named=named, schema=schema, key=key) or _MISSING
-    return None if named is _MISSING and before != after else _MISSING
+    present, wanted = index_elements(before, schema), index_elements(after, schema)
+    if present is not None and wanted is not None:
+        return _undo_elements(present, wanted, named=named, schema=schema) or _MISSING
+    return before if named is _MISSING and before != after else _MISSING
 
 
 def _undo_elements(
-    before: list[JSONObject], after: list[JSONObject], *, named: JSON, schema: MergeSchema, key: str
+    before: Mapping[Identity, JSONObject], after: Mapping[Identity, JSONObject], *, named: JSON, schema: MergeSchema
 ) -> list[JSON]:
-    present = {element[key]: element for element in before}
-    wanted = {element[key]: element for element in named} if _keyed(named, key) else {}
+    template = index_elements(named, schema) or {}
+    absent = EVERYTHING if named is EVERYTHING else _MISSING
     undo: list[JSON] = []
-    for element in after:
-        known = present.get(element[key])
+    for identity, element in after.items():
+        known = before.get(identity)
         if known is None:
-            undo.append(_delete(element, key))
-        elif step := undo_of(known, element, named=wanted.get(element[key], _MISSING), schema=schema):
-            undo.append({key: element[key], **step})
+            step = _delete(element, schema)
+            undo += [] if step in undo else [step]
+        elif known is not element and (
+            step := undo_of(known, element, named=template.get(identity, absent), schema=schema)
+        ):
+            undo.append({**_identifying(element, schema), **step})
     return undo
 
 
-def _keyed(value: JSON, key: str) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(element, dict) and isinstance(element.get(key), (str, int)) for element in value
-    )
+def _identifying(element: JSONObject, schema: MergeSchema) -> JSONObject:
+    return {member: element[member] for member, _ in schema.identity if member in element}
 
 
-def _delete(element: JSONObject, key: str) -> JSONObject:
-    return {_DIRECTIVE: "delete", key: element[key]}
+def _delete(element: JSONObject, schema: MergeSchema) -> JSONObject:
+    return {_DIRECTIVE: "delete", **_identifying(element, schema)}
 
 
 def retract(current: JSONObject, undo: Mapping[str, JSON], schema: MergeSchema) -> JSONObject:
     """Return ``current`` without what ``undo`` names; members emptied by that go too.
 
-    ``undo`` comes from an annotation that anybody who may write the workload may write, so whatever does not fit the
-    object is passed over.
+    A value is given back where the member that replaced it is still there, or was taken away here: if it went
+    otherwise, its owner wrote the object anew, and what was replaced went with it. Whatever does not fit the object is
+    passed over.
     """
     result: JSONObject | None = None
+    absent: list[str] = []
     for name, step in undo.items():
         present = current.get(name, _MISSING)
         if present is _MISSING:
+            absent.append(name)
             continue
         kept = _retract_member(present, step, schema.fields.get(name, _NO_SCHEMA))
         if kept is present:
@@ -121,31 +157,126 @@ def retract(current: JSONObject, undo: Mapping[str, JSON], schema: MergeSchema) 
             del result[name]
         else:
             result[name] = kept
-    return current if result is None else result
+    if result is None:
+        return current
+    for name in absent:
+        restored = _restored(undo[name])
+        if restored is not _MISSING:
+            result[name] = restored
+    return result
 
 
 def _retract_member(present: JSON, step: JSON, schema: MergeSchema) -> JSON:
     if step is None:
         return _MISSING
-    if isinstance(step, dict) and isinstance(present, dict):
-        return retract(present, step, schema)
-    if isinstance(step, list) and isinstance(present, list) and schema.merge_key:
-        return _retract_elements(present, step, schema, schema.merge_key)
-    return present
+    if isinstance(step, dict):
+        return retract(present, step, schema) if isinstance(present, dict) else present
+    if isinstance(step, list) and schema.identity:
+        return _retract_elements(present, step, schema) if isinstance(present, list) else present
+    return present if step == present else step
 
 
-def _retract_elements(present: list[JSON], undo: list[JSON], schema: MergeSchema, key: str) -> list[JSON]:
-    steps = {step[key]: step for step in undo if isinstance(step, dict) and isinstance(step.get(key), (str, int))}
+def _retract_elements(present: list[JSON], undo: list[JSON], schema: MergeSchema) -> list[JSON]:
+    steps = {identity: step for step in undo if isinstance(step, dict) and (identity := identify(step, schema))}
     kept: list[JSON] = []
     for element in present:
-        step = steps.get(element.get(key)) if isinstance(element, dict) and _scalar(element.get(key)) else None
+        step = steps.get(identify(element, schema) or ()) if isinstance(element, dict) else None
         if step is None:
             kept.append(element)
         elif step.get(_DIRECTIVE) != "delete":
-            kept.append(retract(element, {name: part for name, part in step.items() if name != key}, schema))
+            inner = {name: part for name, part in step.items() if name not in _identifying(step, schema)}
+            kept.append(retract(element, inner, schema))
     same = len(kept) == len(present) and all(left is right for left, right in zip(kept, present, strict=True))
     return present if same else kept
 
 
-def _scalar(value: JSON) -> bool:
-    return isinstance(value, (str, int))
+def _restored(step: JSON) -> JSON:
+    """Return the values that a step gives back, _MISSING if it gives back none."""
+    if step is None:
+        return _MISSING
+    if isinstance(step, dict):
+        if _DIRECTIVE in step:
+            return _MISSING
+        values = {name: value for name, inner in step.items() if (value := _restored(inner)) is not _MISSING}
+        return values or _MISSING
+    if isinstance(step, list):
+        elements = [value for inner in step if (value := _restored(inner)) is not _MISSING]
+        return elements or _MISSING
+    return step
+
+
+def split_undo(undo: Mapping[str, JSON], places: JSON, schema: MergeSchema) -> tuple[JSONObject, JSONObject]:
+    """Return the part of ``undo`` that is about members that ``places`` has, too, and the rest.
+
+    Args:
+        undo: The undo of the last render.
+        places: Another undo, or what a template names.
+        schema: Merge keys.
+    """
+    within: JSONObject = {}
+    beyond: JSONObject = {}
+    for name, step in undo.items():
+        if not isinstance(places, dict) or name not in places:
+            beyond[name] = step
+            continue
+        child, place = schema.fields.get(name, _NO_SCHEMA), places[name]
+        inner: JSON
+        outer: JSON
+        if isinstance(step, dict) and isinstance(place, dict):
+            inner, outer = split_undo(step, place, child)
+        elif isinstance(step, list) and isinstance(place, list) and child.identity:
+            inner, outer = _split_elements(step, place, child)
+        else:
+            inner, outer = step, None
+        if inner or not isinstance(inner, (dict, list)):
+            within[name] = inner
+        if outer:
+            beyond[name] = outer
+    return within, beyond
+
+
+def _split_elements(undo: list[JSON], places: list[JSON], schema: MergeSchema) -> tuple[list[JSON], list[JSON]]:
+    known = {identify(place, schema): place for place in places if isinstance(place, dict)}
+    within: list[JSON] = []
+    beyond: list[JSON] = []
+    for step in undo:
+        place = known.get(identify(step, schema)) if isinstance(step, dict) else None
+        if place is None:
+            beyond.append(step)
+        elif _DIRECTIVE in step or _DIRECTIVE in place:
+            within.append(step)
+        else:
+            identifying = _identifying(step, schema)
+            parts = {name: part for name, part in step.items() if name not in identifying}
+            for made, part in zip((within, beyond), split_undo(parts, place, schema), strict=True):
+                if part:
+                    made.append({**identifying, **part})
+    return within, beyond
+
+
+def merge_undos(first: JSONObject, second: JSONObject, schema: MergeSchema) -> JSONObject:
+    """Return both undos as one; where both are about a member, the second one counts."""
+    if not second:
+        return first
+    merged = dict(first)
+    for name, step in second.items():
+        known, child = first.get(name), schema.fields.get(name, _NO_SCHEMA)
+        if isinstance(known, dict) and isinstance(step, dict) and _DIRECTIVE not in step:
+            merged[name] = merge_undos(known, step, child)
+        elif isinstance(known, list) and isinstance(step, list) and child.identity:
+            merged[name] = _merge_element_undos(known, step, child)
+        else:
+            merged[name] = step
+    return merged
+
+
+def _merge_element_undos(first: list[JSON], second: list[JSON], schema: MergeSchema) -> list[JSON]:
+    by_identity: dict[Identity | None, JSONObject] = {identify(step, schema): step for step in first}
+    for step in second:
+        identity = identify(step, schema)
+        known = by_identity.get(identity)
+        if known is None or _DIRECTIVE in known or _DIRECTIVE in step:
+            by_identity[identity] = step
+        else:
+            by_identity[identity] = merge_undos(known, step, schema)
+    return list(by_identity.values())

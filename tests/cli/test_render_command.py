@@ -92,7 +92,7 @@ def test_standard_input_is_read() -> None:
 
 
 def test_an_overrider_that_does_not_fit_exits_1_and_says_where() -> None:
-    broken = (STORIES / "story-5" / "overrider.yaml").read_text().replace("volumes/-", "nothing/-")
+    broken = (STORIES / "story-5" / "overrider.yaml").read_text().replace("volumes/-", "nothing/deep/-")
     result = render("-f", str(STORIES / "story-5" / "yurtappset.yaml"), "-f", "-", stdin=broken)
     assert result.returncode == 1
     assert (

@@ -13,10 +13,10 @@ import yaml
 
 from app.model.gvk import GroupKind
 from app.model.json import JSON
-from app.overrider.plan import base
+from app.overrider.plan import patch_pool, place_template
 from app.overrider.review import default_overrider, validate_overrider
 from app.overrider.steps import RenderError, compile_steps, run_steps
-from app.overrider.template import build_template, seed, tolerate, workload_prefix
+from app.overrider.template import build_template, tolerate, workload_prefix
 from app.patch import resolve_pointer
 from tests.builders import (
     API,
@@ -189,6 +189,9 @@ def test_patches(case: dict[str, Any]) -> None:
 
 SPEC = "/spec/template/spec"
 CORRECT: dict[str, Any] = {
+    # An addition makes a missing last parent, so both apply here; the element without a name is refused behind them.
+    "p-add-dash-absent": (f"{SPEC}/volumes", [{"name": "v"}]),
+    "p-atomic": ("/spec/replicas", 9),
     "p-remove-label": ("/metadata/labels", {"app": "test"}),
     "p-remove-list": (f"{SPEC}/containers/0/env", None),
     "p-remove-container": (f"{SPEC}/containers", [{"name": "c1", "image": "i1"}]),
@@ -198,13 +201,11 @@ CORRECT: dict[str, Any] = {
     "p-null-label": ("/metadata/labels", {"app": "test"}),
 }
 REFUSED = {
-    "p-add-dash-absent": "member 'volumes' does not exist",
     "p-replace-missing-member": "member 'priority' does not exist",
     "p-remove-missing-member": "member 'priority' does not exist",
     "p-add-index-beyond": "index 9 is out of range: the array has 2 elements",
     "p-path-no-leading-slash": "is not a JSON pointer",
     "p-negative-index": "'-1' is not an array index",
-    "p-atomic": "member 'volumes' does not exist",
 }
 
 
@@ -322,7 +323,7 @@ def test_bt_yas_1() -> None:
     }
     kind, pool_name = GroupKind(OPENYURT, "YurtAppSet"), case["given"]["poolName"]
     made = build_template(kind, subject, kind="Deployment", pool=pool_name, node_pool=None)
-    result = base(seed(kind, subject, kind="Deployment", pool=pool_name), made, creating=True)
+    result = patch_pool(place_template(kind, subject, made, kind="Deployment", pool=pool_name), made)
     expected = copy.deepcopy(case["expect"])
     # The revision label belongs to OpenYurt's controller and is never written here (defect 4).
     for labels in (expected["metadata"]["labels"], expected["spec"]["template"]["metadata"]["labels"]):
@@ -372,7 +373,7 @@ def test_bt_yad(index: int) -> None:
     }
     kind = GroupKind(OPENYURT, "YurtAppDaemon")
     made = build_template(kind, subject, kind="Deployment", pool=pool_name, node_pool=None)
-    result = base(seed(kind, subject, kind="Deployment", pool=pool_name), made, creating=True)
+    result = patch_pool(place_template(kind, subject, made, kind="Deployment", pool=pool_name), made)
     if index == 1:
         expected = case["derived_expect"]
         assert result["spec"]["replicas"] == expected["replicas"]

@@ -47,4 +47,6 @@ def test_the_stories_as_written_are_refused_with_what_was_meant(story: str, fiel
 def test_the_corrected_stories_are_admitted_without_a_warning(example: dict[str, Any]) -> None:
     namespace = example["metadata"]["namespace"]
     answer = validate_overrider(request(example, namespace=namespace), store=store_of(*EXAMPLE_OBJECTS))
-    assert (answer.allowed, answer.warnings, answer.message) == (True, (), "")
+    # Stories 1 and 2 set replicas, as the proposal does, and OpenYurt 1.4 does not take that well.
+    warnings = [one for one in answer.warnings if "but spec.topology.pools has" not in one]
+    assert (answer.allowed, warnings, answer.message) == (True, [], "")

@@ -10,6 +10,7 @@ from app.model.openyurt import YURT_APP_SET
 from app.overrider.plan import compile_plan
 from app.overrider.render import render_with
 from app.overrider.steps import RenderError
+from app.overrider.undo import remembered
 from app.patch import identical
 from tests.builders import (
     container,
@@ -103,8 +104,8 @@ def test_taking_the_overrider_away_gives_the_workload_back(entries: Any) -> None
 
 
 @settings(max_examples=300)
-@given(RULES, st.booleans(), st.integers(0, 4), st.booleans())
-def test_the_direct_patch_does_what_rendering_does(entries: Any, creating: Any, replicas: int, theirs: Any) -> None:
+@given(RULES, st.integers(0, 4), st.booleans())
+def test_the_precompiled_patch_does_what_rendering_does(entries: Any, replicas: int, theirs: Any) -> None:
     document = incoming()
     document["spec"]["replicas"] = replicas
     spec = document["spec"]["template"]["spec"]
@@ -115,25 +116,37 @@ def test_the_direct_patch_does_what_rendering_does(entries: Any, creating: Any, 
         spec["volumes"].append({"name": "theirs"})
         document["metadata"]["annotations"]["fleethook.io/undo"] = "{}"
     rule = overrider(*copy.deepcopy(entries))
-    plan = compile_plan(YURT_APP_SET, SUBJECT, rule, kind="Deployment", pool="hangzhou", node_pool=None)
-    if plan.error or not plan.steps:
-        return
-    fields = {} if creating else {"operation": "UPDATE", "old": document}
     try:
-        expected = render_with(plan, document, memory={}, creating=creating)
+        plan = compile_plan(YURT_APP_SET, SUBJECT, rule, kind="Deployment", pool="hangzhou", node_pool=None)
     except RenderError:
-        assert not review(document, SUBJECT, rule, **fields).patch
+        assert not review(document, SUBJECT, rule).allowed
         return
-    by_patch = rendered(document, SUBJECT, rule, **fields)
-    assert identical(by_patch, expected)
+    if not plan.steps:
+        return
+    by_patch = rendered(document, SUBJECT, rule, operation="UPDATE", old=document)
+    assert identical(by_patch, render_with(plan, document, memory=remembered(document), creating=False))
 
 
-def test_a_workload_fresh_from_its_owner_takes_the_direct_patch() -> None:
+def test_a_workload_fresh_from_its_owner_takes_the_precompiled_patch() -> None:
     rule = overrider(entry("*", items=[image("nginx", "x:1"), {"replicas": 9}]))
     plan = compile_plan(YURT_APP_SET, SUBJECT, rule, kind="Deployment", pool="hangzhou", node_pool=None)
-    assert plan.direct is not None
-    assert [made["path"] for made in plan.direct.operations] == [f"{SPEC}/containers/0/image", "/spec/replicas"]
-    assert plan.direct.fits(incoming())
+    assert plan.fast is not None
+    operations = plan.fast.operations_for(incoming())
+    assert operations is not None
+    paths = ["/metadata/annotations/fleethook.io~1rendered", "/metadata/annotations/fleethook.io~1undo"]
+    assert [made["path"] for made in operations] == [*paths, f"{SPEC}/containers/0/image", "/spec/replicas"]
     other = incoming()
     other["spec"]["template"]["spec"]["containers"].append(container("sidecar"))
-    assert not plan.direct.fits(other)
+    assert plan.fast.operations_for(other) is None
+
+
+def test_a_workload_that_was_rendered_and_says_so_takes_no_rendering() -> None:
+    rule = overrider(entry("*", items=[image("nginx", "x:1"), {"replicas": 9}]))
+    plan = compile_plan(YURT_APP_SET, SUBJECT, rule, kind="Deployment", pool="hangzhou", node_pool=None)
+    stored = rendered(incoming(), SUBJECT, rule)
+    memory = remembered(stored)
+    assert plan.fast is not None
+    assert memory is not None
+    assert plan.fast.is_settled(stored, memory)
+    stored["spec"]["replicas"] = 8
+    assert not plan.fast.is_settled(stored, memory)

@@ -192,7 +192,7 @@ def test_a_failing_entry_is_denied_with_entry_patch_and_the_pools_it_fails_in() 
     answer = validate(overrider(entry("*", patches=patches)), subject)
     assert findings(answer) == {
         "entries[0].patches[0]": "node pools hangzhou, beijing: replace /spec/template/spec/containers/1/image: "
-        "index 1 is out of range: the array has 1 elements"
+        "index 1 is out of range: the array has 1 elements; an override changes only elements of the template: [name=nginx]"
     }
 
 
@@ -220,7 +220,10 @@ def test_pools_that_an_entry_does_not_touch_are_not_rehearsed() -> None:
             entry("*", items=[image("x", "y")]),
             "no container is named 'x'; there are nginx (node pools hangzhou, beijing)",
         ),
-        (entry("*", patches=[patch("replace", "/spec/replicas", 2)]), "entries[0].patches: change nothing"),
+        (
+            entry("*", patches=[patch("replace", "/spec/replicas", 2)]),
+            "entries[0].patches[0]: replace /spec/replicas changes nothing",
+        ),
         (
             entry("*", "-shanghai", items=[{"replicas": 3}]),
             "entries[0].pools: YurtAppSet demo has no node pool 'shanghai'",

@@ -129,7 +129,6 @@ def test_the_types_take_real_objects_and_apply_defaults() -> None:
     [
         {"subject": {"kind": "Deployment", "name": "x"}},
         {"subject": {"kind": "YurtAppSet", "name": ""}},
-        {"entries": [{"pools": []}]},
         {"entries": [{"pools": [""]}]},
         {"entries": [{"pools": ["a"], "items": [{"replicas": -1}]}]},
         {"entries": [{"pools": ["a"], "patches": [{"operation": "move", "path": "/a"}]}]},

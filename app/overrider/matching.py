@@ -1,7 +1,8 @@
-"""Whether a workload already stands as its template wants it: the question of `overlay`, asked without answering it.
+"""Checks whether a workload already matches its template, without building the merged object as `overlay` does.
 
-Compiled once per plan, because most reviews ask it and most answers are yes: OpenYurt's controller writes workloads
-from the same template. It may say no where `overlay` would find nothing to change, never yes where it would.
+The check is compiled once per plan, because most reviews need it and most answers are yes: OpenYurt's controller writes
+workloads from the same template. It may say no where `overlay` would change nothing, never yes where it would change
+something.
 """
 
 from collections.abc import Callable
@@ -10,20 +11,20 @@ from operator import itemgetter
 from app.model.json import JSON, JSONObject
 
 Check = Callable[[JSON], bool]
-"""Raises KeyError or TypeError where a member is missing or an object is expected; `compile_standing` catches them."""
+"""Raises KeyError or TypeError where a member is missing or an object is expected; `compile_matcher` catches them."""
 
 
-def compile_standing(named: JSONObject) -> Check:
+def compile_matcher(named: JSONObject) -> Check:
     """Return a check whether an object says all that ``named`` says; members that it has besides do not matter."""
     check = _object_check(named)
 
-    def stands(current: JSON) -> bool:
+    def matches(current: JSON) -> bool:
         try:
             return check(current)
         except (KeyError, TypeError):
             return False
 
-    return stands
+    return matches
 
 
 def _object_check(named: JSONObject) -> Check:
@@ -53,12 +54,12 @@ def _list_check(named: list[JSON]) -> Check:
     length = len(named)
     checks = tuple((value, _check(value) if isinstance(value, (dict, list)) else _never) for value in named)
 
-    def stands(current: JSON) -> bool:
+    def matches(current: JSON) -> bool:
         if type(current) is not list or len(current) != length:
             return False
         return all(present == value or check(present) for present, (value, check) in zip(current, checks, strict=True))
 
-    return stands
+    return matches
 
 
 def _never(_: JSON) -> bool:

@@ -1,0 +1,262 @@
+"""The difference that steps make to a template, so that it can be made to any workload of that template.
+
+Patches and items run once, on the workload that the bare template describes. Their result is kept as a difference that
+addresses list elements by identity. Laid over a living workload it finds the template's elements wherever they are,
+and leaves the elements of other people and other webhooks alone. Applying it twice is applying it once.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from app.model.json import JSON, JSONObject, as_object
+from app.model.merge_keys import WORKLOAD, MergeSchema
+from app.overrider.elements import Identity, describe_identity, index_elements, merge_elements
+from app.overrider.items import CONTAINER_LISTS
+from app.overrider.overlay import covers, overlay, overlay_object
+from app.patch import format_pointer, identical
+
+_NO_SCHEMA: Final = MergeSchema()
+MISSING: Final = object()
+
+
+class Assign(NamedTuple):
+    """A member or an element that is set, or removed where ``after`` is MISSING."""
+
+    before: JSON
+    """The template's value, MISSING if it has none."""
+    after: JSON
+    schema: MergeSchema
+
+
+class Element(NamedTuple):
+    """What is done to one element of a list."""
+
+    identity: Identity
+    before_at: int | None
+    """The index in the template's list, None if the element is new."""
+    after_at: int | None
+    """The index in the result, None if the element is removed."""
+    change: "Change"
+
+
+class ListDelta(NamedTuple):
+    """What is done to the elements of a list."""
+
+    elements: tuple[Element, ...]
+    order: tuple[Identity, ...]
+    """The identities of the result."""
+    length: int
+    """The length of the template's list."""
+    reordered: bool
+    """Whether elements that stay change places."""
+    schema: MergeSchema
+
+
+class ObjectDelta(NamedTuple):
+    """What is done to the members of an object."""
+
+    members: tuple[tuple[str, "Change"], ...]
+    schema: MergeSchema
+
+
+Change = Assign | ListDelta | ObjectDelta
+Token = str | Identity
+"""A member's name, or an element's identity."""
+
+NOTHING: Final = ObjectDelta((), _NO_SCHEMA)
+
+
+def delta_of(before: JSONObject, after: JSONObject, schema: MergeSchema) -> ObjectDelta:
+    """Return the difference between two objects; without members where there is none."""
+    members: list[tuple[str, Change]] = []
+    for name, value in after.items():
+        present = before.get(name, MISSING)
+        if present is value:
+            continue
+        child = schema.fields.get(name, _NO_SCHEMA)
+        change = _change(present, value, child)
+        if change is not None:
+            members.append((name, change))
+    for name, value in before.items():
+        if name not in after:
+            members.append((name, Assign(value, MISSING, schema.fields.get(name, _NO_SCHEMA))))
+    return ObjectDelta(tuple(members), schema)
+
+
+def _change(before: JSON, after: JSON, schema: MergeSchema) -> Change | None:
+    if type(before) is dict and type(after) is dict and not schema.retain_keys:
+        delta = delta_of(before, after, schema)
+        return delta if delta.members else None
+    present = index_elements(before, schema)
+    wanted = None if present is None else index_elements(after, schema)
+    if present is not None and wanted is not None:
+        return _list_delta(present, wanted, schema)
+    return None if identical(before, after) else Assign(before, after, schema)
+
+
+def _list_delta(
+    before: dict[Identity, JSONObject], after: dict[Identity, JSONObject], schema: MergeSchema
+) -> ListDelta | None:
+    before_at = {identity: position for position, identity in enumerate(before)}
+    elements = [
+        Element(identity, before_at[identity], None, Assign(element, MISSING, schema))
+        for identity, element in before.items()
+        if identity not in after
+    ]
+    for position, (identity, element) in enumerate(after.items()):
+        present = before.get(identity)
+        if present is None:
+            elements.append(Element(identity, None, position, Assign(MISSING, element, schema)))
+        elif (change := _element_change(present, element, schema)) is not None:
+            elements.append(Element(identity, before_at[identity], position, change))
+    reordered = [one for one in before if one in after] != [one for one in after if one in before]
+    if not elements and not reordered:
+        return None
+    return ListDelta(tuple(elements), tuple(after), len(before), reordered, schema)
+
+
+def _element_change(before: JSONObject, after: JSONObject, schema: MergeSchema) -> Change | None:
+    if schema.retain_keys:
+        return None if identical(before, after) else Assign(before, after, schema)
+    delta = delta_of(before, after, schema)
+    return delta if delta.members else None
+
+
+def apply_delta(current: JSONObject, delta: ObjectDelta) -> JSONObject:
+    """Return ``current`` with the difference made to it, itself where it is made already.
+
+    Args:
+        current: A workload that says everything that the template says, and anything besides; never changed.
+        delta: The difference.
+    """
+    result: JSONObject | None = None
+    for name, change in delta.members:
+        present = current.get(name, MISSING)
+        new = _applied(present, change)
+        if new is present:
+            continue
+        if result is None:
+            result = dict(current)
+        if new is MISSING:
+            del result[name]
+        elif present is MISSING:
+            # By way of overlay, so that an exclusive member makes room for this one.
+            result = overlay_object(result, {name: new}, _NO_SCHEMA)
+        else:
+            result[name] = new
+    return current if result is None else result
+
+
+def _applied(present: JSON, change: Change) -> JSON:
+    if type(change) is Assign:
+        if change.after is MISSING or present is MISSING:
+            return change.after
+        return overlay(present, change.after, change.schema)
+    if type(change) is ObjectDelta:
+        before: JSONObject = present if type(present) is dict else {}
+        made = apply_delta(before, change)
+        return present if made is before else made
+    assert type(change) is ListDelta
+    return _applied_list(present, change)
+
+
+def _applied_list(present: JSON, change: ListDelta) -> JSON:
+    current: list[JSON] = present if type(present) is list else []
+    known = index_elements(current, change.schema)
+    if known is None:
+        return present  # No apiserver stores such a list.
+    merged = dict(known)
+    for identity, _, after_at, inner in change.elements:
+        before = known.get(identity, MISSING)
+        if after_at is None:
+            merged.pop(identity, None)
+        elif before is not MISSING or type(inner) is Assign:
+            merged[identity] = _applied(before, inner)
+    made = merge_elements(current, known, merged, change.order)
+    return present if made is current else made
+
+
+class Leaf(NamedTuple):
+    """One difference, as somebody reads it."""
+
+    tokens: tuple[Token, ...]
+    """Where, with elements by identity."""
+    pointer: str
+    """Where, with elements by index: in the result, or in the template if it is removed."""
+    before: JSON
+    after: JSON
+
+
+def leaves(delta: ObjectDelta) -> Iterator[Leaf]:
+    """Yield each single difference; MISSING stands for what is not there."""
+    yield from _leaves(delta, (), ())
+
+
+def _leaves(change: Change, tokens: tuple[Token, ...], path: tuple[str, ...]) -> Iterator[Leaf]:
+    if type(change) is Assign:
+        yield Leaf(tokens, format_pointer(path), change.before, change.after)
+    elif type(change) is ObjectDelta:
+        for name, inner in change.members:
+            yield from _leaves(inner, (*tokens, name), (*path, name))
+    elif type(change) is ListDelta:
+        for identity, before_at, after_at, inner in change.elements:
+            position = before_at if after_at is None else after_at
+            yield from _leaves(inner, (*tokens, identity), (*path, str(position)))
+
+
+def describe_place(tokens: tuple[Token, ...], schema: MergeSchema = WORKLOAD) -> str:
+    """Return a place as a path in which elements have names: ``/spec/template/spec/containers/[name=app]/image``."""
+    text = ""
+    for token in tokens:
+        if isinstance(token, str):
+            text += format_pointer((token,))
+            schema = schema.fields.get(token, _NO_SCHEMA)
+        else:
+            text += format_pointer((describe_identity(token, schema),))
+    return text
+
+
+def value_at(document: JSON, tokens: tuple[Token, ...], schema: MergeSchema = WORKLOAD) -> JSON:
+    """Return the value at a place of a document, MISSING if there is none."""
+    for token in tokens:
+        if isinstance(token, str):
+            if not isinstance(document, dict) or token not in document:
+                return MISSING
+            document, schema = document[token], schema.fields.get(token, _NO_SCHEMA)
+        else:
+            elements = index_elements(document, schema)
+            if elements is None or token not in elements:
+                return MISSING
+            document = elements[token]
+    return document
+
+
+def foreign_container(delta: ObjectDelta, workload: JSONObject, undo: Mapping[str, JSON]) -> str | None:
+    """Return the name of a container that ``delta`` adds and that somebody else has added already, or None.
+
+    Args:
+        delta: What an overrider changes.
+        workload: The workload without the overrider's changes, except for elements that an earlier render added.
+        undo: What the last render says it has added. A container that says all that is wanted counts as ours, as after
+            a loss of the annotation.
+    """
+    pod_spec = _inner(_inner(_inner(delta, "spec"), "template"), "spec")
+    if not isinstance(pod_spec, ObjectDelta):
+        return None
+    added_before = value_at(undo, ("spec", "template", "spec"))
+    for member, change in pod_spec.members:
+        if member not in CONTAINER_LISTS or not isinstance(change, ListDelta):
+            continue
+        present = index_elements(value_at(workload, ("spec", "template", "spec", member)), change.schema) or {}
+        ours = index_elements(as_object(added_before).get(member), change.schema) or {}
+        for identity, before_at, _, inner in change.elements:
+            taken = before_at is None and identity in present and identity not in ours
+            if taken and isinstance(inner, Assign) and not covers(present[identity], inner.after):
+                return str(identity[0])
+    return None
+
+
+def _inner(change: Change | None, name: str) -> Change | None:
+    return (
+        next((inner for one, inner in change.members if one == name), None) if isinstance(change, ObjectDelta) else None
+    )

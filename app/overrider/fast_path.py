@@ -1,0 +1,198 @@
+"""The patch of a workload that matches its template, without rendering it.
+
+That is how a workload arrives from its owner's controller, so it is the usual case. The operations are compiled once
+per plan. A review only has to check that an index in them means the same in the workload.
+"""
+
+from typing import Final, NamedTuple
+
+from app.model.json import JSON, JSONObject
+from app.overrider.delta import MISSING, Assign, Change, ListDelta, ObjectDelta
+from app.overrider.matching import Check, compile_matcher
+from app.overrider.overlay import EXCLUSIVE
+from app.overrider.template import PoolTemplate, is_placed
+from app.overrider.undo import Memory, annotations_of, remembered
+from app.patch import format_pointer
+
+_REPLICAS: Final = ("spec", "replicas")
+
+Tokens = tuple[str | int, ...]
+
+
+class PrecompiledPatch(NamedTuple):
+    """What a plan does to any workload that matches its template."""
+
+    operations: tuple[JSONObject, ...]
+    lists: tuple[tuple[Tokens, int], ...]
+    """Lists that an index goes through, and how long each must be for the index to mean the same."""
+    absent: tuple[tuple[Tokens, str], ...]
+    """Members that are added: in which object, and under which name. Nobody else may have set them."""
+    removed: tuple[tuple[Tokens, str], ...]
+    """Members that are removed."""
+    replicas: int | None
+    """The number of replicas that the overrider claims, None if it leaves them alone."""
+    annotations: tuple[tuple[str, str, str], ...]
+    """The annotations that a render leaves on the workload: name, pointer and value of each."""
+    memory: Memory
+    """What a render leaves there, to be compared with what the last one left."""
+    template: PoolTemplate
+    matches_template: Check
+    matches_rendered: Check
+
+    def is_settled(self, workload: JSONObject, memory: Memory) -> bool:
+        """Return whether ``workload`` was rendered by this plan and says so still; False where that takes a look."""
+        if memory != self.memory or remembered(workload) != memory or not self.matches_rendered(workload):
+            return False
+        if self.replicas is not None and workload["spec"].get("replicas") != self.replicas:
+            return False
+        try:
+            return _has_none(workload, self.removed) and _is_placed(workload, self.template)
+        except (KeyError, TypeError):
+            return False
+
+    def operations_for(self, workload: JSONObject) -> list[JSONObject] | None:
+        """Return the operations for an update of ``workload``, None if it has to be rendered."""
+        annotations = workload["metadata"].get("annotations")
+        if type(annotations) is not dict or not self._fits(workload):
+            return None
+        operations: list[JSONObject] = []
+        for name, path, value in self.annotations:
+            if (known := annotations.get(name)) != value:
+                operations.append({"op": "add" if known is None else "replace", "path": path, "value": value})
+        operations += self.operations
+        if self.replicas is not None and workload["spec"].get("replicas") != self.replicas:
+            operations.append({"op": "add", "path": format_pointer(_REPLICAS), "value": self.replicas})
+        return operations
+
+    def _fits(self, workload: JSONObject) -> bool:
+        if not self.matches_template(workload):
+            return False
+        try:
+            return (
+                _is_placed(workload, self.template)
+                and all(len(_at(workload, tokens)) == length for tokens, length in self.lists)
+                and _has_none(workload, self.absent)
+            )
+        except (KeyError, IndexError, TypeError):
+            return False
+
+
+def _is_placed(workload: JSONObject, template: PoolTemplate) -> bool:
+    return is_placed(workload["spec"]["template"]["spec"], template)
+
+
+def _at(document: JSON, tokens: Tokens) -> JSON:
+    for token in tokens:
+        document = document[token]
+    return document
+
+
+def _has_none(workload: JSONObject, places: tuple[tuple[Tokens, str], ...]) -> bool:
+    return not any(name in _at(workload, tokens) for tokens, name in places)
+
+
+class _Collected(NamedTuple):
+    operations: list[JSONObject]
+    lists: list[tuple[Tokens, int]]
+    absent: list[tuple[Tokens, str]]
+    removed: list[tuple[Tokens, str]]
+
+
+def compile_fast_path(
+    template: PoolTemplate,
+    base: JSONObject,
+    target: JSONObject,
+    delta: ObjectDelta,
+    memory: Memory,
+) -> PrecompiledPatch | None:
+    """Return the patch of a workload that matches its template, None where each workload has to be rendered.
+
+    Args:
+        template: The pool's template.
+        base: The workload that the template describes, without what only a new one can be given.
+        target: The same as the overrider wants it.
+        delta: The difference between the two.
+        memory: What a render leaves on the workload.
+    """
+    collected = _Collected([], [], [], [])
+    if not _collect(delta, (), collected):
+        return None
+    replicas = next((made["value"] for made in collected.operations if made["path"] == "/spec/replicas"), None)
+    return PrecompiledPatch(
+        tuple(made for made in collected.operations if made["path"] != "/spec/replicas"),
+        tuple(collected.lists),
+        tuple(place for place in collected.absent if place != (("spec",), "replicas")),
+        tuple(collected.removed),
+        replicas,
+        tuple((name, annotation_pointer(name), value) for name, value in annotations_of(*memory).items()),
+        memory,
+        template,
+        compile_matcher(_compared(base)),
+        compile_matcher(_compared(target)),
+    )
+
+
+def _compared(workload: JSONObject) -> JSONObject:
+    metadata = {name: workload["metadata"].get(name) or {} for name in ("labels", "annotations")}
+    return {"metadata": {name: value for name, value in metadata.items() if value}, "spec": workload["spec"]}
+
+
+def _collect(change: Change, tokens: Tokens, into: _Collected) -> bool:
+    """Collect the operations of a difference; return False where they depend on the workload."""
+    if type(change) is ObjectDelta:
+        _require_no_sibling(change, tokens, into)
+        return all(_collect_member(name, inner, tokens, into) for name, inner in change.members)
+    assert type(change) is ListDelta
+    survivors = [one for one in change.elements if one.before_at is not None and one.after_at is not None]
+    removed = [one for one in change.elements if one.after_at is None]
+    added = [one for one in change.elements if one.before_at is None]
+    if change.reordered:
+        return False
+    into.lists.append((tokens, change.length))
+    for one in survivors:
+        assert one.before_at is not None
+        if type(one.change) is Assign:
+            return False  # A union, whose defaulted members depend on the workload.
+        if not _collect(one.change, (*tokens, one.before_at), into):
+            return False
+    for one in sorted(removed, key=lambda one: -(one.before_at or 0)):
+        into.operations.append({"op": "remove", "path": _pointer((*tokens, one.before_at or 0))})
+    for one in sorted(added, key=lambda one: one.after_at or 0):
+        assert type(one.change) is Assign
+        path = _pointer((*tokens, one.after_at or 0))
+        into.operations.append({"op": "add", "path": path, "value": one.change.after})
+    return True
+
+
+def _require_no_sibling(change: ObjectDelta, tokens: Tokens, into: _Collected) -> None:
+    """Ask for the absence of members that would have to make room for one that is added."""
+    changed = {name for name, _ in change.members}
+    for name, inner in change.members:
+        if type(inner) is Assign and inner.before is MISSING:
+            into.absent.extend((tokens, other) for other in EXCLUSIVE.get(name, ()) if other not in changed)
+
+
+def _collect_member(name: str, change: Change, tokens: Tokens, into: _Collected) -> bool:
+    if type(change) is not Assign:
+        return _collect(change, (*tokens, name), into)
+    if change.schema.retain_keys:
+        return False  # A union, whose defaulted members depend on the workload.
+    path = _pointer((*tokens, name))
+    if change.after is MISSING:
+        into.removed.append((tokens, name))
+        into.operations.append({"op": "remove", "path": path})
+    elif change.before is MISSING:
+        into.absent.append((tokens, name))
+        into.operations.append({"op": "add", "path": path, "value": change.after})
+    else:
+        into.operations.append({"op": "replace", "path": path, "value": change.after})
+    return True
+
+
+def _pointer(tokens: Tokens) -> str:
+    return format_pointer([str(token) for token in tokens])
+
+
+def annotation_pointer(name: str) -> str:
+    """Return the JSON Pointer of an annotation."""
+    return format_pointer(("metadata", "annotations", name))

@@ -1,0 +1,183 @@
+"""Items: the everyday overrides, for which nobody needs a path.
+
+``image`` and ``replicas`` are the proposal's (seed: OpenYurt docs/proposals/20230706-yurtappoverrider.md). The others
+have the names and shapes of the Kubernetes API. An item about a container has ``containerName`` and the container's own
+member; it reaches containers and init containers of that name. ``labels`` and ``annotations`` are the pod template's.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from app.model.json import JSON, JSONObject, as_object
+from app.model.merge_keys import WORKLOAD, MergeSchema
+from app.overrider.overlay import overlay
+
+CONTAINER_LISTS: Final = ("containers", "initContainers")
+_POD_SPEC: Final = WORKLOAD.fields["spec"].fields["template"].fields["spec"]
+_CONTAINER: Final = _POD_SPEC.fields["containers"]
+_NO_SCHEMA: Final = MergeSchema()
+
+Apply = Callable[[JSONObject], JSONObject]
+
+
+class ItemEffect(NamedTuple):
+    """What an item does."""
+
+    apply: Apply
+    """Returns the workload with the item applied; the one it is given where that changes nothing."""
+    container: str
+    """The container that the item is about, ``""`` if it is about none."""
+    idle: str
+    """What to say where it changes nothing."""
+
+
+def item_effect(item: Mapping[str, JSON]) -> ItemEffect | None:
+    """Return what an item does, None if it has no member that is known.
+
+    Args:
+        item: The item, with ``{{nodepool}}`` replaced. Its shape was checked at admission; what does not have the
+            shape of the API is left for the check of the rendered workload to name.
+    """
+    for member, make in _EFFECTS.items():
+        value = item.get(member)
+        if value is not None:
+            return make(value)
+    return None
+
+
+def _image(value: JSON) -> ItemEffect:
+    name, claim = str(as_object(value).get("containerName", "")), str(as_object(value).get("imageClaim", ""))
+    return _container_effect(name, {"image": claim}, f"container {name} has image {claim} already")
+
+
+def _container_member(member: str) -> Callable[[JSON], ItemEffect]:
+    def make(value: JSON) -> ItemEffect:
+        name = str(as_object(value).get("containerName", ""))
+        wanted = {member: as_object(value).get(member)}
+        return _container_effect(name, wanted, f"container {name} has these {member} already")
+
+    return make
+
+
+def _args(value: JSON) -> ItemEffect:
+    name, args = str(as_object(value).get("containerName", "")), as_object(value).get("args")
+
+    def apply(workload: JSONObject) -> JSONObject:
+        return _change_containers(
+            workload, name, lambda element: element if element.get("args") == args else {**element, "args": args}
+        )
+
+    return ItemEffect(apply, name, f"container {name} has these args already")
+
+
+def _container_effect(name: str, wanted: JSONObject, idle: str) -> ItemEffect:
+    def apply(workload: JSONObject) -> JSONObject:
+        return _change_containers(workload, name, lambda element: merge_desired(element, wanted, _CONTAINER))
+
+    return ItemEffect(apply, name, idle)
+
+
+def _replicas(value: JSON) -> ItemEffect:
+    def apply(workload: JSONObject) -> JSONObject:
+        if workload["spec"].get("replicas") == value:
+            return workload
+        return {**workload, "spec": {**workload["spec"], "replicas": value}}
+
+    return ItemEffect(apply, "", f"replicas is {value} already")
+
+
+def _pod_member(member: str) -> Callable[[JSON], ItemEffect]:
+    def make(value: JSON) -> ItemEffect:
+        def apply(workload: JSONObject) -> JSONObject:
+            return _change_pod(workload, "spec", lambda spec: merge_desired(spec, {member: value}, _POD_SPEC))
+
+        return ItemEffect(apply, "", f"the pod has these {member} already")
+
+    return make
+
+
+def _pod_metadata(member: str) -> Callable[[JSON], ItemEffect]:
+    def make(value: JSON) -> ItemEffect:
+        def apply(workload: JSONObject) -> JSONObject:
+            return _change_pod(workload, "metadata", lambda meta: merge_desired(meta, {member: value}, _NO_SCHEMA))
+
+        return ItemEffect(apply, "", f"the pod has these {member} already")
+
+    return make
+
+
+_EFFECTS: Final[dict[str, Callable[[JSON], ItemEffect]]] = {
+    "image": _image,
+    "replicas": _replicas,
+    "env": _container_member("env"),
+    "args": _args,
+    "resources": _container_member("resources"),
+    "volumeMounts": _container_member("volumeMounts"),
+    "volumes": _pod_member("volumes"),
+    "nodeSelector": _pod_member("nodeSelector"),
+    "tolerations": _pod_member("tolerations"),
+    "annotations": _pod_metadata("annotations"),
+    "labels": _pod_metadata("labels"),
+}
+ITEMS: Final = tuple(_EFFECTS)
+"""The members that an item may have, one of them each."""
+
+
+def merge_desired(current: JSONObject, desired: JSONObject, schema: MergeSchema) -> JSONObject:
+    """Return ``current`` with ``desired`` merged into it: objects by member, lists by element, null unsets a member."""
+    merged: JSONObject = overlay(current, desired, schema)
+    kept: JSONObject = _drop_nulls(current, merged, desired)
+    return kept
+
+
+def _drop_nulls(before: JSON, merged: JSON, desired: JSON) -> JSON:
+    """Take the nulls that ``desired`` brought out of ``merged``, and objects and lists that are emptied by that."""
+    if not isinstance(desired, dict) or not isinstance(merged, dict):
+        return merged
+    known = as_object(before)
+    made: JSONObject = {}
+    for name, value in merged.items():
+        kept = _drop_nulls(known.get(name), value, desired[name]) if name in desired else value
+        if kept is not None and not (kept == {} and name not in known and desired[name] != {}):
+            made[name] = kept
+    same = len(made) == len(known) and all(known.get(name) is value for name, value in made.items())
+    return before if same and isinstance(before, dict) else made
+
+
+def _change_containers(workload: JSONObject, name: str, change: Apply) -> JSONObject:
+    def in_spec(spec: JSONObject) -> JSONObject:
+        changed: JSONObject = {}
+        for member in CONTAINER_LISTS:
+            elements = spec.get(member)
+            if not isinstance(elements, list):
+                continue
+            made = [change(element) if _is_named(element, name) else element for element in elements]
+            if any(left is not right for left, right in zip(made, elements, strict=True)):
+                changed[member] = made
+        return {**spec, **changed} if changed else spec
+
+    return _change_pod(workload, "spec", in_spec)
+
+
+def _is_named(element: JSON, name: str) -> bool:
+    return isinstance(element, dict) and element.get("name") == name
+
+
+def _change_pod(workload: JSONObject, part: str, change: Apply) -> JSONObject:
+    """Return ``workload`` with its pod template's spec or metadata changed; itself where that changes nothing."""
+    template = workload["spec"].get("template")
+    if not isinstance(template, dict):
+        return workload
+    present = template.get(part)
+    before: JSONObject = present if isinstance(present, dict) else {}
+    after = change(before)
+    if after is before or after == before:
+        return workload
+    return {**workload, "spec": {**workload["spec"], "template": {**template, part: after}}}
+
+
+def container_names(workload: JSONObject) -> list[str]:
+    """Return the names of the workload's containers and init containers."""
+    pod_spec = as_object(as_object(workload["spec"].get("template")).get("spec"))
+    lists = (pod_spec.get(member) for member in CONTAINER_LISTS)
+    return [str(element.get("name")) for elements in lists for element in elements or () if isinstance(element, dict)]
