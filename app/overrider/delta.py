@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from app.model.json import JSON, JSONObject, as_object
 from app.model.merge_keys import WORKLOAD, MergeSchema
-from app.overrider.elements import Identity, describe_identity, index_elements, merge_elements
+from app.overrider.elements import Identity, describe_identity, index_elements, is_shared, merge_elements
 from app.overrider.items import CONTAINER_LISTS
 from app.overrider.overlay import covers, overlay, overlay_object
 from app.patch import format_pointer, identical
@@ -50,6 +50,8 @@ class ListDelta(NamedTuple):
     reordered: bool
     """Whether elements that stay change places."""
     schema: MergeSchema
+    removed: bool = False
+    """Whether the list is removed: what is left of it then is other people's."""
 
 
 class ObjectDelta(NamedTuple):
@@ -57,6 +59,8 @@ class ObjectDelta(NamedTuple):
 
     members: tuple[tuple[str, "Change"], ...]
     schema: MergeSchema
+    removed: bool = False
+    """Whether the object, a map, is removed: what is left of it then is other people's."""
 
 
 Change = Assign | ListDelta | ObjectDelta
@@ -71,16 +75,28 @@ def delta_of(before: JSONObject, after: JSONObject, schema: MergeSchema) -> Obje
     members: list[tuple[str, Change]] = []
     for name, value in after.items():
         present = before.get(name, MISSING)
-        if present is value:
-            continue
         child = schema.fields.get(name, _NO_SCHEMA)
+        if present is value or (present is MISSING and not value and is_shared(name, value, child)):
+            continue
         change = _change(present, value, child)
         if change is not None:
             members.append((name, change))
     for name, value in before.items():
         if name not in after:
-            members.append((name, Assign(value, MISSING, schema.fields.get(name, _NO_SCHEMA))))
+            members.append((name, _removal(name, value, schema.fields.get(name, _NO_SCHEMA))))
     return ObjectDelta(tuple(members), schema)
+
+
+def _removal(name: str, value: JSON, schema: MergeSchema) -> Change:
+    """Return the removal of a member; of a list or a map that others write as well, the removal of what is in it."""
+    if is_shared(name, value, schema):
+        if isinstance(value, dict):
+            return delta_of(value, {}, schema)._replace(removed=True)
+        elements = index_elements(value, schema)
+        delta = _list_delta(elements, {}, schema) if elements else None
+        if delta is not None:
+            return delta._replace(removed=True)
+    return Assign(value, MISSING, schema)
 
 
 def _change(before: JSON, after: JSON, schema: MergeSchema) -> Change | None:
@@ -138,7 +154,7 @@ def apply_delta(current: JSONObject, delta: ObjectDelta) -> JSONObject:
         if result is None:
             result = dict(current)
         if new is MISSING:
-            del result[name]
+            result.pop(name, None)  # It may have made room for a member that was set before it.
         elif present is MISSING:
             # By way of overlay, so that an exclusive member makes room for this one.
             result = overlay_object(result, {name: new}, _NO_SCHEMA)
@@ -155,6 +171,8 @@ def _applied(present: JSON, change: Change) -> JSON:
     if type(change) is ObjectDelta:
         before: JSONObject = present if type(present) is dict else {}
         made = apply_delta(before, change)
+        if change.removed and not made:
+            return MISSING
         return present if made is before else made
     assert type(change) is ListDelta
     return _applied_list(present, change)
@@ -173,6 +191,8 @@ def _applied_list(present: JSON, change: ListDelta) -> JSON:
         elif before is not MISSING or type(inner) is Assign:
             merged[identity] = _applied(before, inner)
     made = merge_elements(current, known, merged, change.order)
+    if change.removed and not made:
+        return MISSING
     return present if made is current else made
 
 

@@ -7,7 +7,7 @@ own, before, between and behind those of the template.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from app.model.json import JSON, JSONObject
+from app.model.json import JSON, JSONObject, as_object
 from app.model.merge_keys import MergeSchema
 
 Identity = tuple[JSON, ...]
@@ -41,6 +41,15 @@ def index_elements(elements: JSON, schema: MergeSchema) -> dict[Identity, JSONOb
     return index
 
 
+# Objects whose members several parties set. Any other object is one thing, of which an apiserver defaults the rest.
+_MAPS: Final = frozenset({"labels", "annotations", "nodeSelector", "limits", "requests"})
+
+
+def is_shared(name: str, value: JSON, schema: MergeSchema) -> bool:
+    """Return whether a member is a map or a list of which each party sets and removes its own part only."""
+    return (name in _MAPS and isinstance(value, dict)) or (bool(schema.identity) and isinstance(value, list))
+
+
 def identify(element: Mapping[str, JSON], schema: MergeSchema) -> Identity | None:
     """Return the values of the identifying members of ``element``; None if one is missing or no scalar."""
     values: list[JSON] = []
@@ -57,6 +66,71 @@ def describe_identity(identity: Identity, schema: MergeSchema) -> str:
     pairs = zip(schema.identity, identity, strict=False)
     shown = [f"{member}={value}" for (member, default), value in pairs if default is None or value != default]
     return f"[{','.join(shown)}]"
+
+
+# A second element of one name is a mistake that an apiserver refuses, in other lists the last one counts.
+_UNIQUE: Final = frozenset({"containers", "initContainers", "ephemeralContainers", "volumes"})
+
+
+def merge_repeated(before: JSON, after: JSON, schema: MergeSchema) -> JSON:
+    """Return ``after`` without the repetitions that a change of ``before`` has made of a list's elements.
+
+    An entry that adds a variable which is there means to set it, and Kubernetes takes the last one of a name. With one
+    element for each identity, taking the entry back finds what was there before.
+
+    Args:
+        before: A part of a workload.
+        after: The same part, changed; branches that did not change are shared.
+        schema: Merge keys of this part.
+    """
+    if after is before:
+        return after
+    if isinstance(after, dict):
+        return _merge_repeated_members(as_object(before), after, schema)
+    if not schema.identity or not isinstance(after, list):
+        return after
+    known = index_elements(before, schema) or {}
+    made: dict[Identity | int, JSON] = {}
+    for number, element in enumerate(after):
+        values = identify(element, schema) if isinstance(element, dict) else None
+        made[number if values is None else values] = (
+            element if values is None else merge_repeated(known.get((*values, 0)), element, _element_schema(schema))
+        )
+    same = len(made) == len(after) and all(map(_is, made.values(), after))
+    return after if same else list(made.values())
+
+
+def _element_schema(schema: MergeSchema) -> MergeSchema:
+    return MergeSchema(schema.fields)
+
+
+def _merge_repeated_members(before: Mapping[str, JSON], after: JSONObject, schema: MergeSchema) -> JSONObject:
+    changed: JSONObject = {}
+    for name, value in after.items():
+        child = schema.fields.get(name)
+        if child is None or not isinstance(value, (dict, list)):
+            continue
+        made = (
+            _within(before.get(name), value, child)
+            if name in _UNIQUE
+            else merge_repeated(before.get(name), value, child)
+        )
+        if made is not value:
+            changed[name] = made
+    return {**after, **changed} if changed else after
+
+
+def _within(before: JSON, after: JSON, schema: MergeSchema) -> JSON:
+    """Return a list that may not repeat names, with the lists in its elements merged."""
+    if after is before or not isinstance(after, list):
+        return after
+    known = index_elements(before, schema) or {}
+    made = []
+    for element in after:
+        values = identify(element, schema) if isinstance(element, dict) else None
+        present = None if values is None else known.get((*values, 0))
+        made.append(merge_repeated(present, element, _element_schema(schema)))
+    return after if all(map(_is, made, after)) else made
 
 
 def arrange_elements(

@@ -173,6 +173,13 @@ def _require_no_sibling(change: ObjectDelta, tokens: Tokens, into: _Collected) -
 
 
 def _collect_member(name: str, change: Change, tokens: Tokens, into: _Collected) -> bool:
+    if type(change) is ListDelta and change.removed:
+        into.lists.append(((*tokens, name), change.length))
+        into.removed.append((tokens, name))
+        into.operations.append({"op": "remove", "path": _pointer((*tokens, name))})
+        return True
+    if type(change) is ObjectDelta and change.removed:
+        return False  # Others may have members in it.
     if type(change) is not Assign:
         return _collect(change, (*tokens, name), into)
     if change.schema.retain_keys:

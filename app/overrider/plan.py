@@ -17,6 +17,7 @@ from app.model.merge_keys import WORKLOAD
 from app.model.openyurt import GROUP
 from app.model.workloads import check_workload
 from app.overrider.delta import ObjectDelta, Token, delta_of, leaves
+from app.overrider.elements import merge_repeated
 from app.overrider.fast_path import PrecompiledPatch, compile_fast_path
 from app.overrider.items import container_names
 from app.overrider.overlay import overlay
@@ -188,7 +189,7 @@ def run_traced(bare: JSONObject, steps: tuple[Step, ...]) -> tuple[JSONObject, l
     sources: list[Source] = []
     before = bare
     for step in steps:
-        after = step.run(before)
+        after: JSONObject = merge_repeated(before, step.run(before), WORKLOAD)
         if after is not before:
             made = leaves(delta_of(before, after, WORKLOAD))
             sources += [Source(leaf.tokens, step.field) for leaf in made]

@@ -14,7 +14,8 @@ import msgspec
 
 from app.model.json import JSON, JSONObject, as_object
 from app.model.merge_keys import MergeSchema
-from app.overrider.elements import Identity, identify, index_elements
+from app.overrider.elements import Identity, identify, index_elements, is_shared
+from app.overrider.overlay import EXCLUSIVE
 
 RENDERED_ANNOTATION: Final = "fleethook.io/rendered"
 """Hash over everything that a render depended on."""
@@ -71,7 +72,8 @@ def undo_of(before: JSONObject, after: JSONObject, *, named: JSON, schema: Merge
         child = schema.fields.get(name, _NO_SCHEMA)
         inner = named if named is EVERYTHING else as_object(named).get(name, _MISSING)
         if present is _MISSING:
-            undo[name] = _undo_added(value, child)
+            if value or not is_shared(name, value, child):
+                undo[name] = _undo_added(value, child)
         elif (step := _undo_changed(present, value, named=inner, schema=child)) is not _MISSING:
             undo[name] = step
     if named is not EVERYTHING:
@@ -217,12 +219,16 @@ def split_undo(undo: Mapping[str, JSON], places: JSON, schema: MergeSchema) -> t
     beyond: JSONObject = {}
     for name, step in undo.items():
         if not isinstance(places, dict) or name not in places:
-            beyond[name] = step
+            # What made room for a member goes with that member.
+            shared = isinstance(places, dict) and not EXCLUSIVE.get(name, frozenset()).isdisjoint(places)
+            (within if shared else beyond)[name] = step
             continue
         child, place = schema.fields.get(name, _NO_SCHEMA), places[name]
         inner: JSON
         outer: JSON
-        if isinstance(step, dict) and isinstance(place, dict):
+        if child.retain_keys and not child.identity:
+            inner, outer = step, None
+        elif isinstance(step, dict) and isinstance(place, dict):
             inner, outer = split_undo(step, place, child)
         elif isinstance(step, list) and isinstance(place, list) and child.identity:
             inner, outer = _split_elements(step, place, child)
@@ -243,7 +249,7 @@ def _split_elements(undo: list[JSON], places: list[JSON], schema: MergeSchema) -
         place = known.get(identify(step, schema)) if isinstance(step, dict) else None
         if place is None:
             beyond.append(step)
-        elif _DIRECTIVE in step or _DIRECTIVE in place:
+        elif schema.retain_keys or _DIRECTIVE in step or _DIRECTIVE in place:
             within.append(step)
         else:
             identifying = _identifying(step, schema)
