@@ -98,8 +98,9 @@ def _mutate_owned(
     namespace = request.namespace or workload["metadata"].get("namespace") or ""
     creating = request.operation == "CREATE"
     place = Place(request.kind.kind, namespace, owner, creating)
+    memory = _memory(request, workload)
     try:
-        rendering = render(workload, place, memory=_memory(request, workload), store=store, plans=plans)
+        rendering = render(workload, place, memory=memory, store=store, plans=plans)
     except SubjectError as error:
         return admission.allowed(warnings=[f"not rendered: {error}"])
     except RenderError as error:
@@ -108,7 +109,8 @@ def _mutate_owned(
         return admission.denied(str(error))
     if not rendering.operations:
         return admission.allowed(warnings=rendering.warnings)
-    replaced = () if creating else _replaced_values(request, workload, rendering)
+    # Nobody can have changed an overridden value of a workload that was not overridden before.
+    replaced = _replaced_values(request, workload, rendering) if memory not in (None, NEVER_RENDERED) else ()
     return admission.patched(rendering.operations, warnings=(*rendering.warnings, *replaced))
 
 

@@ -213,9 +213,10 @@ def test_a_value_that_somebody_sets_meanwhile_is_replaced_with_a_warning_and_giv
     edited = copy.deepcopy(first)
     pod_spec(edited)["containers"][0]["image"] = "theirs:1"
     answer = review(edited, subject, rule, operation="UPDATE", old=first)
-    assert answer.warnings == (
+    (warning,) = answer.warnings
+    assert warning == (
         '/spec/template/spec/containers/[name=nginx]/image: "theirs:1" is replaced by "ours:1", which YurtAppOverrider '
-        "demo1 sets in entries[0].items[0]; edit the overrider to change it",
+        "demo1 sets in entries[0].items[0]; edit the overrider to change it"
     )
     assert rendered(edited, subject, rule, operation="UPDATE", old=first) == first
 
