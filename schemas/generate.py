@@ -34,6 +34,7 @@ def generated() -> dict[str, str]:
     for name, schema in json_schemas().items():
         files[f"schemas/json/{name}.json"] = json.dumps(schema, indent=2, sort_keys=True) + "\n"
     files["schemas/openapi.json"] = json.dumps(openapi_components(), indent=2, sort_keys=True) + "\n"
+    files["app/overrider/workload/openapi.json"] = _compact(ROOT / "schemas" / "kubernetes" / "apps-v1.json")
     files["docs/bundle.md"] = _bundle_page()
     files["charts/fleethook/generated/webhooks.yaml"] = _yaml({"configurations": webhook_templates()})
     return files
@@ -77,6 +78,13 @@ def _bundle_page() -> str:
     return _BUNDLE_PAGE.format(total=total, rows="\n".join(rows))
 
 
+def _compact(path: Path) -> str:
+    """Return the packaged copy of a JSON file, a member per line: a wheel contains nothing of schemas/."""
+    members = json.loads(path.read_text()).items()
+    lines = (f"{json.dumps(name)}:{json.dumps(value, separators=(',', ':'))}" for name, value in members)
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - the signature is PyYAML's
         """Write what occurs twice twice: a template engine knows no anchors."""
@@ -94,7 +102,7 @@ def stale(root: Path) -> list[str]:
         str(path.relative_to(root))
         for directory in DIRECTORIES
         for path in (root / directory).rglob("*")
-        if path.suffix in (".yaml", ".json")
+        if path.suffix in (".yaml", ".json") and path.parent.name != "kubernetes"
     }
     differing = [
         name for name, text in files.items() if not (root / name).exists() or (root / name).read_text() != text

@@ -46,7 +46,7 @@ class Quantity:
         """
         match = _QUANTITY.fullmatch(str(text))
         if match is None:
-            raise _not_a_quantity(text)
+            raise not_a_quantity(text)
         sign, number, suffix = match.groups()
         factor, format_ = _suffix(suffix, text)
         magnitude = min(_rounded_up(Fraction(number.rstrip(".")) * factor, _NANO), Fraction(_LARGEST))
@@ -99,7 +99,8 @@ class Quantity:
         return f"{mantissa}{_DECIMAL_SUFFIX[exponent]}"
 
 
-def _not_a_quantity(text: str | int) -> ValueError:
+def not_a_quantity(text: str | int) -> ValueError:
+    """Return the error for a text that is no quantity."""
     return ValueError(
         f"{text!r} is not a quantity: write a number and one of n u m k M G T P E Ki Mi Gi Ti Pi Ei or eN"
     )
@@ -114,9 +115,9 @@ def _suffix(suffix: str, text: str | int) -> tuple[Fraction, Format]:
         try:
             exponent = int(suffix[1:])
         except ValueError:
-            raise _not_a_quantity(text) from None
+            raise not_a_quantity(text) from None
         return Fraction(10) ** max(-_LARGEST_EXPONENT, min(exponent, _LARGEST_EXPONENT)), "DecimalExponent"
-    raise _not_a_quantity(text)
+    raise not_a_quantity(text)
 
 
 def _rounded_up(magnitude: Fraction, parts: int) -> Fraction:

@@ -15,7 +15,6 @@ from app.model.gvk import GroupKind
 from app.model.json import JSONObject, as_object
 from app.model.merge_keys import WORKLOAD
 from app.model.openyurt import GROUP
-from app.model.workloads import check_workload
 from app.overrider.delta import ObjectDelta, Token, delta_of, leaves
 from app.overrider.elements import merge_repeated
 from app.overrider.fast_path import PrecompiledPatch, compile_fast_path
@@ -33,6 +32,7 @@ from app.overrider.template import (
     without_reserved,
 )
 from app.overrider.undo import RESERVED_PREFIX, Memory, as_annotation, undo_of
+from app.overrider.workload import Finding, check_workload
 from app.patch import StrategicMergeError, format_pointer
 
 # Part of every hash, so that a change of the rules themselves shows as a changed input.
@@ -218,13 +218,21 @@ def checked(before: JSONObject, rendered: JSONObject) -> JSONObject:
     Raises:
         RenderError: A member has a type the API does not take, or a protected one was changed.
     """
-    if (problem := check_workload(rendered)) is not None:
-        raise RenderError("entries", f"the rendered workload is not valid: {problem}")
+    if findings := _new_findings(before, rendered):
+        raise RenderError("entries", f"the rendered workload is not valid: {'; '.join(map(str, findings))}")
     if (path := protected_change(before, rendered)) is not None:
         raise RenderError("entries", f"{path} identifies the workload or selects its pods and cannot be overridden")
     for path in _reserved(rendered):
         raise RenderError("entries", f"{path} belongs to fleethook and cannot be overridden")
     return rendered
+
+
+def _new_findings(before: JSONObject, rendered: JSONObject) -> list[Finding]:
+    """Return the findings that rendering causes: the template's own mistakes do not make an overrider invalid."""
+    kind = before["kind"]
+    findings = check_workload(rendered, kind)
+    known = set(check_workload(before, kind)) if findings else ()
+    return [finding for finding in findings if finding not in known]
 
 
 _IDENTITY: Final = ("name", "generateName", "namespace", "uid", "ownerReferences", "finalizers", "deletionTimestamp")

@@ -304,9 +304,9 @@ def test_an_addition_to_a_list_that_the_template_lacks_keeps_other_peoples_eleme
 @pytest.mark.parametrize(
     ("operations", "text"),
     [
-        ([patch("replace", "/spec/replicas", "three")], "$.spec.replicas"),
-        ([patch("add", "/metadata/labels/n", 1)], "$.metadata.labels"),
-        ([patch("add", "/spec/template/spec/containers/-", container())], "more than one element named 'nginx'"),
+        ([patch("replace", "/spec/replicas", "three")], "/spec/replicas: must be an integer"),
+        ([patch("add", "/metadata/labels/n", 1)], "/metadata/labels/n: must be a string"),
+        ([patch("add", "/spec/template/spec/containers/-", container())], 'containers/0 has the same name "nginx"'),
         ([patch("replace", "/spec/selector", {})], "/spec/selector identifies"),
         ([patch("replace", "/metadata/ownerReferences", [])], "/metadata/ownerReferences identifies"),
         ([patch("replace", "/metadata/labels", {})], "/metadata/labels/apps.openyurt.io~1pool-name identifies"),

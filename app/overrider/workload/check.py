@@ -1,0 +1,116 @@
+"""Check a rendered Deployment or StatefulSet against Kubernetes' OpenAPI schema, as kube-apiserver would read it."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Final, NamedTuple
+
+from jsonschema_rs import Draft4Validator, ValidationError
+
+from app.model.json import JSON, JSONObject
+from app.model.quantity import Quantity
+from app.overrider.workload.duplicates import find_duplicates
+from app.overrider.workload.fields import Kind, load_structs, root_name, struct_name
+from app.overrider.workload.finding import Finding
+from app.overrider.workload.json_schema import QUANTITY_FORMAT, json_schema, load_openapi
+from app.overrider.workload.messages import describe_enum, describe_type, describe_unknown, shown_value
+from app.overrider.workload.normalize import decode_workload
+from app.patch import format_pointer
+
+_Path = Sequence[str | int]
+
+
+def check_workload(document: JSONObject, kind: Kind) -> list[Finding]:
+    """Return what is wrong with a workload, in the order of the document's pointers; empty if nothing is.
+
+    Nulls and the zero values that kube-apiserver drops are no findings. Neither is the content of ``status``.
+
+    Args:
+        document: The whole object, with ``metadata`` and ``spec``.
+        kind: The kind that it is to be read as.
+    """
+    decoded = decode_workload(document, kind)
+    checker = _checker(kind)
+    try:
+        errors = list(checker.validator.iter_errors(decoded))
+    except ValueError as error:  # nested deeper than the validator goes, or a key that is no string
+        return [Finding("", "value", f"cannot be checked: {error}")]
+    findings = [finding for error in errors for finding in _findings(error, checker)]
+    return sorted({*findings, *find_duplicates(decoded)})
+
+
+class _Checker(NamedTuple):
+    kind: Kind
+    definitions: Mapping[str, JSONObject]
+    validator: Draft4Validator
+
+
+@cache
+def _checker(kind: Kind) -> _Checker:
+    schema = json_schema(load_openapi(), kind)
+    formats = {QUANTITY_FORMAT: _is_quantity}
+    validator = Draft4Validator(schema, formats=formats, validate_formats=True, offline=True)
+    return _Checker(kind, schema["definitions"], validator)
+
+
+def _is_quantity(text: str) -> bool:
+    try:
+        Quantity.parse(text.strip())
+    except ValueError:
+        return False
+    return True
+
+
+def _findings(error: ValidationError, checker: _Checker) -> Iterator[Finding]:
+    path = error.instance_path
+    keyword, details, value = error.kind.name, error.kind.as_dict(), error.instance
+    if keyword == "additionalProperties":
+        structs = _structs_along(path, checker.kind)
+        for name in details["unexpected"]:
+            yield Finding(_pointer(path, name), "unknown", describe_unknown(name, structs[0], structs[1:]))
+    elif keyword == "required":
+        yield Finding(_pointer(path, details["property"]), "missing", "is required: set it")
+    elif keyword == "type":
+        definition = _definition(error.schema_path, checker.definitions)
+        members, required = definition.get("properties", {}), definition.get("required", ())
+        yield Finding(_pointer(path), "type", describe_type(value, details["types"], members, required))
+    else:
+        yield Finding(_pointer(path), "value", _VALUE_MESSAGES[keyword](value, details))
+
+
+_VALUE_MESSAGES: Final[Mapping[str, Callable[[JSON, JSONObject], str]]] = {
+    "enum": lambda value, details: describe_enum(value, details["options"]),
+    "format": lambda value, details: _describe_format(value, details["format"]),
+    "minimum": lambda value, details: f"must be {details['limit']} or more, not {value}",
+    "maximum": lambda value, details: f"must be {details['limit']} or less, not {value}",
+}
+
+
+def _describe_format(value: JSON, name: str) -> str:
+    if name != QUANTITY_FORMAT:
+        return f"must be a {name} (RFC 3339), not {shown_value(value)}"
+    try:
+        Quantity.parse(value)
+    except ValueError as error:
+        return str(error)
+    raise AssertionError(f"{value!r} is a quantity")
+
+
+def _definition(schema_path: _Path, definitions: Mapping[str, JSONObject]) -> JSONObject:
+    """Return the definition whose own type is wrong; an empty one if it is that of a member."""
+    inner = schema_path[-2]
+    return definitions.get(inner, {}) if schema_path[-3] == "definitions" and isinstance(inner, str) else {}
+
+
+def _structs_along(path: _Path, kind: Kind) -> list[str]:
+    """Return the structs that a path goes through, the innermost first."""
+    found = [root_name(kind)]
+    for token in path:
+        field = load_structs()[found[0]].get(str(token))
+        inner = struct_name(field.type) if field and isinstance(token, str) else None
+        if inner is not None:
+            found.insert(0, inner)
+    return found
+
+
+def _pointer(path: _Path, *more: str) -> str:
+    return format_pointer([*map(str, path), *more])

@@ -1,0 +1,56 @@
+"""The fields of the Go types behind Deployment and StatefulSet (k8s.io/api), from ``fields.json``."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Final, Literal
+
+import msgspec
+
+Kind = Literal["Deployment", "StatefulSet"]
+
+_FILE: Final = "fields.json"
+
+
+class Field(msgspec.Struct, frozen=True, rename="camel"):
+    """One member of a struct."""
+
+    type: str
+    """A Go type expression: ``*int32``, ``[]core.v1.Container``, ``map[string]string``; structs by their OpenAPI name.
+
+    Named strings and integers are written as their kind. ``Quantity``, ``ResourceList``, ``IntOrString``, ``Time`` and
+    ``Raw`` encode themselves.
+    """
+    omit: Literal["", "empty", "zero"] = ""
+    """The ``omitempty`` or ``omitzero`` of the JSON tag."""
+    keys: Mapping[str, str | None] | None = None
+    """The members that identify an element of this list to server-side apply, with their defaults.
+
+    Source: ``x-kubernetes-list-map-keys``. None for a list that is atomic or a set, and for everything else.
+    """
+    patch_key: str = ""
+    """The ``patchMergeKey`` of strategic merge patches."""
+    patch_strategy: str = ""
+    """The ``patchStrategy`` of strategic merge patches."""
+
+
+Struct = Mapping[str, Field]
+"""The members of a struct by their JSON names, embedded structs flattened."""
+
+
+@cache
+def load_structs() -> Mapping[str, Struct]:
+    """Return all structs by their names, such as ``core.v1.Container``."""
+    text = resources.files(__package__).joinpath(_FILE).read_bytes()
+    return msgspec.json.decode(text, type=dict[str, dict[str, Field]])
+
+
+def root_name(kind: Kind) -> str:
+    """Return the name of the struct of a kind."""
+    return f"apps.v1.{kind}"
+
+
+def struct_name(type_: str) -> str | None:
+    """Return the name of the struct that a type expression points to or has as elements; None if it has none."""
+    name = type_.removeprefix("map[string]").lstrip("*[]")
+    return name if "." in name else None

@@ -1,0 +1,116 @@
+"""The JSON Schema that workloads are checked against, derived from the OpenAPI schemas of kube-apiserver.
+
+OpenAPI v3.0 says less than kube-apiserver's decoder does. So objects are closed, integers get the limits of their
+format, and quantities and int-or-string values get a form that a validator can report on.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+import msgspec
+
+from app.model.json import JSON, JSONObject
+from app.overrider.workload.fields import Kind
+
+QUANTITY_FORMAT: Final = "quantity"
+
+_FILE: Final = "openapi.json"
+_PREFIXES: Final = ("io.k8s.api.", "io.k8s.apimachinery.pkg.apis.", "io.k8s.apimachinery.pkg.")
+_REFERENCE: Final = "#/components/schemas/"
+_INT_LIMITS: Final = {
+    name: {"minimum": -(2 ** (bits - 1)), "maximum": 2 ** (bits - 1) - 1}
+    for name, bits in (("int32", 32), ("int64", 64))
+}
+
+_SPECIAL: Final[Mapping[str, JSONObject]] = {
+    "api.resource.Quantity": {"type": ["string", "number"], "format": QUANTITY_FORMAT},
+    "util.intstr.IntOrString": {"type": ["integer", "string"], **_INT_LIMITS["int32"]},
+}
+
+# kube-apiserver and the owner write these, and a bare template from a manifest lacks members such as the owner's uid.
+_NOT_CHECKED: Final = (
+    "apps.v1.DeploymentStatus", "apps.v1.StatefulSetStatus", "core.v1.PersistentVolumeClaimStatus",
+    "meta.v1.ManagedFieldsEntry", "meta.v1.OwnerReference",
+)  # fmt: skip
+
+# Limits of kube-apiserver's validation (pkg/apis/apps/validation) that OpenAPI does not express.
+_NOT_NEGATIVE: Final[Mapping[str, tuple[str, ...]]] = {
+    "apps.v1.DeploymentSpec": ("minReadySeconds", "progressDeadlineSeconds", "replicas", "revisionHistoryLimit"),
+    "apps.v1.StatefulSetSpec": ("minReadySeconds", "replicas"),
+}
+
+
+@cache
+def load_openapi() -> Mapping[str, JSONObject]:
+    """Return the OpenAPI schemas of apps/v1 by their names, such as ``io.k8s.api.core.v1.Container``."""
+    text = resources.files(__package__).joinpath(_FILE).read_bytes()
+    return msgspec.json.decode(text, type=dict[str, dict[str, Any]])
+
+
+def json_schema(openapi: Mapping[str, JSONObject], kind: Kind) -> JSONObject:
+    """Return the JSON Schema (draft 4, whose integers have no decimal point) of a kind.
+
+    Its definitions have the names of `fields.load_structs`, so that a validator's schema path names the struct.
+    """
+    definitions = {}
+    for name, schema in openapi.items():
+        short = short_name(name)
+        definitions[short] = _definition(short, schema)
+    return {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "$ref": f"#/definitions/apps.v1.{kind}",
+        "definitions": definitions,
+    }
+
+
+def short_name(name: str) -> str:
+    """Return the name of a struct from that of its OpenAPI schema."""
+    for prefix in _PREFIXES:
+        name = name.removeprefix(prefix)
+    return name
+
+
+def _definition(name: str, schema: JSONObject) -> JSONObject:
+    if name in _NOT_CHECKED:
+        return {"type": "object"}
+    if name in _SPECIAL:
+        return _SPECIAL[name]
+    derived = _schema(schema)
+    if "properties" in derived:
+        derived["additionalProperties"] = False
+        for member in _NOT_NEGATIVE.get(name, ()):
+            derived["properties"][member]["minimum"] = 0
+        required = [member for member in derived.get("required", ()) if member not in _ZERO_ALLOWED.get(name, ())]
+        derived.pop("required", None)
+        if required:  # draft 4 does not allow an empty list
+            derived["required"] = required
+    return derived
+
+
+def _schema(schema: JSONObject) -> JSONObject:
+    """Return a schema of OpenAPI v3.0 in the words of JSON Schema."""
+    if "allOf" in schema:  # a reference with a default beside it
+        (schema,) = schema["allOf"]
+    if "$ref" in schema:
+        return {"$ref": f"#/definitions/{short_name(schema['$ref'].removeprefix(_REFERENCE))}"}
+    return {word: _RULES[word](value) for word, value in schema.items() if word in _RULES} | _INT_LIMITS.get(
+        schema.get("format", ""), {}
+    )
+
+
+def _given(value: JSON) -> JSON:
+    return value
+
+
+def _properties(value: JSONObject) -> JSONObject:
+    return {name: _schema(inner) for name, inner in value.items()}
+
+
+_RULES: Final = {
+    "type": _given, "enum": _given, "required": _given, "format": _given,
+    "items": _schema, "additionalProperties": _schema, "properties": _properties,
+}  # fmt: skip
+
+_ZERO_ALLOWED: Final[Mapping[str, tuple[str, ...]]] = {}

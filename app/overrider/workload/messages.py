@@ -1,0 +1,108 @@
+"""The words for a violation of the schema of a workload: what is wrong and what to do."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Final
+
+from app.model.json import JSON
+from app.overrider.workload.fields import load_structs, struct_name
+
+_MAX_NAMES: Final = 12
+_MAX_VALUE: Final = 60
+
+_TYPE_NAMES: Final = {
+    "object": "an object", "array": "a list", "string": "a string",
+    "integer": "an integer", "number": "a number", "boolean": "true or false",
+}  # fmt: skip
+
+
+def describe_unknown(name: str, struct: str, parents: Sequence[str]) -> str:
+    """Say that a struct has no field of a name, and which field was probably meant.
+
+    Args:
+        name: The unknown field.
+        struct: The struct that it is in, such as ``core.v1.Container``.
+        parents: The structs around that one, the nearest first.
+    """
+    known = load_structs()[struct]
+    said = f"{_kind(struct)} has no field {json.dumps(name)}"
+    if close := nearest(name, known):
+        return f"{said}: did you mean {json.dumps(close)}?"
+    for place, other in _neighbours(struct, parents):
+        if name in load_structs()[other]:
+            return f"{said}: it is a field of {place}"
+    if len(known) <= _MAX_NAMES:
+        return f"{said}: it has {', '.join(known)}"
+    return f"{said}: correct the name or remove it"
+
+
+def _neighbours(struct: str, parents: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the structs around and in a struct, with the words for them."""
+    for parent in parents:
+        yield _kind(parent), parent
+    for name, field in load_structs()[struct].items():
+        inner = struct_name(field.type)
+        if inner is not None:
+            yield f"{name} ({_kind(inner)})", inner
+
+
+def _kind(struct: str) -> str:
+    return struct.rpartition(".")[2]
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that ``name`` probably means, without regard to case; None if none is similar."""
+    folded = {one.lower(): one for one in known}
+    matches = get_close_matches(name.lower(), folded, n=1, cutoff=0.75)
+    return folded[matches[0]] if matches else None
+
+
+def describe_type(value: JSON, types: Sequence[str], members: Mapping[str, JSON], required: Sequence[str]) -> str:
+    """Say that a value has a wrong type.
+
+    Args:
+        value: The value.
+        types: The JSON types that are allowed.
+        members: The schemas of the members, where an object with known members is allowed.
+        required: Those of them that are required.
+    """
+    expected = " or ".join(_TYPE_NAMES[one] for one in sorted(types, reverse=True))
+    if types == ["object"] and members:
+        names = [*required, *(name for name in members if name not in required)]
+        shown = ", ".join(names[:_MAX_NAMES]) + (", …" if len(names) > _MAX_NAMES else "")
+        expected = f"an object ({shown})"
+    return f"must be {expected}, not {shown_value(value)}{_quoting_advice(value, types)}"
+
+
+def _quoting_advice(value: JSON, types: Sequence[str]) -> str:
+    if types == ["string"] and isinstance(value, bool | int | float):
+        return ": quote it"
+    is_integer = "integer" in types and isinstance(value, str) and value.isdecimal()
+    is_boolean = types == ["boolean"] and value in ("true", "false")
+    return ": remove the quotes" if is_integer or is_boolean else ""
+
+
+def describe_enum(value: JSON, options: Sequence[str]) -> str:
+    """Say that a value is none of the values that Kubernetes knows."""
+    options = [option for option in options if option]
+    close = nearest(value, options) if isinstance(value, str) else None
+    hint = f"did you mean {close}?" if close else ""
+    if len(options) > _MAX_NAMES:
+        return f"{shown_value(value)} is not a value that Kubernetes knows{': ' if hint else ''}{hint}"
+    return f"must be one of {', '.join(options)}, not {shown_value(value)}{': ' if hint else ''}{hint}"
+
+
+def shown_value(value: JSON) -> str:
+    """Return a value with the name of its type, shortened."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    text = json.dumps(value, ensure_ascii=False)
+    text = text if len(text) <= _MAX_VALUE else f"{text[:_MAX_VALUE]}…"
+    return f"the string {text}" if isinstance(value, str) else f"the number {text}"

@@ -1,0 +1,226 @@
+"""The part of a Deployment or StatefulSet that kube-apiserver stores, before it adds its defaults.
+
+The apiserver decodes a document into Go structs and encodes them again. On the way it drops members that the structs do
+not have, nulls, and zero values of fields that are omitted if empty; and it rewrites quantities.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Final, NamedTuple
+
+import msgspec
+
+from app.model.json import JSON, JSONObject
+from app.model.quantity_text import stored_quantity, stored_resource
+from app.overrider.workload.fields import Field, Kind, Struct, load_structs, root_name
+from app.patch import format_pointer
+
+
+class Normalized(NamedTuple):
+    """A document as it is stored."""
+
+    document: JSONObject
+    """The same object, and the same objects in it, where nothing changes."""
+    pruned: tuple[str, ...]
+    """JSON pointers, in the given document, of the members that the apiserver does not know and drops."""
+
+
+def normalize_workload(document: JSONObject, kind: Kind) -> Normalized:
+    """Return what kube-apiserver stores of a workload, apart from the defaults that it adds.
+
+    Values of a wrong type stay as they are: the apiserver refuses them. So do times, which it rewrites in UTC.
+    """
+    pruned: list[str] = []
+    normalized = _rules(kind)(document, None, pruned)
+    return Normalized(normalized, tuple(pruned))
+
+
+def decode_workload(document: JSONObject, kind: Kind) -> JSONObject:
+    """Return a workload like `normalize_workload`, but keep the members that kube-apiserver does not know."""
+    decoded: JSONObject = _rules(kind)(document, None, None)
+    return decoded
+
+
+class _Path(NamedTuple):
+    """Where a value is: built for each object on the way down, read only if something is pruned."""
+
+    parent: "_Path | None"
+    token: str | int
+
+
+_Rule = Callable[[JSON, _Path | None, list[str] | None], JSON]
+"""Returns the stored form of a value at a path; adds unknown members to the list, or keeps them if it is None."""
+
+_UNKNOWN: Final = object()
+
+
+class _Member(NamedTuple):
+    """What becomes of a member of a struct."""
+
+    rule: _Rule | None
+    """None for a value that is stored as it is."""
+    zeros: tuple[JSON, ...]
+    """Values that are dropped, compared with their types."""
+
+
+@cache
+def _rules(kind: Kind) -> _Rule:
+    """Return the rule for a kind, compiled once."""
+    compiler = _Compiler(load_structs())
+    return compiler.struct(root_name(kind))
+
+
+class _Compiler:
+    """Turns the fields of structs into closures."""
+
+    def __init__(self, structs: Mapping[str, Struct]) -> None:
+        self._structs = structs
+        self._compiled: dict[str, _Rule] = {}
+
+    def struct(self, name: str) -> _Rule:
+        if name not in self._compiled:
+            members: dict[str, _Member] = {}
+            # Registered before its members are compiled: a struct may contain itself.
+            self._compiled[name] = _ALIASES.get(name, _unchanged)(_struct_rule(members))
+            members.update((json_name, self._member(field)) for json_name, field in self._structs[name].items())
+        return self._compiled[name]
+
+    def _member(self, field: Field) -> _Member:
+        # An empty list that is not omitted is encoded as null, as protobuf does not tell the two apart: dropped, too.
+        omitted = field.omit != "" or field.type.startswith("[]")
+        return _Member(self._rule(field.type), _zeros(field.type) if omitted else ())
+
+    def _rule(self, type_: str) -> _Rule | None:
+        if type_ in _LEAVES:
+            return _LEAVES[type_]
+        for prefix, container in (("*", None), ("[]", _list_rule), ("map[string]", _map_rule)):
+            if type_.startswith(prefix):
+                inner = type_.removeprefix(prefix)
+                return container(self._rule(inner), _zero(inner)) if container else self._rule(inner)
+        return self.struct(type_)
+
+
+def _zeros(type_: str) -> tuple[JSON, ...]:
+    """Return the values that ``omitempty`` drops; nothing is empty about a pointer or a struct."""
+    if type_.startswith("[]"):
+        return ([],)
+    if type_.startswith("map[string]") or type_ == "ResourceList":
+        return ({},)
+    return (_SCALAR_ZEROS[type_],) if type_ in _SCALAR_ZEROS else ()
+
+
+def _zero(type_: str) -> JSON:
+    """Return what null means as an element of a list or as the value of a key: the zero value of the type."""
+    return _SCALAR_ZEROS.get(type_, {})
+
+
+_SCALAR_ZEROS: Final[Mapping[str, JSON]] = {"string": "", "bool": False, "int32": 0, "int64": 0}
+
+
+def _struct_rule(members: Mapping[str, _Member]) -> _Rule:
+    def normalize(value: JSON, path: _Path | None, pruned: list[str] | None) -> JSON:
+        if not isinstance(value, dict):
+            return value
+        changes: dict[str, JSON] = {}
+        for name, given in value.items():
+            member = members.get(name)
+            if member is None:
+                if pruned is not None:
+                    pruned.append(_pointer(_Path(path, name)))
+                    changes[name] = _UNKNOWN
+            elif given is None or _is_zero(given, member.zeros):
+                changes[name] = _UNKNOWN
+            elif member.rule is not None:
+                stored = member.rule(given, _Path(path, name), pruned)
+                if stored is not given:
+                    changes[name] = stored
+        return _changed(value, changes) if changes else value
+
+    return normalize
+
+
+def _is_zero(value: JSON, zeros: tuple[JSON, ...]) -> bool:
+    return bool(zeros) and not value and type(value) is type(zeros[0])
+
+
+def _changed(value: JSONObject, changes: Mapping[str, JSON]) -> JSONObject:
+    merged = {name: changes.get(name, given) for name, given in value.items()}
+    return {name: given for name, given in merged.items() if given is not _UNKNOWN}
+
+
+def _list_rule(rule: _Rule | None, zero: JSON) -> _Rule | None:
+    def normalize(value: JSON, path: _Path | None, pruned: list[str] | None) -> JSON:
+        if not isinstance(value, list):
+            return value
+        stored = [
+            zero if given is None else given if rule is None else rule(given, _Path(path, index), pruned)
+            for index, given in enumerate(value)
+        ]
+        return value if all(map(_same, stored, value)) else stored
+
+    return normalize
+
+
+def _map_rule(rule: _Rule | None, zero: JSON) -> _Rule | None:
+    def normalize(value: JSON, path: _Path | None, pruned: list[str] | None) -> JSON:
+        if not isinstance(value, dict):
+            return value
+        stored = {
+            key: zero if given is None else given if rule is None else rule(given, _Path(path, key), pruned)
+            for key, given in value.items()
+        }
+        return value if all(map(_same, stored.values(), value.values())) else stored
+
+    return normalize
+
+
+def _same(left: JSON, right: JSON) -> bool:
+    return left is right
+
+
+def _quantity_rule(text_of: Callable[[str], str]) -> _Rule:
+    def normalize(value: JSON, _path: _Path | None, _pruned: list[str] | None) -> JSON:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            return value
+        try:
+            text = text_of(value if isinstance(value, str) else msgspec.json.encode(value).decode())
+        except ValueError:
+            return value
+        return value if text == value else text
+
+    return normalize
+
+
+def _service_account_rule(normalize: _Rule) -> _Rule:
+    """Write ``serviceAccountName`` to its deprecated alias too, as upstream's conversion of PodSpec does."""
+
+    def with_alias(value: JSON, path: _Path | None, pruned: list[str] | None) -> JSON:
+        spec = normalize(value, path, pruned)
+        if isinstance(spec, dict) and "serviceAccount" in spec:
+            name = spec.get("serviceAccountName") or spec["serviceAccount"]
+            return spec if name == spec["serviceAccount"] else {**spec, "serviceAccount": name}
+        return spec
+
+    return with_alias
+
+
+def _unchanged(normalize: _Rule) -> _Rule:
+    return normalize
+
+
+_ALIASES: Final[Mapping[str, Callable[[_Rule], _Rule]]] = {"core.v1.PodSpec": _service_account_rule}
+
+_LEAVES: Final[Mapping[str, _Rule | None]] = {
+    "string": None, "bool": None, "int32": None, "int64": None, "IntOrString": None, "Time": None, "Raw": None,
+    "Quantity": _quantity_rule(stored_quantity),
+    "ResourceList": _map_rule(_quantity_rule(stored_resource), "0"),
+}  # fmt: skip
+
+
+def _pointer(path: _Path) -> str:
+    tokens: list[str] = []
+    at: _Path | None = path
+    while at is not None:
+        tokens.append(str(at.token))
+        at = at.parent
+    return format_pointer(tokens[::-1])
