@@ -34,7 +34,7 @@ def generated() -> dict[str, str]:
     for name, schema in json_schemas().items():
         files[f"schemas/json/{name}.json"] = json.dumps(schema, indent=2, sort_keys=True) + "\n"
     files["schemas/openapi.json"] = json.dumps(openapi_components(), indent=2, sort_keys=True) + "\n"
-    files["app/overrider/workload/openapi.json"] = _compact(ROOT / "schemas" / "kubernetes" / "apps-v1.json")
+    files["app/overrider/workload_schema/openapi.json"] = _compact(ROOT / "schemas" / "kubernetes" / "apps-v1.json")
     files["docs/bundle.md"] = _bundle_page()
     files["charts/fleethook/generated/webhooks.yaml"] = _yaml({"configurations": webhook_templates()})
     return files

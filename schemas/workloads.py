@@ -4,10 +4,10 @@
 
 - ``schemas/kubernetes/apps-v1.json``: the OpenAPI v3 schemas of the two kinds and of everything that they refer to, as
   kube-apiserver publishes them, without descriptions;
-- ``app/overrider/workload/fields.json``: how the Go types behind them are encoded (tests/e2e/controlplane/workloads),
-  and how server-side apply identifies the elements of each list (the OpenAPI schemas).
+- ``app/overrider/workload_schema/fields.json``: how the Go types behind them are encoded, as
+  tests/e2e/controlplane/workloads prints it, and how server-side apply identifies the elements of each list.
 
-``make schemas`` derives the JSON Schema that the program loads from the first file.
+``make schemas`` copies the first file to ``app/overrider/workload_schema/openapi.json``, where the program finds it.
 """
 
 import json
@@ -23,7 +23,7 @@ from tests.e2e.controlplane import build
 
 ROOT: Final = Path(__file__).parent.parent
 OPENAPI_FILE: Final = ROOT / "schemas" / "kubernetes" / "apps-v1.json"
-FIELDS_FILE: Final = ROOT / "app" / "overrider" / "workload" / "fields.json"
+FIELDS_FILE: Final = ROOT / "app" / "overrider" / "workload_schema" / "fields.json"
 OPENAPI_PATH: Final = "/openapi/v3/apis/apps/v1"
 KINDS: Final = ("Deployment", "StatefulSet")
 
@@ -112,7 +112,7 @@ def fields_text(fields: Fields) -> str:
 
 def go_fields() -> Fields:
     """Return the fields of the Go types; takes Go and the modules of tests/e2e/controlplane/go.mod."""
-    return json.loads(run_go("fields"))  # type: ignore[no-any-return]
+    return json.loads(run_go("fields"))
 
 
 def run_go(command: str, stdin: str = "") -> str:

@@ -32,7 +32,7 @@ from app.overrider.template import (
     without_reserved,
 )
 from app.overrider.undo import RESERVED_PREFIX, Memory, as_annotation, undo_of
-from app.overrider.workload import Finding, check_workload
+from app.overrider.workload_schema import Finding, check_workload
 from app.patch import StrategicMergeError, format_pointer
 
 # Part of every hash, so that a change of the rules themselves shows as a changed input.

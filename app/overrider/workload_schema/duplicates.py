@@ -1,7 +1,7 @@
 """Elements of a pod spec that kube-apiserver refuses because another one has the same identity.
 
-Source: pkg/apis/core/validation of k8s.io/kubernetes v1.36. Other lists with merge keys, such as ``env`` and ``ports``,
-may repeat a key.
+Source: pkg/apis/core/validation of k8s.io/kubernetes v1.36. Other lists with merge keys may repeat a
+key: ``env``, ``ports`` (except names), ``hostAliases`` and ``imagePullSecrets``.
 """
 
 import json
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from app.model.json import JSON, JSONObject, as_object
-from app.overrider.workload.finding import Finding
+from app.overrider.workload_schema.finding import Finding
 
 _POD_SPEC: Final = "/spec/template/spec"
 _CONTAINER_LISTS: Final = ("initContainers", "containers")
@@ -19,7 +19,12 @@ _IN_POD: Final = (
     ("schedulingGates", ("name",)),
     ("topologySpreadConstraints", ("topologyKey", "whenUnsatisfiable")),
 )
-_IN_CONTAINER: Final = (("volumeMounts", ("mountPath",)), ("volumeDevices", ("devicePath",)))
+_IN_CONTAINER: Final = (
+    ("ports", ("name",)),
+    ("resizePolicy", ("resourceName",)),
+    ("volumeDevices", ("devicePath",)),
+    ("volumeMounts", ("mountPath",)),
+)
 
 
 def find_duplicates(workload: JSONObject) -> Iterator[Finding]:
@@ -43,7 +48,7 @@ def _repeated(lists: list[_List], keys: tuple[str, ...]) -> Iterator[Finding]:
     for pointer, element in (found for where in lists for found in _elements(*where)):
         identity = tuple(element.get(key) for key in keys)
         if not all(isinstance(value, str) for value in identity):
-            continue  # a wrong type is a finding of its own
+            continue  # optional, or of a wrong type, which is a finding of its own
         earlier = first.setdefault(identity, pointer)
         if earlier != pointer:
             said = ", ".join(f"{key} {json.dumps(value)}" for key, value in zip(keys, identity, strict=True))

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from app.model.json import JSON
-from app.overrider.workload.fields import load_structs, struct_name
+from app.overrider.workload_schema.fields import load_structs, struct_name
 
 _MAX_NAMES: Final = 12
 _MAX_VALUE: Final = 60
@@ -26,7 +26,7 @@ def describe_unknown(name: str, struct: str, parents: Sequence[str]) -> str:
         parents: The structs around that one, the nearest first.
     """
     known = load_structs()[struct]
-    said = f"{_kind(struct)} has no field {json.dumps(name)}"
+    said = f"{_kind(struct)} has no field {_shortened(name)}"
     if close := nearest(name, known):
         return f"{said}: did you mean {json.dumps(close)}?"
     for place, other in _neighbours(struct, parents):
@@ -103,6 +103,9 @@ def shown_value(value: JSON) -> str:
         return "an object"
     if isinstance(value, list):
         return "a list"
+    return f"the {'string' if isinstance(value, str) else 'number'} {_shortened(value)}"
+
+
+def _shortened(value: str | float) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    text = text if len(text) <= _MAX_VALUE else f"{text[:_MAX_VALUE]}…"
-    return f"the string {text}" if isinstance(value, str) else f"the number {text}"
+    return text if len(text) <= _MAX_VALUE else f"{text[:_MAX_VALUE]}…"

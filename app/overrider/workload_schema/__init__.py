@@ -3,8 +3,8 @@
 The facts are package data, generated from a running kube-apiserver and from the Go types (schemas/workloads.py).
 """
 
-from app.overrider.workload.check import check_workload
-from app.overrider.workload.finding import Finding
-from app.overrider.workload.normalize import Normalized, normalize_workload
+from app.overrider.workload_schema.check import check_workload
+from app.overrider.workload_schema.finding import Finding
+from app.overrider.workload_schema.normalize import Normalized, normalize_workload
 
 __all__ = ["Finding", "Normalized", "check_workload", "normalize_workload"]

@@ -1,28 +1,37 @@
 """Check a rendered Deployment or StatefulSet against Kubernetes' OpenAPI schema, as kube-apiserver would read it."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import chain, islice
 from typing import Final, NamedTuple
 
+import msgspec
 from jsonschema_rs import Draft4Validator, ValidationError
 
 from app.model.json import JSON, JSONObject
 from app.model.quantity import Quantity
-from app.overrider.workload.duplicates import find_duplicates
-from app.overrider.workload.fields import Kind, load_structs, root_name, struct_name
-from app.overrider.workload.finding import Finding
-from app.overrider.workload.json_schema import QUANTITY_FORMAT, json_schema, load_openapi
-from app.overrider.workload.messages import describe_enum, describe_type, describe_unknown, shown_value
-from app.overrider.workload.normalize import decode_workload
+from app.overrider.workload_schema.duplicates import find_duplicates
+from app.overrider.workload_schema.fields import Kind, load_structs, root_name, struct_name
+from app.overrider.workload_schema.finding import Finding
+from app.overrider.workload_schema.json_schema import QUANTITY_FORMAT, json_schema, load_openapi
+from app.overrider.workload_schema.messages import describe_enum, describe_type, describe_unknown, shown_value
+from app.overrider.workload_schema.normalize import decode_workload
 from app.patch import format_pointer
+
+MAX_FINDINGS: Final = 50
+"""Enough to correct a workload by; a hostile one could have a million, each with a search for the nearest name."""
+
+MAX_LISTED_BYTES: Final = 64 * 1024
+"""A larger workload gets its first violation only: the validator lists all or one, and 20,000 take a second."""
 
 _Path = Sequence[str | int]
 
 
 def check_workload(document: JSONObject, kind: Kind) -> list[Finding]:
-    """Return what is wrong with a workload, in the order of the document's pointers; empty if nothing is.
+    """Return the findings about a workload, sorted by pointer: at most `MAX_FINDINGS`, none if it is valid.
 
-    Nulls and the zero values that kube-apiserver drops are no findings. Neither is the content of ``status``.
+    Nulls and the zero values that kube-apiserver drops are no findings. Neither is the content of ``status``, of
+    ``metadata.ownerReferences`` and of ``metadata.managedFields``.
 
     Args:
         document: The whole object, with ``metadata`` and ``spec``.
@@ -31,11 +40,28 @@ def check_workload(document: JSONObject, kind: Kind) -> list[Finding]:
     decoded = decode_workload(document, kind)
     checker = _checker(kind)
     try:
-        errors = list(checker.validator.iter_errors(decoded))
-    except ValueError as error:  # nested deeper than the validator goes, or a key that is no string
+        errors = _errors(checker.validator, decoded)
+    except ValueError as error:
         return [Finding("", "value", f"cannot be checked: {error}")]
-    findings = [finding for error in errors for finding in _findings(error, checker)]
-    return sorted({*findings, *find_duplicates(decoded)})
+    violations = (finding for error in errors for finding in _findings(error, checker))
+    return sorted(islice(chain(find_duplicates(decoded), violations), MAX_FINDINGS))
+
+
+def _errors(validator: Draft4Validator, document: JSONObject) -> Iterable[ValidationError]:
+    """Return the violations of the schema; only the first one in a large document.
+
+    Raises:
+        ValueError: The document is nested deeper than the validator goes.
+    """
+    if validator.is_valid(document):
+        return ()
+    if len(msgspec.json.encode(document)) <= MAX_LISTED_BYTES:
+        return validator.iter_errors(document)
+    try:
+        validator.validate(document)
+    except ValidationError as error:
+        return (error,)
+    raise AssertionError("the document is both valid and not")
 
 
 class _Checker(NamedTuple):
@@ -81,6 +107,7 @@ _VALUE_MESSAGES: Final[Mapping[str, Callable[[JSON, JSONObject], str]]] = {
     "enum": lambda value, details: describe_enum(value, details["options"]),
     "format": lambda value, details: _describe_format(value, details["format"]),
     "minimum": lambda value, details: f"must be {details['limit']} or more, not {value}",
+    "minLength": lambda _value, _details: "must not be empty",
     "maximum": lambda value, details: f"must be {details['limit']} or less, not {value}",
 }
 

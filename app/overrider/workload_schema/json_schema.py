@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from app.model.json import JSON, JSONObject
-from app.overrider.workload.fields import Kind
+from app.overrider.workload_schema.fields import Kind
 
 QUANTITY_FORMAT: Final = "quantity"
 
@@ -39,6 +39,17 @@ _NOT_CHECKED: Final = (
 _NOT_NEGATIVE: Final[Mapping[str, tuple[str, ...]]] = {
     "apps.v1.DeploymentSpec": ("minReadySeconds", "progressDeadlineSeconds", "replicas", "revisionHistoryLimit"),
     "apps.v1.StatefulSetSpec": ("minReadySeconds", "replicas"),
+}
+
+
+# Required members whose zero value kube-apiserver accepts, so that it also accepts objects without them.
+_ZERO_ALLOWED: Final[Mapping[str, tuple[str, ...]]] = {
+    "core.v1.HTTPHeader": ("value",),
+    "core.v1.ISCSIVolumeSource": ("lun",),
+    "core.v1.PreferredSchedulingTerm": ("preference",),
+    "core.v1.ScaleIOVolumeSource": ("secretRef",),
+    "core.v1.SleepAction": ("seconds",),
+    "core.v1.Sysctl": ("value",),
 }
 
 
@@ -82,11 +93,17 @@ def _definition(name: str, schema: JSONObject) -> JSONObject:
         derived["additionalProperties"] = False
         for member in _NOT_NEGATIVE.get(name, ()):
             derived["properties"][member]["minimum"] = 0
-        required = [member for member in derived.get("required", ()) if member not in _ZERO_ALLOWED.get(name, ())]
-        derived.pop("required", None)
-        if required:  # draft 4 does not allow an empty list
-            derived["required"] = required
+        _require(derived, [one for one in derived.pop("required", ()) if one not in _ZERO_ALLOWED.get(name, ())])
     return derived
+
+
+def _require(definition: JSONObject, members: list[str]) -> None:
+    """Require members, and strings among them to be not empty: to kube-apiserver that is the same as absent."""
+    for member in members:
+        if definition["properties"][member].get("type") == "string":
+            definition["properties"][member]["minLength"] = 1
+    if members:  # draft 4 does not allow an empty list
+        definition["required"] = members
 
 
 def _schema(schema: JSONObject) -> JSONObject:
@@ -112,5 +129,3 @@ _RULES: Final = {
     "type": _given, "enum": _given, "required": _given, "format": _given,
     "items": _schema, "additionalProperties": _schema, "properties": _properties,
 }  # fmt: skip
-
-_ZERO_ALLOWED: Final[Mapping[str, tuple[str, ...]]] = {}

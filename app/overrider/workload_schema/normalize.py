@@ -12,7 +12,7 @@ import msgspec
 
 from app.model.json import JSON, JSONObject
 from app.model.quantity_text import stored_quantity, stored_resource
-from app.overrider.workload.fields import Field, Kind, Struct, load_structs, root_name
+from app.overrider.workload_schema.fields import Field, Kind, Struct, load_structs, root_name
 from app.patch import format_pointer
 
 
@@ -81,7 +81,7 @@ class _Compiler:
         if name not in self._compiled:
             members: dict[str, _Member] = {}
             # Registered before its members are compiled: a struct may contain itself.
-            self._compiled[name] = _ALIASES.get(name, _unchanged)(_struct_rule(members))
+            self._compiled[name] = _CONVERSIONS.get(name, _unchanged)(_struct_rule(members))
             members.update((json_name, self._member(field)) for json_name, field in self._structs[name].items())
         return self._compiled[name]
 
@@ -196,19 +196,42 @@ def _service_account_rule(normalize: _Rule) -> _Rule:
 
     def with_alias(value: JSON, path: _Path | None, pruned: list[str] | None) -> JSON:
         spec = normalize(value, path, pruned)
-        if isinstance(spec, dict) and "serviceAccount" in spec:
-            name = spec.get("serviceAccountName") or spec["serviceAccount"]
-            return spec if name == spec["serviceAccount"] else {**spec, "serviceAccount": name}
+        names = (spec.get("serviceAccount"), spec.get("serviceAccountName")) if isinstance(spec, dict) else ()
+        if names and all(isinstance(name, str) for name in names) and names[0] != names[1]:
+            return {**spec, "serviceAccount": names[1]}
         return spec
 
     return with_alias
+
+
+def _claim_rule(normalize: _Rule) -> _Rule:
+    """Write the type of a volume claim template as upstream's conversion of StatefulSetSpec does."""
+
+    def with_type(value: JSON, path: _Path | None, pruned: list[str] | None) -> JSON:
+        claim = normalize(value, path, pruned)
+        if not isinstance(claim, dict):
+            return claim
+        changes = {
+            name: type_
+            for name, type_ in _CLAIM_TYPE.items()
+            if isinstance(claim.get(name), str) and claim[name] != type_
+        }
+        return {**claim, **changes} if changes else claim
+
+    return with_type
+
+
+_CLAIM_TYPE: Final = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
 
 
 def _unchanged(normalize: _Rule) -> _Rule:
     return normalize
 
 
-_ALIASES: Final[Mapping[str, Callable[[_Rule], _Rule]]] = {"core.v1.PodSpec": _service_account_rule}
+_CONVERSIONS: Final[Mapping[str, Callable[[_Rule], _Rule]]] = {
+    "core.v1.PersistentVolumeClaim": _claim_rule,
+    "core.v1.PodSpec": _service_account_rule,
+}
 
 _LEAVES: Final[Mapping[str, _Rule | None]] = {
     "string": None, "bool": None, "int32": None, "int64": None, "IntOrString": None, "Time": None, "Raw": None,

@@ -1,0 +1,352 @@
+"""The generated facts about workloads, and what follows from them, against a running kube-apiserver and its Go code."""
+
+import http.client
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.overrider.workload_schema import check_workload, normalize_workload
+from app.overrider.workload_schema.fields import load_structs, root_name
+from app.overrider.workload_schema.json_schema import json_schema, load_openapi
+from schemas import quantities
+from schemas.workloads import (
+    FIELDS_FILE,
+    OPENAPI_FILE,
+    OPENAPI_PATH,
+    fields_text,
+    go_fields,
+    openapi_text,
+    with_list_keys,
+    workload_schemas,
+)
+from tests.e2e.cluster import Api, ControlPlane
+from tests.e2e.controlplane import build
+from tests.workload_samples import full_deployment, full_stateful_set
+
+Tokens = tuple[str | int, ...]
+SAMPLES: dict[str, Callable[[], dict[str, Any]]] = {"Deployment": full_deployment, "StatefulSet": full_stateful_set}
+
+# Behind feature gates that are off by default in 1.36: kube-apiserver drops them, and does not look at their values.
+GATED = {
+    ("apps.v1.RollingUpdateStatefulSetStrategy", "maxUnavailable"), ("core.v1.Lifecycle", "stopSignal"),
+    ("core.v1.PodSpec", "schedulingGroup"), ("core.v1.VolumeProjection", "clusterTrustBundle"),
+    ("core.v1.VolumeProjection", "podCertificate"),
+}  # fmt: skip
+# Of its own metadata an object has these from kube-apiserver, whatever a request says.
+OF_THE_SERVER = {
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generateName",
+    "name",
+    "namespace",
+}
+# kube-apiserver refuses even an empty list here.
+ZERO_REFUSED = {"core.v1.PersistentVolumeClaimTemplate.metadata", "core.v1.PodSpec.resources"}
+
+ZEROS: dict[str, Any] = {"string": "", "bool": False, "int32": 0, "int64": 0}
+TRIED: dict[str, tuple[Any, ...]] = {
+    "string": ("", "nonsense"), "bool": (False, True), "int32": (0, 1), "int64": (0, 1), "ResourceList": ({},),
+    "IntOrString": (0, "", "0", "10%"), "Quantity": ("0", "0.5", "1024Mi", 0),
+}  # fmt: skip
+OF_EVERY_TYPE = ("x", 1.5, 2**40, {"a": True}, [{"a": []}])
+
+
+@pytest.fixture(scope="module")
+def same_version(admin: Api) -> None:
+    version = admin["/version"]["gitVersion"]
+    if version != build.version():
+        pytest.skip(f"kube-apiserver is {version}, the files are of {build.version()}")
+
+
+@pytest.fixture(scope="module")
+def go(binaries: Path) -> None:
+    if shutil.which("go") is None:
+        pytest.skip("Go is not installed")
+
+
+def test_the_openapi_schemas_are_those_of_kube_apiserver(admin: Api, same_version: None) -> None:
+    schemas = workload_schemas(admin[OPENAPI_PATH]["components"]["schemas"])
+    assert openapi_text(schemas) == OPENAPI_FILE.read_text(), "run `python -m schemas.workloads` and `make schemas`"
+
+
+def test_the_fields_are_those_of_the_go_types(go: None) -> None:
+    fields = with_list_keys(go_fields(), json.loads(OPENAPI_FILE.read_text()))
+    assert fields_text(fields) == FIELDS_FILE.read_text(), "run `python -m schemas.workloads`"
+
+
+def test_the_table_of_quantities_is_that_of_apimachinery(go: None) -> None:
+    assert quantities.table() == quantities.TABLE.read_text(), "run `python -m schemas.quantities`"
+
+
+class Server:
+    """Creates workloads in a namespace, over one connection."""
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        context = plane.api()._context
+        self._connection = http.client.HTTPSConnection("127.0.0.1", plane.port, context=context, timeout=60)
+        self._path = f"/apis/apps/v1/namespaces/{namespace}"
+
+    def create(self, workload: dict[str, Any], query: str = "") -> tuple[int, Any]:
+        path = f"{self._path}/{workload['kind'].lower()}s?{query}"
+        self._connection.request("POST", path, json.dumps(workload), {"Content-Type": "application/json"})
+        response = self._connection.getresponse()
+        return response.status, json.loads(response.read())
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@pytest.fixture
+def server(plane: ControlPlane, namespace: str) -> Iterator[Server]:
+    running = Server(plane, namespace)
+    yield running
+    running.close()
+
+
+def structs_in(node: Any, type_: str, tokens: Tokens = ()) -> Iterator[tuple[str, Tokens]]:
+    """Each struct in a document, with its place."""
+    type_ = type_.removeprefix("*")
+    if type_.startswith("[]"):
+        for index, element in enumerate(node):
+            yield from structs_in(element, type_.removeprefix("[]"), (*tokens, index))
+    elif type_ in load_structs():
+        yield type_, tokens
+        for name, value in node.items():
+            yield from structs_in(value, load_structs()[type_][name].type, (*tokens, name))
+
+
+def first_structs() -> Iterator[tuple[str, str, Tokens]]:
+    """The kind, struct and place where each struct is first in the samples."""
+    seen = set()
+    for kind, sample in SAMPLES.items():
+        for struct, tokens in structs_in(sample(), root_name(kind)):
+            if struct not in seen:
+                seen.add(struct)
+                yield kind, struct, tokens
+
+
+def edited(kind: str, tokens: Tokens, edit: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    workload = SAMPLES[kind]()
+    node: Any = workload
+    for token in tokens:
+        node = node[token]
+    edit(node)
+    return workload
+
+
+def set_members(kind: str, values: Callable[[str, str], Any]) -> dict[str, Any]:
+    """A sample in which absent members of every struct are set to values, unless the value is Ellipsis."""
+    workload = SAMPLES[kind]()
+    for struct, tokens in list(structs_in(workload, root_name(kind))):
+        node: Any = workload
+        for token in tokens:
+            node = node[token]
+        for name in load_structs()[struct].keys() - node.keys():
+            value = values(struct, name)
+            if value is not ...:
+                node[name] = value
+    return workload
+
+
+def missing(wanted: Any, stored: Any, pointer: str = "") -> Iterator[str]:
+    """The places where a stored value does not contain a wanted one."""
+    if isinstance(wanted, dict) and isinstance(stored, dict):
+        for name, value in wanted.items():
+            yield from missing(value, stored[name], f"{pointer}/{name}") if name in stored else [f"{pointer}/{name}"]
+    elif isinstance(wanted, list) and isinstance(stored, list) and len(wanted) == len(stored):
+        for index, pair in enumerate(zip(wanted, stored, strict=True)):
+            yield from missing(*pair, f"{pointer}/{index}")
+    elif wanted != stored or type(wanted) is not type(stored):
+        yield pointer
+
+
+def assert_stored(server: Server, workload: dict[str, Any]) -> Any:
+    """Create a workload and return what is stored, which contains the normalized one."""
+    status, stored = server.create(workload)
+    assert status == 201, stored["message"]
+    assert list(missing(normalize_workload(workload, workload["kind"]).document, stored)) == []
+    return stored
+
+
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_the_samples_are_stored_as_they_are(server: Server, kind: str) -> None:
+    workload = SAMPLES[kind]()
+    assert normalize_workload(workload, kind).document is workload
+    assert_stored(server, workload)
+
+
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_nulls_are_not_stored(server: Server, kind: str) -> None:
+    workload = set_members(kind, lambda _struct, _name: None)
+    assert normalize_workload(workload, kind).document == SAMPLES[kind]()
+    assert check_workload(workload, kind) == []
+    assert_stored(server, workload)
+
+
+def zero_of(struct: str, name: str) -> Any:
+    field = load_structs()[struct][name]
+    if (
+        f"{struct}.{name}" in ZERO_REFUSED
+        or struct == "meta.v1.ObjectMeta"
+        or (struct, name) == ("core.v1.ResourceRequirements", "claims")
+    ):
+        return ...
+    if field.type.startswith("[]"):
+        return []
+    if field.type.startswith("map") or field.type == "ResourceList":
+        return {}
+    return ZEROS.get(field.type, ...) if field.omit else ...
+
+
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_zero_values_are_not_stored(server: Server, kind: str) -> None:
+    workload = set_members(kind, zero_of)
+    assert workload != SAMPLES[kind]()
+    assert normalize_workload(workload, kind).document == SAMPLES[kind]()
+    assert check_workload(workload, kind) == []
+    assert_stored(server, workload)
+
+
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_unknown_members_are_not_stored(server: Server, kind: str) -> None:
+    workload = SAMPLES[kind]()
+    places = list(structs_in(workload, root_name(kind)))
+    for _, tokens in places:
+        node: Any = workload
+        for token in tokens:
+            node = node[token]
+        node["misspelled"] = {"a": [1]}
+    normalized = normalize_workload(workload, kind)
+    assert len(normalized.pruned) == len(places)
+    assert normalized.document == SAMPLES[kind]()
+    assert "misspelled" not in json.dumps(assert_stored(server, workload))
+    assert server.create(workload, "fieldValidation=Strict")[0] == 400
+
+
+def test_each_field_alone_is_stored_in_normalized_form(server: Server) -> None:
+    stored = 0
+    for kind, struct, tokens in first_structs():
+        for name, field in load_structs()[struct].items():
+            if (
+                (struct, name) in GATED
+                or (struct == "meta.v1.ObjectMeta" and name in OF_THE_SERVER)
+                or len(tokens) + (name in ("apiVersion", "kind")) == 1
+            ):
+                continue
+            base = field.type.removeprefix("*")
+            values = TRIED.get(base, ([],) if base.startswith("[]") else ({},))
+            for value in values:
+                workload = edited(kind, tokens, lambda node, one={name: value}: node.update(one))
+                status, answer = server.create(workload)
+                if status == 201:
+                    stored += 1
+                    document = normalize_workload(workload, kind).document
+                    assert list(missing(document, answer)) == [], (struct, name, value)
+                    assert check_workload(workload, kind) == [], (struct, name, value)
+    assert stored > 300
+
+
+def test_odd_quantities_are_stored_in_canonical_form(server: Server) -> None:
+    rows = [line.split("\t") for line in quantities.TABLE.read_text().splitlines()]
+    texts = [text for text, plain, _ in rows if plain and not plain.startswith("-")][::4]
+    workload = full_deployment()
+    pod = workload["spec"]["template"]["spec"]
+    del pod["resources"]
+    for number, text in enumerate(texts):
+        pod["volumes"].append({"name": f"q{number}", "emptyDir": {"sizeLimit": text}})
+        pod["containers"].append({"name": f"q{number}", "image": "a", "resources": {"limits": {"cpu": text}}})
+    assert len(texts) > 400
+    assert_stored(server, workload)
+
+
+def test_values_of_a_wrong_type_are_found_where_kube_apiserver_finds_them(server: Server) -> None:
+    refused = 0
+    for kind, struct, tokens in first_structs():
+        for name in load_structs()[struct]:
+            if (
+                (struct, name) in GATED
+                or (struct == "meta.v1.ObjectMeta" and len(tokens) == 1)
+                or not tokens
+                or name == "status"
+            ):
+                continue
+            for value in OF_EVERY_TYPE:
+                workload = edited(kind, tokens, lambda node, one={name: value}: node.update(one))
+                status, answer = server.create(workload, "dryRun=All&fieldValidation=Strict")
+                found = check_workload(workload, kind)
+                # 400: it cannot be decoded. 422: it can, but validation refuses it, for reasons that need not be ours.
+                agreed = found != [] if status == 400 else found == [] if status == 201 else True
+                assert agreed, (struct, name, value, status, answer.get("message"), found)
+                refused += status == 400
+    assert refused > 1000
+
+
+def invalid_edits() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Samples without a required member, with an empty one, and with a value that is none of an enumeration."""
+    for kind, struct, tokens in first_structs():
+        for name in load_openapi().get(f"io.k8s.api.{struct}", {}).get("required", ()):
+            yield struct, name, edited(kind, tokens, lambda node, name=name: node.pop(name))
+        for name, schema in json_schema(load_openapi(), kind)["definitions"][struct].get("properties", {}).items():
+            values = ("", "Nonsense") if "enum" in schema else ("",) if schema.get("minLength") else ()
+            for value in values if (struct, name) not in GATED else ():
+                yield struct, name, edited(kind, tokens, lambda node, one={name: value}: node.update(one))
+
+
+def test_missing_and_empty_members_and_values_are_found_where_kube_apiserver_finds_them(server: Server) -> None:
+    edits = list(invalid_edits())
+    for struct, name, workload in edits:
+        status, answer = server.create(workload, "dryRun=All")
+        found = check_workload(workload, workload["kind"])
+        # An effect that does not fit tolerationSeconds is beyond any schema.
+        if (struct, name) != ("core.v1.Toleration", "effect"):
+            assert (status != 201) == bool(found), (struct, name, answer.get("message"), found)
+    assert len(edits) > 150
+
+
+@pytest.mark.parametrize(
+    ("lists", "refused"),
+    [
+        (("containers", "initContainers", "volumes", "resourceClaims", "schedulingGates", "topologySpreadConstraints"), True),
+        (("hostAliases", "imagePullSecrets", "tolerations", "readinessGates"), False),
+    ],
+)  # fmt: skip
+def test_repeated_elements_of_a_pod_are_found_where_kube_apiserver_finds_them(
+    server: Server, lists: tuple[str, ...], refused: bool
+) -> None:
+    for name in lists:
+        workload = full_deployment()
+        elements = workload["spec"]["template"]["spec"][name]
+        elements.append(elements[0])
+        found = [finding.problem for finding in check_workload(workload, "Deployment")]
+        assert (server.create(workload, "dryRun=All")[0], set(found)) == (
+            (422, {"duplicate"}) if refused else (201, set())
+        ), name
+
+
+@pytest.mark.parametrize(
+    ("lists", "refused"),
+    [(("ports", "volumeMounts", "volumeDevices", "resizePolicy"), True), (("env", "envFrom"), False)],
+)
+def test_repeated_elements_of_a_container_are_found_where_kube_apiserver_finds_them(
+    server: Server, lists: tuple[str, ...], refused: bool
+) -> None:
+    for name in lists:
+        workload = full_deployment()
+        elements = workload["spec"]["template"]["spec"]["containers"][0][name]
+        elements.append(elements[0])
+        found = [finding.problem for finding in check_workload(workload, "Deployment")]
+        assert (server.create(workload, "dryRun=All")[0], set(found)) == (
+            (422, {"duplicate"}) if refused else (201, set())
+        ), name
+
+
+def test_a_name_in_both_lists_of_containers_is_found_as_kube_apiserver_finds_it(server: Server) -> None:
+    workload = full_deployment()
+    workload["spec"]["template"]["spec"]["initContainers"][0]["name"] = "app"
+    assert [finding.problem for finding in check_workload(workload, "Deployment")] == ["duplicate"]
+    assert server.create(workload, "dryRun=All")[0] == 422
