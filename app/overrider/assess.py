@@ -79,7 +79,7 @@ def wanted_hash(
     plan = plans.plan(
         binding.group_kind, subject, overrider, kind=kind, pool=pool, cluster=binding.cluster, store=store
     )
-    return plan.digest if plan.steps else ""
+    return plan.digest
 
 
 def pool_of(workload: Narrow) -> str:

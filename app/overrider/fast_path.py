@@ -6,96 +6,95 @@ per plan. A review only has to check that an index in them means the same in the
 
 from typing import Final, NamedTuple
 
-from app.model.json import JSON, JSONObject
+from app.model.json import JSONObject
 from app.overrider.delta import MISSING, Assign, Change, ListDelta, ObjectDelta
-from app.overrider.matching import Check, compile_matcher
+from app.overrider.matching import Matcher, Path, compile_matcher, value_of
 from app.overrider.overlay import EXCLUSIVE
+from app.overrider.pool_mark import fill_name, has_mark
 from app.overrider.template import PoolTemplate, is_placed
-from app.overrider.undo import Memory, annotations_of, remembered
+from app.overrider.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION, Memory, annotations_of, remembered
 from app.patch import format_pointer
 
-_REPLICAS: Final = ("spec", "replicas")
-
-Tokens = tuple[str | int, ...]
+_REPLICAS: Final = "/spec/replicas"
+_ANNOTATION_POINTERS: Final = {
+    name: format_pointer(("metadata", "annotations", name)) for name in (RENDERED_ANNOTATION, UNDO_ANNOTATION)
+}
 
 
 class PrecompiledPatch(NamedTuple):
-    """What a plan does to any workload that matches its template."""
+    """What a plan does to any workload that matches its template, in every pool that shares the plan."""
 
     operations: tuple[JSONObject, ...]
-    lists: tuple[tuple[Tokens, int], ...]
+    is_marked: bool
+    """Whether the pool's name has to be filled into the operations."""
+    lists: tuple[tuple[Path, int], ...]
     """Lists that an index goes through, and how long each must be for the index to mean the same."""
-    absent: tuple[tuple[Tokens, str], ...]
+    absent: tuple[tuple[Path, str], ...]
     """Members that are added: in which object, and under which name. Nobody else may have set them."""
-    removed: tuple[tuple[Tokens, str], ...]
+    removed: tuple[tuple[Path, str], ...]
     """Members that are removed."""
     replicas: int | None
     """The number of replicas that the overrider claims, None if it leaves them alone."""
-    annotations: tuple[tuple[str, str, str], ...]
-    """The annotations that a render leaves on the workload: name, pointer and value of each."""
-    memory: Memory
-    """What a render leaves there, to be compared with what the last one left."""
     template: PoolTemplate
-    matches_template: Check
-    matches_rendered: Check
+    bare: Matcher
+    """Whether a workload matches the template."""
+    rendered: Matcher
+    """Whether a workload says all that the overrider wants of it."""
 
-    def is_settled(self, workload: JSONObject, memory: Memory) -> bool:
+    def is_settled(self, workload: JSONObject, memory: Memory, *, wanted: Memory, pool: str) -> bool:
         """Return whether ``workload`` was rendered by this plan and says so still; False where that takes a look."""
-        if memory != self.memory or remembered(workload) != memory or not self.matches_rendered(workload):
+        if memory != wanted or remembered(workload) != memory or not self.rendered.matches(workload, pool):
             return False
         if self.replicas is not None and workload["spec"].get("replicas") != self.replicas:
             return False
         try:
-            return _has_none(workload, self.removed) and _is_placed(workload, self.template)
+            return _has_none(workload, self.removed) and self._is_placed(workload)
         except (KeyError, TypeError):
             return False
 
-    def operations_for(self, workload: JSONObject) -> list[JSONObject] | None:
+    def operations_for(self, workload: JSONObject, *, wanted: Memory, pool: str) -> list[JSONObject] | None:
         """Return the operations for an update of ``workload``, None if it has to be rendered."""
         annotations = workload["metadata"].get("annotations")
-        if type(annotations) is not dict or not self._fits(workload):
+        if type(annotations) is not dict or not self._fits(workload, pool):
             return None
         operations: list[JSONObject] = []
-        for name, path, value in self.annotations:
+        for name, value in annotations_of(*wanted).items():
             if (known := annotations.get(name)) != value:
-                operations.append({"op": "add" if known is None else "replace", "path": path, "value": value})
-        operations += self.operations
+                operation = "add" if known is None else "replace"
+                operations.append({"op": operation, "path": _ANNOTATION_POINTERS[name], "value": value})
+        operations += fill_name(self.operations, pool) if self.is_marked else self.operations
         if self.replicas is not None and workload["spec"].get("replicas") != self.replicas:
-            operations.append({"op": "add", "path": format_pointer(_REPLICAS), "value": self.replicas})
+            operations.append({"op": "add", "path": _REPLICAS, "value": self.replicas})
         return operations
 
-    def _fits(self, workload: JSONObject) -> bool:
-        if not self.matches_template(workload):
+    def _fits(self, workload: JSONObject, pool: str) -> bool:
+        if not self.bare.matches(workload, pool):
             return False
         try:
             return (
-                _is_placed(workload, self.template)
-                and all(len(_at(workload, tokens)) == length for tokens, length in self.lists)
+                self._is_placed(workload)
+                and all(len(value_of(workload, path)) == length for path, length in self.lists)
                 and _has_none(workload, self.absent)
             )
         except (KeyError, IndexError, TypeError):
             return False
 
-
-def _is_placed(workload: JSONObject, template: PoolTemplate) -> bool:
-    return is_placed(workload["spec"]["template"]["spec"], template)
-
-
-def _at(document: JSON, tokens: Tokens) -> JSON:
-    for token in tokens:
-        document = document[token]
-    return document
+    def _is_placed(self, workload: JSONObject) -> bool:
+        # With expressions of its own the template has a required affinity, which is compared with the rest of it.
+        if self.template.expressions and self.template.dropped_affinity is None:
+            return True
+        return is_placed(workload["spec"]["template"]["spec"], self.template)
 
 
-def _has_none(workload: JSONObject, places: tuple[tuple[Tokens, str], ...]) -> bool:
-    return not any(name in _at(workload, tokens) for tokens, name in places)
+def _has_none(workload: JSONObject, places: tuple[tuple[Path, str], ...]) -> bool:
+    return not any(name in value_of(workload, path) for path, name in places)
 
 
 class _Collected(NamedTuple):
     operations: list[JSONObject]
-    lists: list[tuple[Tokens, int]]
-    absent: list[tuple[Tokens, str]]
-    removed: list[tuple[Tokens, str]]
+    lists: list[tuple[Path, int]]
+    absent: list[tuple[Path, str]]
+    removed: list[tuple[Path, str]]
 
 
 def compile_fast_path(
@@ -103,7 +102,6 @@ def compile_fast_path(
     base: JSONObject,
     target: JSONObject,
     delta: ObjectDelta,
-    memory: Memory,
 ) -> PrecompiledPatch | None:
     """Return the patch of a workload that matches its template, None where each workload has to be rendered.
 
@@ -112,20 +110,19 @@ def compile_fast_path(
         base: The workload that the template describes, without what only a new one can be given.
         target: The same as the overrider wants it.
         delta: The difference between the two.
-        memory: What a render leaves on the workload.
     """
     collected = _Collected([], [], [], [])
     if not _collect(delta, (), collected):
         return None
-    replicas = next((made["value"] for made in collected.operations if made["path"] == "/spec/replicas"), None)
+    replicas = next((made["value"] for made in collected.operations if made["path"] == _REPLICAS), None)
+    operations = tuple(made for made in collected.operations if made["path"] != _REPLICAS)
     return PrecompiledPatch(
-        tuple(made for made in collected.operations if made["path"] != "/spec/replicas"),
+        operations,
+        has_mark(operations),
         tuple(collected.lists),
         tuple(place for place in collected.absent if place != (("spec",), "replicas")),
         tuple(collected.removed),
         replicas,
-        tuple((name, annotation_pointer(name), value) for name, value in annotations_of(*memory).items()),
-        memory,
         template,
         compile_matcher(_compared(base)),
         compile_matcher(_compared(target)),
@@ -137,7 +134,7 @@ def _compared(workload: JSONObject) -> JSONObject:
     return {"metadata": {name: value for name, value in metadata.items() if value}, "spec": workload["spec"]}
 
 
-def _collect(change: Change, tokens: Tokens, into: _Collected) -> bool:
+def _collect(change: Change, tokens: Path, into: _Collected) -> bool:
     """Collect the operations of a difference; return False where they depend on the workload."""
     if type(change) is ObjectDelta:
         _require_no_sibling(change, tokens, into)
@@ -164,7 +161,7 @@ def _collect(change: Change, tokens: Tokens, into: _Collected) -> bool:
     return True
 
 
-def _require_no_sibling(change: ObjectDelta, tokens: Tokens, into: _Collected) -> None:
+def _require_no_sibling(change: ObjectDelta, tokens: Path, into: _Collected) -> None:
     """Ask for the absence of members that would have to make room for one that is added."""
     changed = {name for name, _ in change.members}
     for name, inner in change.members:
@@ -172,7 +169,7 @@ def _require_no_sibling(change: ObjectDelta, tokens: Tokens, into: _Collected) -
             into.absent.extend((tokens, other) for other in EXCLUSIVE.get(name, ()) if other not in changed)
 
 
-def _collect_member(name: str, change: Change, tokens: Tokens, into: _Collected) -> bool:
+def _collect_member(name: str, change: Change, tokens: Path, into: _Collected) -> bool:
     if type(change) is ListDelta and change.removed:
         into.lists.append(((*tokens, name), change.length))
         into.removed.append((tokens, name))
@@ -196,10 +193,5 @@ def _collect_member(name: str, change: Change, tokens: Tokens, into: _Collected)
     return True
 
 
-def _pointer(tokens: Tokens) -> str:
+def _pointer(tokens: Path) -> str:
     return format_pointer([str(token) for token in tokens])
-
-
-def annotation_pointer(name: str) -> str:
-    """Return the JSON Pointer of an annotation."""
-    return format_pointer(("metadata", "annotations", name))

@@ -5,7 +5,7 @@ preview, validation, digest and undo all use their result, so none of them can s
 others do.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import Final, NamedTuple
 
@@ -31,7 +31,7 @@ from app.overrider.template import (
     seed,
     without_reserved,
 )
-from app.overrider.undo import RESERVED_PREFIX, Memory, as_annotation, undo_of
+from app.overrider.undo import RESERVED_PREFIX, as_annotation, undo_of
 from app.overrider.workload_schema import Finding, check_workload
 from app.patch import StrategicMergeError, format_pointer
 
@@ -106,6 +106,8 @@ def compile_plan(
     kind: str,
     pool: str,
     node_pool: JSONObject | None,
+    config: JSONObject | None = None,
+    applying: Sequence[int] | None = None,
 ) -> Plan:
     """Return the plan for ``subject``'s workloads of ``kind`` in ``pool``.
 
@@ -116,13 +118,15 @@ def compile_plan(
         kind: Deployment or StatefulSet.
         pool: The pool's name.
         node_pool: The NodePool object, where it is known.
+        config: The pool's element of a YurtAppSet's topology, where the caller has looked it up.
+        applying: The numbers of the entries that apply, where the caller has found them.
 
     Raises:
         SubjectError: Nothing can be built from the subject.
         RenderError: An entry does not fit the template, or is broken in itself.
     """
-    template = build_template(group_kind, subject, kind=kind, pool=pool, node_pool=node_pool)
-    steps = compile_steps(overrider.get("entries") if overrider else None, pool)
+    template = build_template(group_kind, subject, kind=kind, pool=pool, node_pool=node_pool, config=config)
+    steps = compile_steps(overrider.get("entries") if overrider else None, pool, applying=applying)
     placed = place_template(group_kind, subject, template, kind=kind, pool=pool)
     bare = patch_pool(placed, template)
     rendered, sources = run_traced(bare, steps)
@@ -134,7 +138,7 @@ def compile_plan(
         target = {**target, "spec": {**target["spec"], "replicas": rendered["spec"]["replicas"]}}
     undo = undo_of(base, target, named=base, schema=WORKLOAD)
     undo_text = as_annotation(undo)
-    digest = hash_of_inputs(kind, pool, rendered, undo_text) if steps else ""
+    digest = hash_text(digest_text(kind, pool, rendered, undo_text)) if steps else ""
     update = Variant(
         template.named_on_update,
         delta_of(on_update(placed), base, WORKLOAD),
@@ -151,7 +155,7 @@ def compile_plan(
         digest=digest,
         undo=undo,
         undo_text=undo_text,
-        fast=compile_fast_path(template, base, target, update.delta, Memory(digest, undo_text)) if steps else None,
+        fast=compile_fast_path(template, base, target, update.delta) if steps else None,
         sources=tuple(sources),
         warnings=_unknown_containers(bare, steps),
     )
@@ -284,9 +288,13 @@ def _reserved(rendered: JSONObject) -> Iterator[str]:
                 yield format_pointer((*parents, "metadata", name, key))
 
 
-def hash_of_inputs(*inputs: object) -> str:
-    """Return a short hash over values that JSON can express."""
-    text = msgspec.json.encode([_RULES_VERSION, *inputs], order="deterministic")
+def digest_text(kind: str, pool: str, rendered: JSONObject, undo_text: str) -> bytes:
+    """Return the text that a plan's digest is the hash of."""
+    return msgspec.json.encode([_RULES_VERSION, kind, pool, rendered, undo_text], order="deterministic")
+
+
+def hash_text(text: bytes) -> str:
+    """Return a short hash of a text."""
     return sha256(text).hexdigest()[:16]
 
 

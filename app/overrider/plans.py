@@ -1,20 +1,287 @@
-"""Plans, kept as long as what they were compiled from stays the same."""
+"""Plans, kept as long as the objects that they were compiled from stay the same.
 
-from typing import Final
+All pools of a subject that differ by name and replicas alone share a plan. A pool adds some hundred bytes to that: its
+hash, and which plan it has.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Final, NamedTuple
+
+import msgspec
 
 from app.model.gvk import GroupKind
-from app.model.json import JSON, JSONObject
-from app.model.openyurt import NODE_POOL, YURT_APP_DAEMON
-from app.overrider.plan import Plan, compile_plan
+from app.model.json import JSON, JSONObject, as_object
+from app.model.openyurt import NODE_POOL, NODEPOOL_TOKEN, YURT_APP_DAEMON, YURT_APP_SET
+from app.overrider.fast_path import PrecompiledPatch
+from app.overrider.plan import Plan, compile_plan, digest_text, hash_text
+from app.overrider.pool_mark import (
+    POOL_MARK,
+    REPLICAS_MARK,
+    Filler,
+    has_mark,
+    is_safe_name,
+    mark_name,
+)
+from app.overrider.pools import PoolSelector, topology
 from app.overrider.steps import RenderError
-from app.overrider.template import SubjectError
+from app.overrider.template import SubjectError, workload_prefix
+from app.overrider.undo import Memory
 from app.store import StoreView
 
-# One plan takes some 10 KiB, so this is at most some 300 MiB; a fleet of that size has as many workloads per replica.
-_MOST: Final = 32_768
+DEFAULT_CACHE_BYTES: Final = 256 << 20
+# Measured (`make bench ARGS="--only scale"`): a shared plan takes some twelve times the text of its rendered workload.
+_PLAN_BYTES_PER_TEXT_BYTE: Final = 12
+_POOL_BYTES: Final = 700
+_SUBJECT_BYTES: Final = 2_000
+MAX_FILLED: Final = 64
 
-_Key = tuple[str, str, str, str, str, str]
-_Inputs = tuple[JSONObject, JSONObject | None, JSONObject | None]
+
+class SharedPlan:
+    """A plan of all pools of a subject that differ by name and replicas alone."""
+
+    __slots__ = ("_filled", "_filler", "_text", "is_marked", "marked_names", "plan", "size")
+
+    def __init__(self, plan: Plan, *, kind: str, pool: str) -> None:
+        """Keep a plan.
+
+        Args:
+            plan: Compiled for the mark, or for the one pool that it is for.
+            kind: Deployment or StatefulSet.
+            pool: The name that it was compiled for.
+        """
+        self.plan: Final = plan
+        self.is_marked: Final = pool == POOL_MARK
+        self.marked_names: Final = _marked_names(plan.rendered) if self.is_marked else []
+        self._text: Final = digest_text(kind, pool, plan.rendered, plan.undo_text) if plan.steps else b""
+        self._filler: Final = Filler()
+        self._filled: Final[OrderedDict[str, Plan]] = OrderedDict()
+        self.size: Final = _PLAN_BYTES_PER_TEXT_BYTE * (len(self._text) or len(msgspec.json.encode(plan.bare)))
+
+    def confuses(self, pool: str) -> bool:
+        """Return whether an element named after ``pool`` has the name of another one in its list."""
+        return any(name.replace(POOL_MARK, pool) in others for name, others in self.marked_names or ())
+
+    def digest(self, pool: str, replicas: int | None) -> str:
+        """Return the hash for a pool."""
+        if not self._text or not self.is_marked:
+            return self.plan.digest
+        text = self._text.replace(POOL_MARK.encode(), pool.encode())
+        return hash_text(text.replace(str(REPLICAS_MARK).encode(), str(replicas).encode()))
+
+    def fill(self, pool: str, replicas: int | None, *, digest: str) -> Plan:
+        """Return the whole plan of a pool; those that were asked for last are kept."""
+        if not self.is_marked:
+            return self.plan
+        plan = self._filled.get(pool)
+        if plan is None:
+            parts = msgspec.structs.astuple(self.plan)
+            filled = self._filler.fill(parts, pool, replicas)
+            plan = msgspec.structs.replace(Plan(*filled), digest=digest)
+            if len(self._filled) >= MAX_FILLED:
+                self._filled.popitem(last=False)
+            self._filled[pool] = plan
+        return plan
+
+
+class PoolPlan:
+    """How one pool's workload is rendered: which plan it shares, and what is its own."""
+
+    __slots__ = ("digest", "pool", "replicas", "shared", "undo_text")
+
+    def __init__(self, shared: SharedPlan, pool: str, replicas: int | None) -> None:
+        """Fill in a pool's name and replicas."""
+        self.shared: Final = shared
+        self.pool: Final = pool
+        self.replicas: Final = replicas
+        self.digest: Final = shared.digest(pool, replicas)
+        """As of `Plan`."""
+        text = shared.plan.undo_text
+        self.undo_text: Final = text.replace(POOL_MARK, pool) if shared.is_marked and POOL_MARK in text else text
+        """As of `Plan`."""
+
+    @property
+    def applies(self) -> bool:
+        """Whether an entry applies to the pool."""
+        return bool(self.shared.plan.steps)
+
+    @property
+    def memory(self) -> Memory:
+        """What a render leaves on a workload that nobody else has changed."""
+        return Memory(self.digest, self.undo_text)
+
+    @property
+    def fast(self) -> PrecompiledPatch | None:
+        """The patch of a workload that matches the template."""
+        return self.shared.plan.fast
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to tell whoever writes a workload of the pool."""
+        warnings = self.shared.plan.warnings
+        return tuple(text.replace(POOL_MARK, self.pool) for text in warnings) if self.shared.is_marked else warnings
+
+    @property
+    def full(self) -> Plan:
+        """The plan with the pool's name in every place."""
+        return self.shared.fill(self.pool, self.replicas, digest=self.digest)
+
+
+Outcome = PoolPlan | SubjectError | RenderError
+
+
+class _Configuration(NamedTuple):
+    """What is particular about a pool, in the form that pools which share a plan have in common."""
+
+    key: Hashable
+    pool: str
+    """The name to compile for: the mark, or the pool's own."""
+    applying: tuple[int, ...]
+    """The numbers of the entries that apply."""
+    config: JSONObject | None
+    node_pool: JSONObject | None
+    replicas: int | None
+
+
+class SubjectPlans:
+    """The plans of one subject with one overrider."""
+
+    def __init__(self, group_kind: GroupKind, subject: JSONObject, overrider: JSONObject | None) -> None:
+        """Prepare; plans are compiled when they are asked for.
+
+        Args:
+            group_kind: YurtAppSet or YurtAppDaemon.
+            subject: The subject as stored.
+            overrider: The overrider in effect, or None for the bare template.
+        """
+        self.inputs = (subject, overrider)
+        self.size = _SUBJECT_BYTES
+        self._group_kind: Final = group_kind
+        entries = as_object(overrider or {}).get("entries")
+        listed = entries if isinstance(entries, list) else []
+        self._selectors: Final = [PoolSelector(as_object(entry).get("pools")) for entry in listed]
+        self._mark_taken: Final = has_mark((subject.get("spec"), entries))
+        self._says_pool: Final = NODEPOOL_TOKEN.encode() in msgspec.json.encode(entries)
+        self._configs: Final = topology(subject.get("spec")) if group_kind == YURT_APP_SET else {}
+        self._plans: Final[dict[Hashable, SharedPlan | SubjectError | RenderError | object]] = {}
+        self._pools: Final[dict[tuple[str, str], tuple[JSONObject | None, Outcome]]] = {}
+
+    def plan(self, kind: str, pool: str, node_pool: JSONObject | None) -> PoolPlan:
+        """Return the plan for the subject's workload of ``kind`` in ``pool``.
+
+        Args:
+            kind: Deployment or StatefulSet.
+            pool: The pool's name.
+            node_pool: The NodePool object, where it matters and is known.
+
+        Raises:
+            SubjectError: Nothing can be built from the subject.
+            RenderError: An entry does not fit the template, or is broken in itself.
+        """
+        known = self._pools.get((kind, pool))
+        if known is not None and (known[0] is node_pool or same_input(known[0], node_pool)):
+            return _result(known[1])
+        outcome = self._compile(kind, pool, node_pool)
+        if known is None:
+            self.size += _POOL_BYTES
+        self._pools[kind, pool] = (node_pool, outcome)
+        return _result(outcome)
+
+    def _compile(self, kind: str, pool: str, node_pool: JSONObject | None) -> Outcome:
+        if self._group_kind == YURT_APP_SET and pool not in self._configs:
+            metadata = self.inputs[0]["metadata"]
+            name = f"{self._group_kind.kind} {metadata.get('namespace') or 'default'}/{metadata['name']}"
+            return SubjectError(f"{name} has no pool {pool!r} in spec.topology.pools")
+        of = self._configuration(kind, pool, node_pool)
+        shared = self._plans.get(of.key) or self._share(of, kind)
+        if shared is NAMED_AFTER_POOL or (isinstance(shared, SharedPlan) and shared.confuses(pool)):
+            of = _Configuration((kind, pool), pool, of.applying, self._configs.get(pool), node_pool, of.replicas)
+            shared = self._plans.get(of.key) or self._share(of, kind)
+        if isinstance(shared, SharedPlan):
+            return PoolPlan(shared, pool, of.replicas)
+        if isinstance(shared, RenderError):
+            return RenderError(shared.field, shared.reason.replace(POOL_MARK, pool))
+        assert isinstance(shared, SubjectError)
+        return SubjectError(str(shared).replace(POOL_MARK, pool))
+
+    def _share(self, of: _Configuration, kind: str) -> "SharedPlan | SubjectError | RenderError | object":
+        subject, overrider = self.inputs
+        shared: SharedPlan | SubjectError | RenderError | object
+        try:
+            plan = compile_plan(
+                self._group_kind,
+                subject,
+                overrider,
+                kind=kind,
+                pool=of.pool,
+                node_pool=of.node_pool,
+                config=of.config,
+                applying=of.applying,
+            )
+            shared = SharedPlan(plan, kind=kind, pool=of.pool)
+            if shared.marked_names is None:
+                shared = NAMED_AFTER_POOL
+        except (SubjectError, RenderError) as error:
+            # An entry that names the pool may fit in another pool, and says its name in the reason.
+            named = of.pool == POOL_MARK and self._says_pool
+            shared = NAMED_AFTER_POOL if named else error.with_traceback(None)
+        self._plans[of.key] = shared
+        self.size += shared.size if isinstance(shared, SharedPlan) else _POOL_BYTES
+        return shared
+
+    def _configuration(self, kind: str, pool: str, node_pool: JSONObject | None) -> _Configuration:
+        applying = tuple(number for number, selector in enumerate(self._selectors) if selector.selects(pool))
+        config = self._configs.get(pool)
+        taints = as_object(as_object(node_pool or {}).get("spec")).get("taints")
+        replicas = None if config is None else config.get("replicas")
+        alone = _Configuration((kind, pool), pool, applying, config, node_pool, replicas)
+        name = self.inputs[0]["metadata"]["name"]
+        if not is_safe_name(pool) or workload_prefix(name, pool) != f"{name}-{pool}-" or self._mark_taken:
+            return alone
+        if config is not None:
+            placement: JSONObject = {one: mark_name(config[one], pool) for one in _PLACEMENT if one in config}
+            config = {**config, **placement, "name": POOL_MARK}
+            if replicas is not None:
+                config["replicas"] = REPLICAS_MARK
+        key = (kind, applying, msgspec.json.encode((config, taints)))
+        return _Configuration(key, POOL_MARK, applying, config, node_pool, replicas)
+
+
+_PLACEMENT: Final = ("nodeSelectorTerm", "tolerations")
+NAMED_AFTER_POOL: Final = object()
+"""A member or an element is named after the pool. In one pool that may be another one of the template's."""
+
+
+def _marked_names(rendered: JSON) -> list[tuple[str, frozenset[str]]] | None:
+    """Return the names of elements that have the mark, each with the other names in its list; None for marked keys.
+
+    In the pool of that name a marked one may be another one of the list. The order of an object's keys is part of the
+    hash, so keys with a mark are not for sharing at all.
+    """
+    found: list[tuple[str, frozenset[str]]] = []
+    pending = [rendered]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            if any(POOL_MARK in name for name in value):
+                return None
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
+            names = [_names(element) for element in value]
+            marked = [name for each in names for name in each if POOL_MARK in name]
+            plain = frozenset(name for each in names for name in each if POOL_MARK not in name)
+            found += [(name, plain) for name in marked]
+    return found
+
+
+def _names(element: JSON) -> list[str]:
+    """Return the members of an element that may identify it."""
+    members = (element.get(name) for name in _IDENTIFYING) if isinstance(element, dict) else ()
+    return [member for member in members if isinstance(member, str)]
+
+
+_IDENTIFYING: Final = ("name", "mountPath", "devicePath", "ip", "key", "value", "topologyKey")
 
 
 class PlanCache:
@@ -22,12 +289,19 @@ class PlanCache:
 
     The store never changes an object in place, so identity of the inputs is nearly all there is to check; nothing has
     to be invalidated and nothing stale can be answered. An input that was replaced by one that differs in its status
-    only (every Pod that becomes ready does that to a YurtAppSet) keeps the plan.
+    only (every Pod that becomes ready does that to a YurtAppSet) keeps its plans.
+
+    Attributes:
+        size: The bytes that all plans take, estimated.
+        evicted: How many subjects' plans were dropped for room.
     """
 
-    def __init__(self, *, most: int = _MOST) -> None:
-        self._most: Final = most
-        self._plans: Final[dict[_Key, tuple[_Inputs, Plan | SubjectError | RenderError]]] = {}
+    def __init__(self, *, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
+        """Prepare an empty cache; the plans of the subjects that were asked for least recently go first."""
+        self.size = 0
+        self.evicted = 0
+        self._max_bytes: Final = max_bytes
+        self._subjects: Final[OrderedDict[tuple[str, str, str, str], SubjectPlans]] = OrderedDict()
 
     def plan(
         self,
@@ -39,33 +313,49 @@ class PlanCache:
         pool: str,
         cluster: str,
         store: StoreView,
-    ) -> Plan:
+    ) -> PoolPlan:
         """Return the plan for a subject's workload of ``kind`` in ``pool``.
 
         Raises:
             SubjectError: Nothing can be built from the subject.
-            RenderError: An entry is broken in itself.
+            RenderError: An entry does not fit the template, or is broken in itself.
         """
         node_pool = store.get(cluster, NODE_POOL, "", pool) if group_kind == YURT_APP_DAEMON else None
-        metadata = subject["metadata"]
-        key = (cluster, metadata.get("namespace") or "", group_kind.kind, metadata["name"], kind, pool)
-        cached = self._plans.get(key)
-        if cached is not None:
-            known_subject, known_overrider, known_pool = cached[0]
-            if known_subject is subject and known_overrider is overrider and known_pool is node_pool:
-                return _result(cached[1])
-            if all(map(same_input, cached[0], (subject, overrider, node_pool))):
-                self._plans[key] = ((subject, overrider, node_pool), cached[1])
-                return _result(cached[1])
-        if len(self._plans) >= self._most:
-            self._plans.clear()
-        outcome: Plan | SubjectError | RenderError
+        plans = self.of_subject(group_kind, subject, overrider, cluster=cluster)
+        before = plans.size
         try:
-            outcome = compile_plan(group_kind, subject, overrider, kind=kind, pool=pool, node_pool=node_pool)
-        except (SubjectError, RenderError) as error:
-            outcome = error
-        self._plans[key] = ((subject, overrider, node_pool), outcome)
-        return _result(outcome)
+            return plans.plan(kind, pool, node_pool)
+        finally:
+            if plans.size != before:
+                self.size += plans.size - before
+                self._make_room()
+
+    def of_subject(
+        self, group_kind: GroupKind, subject: JSONObject, overrider: JSONObject | None, *, cluster: str
+    ) -> SubjectPlans:
+        """Return the plans of a subject with an overrider."""
+        metadata = subject["metadata"]
+        key = (cluster, metadata.get("namespace") or "", group_kind.kind, metadata["name"])
+        plans = self._subjects.get(key)
+        if plans is not None:
+            known_subject, known_overrider = plans.inputs
+            if (known_subject is subject and known_overrider is overrider) or (
+                same_input(known_subject, subject) and same_input(known_overrider, overrider)
+            ):
+                plans.inputs = (subject, overrider)
+                self._subjects.move_to_end(key)
+                return plans
+            self.size -= plans.size
+        plans = self._subjects[key] = SubjectPlans(group_kind, subject, overrider)
+        self._subjects.move_to_end(key)
+        self.size += plans.size
+        return plans
+
+    def _make_room(self) -> None:
+        while self.size > self._max_bytes and len(self._subjects) > 1:
+            _, oldest = self._subjects.popitem(last=False)
+            self.size -= oldest.size
+            self.evicted += 1
 
 
 _NO_INPUT: Final = frozenset({"metadata", "status"})
@@ -85,8 +375,8 @@ def _identity(document: JSONObject) -> tuple[JSON, ...]:
     return tuple(metadata.get(name) for name in ("name", "namespace", "uid", "labels", "annotations"))
 
 
-def _result(outcome: Plan | SubjectError | RenderError) -> Plan:
-    if isinstance(outcome, Plan):
+def _result(outcome: Outcome) -> PoolPlan:
+    if isinstance(outcome, PoolPlan):
         return outcome
     # Without the frames of earlier raises, which would otherwise pile up on the one kept exception.
     raise outcome.with_traceback(None)

@@ -24,6 +24,23 @@ def applies_to(pools: JSON, pool: str) -> bool:
     return f"{EXCLUDE}{pool}" not in pools and (pool in pools or EVERY_POOL in pools)
 
 
+class PoolSelector:
+    """The pools of an entry, compiled: whether it applies to one takes the same time however many it names."""
+
+    __slots__ = ("_every", "_excluded", "_selected")
+
+    def __init__(self, pools: JSON) -> None:
+        """Compile ``pools`` as `applies_to` reads them."""
+        names = [item for item in pools if isinstance(item, str)] if isinstance(pools, list) else []
+        self._every: Final = EVERY_POOL in names
+        self._selected: Final = frozenset(names)
+        self._excluded: Final = frozenset(item[len(EXCLUDE) :] for item in names if item.startswith(EXCLUDE))
+
+    def selects(self, pool: str) -> bool:
+        """Return whether the entry applies to ``pool``."""
+        return pool not in self._excluded and (self._every or pool in self._selected)
+
+
 def named_pools(pools: Iterable[JSON]) -> list[str]:
     """Return the pools that a list names, whether to select or to exclude them; ``*`` names none."""
     return [item.removeprefix(EXCLUDE) for item in pools if isinstance(item, str) and item not in ("", EVERY_POOL)]

@@ -87,7 +87,7 @@ def preview(cell: Cell, store: StoreView, plans: PlanCache) -> Preview:
     group_kind, document, cluster = cell.subject
     plan = plans.plan(
         group_kind, document, cell.overrider, kind=cell.kind, pool=cell.pool, cluster=cluster, store=store
-    )
+    ).full
     return Preview(
         subject=_qualified(group_kind, document),
         overrider="" if cell.overrider is None else cell.overrider["metadata"]["name"],

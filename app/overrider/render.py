@@ -16,7 +16,7 @@ from app.overrider.delta import MISSING, apply_delta, describe_place, foreign_co
 from app.overrider.overlay import overlay
 from app.overrider.owner import Owner, find_owner
 from app.overrider.plan import Plan, Variant
-from app.overrider.plans import PlanCache
+from app.overrider.plans import PlanCache, PoolPlan
 from app.overrider.steps import RenderError
 from app.overrider.template import CREATE_ONLY, SubjectError, place
 from app.overrider.undo import (
@@ -60,7 +60,7 @@ class Rendering(NamedTuple):
 
     operations: Sequence[JSONObject]
     warnings: tuple[str, ...]
-    plan: Plan | None = None
+    plan: PoolPlan | None = None
     overrider: str = ""
     """The name of the overrider in effect, ``""`` if there is none."""
 
@@ -158,7 +158,7 @@ def render(
     overrider = overriders[0] if overriders else None
     try:
         plan = plans.plan(owner.group_kind, subject, overrider, kind=kind, pool=pool, cluster=cluster, store=store)
-        if not plan.steps and memory is None:
+        if not plan.applies and memory is None:
             return NOTHING_TO_RENDER
         operations = _operations(plan, workload, memory=memory, creating=creating)
     except RenderError as error:
@@ -256,15 +256,16 @@ def _taken(name: str, plan: Plan) -> RenderError:
     )
 
 
-def _operations(plan: Plan, workload: JSONObject, *, memory: Memory | None, creating: bool) -> Sequence[JSONObject]:
+def _operations(plan: PoolPlan, workload: JSONObject, *, memory: Memory | None, creating: bool) -> Sequence[JSONObject]:
     if (fast := plan.fast) is not None and not creating:
-        if memory is not None and fast.is_settled(workload, memory):
+        wanted = plan.memory
+        if memory is not None and fast.is_settled(workload, memory, wanted=wanted, pool=plan.pool):
             return ()
         if memory is None or memory.undo_text in ("", plan.undo_text):
-            operations = fast.operations_for(workload)
+            operations = fast.operations_for(workload, wanted=wanted, pool=plan.pool)
             if operations is not None:
                 return operations
-    return diff(workload, render_with(plan, workload, memory=memory, creating=creating))
+    return diff(workload, render_with(plan.full, workload, memory=memory, creating=creating))
 
 
 def _replicas_of_template(workload: JSONObject, plan: Plan) -> JSONObject:
@@ -294,9 +295,9 @@ def _replaced_values(request: AdmissionRequest, workload: JSONObject, rendering:
 
     A value is one that somebody has just set if it differs from the stored object's and from the template's.
     """
-    plan = rendering.plan
-    if plan is None or not plan.steps:
+    if rendering.plan is None or not rendering.plan.applies:
         return ()
+    plan = rendering.plan.full
     stored = request.old_object
     found = []
     for leaf in leaves(plan.update.delta):

@@ -3,7 +3,7 @@
 Later entries win over earlier ones; inside an entry items come first and then its patches. All of them apply or none.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from app.model.json import JSON, JSONObject, as_object
@@ -46,17 +46,23 @@ class Step(NamedTuple):
     """The path of a patch; ``/spec/replicas`` for an item that sets them."""
 
 
-def compile_steps(entries: JSON, pool: str) -> tuple[Step, ...]:
+def compile_steps(entries: JSON, pool: str, *, applying: Sequence[int] | None = None) -> tuple[Step, ...]:
     """Return what the entries that apply to ``pool`` do, in order.
 
     ``{{nodepool}}`` is replaced by the pool's name in items, patch values and patch paths (upstream: values only).
+
+    Args:
+        entries: The overrider's entries.
+        pool: The pool's name.
+        applying: The numbers of the entries that apply, where the caller has found them.
 
     Raises:
         RenderError: A patch that no workload could take: a bad pointer, an unknown operation, a missing value.
     """
     steps: list[Step] = []
     for number, entry in enumerate(entries if isinstance(entries, list) else ()):
-        if isinstance(entry, dict) and applies_to(entry.get("pools"), pool):
+        applies = applies_to(as_object(entry).get("pools"), pool) if applying is None else number in applying
+        if isinstance(entry, dict) and applies:
             steps += _entry_steps(f"entries[{number}]", entry, pool)
     return tuple(steps)
 

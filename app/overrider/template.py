@@ -24,6 +24,7 @@ from app.model.openyurt import (
     REF_NODEPOOL_ANNOTATION,
     YURT_APP_SET,
 )
+from app.overrider.pool_mark import POOL_MARK
 from app.overrider.pools import topology
 from app.overrider.undo import RESERVED_PREFIX
 from app.patch import strategic_merge
@@ -56,7 +57,13 @@ class PoolTemplate(NamedTuple):
 
 
 def build_template(
-    group_kind: GroupKind, subject: JSONObject, *, kind: str, pool: str, node_pool: JSONObject | None
+    group_kind: GroupKind,
+    subject: JSONObject,
+    *,
+    kind: str,
+    pool: str,
+    node_pool: JSONObject | None,
+    config: JSONObject | None = None,
 ) -> PoolTemplate:
     """Return what ``subject`` says about its workload in ``pool``.
 
@@ -66,6 +73,7 @@ def build_template(
         kind: Deployment or StatefulSet.
         pool: The node pool's name.
         node_pool: The NodePool object, where it is known; its taints matter to a YurtAppDaemon.
+        config: The pool's element of a YurtAppSet's topology, where the caller has looked it up.
 
     Raises:
         SubjectError: The subject has no template of that kind, or does not list the pool.
@@ -76,7 +84,7 @@ def build_template(
         raise SubjectError(f"{_name(group_kind, subject)} has no spec.workloadTemplate.{_TEMPLATES[kind]}")
     named = _common(template, spec=spec, pool=pool)
     if group_kind == YURT_APP_SET:
-        config = topology(spec).get(pool)
+        config = topology(spec).get(pool) if config is None else config
         if config is None:
             raise SubjectError(f"{_name(group_kind, subject)} has no pool {pool!r} in spec.topology.pools")
         return _app_set_template(named, spec=spec, config=config)
@@ -138,7 +146,7 @@ def seed(group_kind: GroupKind, subject: JSONObject, *, kind: str, pool: str) ->
 def workload_prefix(controller: str, pool: str) -> str:
     """Return the generateName of a pool's workload: without the pool where that would not be a valid name."""
     prefix = f"{controller}-{pool}-"
-    return prefix if is_dns1123_subdomain(prefix + "x") else f"{controller}-"
+    return prefix if pool == POOL_MARK or is_dns1123_subdomain(prefix + "x") else f"{controller}-"
 
 
 def _app_set_template(named: JSONObject, *, spec: Mapping[str, JSON], config: JSONObject) -> PoolTemplate:

@@ -1,17 +1,39 @@
+"""Plans: shared by the pools of a subject, kept while their inputs say the same, dropped when there is no room."""
+
+import copy
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from app.model.openyurt import YURT_APP_SET
-from app.overrider.plan import Plan
-from app.overrider.plans import PlanCache
-from tests.builders import entry, image, overrider, store_of, yurt_app_set
+from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
+from app.overrider.plan import Plan, compile_plan
+from app.overrider.plans import PlanCache, PoolPlan
+from app.overrider.pool_mark import POOL_MARK, REPLICAS_MARK
+from app.overrider.steps import RenderError
+from app.overrider.template import SubjectError
+from tests.builders import (
+    container,
+    entry,
+    image,
+    node_pool,
+    overrider,
+    patch,
+    pod_template,
+    pool,
+    store_of,
+    yurt_app_daemon,
+    yurt_app_set,
+)
+from tests.overrider.worlds import OVERRIDERS, SPEC, SUBJECTS
 
 RULE = overrider(entry("*", items=[image("nginx", "nginx:2.0")]))
+IN_POOL = {"key": "apps.openyurt.io/nodepool", "operator": "In"}
 
 
-def plan(cache: PlanCache, subject: dict[str, Any], rule: dict[str, Any] | None) -> Plan:
-    return cache.plan(YURT_APP_SET, subject, rule, kind="Deployment", pool="hangzhou", cluster="", store=store_of())
+def plan(cache: PlanCache, subject: dict[str, Any], rule: dict[str, Any] | None, name: str = "hangzhou") -> PoolPlan:
+    return cache.plan(YURT_APP_SET, subject, rule, kind="Deployment", pool=name, cluster="", store=store_of())
 
 
 @pytest.mark.parametrize(
@@ -44,3 +66,150 @@ def test_a_changed_status_of_the_overrider_keeps_the_plan() -> None:
 def test_anything_else_makes_another(subject: dict[str, Any], rule: dict[str, Any] | None) -> None:
     cache = PlanCache()
     assert plan(cache, yurt_app_set(), RULE) is not plan(cache, subject, rule)
+
+
+def pools(count: int) -> list[dict[str, Any]]:
+    return [
+        pool(f"p{n}", n, nodeSelectorTerm={"matchExpressions": [{**IN_POOL, "values": [f"p{n}"]}]})
+        for n in range(count)
+    ]
+
+
+def test_pools_that_differ_by_name_and_replicas_share_a_plan() -> None:
+    cache, subject = PlanCache(), yurt_app_set(pools=pools(5))
+    assert len({id(plan(cache, subject, RULE, f"p{n}").shared) for n in range(5)}) == 1
+    assert len({plan(cache, subject, RULE, f"p{n}").digest for n in range(5)}) == 5
+
+
+@pytest.mark.parametrize(
+    "different",
+    [pool("p1", None), pool("p1", tolerations=[{"key": "x"}]), pool("p1", patch={"spec": {"paused": True}})],
+)
+def test_pools_with_other_settings_do_not(different: dict[str, Any]) -> None:
+    cache, subject = PlanCache(), yurt_app_set(pools=[pool("p0"), different])
+    assert plan(cache, subject, RULE, "p0").shared is not plan(cache, subject, RULE, "p1").shared
+
+
+def test_pools_to_which_other_entries_apply_do_not() -> None:
+    cache, subject = PlanCache(), yurt_app_set(pools=pools(3))
+    rule = overrider(entry("p0", "p1", items=[{"replicas": 9}]), entry("*", "-p1", items=[{"replicas": 8}]))
+    assert len({id(plan(cache, subject, rule, f"p{n}").shared) for n in range(3)}) == 3
+
+
+def test_a_member_named_after_its_pool_is_compiled_for_each_pool() -> None:
+    template = pod_template(containers=[container("nginx", "nginx:1")])
+    template["metadata"]["annotations"] = {"p1": "of the template"}
+    cache, subject = PlanCache(), yurt_app_set(pools=pools(3), template=template)
+    rule = overrider(entry("*", patches=[patch("remove", "/spec/template/metadata/annotations/{{nodepool}}")]))
+    rendered = plan(cache, subject, rule, "p1").full.rendered
+    assert rendered["spec"]["template"]["metadata"]["annotations"] == {}
+    with pytest.raises(RenderError, match="member 'p2' does not exist"):
+        plan(cache, subject, rule, "p2")
+
+
+def test_an_element_named_after_its_pool_is_compiled_alone_only_where_the_template_has_one_of_that_name() -> None:
+    template = pod_template(volumes=[{"name": "v-p1", "hostPath": {"path": "/of-the-template"}}])
+    cache, subject = PlanCache(), yurt_app_set(pools=pools(3), template=template)
+    added = patch("add", f"{SPEC}/volumes/[name=v-{{{{nodepool}}}}]", {"emptyDir": {}})
+    rule = overrider(entry("*", patches=[added]))
+    found = {name: plan(cache, subject, rule, name) for name in ("p0", "p1", "p2")}
+    assert found["p0"].shared is found["p2"].shared
+    volumes = {name: one.full.rendered["spec"]["template"]["spec"]["volumes"] for name, one in found.items()}
+    assert volumes["p1"] == [{"name": "v-p1", "emptyDir": {}}]
+    assert volumes["p2"][1] == {"name": "v-p2", "emptyDir": {}}
+
+
+def same_plan(shared: Plan, alone: Plan) -> None:
+    for name in ("bare", "rendered", "base", "digest", "undo", "undo_text", "create", "update", "sources", "warnings"):
+        assert getattr(shared, name) == getattr(alone, name), name
+    assert shared.template == alone.template
+
+
+def outcome_of(work: Any) -> Any:
+    try:
+        return work()
+    except (RenderError, SubjectError) as error:
+        return error
+
+
+TOKENS = st.lists(
+    st.sampled_from(
+        [
+            patch("add", f"{SPEC}/containers/0/env/-", {"name": "POOL", "value": "in {{nodepool}}"}),
+            patch("add", f"{SPEC}/nodeSelector/{{{{nodepool}}}}", "yes"),
+            patch("add", "/spec/template/metadata/annotations/note", "{{nodepool}}"),
+            patch("add", f"{SPEC}/volumes/-", {"name": "v-{{nodepool}}", "emptyDir": {}}),
+            patch("add", f"{SPEC}/containers/-", container("{{nodepool}}", "x:{{nodepool}}")),
+        ]
+    ),
+    max_size=2,
+)
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(SUBJECTS, OVERRIDERS, TOKENS, st.lists(st.sampled_from(["a", "b", "p2", "Ü", "1"]), min_size=1, unique=True))
+def test_a_shared_plan_is_the_one_that_a_pool_would_have_alone(
+    subject: Any, rule: Any, patches: Any, names: list[str]
+) -> None:
+    own = subject["spec"]["topology"]["pools"][0].get("patch")
+    term = {"matchExpressions": [{**IN_POOL, "values": ["x"]}]}
+    subject["spec"]["topology"]["pools"] = [
+        {
+            **pool(name, number),
+            **({"patch": own} if own else {}),
+            "nodeSelectorTerm": {"matchExpressions": [*term["matchExpressions"], {**IN_POOL, "values": [name]}]},
+        }
+        for number, name in enumerate(names)
+    ]
+    rule["entries"].append(entry("*", "-b", patches=copy.deepcopy(patches)))
+    cache = PlanCache()
+    for name in names:
+        alone = outcome_of(
+            lambda name=name: compile_plan(YURT_APP_SET, subject, rule, kind="Deployment", pool=name, node_pool=None)
+        )
+        found = outcome_of(lambda name=name: plan(cache, subject, rule, name))
+        if isinstance(alone, Exception):
+            assert (type(found), str(found)) == (type(alone), str(alone))
+            continue
+        assert (found.digest, found.undo_text, found.applies) == (alone.digest, alone.undo_text, bool(alone.steps))
+        same_plan(found.full, alone)
+
+
+def test_a_daemons_pools_share_a_plan_where_their_taints_are_the_same() -> None:
+    objects = [
+        node_pool(name, taints=[{"key": key, "effect": "NoSchedule"}])
+        for name, key in (("a", "x"), ("b", "x"), ("c", "y"))
+    ]
+    cache, store = PlanCache(), store_of(*objects)
+    found = {
+        name: cache.plan(
+            YURT_APP_DAEMON, yurt_app_daemon(), RULE, kind="Deployment", pool=name, cluster="", store=store
+        )
+        for name in "abc"
+    }
+    assert found["a"].shared is found["b"].shared
+    assert found["a"].shared is not found["c"].shared
+    assert found["b"].full.bare["spec"]["template"]["spec"]["nodeSelector"] == {"apps.openyurt.io/nodepool": "b"}
+
+
+def test_a_subject_that_uses_the_marks_itself_is_compiled_without_them() -> None:
+    odd = yurt_app_set(pools=[pool("p0", REPLICAS_MARK), pool("p1")])
+    rule = overrider(entry("*", items=[image("nginx", POOL_MARK)]))
+    cache = PlanCache()
+    assert plan(cache, odd, rule, "p0").full.bare["spec"]["replicas"] == REPLICAS_MARK
+    rendered = plan(cache, odd, rule, "p1").full.rendered
+    assert rendered["spec"]["template"]["spec"]["containers"][0]["image"] == POOL_MARK
+
+
+def test_the_subjects_asked_for_least_recently_go_first_when_there_is_no_room() -> None:
+    cache = PlanCache(max_bytes=60_000)
+    subjects = [yurt_app_set(f"s{n}") for n in range(20)]
+    kept = plan(cache, subjects[0], None)
+    for subject in subjects:
+        plan(cache, subject, None)
+        assert plan(cache, subjects[0], None) is kept
+    assert cache.size <= 60_000
+    assert cache.evicted > 0
+    last = plan(cache, subjects[-1], None)
+    assert plan(cache, subjects[-1], None) is last
+    assert plan(cache, subjects[1], None) is not None

@@ -10,7 +10,7 @@ from app.model.openyurt import YURT_APP_SET
 from app.overrider.plan import compile_plan
 from app.overrider.render import render_with
 from app.overrider.steps import RenderError
-from app.overrider.undo import remembered
+from app.overrider.undo import Memory, remembered
 from app.patch import identical
 from tests.builders import (
     container,
@@ -131,13 +131,14 @@ def test_a_workload_fresh_from_its_owner_takes_the_precompiled_patch() -> None:
     rule = overrider(entry("*", items=[image("nginx", "x:1"), {"replicas": 9}]))
     plan = compile_plan(YURT_APP_SET, SUBJECT, rule, kind="Deployment", pool="hangzhou", node_pool=None)
     assert plan.fast is not None
-    operations = plan.fast.operations_for(incoming())
+    wanted = Memory(plan.digest, plan.undo_text)
+    operations = plan.fast.operations_for(incoming(), wanted=wanted, pool="hangzhou")
     assert operations is not None
     paths = ["/metadata/annotations/fleethook.io~1rendered", "/metadata/annotations/fleethook.io~1undo"]
     assert [made["path"] for made in operations] == [*paths, f"{SPEC}/containers/0/image", "/spec/replicas"]
     other = incoming()
     other["spec"]["template"]["spec"]["containers"].append(container("sidecar"))
-    assert plan.fast.operations_for(other) is None
+    assert plan.fast.operations_for(other, wanted=wanted, pool="hangzhou") is None
 
 
 def test_a_workload_that_was_rendered_and_says_so_takes_no_rendering() -> None:
@@ -147,6 +148,6 @@ def test_a_workload_that_was_rendered_and_says_so_takes_no_rendering() -> None:
     memory = remembered(stored)
     assert plan.fast is not None
     assert memory is not None
-    assert plan.fast.is_settled(stored, memory)
+    assert plan.fast.is_settled(stored, memory, wanted=memory, pool="hangzhou")
     stored["spec"]["replicas"] = 8
-    assert not plan.fast.is_settled(stored, memory)
+    assert not plan.fast.is_settled(stored, memory, wanted=memory, pool="hangzhou")
