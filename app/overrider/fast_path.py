@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from app.model.json import JSONObject
 from app.overrider.delta import MISSING, Assign, Change, ListDelta, ObjectDelta
-from app.overrider.matching import Matcher, Path, compile_matcher, value_of
+from app.overrider.matching import Path, matches, value_of
 from app.overrider.overlay import EXCLUSIVE
 from app.overrider.pool_mark import fill_name, has_mark
 from app.overrider.template import PoolTemplate, is_placed
@@ -36,14 +36,14 @@ class PrecompiledPatch(NamedTuple):
     replicas: int | None
     """The number of replicas that the overrider claims, None if it leaves them alone."""
     template: PoolTemplate
-    bare: Matcher
-    """Whether a workload matches the template."""
-    rendered: Matcher
-    """Whether a workload says all that the overrider wants of it."""
+    bare: JSONObject
+    """What a workload says that matches the template."""
+    rendered: JSONObject
+    """What it says as the overrider wants it."""
 
     def is_settled(self, workload: JSONObject, memory: Memory, *, wanted: Memory, pool: str) -> bool:
         """Return whether ``workload`` was rendered by this plan and says so still; False where that takes a look."""
-        if memory != wanted or remembered(workload) != memory or not self.rendered.matches(workload, pool):
+        if memory != wanted or remembered(workload) != memory or not matches(workload, self.rendered, pool):
             return False
         if self.replicas is not None and workload["spec"].get("replicas") != self.replicas:
             return False
@@ -68,7 +68,7 @@ class PrecompiledPatch(NamedTuple):
         return operations
 
     def _fits(self, workload: JSONObject, pool: str) -> bool:
-        if not self.bare.matches(workload, pool):
+        if not matches(workload, self.bare, pool):
             return False
         try:
             return (
@@ -124,8 +124,8 @@ def compile_fast_path(
         tuple(collected.removed),
         replicas,
         template,
-        compile_matcher(_compared(base)),
-        compile_matcher(_compared(target)),
+        _compared(base),
+        _compared(target),
     )
 
 

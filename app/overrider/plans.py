@@ -30,8 +30,8 @@ from app.overrider.undo import Memory
 from app.store import StoreView
 
 DEFAULT_CACHE_BYTES: Final = 256 << 20
-# Measured (`make bench ARGS="--only scale"`): a shared plan takes some twelve times the text of its rendered workload.
-_PLAN_BYTES_PER_TEXT_BYTE: Final = 12
+# Measured (`make bench ARGS="--only scale"`): a shared plan takes some three times the text of its rendered workload.
+_PLAN_BYTES_PER_TEXT_BYTE: Final = 3
 _POOL_BYTES: Final = 700
 _SUBJECT_BYTES: Final = 2_000
 MAX_FILLED: Final = 64

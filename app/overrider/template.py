@@ -220,12 +220,23 @@ def _objects(value: JSON) -> tuple[JSONObject, ...]:
 
 
 def _without_nulls(value: JSON) -> JSON:
-    """Return ``value`` without null members: in the Kubernetes API they mean the same as absent ones."""
+    """Return ``value`` without null members: in the Kubernetes API they mean the same as absent ones.
+
+    What has none is shared: a plan keeps this as long as the store keeps the subject.
+    """
+    made: JSON
     if isinstance(value, dict):
-        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+        made = {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+        same = len(made) == len(value) and all(made[name] is inner for name, inner in value.items())
+        return value if same else made
     if isinstance(value, list):
-        return [_without_nulls(inner) for inner in value]
+        made = [_without_nulls(inner) for inner in value]
+        return value if all(map(_is, made, value)) else made
     return value
+
+
+def _is(left: JSON, right: JSON) -> bool:
+    return left is right
 
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
