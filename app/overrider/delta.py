@@ -13,7 +13,7 @@ from app.model.merge_keys import WORKLOAD, MergeSchema
 from app.overrider.elements import Identity, describe_identity, index_elements, is_shared, merge_elements
 from app.overrider.items import CONTAINER_LISTS
 from app.overrider.overlay import covers, overlay, overlay_object
-from app.patch import format_pointer, identical
+from app.patch import format_pointer, identical, parse_pointer
 
 _NO_SCHEMA: Final = MergeSchema()
 MISSING: Final = object()
@@ -196,6 +196,32 @@ def _applied_list(present: JSON, change: ListDelta) -> JSON:
     return present if made is current else made
 
 
+def without_removed(named: JSON, change: Change, schema: MergeSchema = WORKLOAD) -> JSON:
+    """Return what a template names without the members and elements that a difference removes.
+
+    Laying them over a workload only to remove them again would put them in a place, and so move others.
+    """
+    if type(change) is ObjectDelta and isinstance(named, dict):
+        made = dict(named)
+        for name, inner in change.members:
+            if name not in made:
+                continue
+            if type(inner) is Assign and inner.after is MISSING:
+                del made[name]
+            else:
+                made[name] = without_removed(made[name], inner, schema.fields.get(name, _NO_SCHEMA))
+        return made
+    elements = index_elements(named, schema)
+    if type(change) is not ListDelta or elements is None:
+        return named
+    for one in change.elements:
+        if one.after_at is None:
+            elements.pop(one.identity, None)
+        elif one.identity in elements:
+            elements[one.identity] = without_removed(elements[one.identity], one.change, MergeSchema(schema.fields))
+    return list(elements.values())
+
+
 class Leaf(NamedTuple):
     """One difference, as somebody reads it."""
 
@@ -234,6 +260,23 @@ def describe_place(tokens: tuple[Token, ...], schema: MergeSchema = WORKLOAD) ->
         else:
             text += format_pointer((describe_identity(token, schema),))
     return text
+
+
+def name_tokens(document: JSON, pointer: str, schema: MergeSchema = WORKLOAD) -> tuple[Token, ...]:
+    """Return the place that a JSON pointer leads to in a document, with elements by identity; as far as it leads."""
+    tokens: list[Token] = []
+    for token in parse_pointer(pointer):
+        elements = index_elements(document, schema)
+        if elements is not None and token.isdecimal() and int(token) < len(elements):
+            identity = list(elements)[int(token)]
+            tokens.append(identity)
+            document = elements[identity]
+        elif isinstance(document, dict):
+            tokens.append(token)
+            document, schema = document.get(token), schema.fields.get(token, _NO_SCHEMA)
+        else:
+            break
+    return tuple(tokens)
 
 
 def value_at(document: JSON, tokens: tuple[Token, ...], schema: MergeSchema = WORKLOAD) -> JSON:

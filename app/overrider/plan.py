@@ -15,7 +15,7 @@ from app.model.gvk import GroupKind
 from app.model.json import JSONObject, as_object
 from app.model.merge_keys import WORKLOAD
 from app.model.openyurt import GROUP
-from app.overrider.delta import ObjectDelta, Token, delta_of, leaves
+from app.overrider.delta import ObjectDelta, Token, delta_of, leaves, name_tokens, without_removed
 from app.overrider.elements import merge_repeated
 from app.overrider.fast_path import PrecompiledPatch, compile_fast_path
 from app.overrider.items import container_names
@@ -32,11 +32,13 @@ from app.overrider.template import (
     without_reserved,
 )
 from app.overrider.undo import RESERVED_PREFIX, as_annotation, undo_of
-from app.overrider.workload_schema import Finding, check_workload
+from app.overrider.workload_schema import Finding, check_workload, decode_workload
+from app.overrider.workload_schema.fields import Kind
 from app.patch import StrategicMergeError, format_pointer
 
 # Part of every hash, so that a change of the rules themselves shows as a changed input.
 _RULES_VERSION: Final = 1
+MAX_FINDINGS: Final = 10
 _MISSING: Final = object()
 
 
@@ -130,35 +132,40 @@ def compile_plan(
     placed = place_template(group_kind, subject, template, kind=kind, pool=pool)
     bare = patch_pool(placed, template)
     rendered, sources = run_traced(bare, steps)
-    if steps:
-        checked(bare, rendered)
+    unknown = checked(bare, rendered, sources) if steps else ()
     claims = any(step.path == REPLICAS for step in steps)
-    base, target = on_update(bare), on_update(rendered)
+    # In the form in which they are stored: a zero value that an apiserver drops, or an amount that it writes in other
+    # words, is no difference to a workload.
+    stored, wanted = as_stored(bare), as_stored(rendered)
+    base, target = on_update(stored), on_update(wanted)
     if claims and "replicas" in rendered["spec"]:
         target = {**target, "spec": {**target["spec"], "replicas": rendered["spec"]["replicas"]}}
     undo = undo_of(base, target, named=base, schema=WORKLOAD)
     undo_text = as_annotation(undo)
-    digest = hash_text(digest_text(kind, pool, rendered, undo_text)) if steps else ""
-    update = Variant(
-        template.named_on_update,
-        delta_of(on_update(placed), base, WORKLOAD),
-        delta_of(base, target, WORKLOAD),
-    )
+    digest = hash_text(digest_text(kind, pool, wanted, undo_text)) if steps else ""
+    placed, named = as_stored(placed), as_stored({"kind": kind, **template.named})
+    update = _variant(on_update(named), on_update(placed), base, target)
     return Plan(
         template=template,
         steps=steps,
-        create=Variant(template.named, delta_of(placed, bare, WORKLOAD), delta_of(bare, rendered, WORKLOAD)),
+        create=_variant(named, placed, stored, wanted),
         update=update,
-        bare=bare,
-        rendered=rendered,
+        bare=stored,
+        rendered=wanted,
         base=base,
         digest=digest,
         undo=undo,
         undo_text=undo_text,
         fast=compile_fast_path(template, base, target, update.delta) if steps else None,
         sources=tuple(sources),
-        warnings=_unknown_containers(bare, steps),
+        warnings=(*_unknown_containers(bare, steps), *unknown),
     )
+
+
+def _variant(named: JSONObject, placed: JSONObject, bare: JSONObject, rendered: JSONObject) -> Variant:
+    pool_delta, delta = delta_of(placed, bare, WORKLOAD), delta_of(bare, rendered, WORKLOAD)
+    kept: JSONObject = without_removed(without_removed(named, pool_delta), delta)
+    return Variant(kept, pool_delta, delta)
 
 
 def place_template(
@@ -180,6 +187,11 @@ def patch_pool(placed: JSONObject, template: PoolTemplate) -> JSONObject:
     if all(kept[name] == (metadata.get(name) or {}) for name in kept):
         return patched
     return {**patched, "metadata": {**metadata, **kept}}
+
+
+def as_stored(workload: JSONObject) -> JSONObject:
+    """Return ``workload`` as an apiserver writes it, apart from its defaults; unknown members stay."""
+    return decode_workload(workload, "StatefulSet" if workload["kind"] == "StatefulSet" else "Deployment")
 
 
 def on_update(workload: JSONObject) -> JSONObject:
@@ -216,27 +228,47 @@ def _keep_bookkeeping(bare: JSONObject, rendered: JSONObject) -> JSONObject:
     return {**rendered, "metadata": {**rendered["metadata"], "annotations": {**annotations, **lost}}}
 
 
-def checked(before: JSONObject, rendered: JSONObject) -> JSONObject:
-    """Return ``rendered`` if overrides may do that to a workload.
+def checked(before: JSONObject, rendered: JSONObject, sources: Sequence[Source]) -> tuple[str, ...]:
+    """Return warnings about a rendered workload; the template's own mistakes are not the overrider's.
+
+    An unknown field is a warning: an apiserver drops it, unless it is newer than our schema.
+
+    Args:
+        before: The workload of the bare template.
+        rendered: The same with the overrider's entries.
+        sources: Which step made which difference.
 
     Raises:
-        RenderError: A member has a type the API does not take, or a protected one was changed.
+        RenderError: A member has a value that the API does not take, or a protected one was changed.
     """
-    if findings := _new_findings(before, rendered):
-        raise RenderError("entries", f"the rendered workload is not valid: {'; '.join(map(str, findings))}")
     if (path := protected_change(before, rendered)) is not None:
         raise RenderError("entries", f"{path} identifies the workload or selects its pods and cannot be overridden")
     for path in _reserved(rendered):
         raise RenderError("entries", f"{path} belongs to fleethook and cannot be overridden")
-    return rendered
+    findings = [(_source_of(rendered, finding, sources), finding) for finding in _new_findings(before, rendered)]
+    if wrong := [(field, finding) for field, finding in findings if finding.problem != "unknown"]:
+        further = "".join(f"; {field}: {finding}" for field, finding in wrong[1:MAX_FINDINGS])
+        raise RenderError(wrong[0][0], f"the rendered workload is not valid: {wrong[0][1]}{further}")
+    return tuple(f"{field}: {finding}" for field, finding in findings)
 
 
 def _new_findings(before: JSONObject, rendered: JSONObject) -> list[Finding]:
     """Return the findings that rendering causes: the template's own mistakes do not make an overrider invalid."""
-    kind = before["kind"]
+    kind: Kind = "StatefulSet" if before["kind"] == "StatefulSet" else "Deployment"
     findings = check_workload(rendered, kind)
     known = set(check_workload(before, kind)) if findings else ()
     return [finding for finding in findings if finding not in known]
+
+
+def _source_of(rendered: JSONObject, finding: Finding, sources: Sequence[Source]) -> str:
+    tokens = name_tokens(rendered, finding.pointer)
+    while tokens:
+        for source in reversed(sources):
+            shared = min(len(source.tokens), len(tokens))
+            if source.tokens[:shared] == tokens[:shared]:
+                return source.field
+        tokens = tokens[:-1]
+    return "entries"
 
 
 _IDENTITY: Final = ("name", "generateName", "namespace", "uid", "ownerReferences", "finalizers", "deletionTimestamp")

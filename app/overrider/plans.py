@@ -37,10 +37,13 @@ _SUBJECT_BYTES: Final = 2_000
 MAX_FILLED: Final = 64
 
 
+_NO_NAMES: Final[tuple[frozenset[str], frozenset[str]]] = (frozenset(), frozenset())
+
+
 class SharedPlan:
     """A plan of all pools of a subject that differ by name and replicas alone."""
 
-    __slots__ = ("_filled", "_filler", "_text", "is_marked", "marked_names", "plan", "size")
+    __slots__ = ("_filled", "_filler", "_text", "is_marked", "names", "plan", "size")
 
     def __init__(self, plan: Plan, *, kind: str, pool: str) -> None:
         """Keep a plan.
@@ -52,15 +55,16 @@ class SharedPlan:
         """
         self.plan: Final = plan
         self.is_marked: Final = pool == POOL_MARK
-        self.marked_names: Final = _marked_names(plan.rendered) if self.is_marked else []
+        self.names: Final = _find_names((plan.bare, plan.rendered)) if self.is_marked else _NO_NAMES
         self._text: Final = digest_text(kind, pool, plan.rendered, plan.undo_text) if plan.steps else b""
         self._filler: Final = Filler()
         self._filled: Final[OrderedDict[str, Plan]] = OrderedDict()
         self.size: Final = _PLAN_BYTES_PER_TEXT_BYTE * (len(self._text) or len(msgspec.json.encode(plan.bare)))
 
     def confuses(self, pool: str) -> bool:
-        """Return whether an element named after ``pool`` has the name of another one in its list."""
-        return any(name.replace(POOL_MARK, pool) in others for name, others in self.marked_names or ())
+        """Return whether an element that is named after its pool has, in ``pool``, the name of another one."""
+        marked, others = self.names or _NO_NAMES
+        return any(name.replace(POOL_MARK, pool) in others for name in marked)
 
     def digest(self, pool: str, replicas: int | None) -> str:
         """Return the hash for a pool."""
@@ -219,7 +223,7 @@ class SubjectPlans:
                 applying=of.applying,
             )
             shared = SharedPlan(plan, kind=kind, pool=of.pool)
-            if shared.marked_names is None:
+            if shared.names is None:
                 shared = NAMED_AFTER_POOL
         except (SubjectError, RenderError) as error:
             # An entry that names the pool may fit in another pool, and says its name in the reason.
@@ -252,14 +256,14 @@ NAMED_AFTER_POOL: Final = object()
 """A member or an element is named after the pool. In one pool that may be another one of the template's."""
 
 
-def _marked_names(rendered: JSON) -> list[tuple[str, frozenset[str]]] | None:
-    """Return the names of elements that have the mark, each with the other names in its list; None for marked keys.
+def _find_names(documents: tuple[JSON, ...]) -> tuple[frozenset[str], frozenset[str]] | None:
+    """Return the names of elements that have the mark, and the others; None where an object's key has it.
 
-    In the pool of that name a marked one may be another one of the list. The order of an object's keys is part of the
-    hash, so keys with a mark are not for sharing at all.
+    In the pool of that name a marked one may be another one of the template's. The order of an object's keys is part of
+    the hash, so keys with a mark are not for sharing at all.
     """
-    found: list[tuple[str, frozenset[str]]] = []
-    pending = [rendered]
+    found: set[str] = set()
+    pending = [*documents]
     while pending:
         value = pending.pop()
         if isinstance(value, dict):
@@ -268,11 +272,9 @@ def _marked_names(rendered: JSON) -> list[tuple[str, frozenset[str]]] | None:
             pending += value.values()
         elif isinstance(value, list):
             pending += value
-            names = [_names(element) for element in value]
-            marked = [name for each in names for name in each if POOL_MARK in name]
-            plain = frozenset(name for each in names for name in each if POOL_MARK not in name)
-            found += [(name, plain) for name in marked]
-    return found
+            found.update(name for element in value for name in _names(element))
+    marked = frozenset(name for name in found if POOL_MARK in name)
+    return marked, frozenset(found - marked) if marked else frozenset()
 
 
 def _names(element: JSON) -> list[str]:

@@ -32,10 +32,10 @@ from tests.builders import (
     workload,
     yurt_app_set,
 )
-from tests.overrider.worlds import OVERRIDERS, SPEC, SUBJECTS, Foreign, foreign_parts, stored_by_owner
+from tests.overrider.worlds import EXAMPLES, OVERRIDERS, SPEC, SUBJECTS, Foreign, foreign_parts, stored_by_owner
 
 PROPERTY = settings(
-    max_examples=400, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], deadline=None
+    max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], deadline=None
 )
 
 

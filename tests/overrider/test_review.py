@@ -203,7 +203,7 @@ def test_a_replace_of_what_the_template_lacks_is_denied() -> None:
 
 def test_a_wrong_type_in_the_result_is_denied() -> None:
     rule = overrider(entry("hangzhou", patches=[patch("replace", "/spec/replicas", "three")]))
-    assert "/spec/replicas: must be an integer" in findings(validate(rule, yurt_app_set()))["entries"]
+    assert "/spec/replicas: must be an integer" in findings(validate(rule, yurt_app_set()))["entries[0].patches[0]"]
 
 
 def test_pools_that_an_entry_does_not_touch_are_not_rehearsed() -> None:

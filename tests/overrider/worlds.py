@@ -1,6 +1,7 @@
 """Random subjects, overriders and other people's changes, for properties that hold for all of them."""
 
 import copy
+import os
 from typing import Any
 
 from hypothesis import strategies as st
@@ -8,6 +9,9 @@ from hypothesis import strategies as st
 from tests.builders import container, entry, overrider, patch, pod_template, pool, workload, yurt_app_set
 
 SPEC = "/spec/template/spec"
+
+EXAMPLES = int(os.environ.get("FLEETHOOK_EXAMPLES", "80"))
+"""How many random worlds a property is tried on: few in each run, thousands by hand after a change of the engine."""
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 SCALARS = st.sampled_from(["1", "x", "{{nodepool}}", "", "long value"])
 
@@ -186,7 +190,9 @@ class Foreign:
     def add(self, document: dict[str, Any]) -> None:
         """Add to ``document``, at random places."""
         pods = document["spec"]["template"]["spec"]
-        self._insert(pods["containers"], container("f-sidecar", "f:1", env=[{"name": "F", "value": "1"}]))
+        self._insert(
+            pods.setdefault("containers", []), container("f-sidecar", "f:1", env=[{"name": "F", "value": "1"}])
+        )
         self._insert(pods.setdefault("initContainers", []), container("f-init", "f:1"))
         self._insert(pods.setdefault("volumes", []), {"name": "f-volume", "emptyDir": {"sizeLimit": "1Gi"}})
         self._insert(pods.setdefault("tolerations", []), {"key": "f", "operator": "Exists"})

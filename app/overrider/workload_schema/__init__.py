@@ -5,6 +5,6 @@ The facts are package data, generated from a running kube-apiserver and from the
 
 from app.overrider.workload_schema.check import check_workload
 from app.overrider.workload_schema.finding import Finding
-from app.overrider.workload_schema.normalize import Normalized, normalize_workload
+from app.overrider.workload_schema.normalize import Normalized, decode_workload, normalize_workload
 
-__all__ = ["Finding", "Normalized", "check_workload", "normalize_workload"]
+__all__ = ["Finding", "Normalized", "check_workload", "decode_workload", "normalize_workload"]
