@@ -1,20 +1,19 @@
 """cel-cpp, set up as an apiserver sets up cel-go for match conditions (upstream: pkg/cel/environment/base.go)."""
 
-from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Final
 
 from cel_expr_python import cel
 
-from app.dispatch.cel.functions import KINDS, declarations, implementations
+from app.dispatch.cel.functions import declarations, implementations
+from app.dispatch.cel.guards import GUARDS, Guard
 from app.dispatch.cel.library import FUNCTIONS, comparisons, maps
 from app.dispatch.cel.messages import EVALUATED, checked_pool
-from app.dispatch.cel.run import go, tick, weigh, weigh_product, weigh_size
-from app.dispatch.cel.syntax import GO, TICK, WEIGH, WEIGH_PRODUCT, WEIGH_SIZE, Code, Syntax, prepare
+from app.dispatch.cel.syntax import Code, Syntax, prepare
 
 _T: Final = cel.Type
 _EXTENSIONS: Final = "- name: sets\n- name: lists\n- name: optional\n- name: two-var-comprehensions\n"
-# Functions of the language itself that Kubernetes adds to, or whose cost is counted here: see `library`.
+# Functions of the language itself that Kubernetes adds to, or that charge their cost here: see `library`.
 _REPLACED: Final = "stdlib:\n  exclude_functions:\n" + "".join(
     f"  - name: '{name}'\n" for name in ("string", "matches", *comparisons.OPERATORS)
 )
@@ -54,13 +53,6 @@ def evaluating() -> cel.Env:
     ``request`` is a typed message for the check and a plain map here, as it is in an apiserver: an absent member is
     `no such key` and not an empty text.
     """
-    guards = [
-        _guard(GO, go, [()]),
-        _guard(TICK, tick, [(_T.BOOL,)]),
-        _guard(WEIGH, weigh, [(kind,) for kind in KINDS]),
-        _guard(WEIGH_SIZE, weigh_size, [(_T.INT,)]),
-        _guard(WEIGH_PRODUCT, weigh_product, [(_T.INT, _T.INT)]),
-    ]
     return cel.NewEnv(
         descriptor_pool=EVALUATED,
         config=cel.NewEnvConfigFromYaml(f"name: evaluating\nextensions:\n- name: strings\n  version: 2\n{_EXTENSIONS}"),
@@ -72,22 +64,22 @@ def evaluating() -> cel.Env:
             "authorizer": _T.DYN,
             "authorizer.requestResource": _T.DYN,
         },
-        functions=[*guards, *implementations((*FUNCTIONS, *maps.FUNCTIONS))],
+        functions=[*map(_declared, GUARDS), *implementations((*FUNCTIONS, *maps.FUNCTIONS))],
     )
 
 
-def _guard(name: str, code: Callable[..., bool], kinds: Iterable[tuple[cel.Type, ...]]) -> cel.FunctionDecl:
+def _declared(guard: Guard) -> cel.FunctionDecl:
     return cel.FunctionDecl(
-        name,
+        guard.name,
         [
             cel.Overload(
-                f"{name}({','.join(kind.name() for kind in parameters)})",
+                f"{guard.name}({','.join(kind.name() for kind in parameters)})",
                 return_type=_T.BOOL,
                 parameters=list(parameters),
                 is_member=False,
-                impl=code,
+                impl=guard.code,
             )
-            for parameters in kinds
+            for parameters in guard.kinds
         ],
     )
 

@@ -47,8 +47,8 @@ class Program:
         return self.measure(scope)[0]
 
     def measure(self, scope: Scope) -> tuple[bool, int]:
-        """Return what the condition says of a request, and what that cost; `evaluate` has the errors."""
-        run = Run(scope.access)
+        """Return what the condition says of a request, and what that used of the budget; `evaluate` has the errors."""
+        run = Run(scope.access, scope.weight)
         token = CURRENT.set(run)
         try:
             value = self._compiled.eval(scope.bound(self._paths))
@@ -60,19 +60,19 @@ class Program:
         finally:
             CURRENT.reset(token)
         if run.exhausted:
-            raise CostError(self.expression, cost=run.cost)
+            raise CostError(self.expression, cost=run.used)
         if type_ == cel.Type.BOOL:
-            return bool(plain), run.cost
+            return bool(plain), run.used
         raise self._error(run, str(plain))
 
     def _error(self, run: Run, text: str) -> Exception:
         if run.exhausted or is_budget(text):
-            return CostError(self.expression, cost=run.cost)
+            return CostError(self.expression, cost=run.used)
         if run.unsupported:
-            return UnsupportedError(self.expression, f"not supported here: {run.unsupported}", cost=run.cost)
+            return UnsupportedError(self.expression, f"not supported here: {run.unsupported}", cost=run.used)
         if run.questions:
             return UndecidedError(frozenset(run.questions))
-        return EvaluationError(self.expression, evaluation_text(text), cost=run.cost)
+        return EvaluationError(self.expression, evaluation_text(text), cost=run.used)
 
 
 @lru_cache(maxsize=_REMEMBERED)

@@ -10,14 +10,14 @@ Path: TypeAlias = tuple[str, ...]
 
 def paths_of(node: Node) -> Iterator[Path]:
     """Yield the members that are read, from the variable on; a path ends where something else than a member is read."""
-    path = _path(node)
+    path = path_of(node)
     if path is not None:
         yield path
         return
     if node.HasField("call") and node.call.function in ("_==_", "_!=_"):
         left, right = node.call.args
         for one, other in ((left, right), (right, left)):
-            path = _path(one)
+            path = path_of(one)
             if path is not None and other.HasField("const") and other.const.HasField("null_value"):
                 # Whether something is null can be seen without reading any of its members.
                 yield (*path, "")
@@ -26,15 +26,15 @@ def paths_of(node: Node) -> Iterator[Path]:
         yield from paths_of(child)
 
 
-def _path(node: Node) -> Path | None:
+def path_of(node: Node) -> Path | None:
     """Return the path of a plain selection like ``object.metadata.name`` or ``object.?metadata``."""
     if node.HasField("ident"):
         return (node.ident.name,)
     if node.HasField("select"):
-        operand = _path(node.select.operand)
+        operand = path_of(node.select.operand)
         return None if operand is None else (*operand, node.select.field)
     if node.HasField("call") and node.call.function == "_?._" and len(node.call.args) == 2:
-        operand, member = _path(node.call.args[0]), node.call.args[1]
+        operand, member = path_of(node.call.args[0]), node.call.args[1]
         if operand is not None and member.HasField("const"):
             return (*operand, member.const.string_value)
     return None

@@ -5,9 +5,11 @@ from functools import cached_property
 from typing import Any, Final
 
 from app.dispatch.cel.access import AccessDecisions
+from app.dispatch.cel.elements import ANY
 from app.dispatch.cel.environment import evaluating
 from app.dispatch.cel.library.authorizer import authorizer_of, request_resource_of
 from app.dispatch.cel.reads import Path
+from app.dispatch.cel.weights import weight
 from app.model.json import JSON, JSONObject
 
 # k8s.io/apiserver/pkg/admission/plugin/cel/compile.go: an AdmissionRequest without uid, object and oldObject.
@@ -55,6 +57,7 @@ class Scope:
         self._objects: Final = {"object": object_, "oldObject": old_object}
         self._request: Final = request
         self._bound: Final[dict[frozenset[Path], Any]] = {}
+        self._weights: Final[dict[Path, int]] = {}
 
     def bound(self, paths: frozenset[Path]) -> Any:
         """Return cel-cpp's activation for an expression that reads ``paths``.
@@ -76,6 +79,13 @@ class Scope:
                 raise ValueOutOfRangeError("a text is not valid UTF-8") from None
         return self._bound[paths]
 
+    def weight(self, path: Path) -> int:
+        """Return the weight of a value of the request by its path: see `weights`. A value that is absent has none."""
+        if path not in self._weights:
+            known = self._objects if path[0] in self._objects else {"request": self._request}
+            self._weights[path] = _weight_of(known, path)
+        return self._weights[path]
+
     @cached_property
     def _others(self) -> dict[str, Any]:
         request = {
@@ -92,6 +102,17 @@ class Scope:
             "authorizer": authorizer_of(self._request.get("userInfo")),
             "authorizer.requestResource": request_resource_of(self._request),
         }
+
+
+def _weight_of(value: Any, path: Path) -> int:
+    if not path:
+        return weight(value)
+    if path[0] != ANY:
+        return _weight_of(value.get(path[0]), path[1:]) if isinstance(value, dict) else 0
+    if isinstance(value, dict):
+        # A loop over a map reads its keys, or keys and values.
+        return weight(value) if len(path) == 1 else sum(_weight_of(member, path[1:]) for member in value.values())
+    return sum(_weight_of(element, path[1:]) for element in value) if isinstance(value, list) else 0
 
 
 def _below(paths: frozenset[Path], name: str) -> list[Path]:

@@ -21,15 +21,16 @@ _SCALARS: Final = {
     "enum": FieldDescriptorProto.TYPE_INT32,
 }
 _TREE: Final = {
-    "Constant": ("null_value=1:enum", "bool_value=2:bool", "string_value=6:string"),
+    "Constant": ("null_value=1:enum", "bool_value=2:bool", "int64_value=3:int64", "string_value=6:string"),
     "Ident": ("name=1:string",),
     "Select": ("operand=1:Expr", "field=2:string"),
     "Call": ("target=1:Expr", "function=2:string", "args=3:Expr*"),
     "List": ("elements=1:Expr*",),
-    "Entry": ("map_key=3:Expr", "value=4:Expr"),
+    "Entry": ("map_key=3:Expr", "value=4:Expr", "optional_entry=5:bool"),
     "Struct": ("entries=2:Entry*",),
     "Comprehension": (
         "iter_var=1:string",
+        "iter_var2=8:string",
         "accu_var=3:string",
         "iter_range=2:Expr",
         "accu_init=4:Expr",
@@ -49,8 +50,17 @@ _TREE: Final = {
     ),
     "Reference": ("name=1:string", "overload_id=3:string*"),
     "ReferenceEntry": ("key=1:int64", "value=2:Reference"),
-    "Type": ("primitive=3:enum", "well_known=5:enum", "list_type=6:ListType"),
-    "ListType": (),
+    "Type": (
+        "null=2:enum",
+        "primitive=3:enum",
+        "well_known=5:enum",
+        "list_type=6:Any",
+        "map_type=7:Any",
+        "message_type=9:string",
+        "type=11:Any",
+        "abstract_type=14:Any",
+    ),
+    "Any": (),
     "TypeEntry": ("key=1:int64", "value=2:Type"),
     "Checked": ("references=2:ReferenceEntry*", "types=3:TypeEntry*", "expr=4:Expr"),
 }
@@ -135,27 +145,66 @@ def copy_of(node: Node) -> Node:
     return copied
 
 
-def ident(name: str) -> Node:
+def ident(name: str, *, number: int = 0) -> Node:
     """Return a node that reads a variable."""
-    node = _CHECKED().expr
-    node.ident.name = name
-    return copy_of(node)
+    node = _new()
+    node.id, node.ident.name = number, name
+    return node
 
 
-def wrap(node: Node, function: str) -> None:
-    """Make a node the call of a function with what it was."""
-    inner = copy_of(node)
-    node.Clear()
+def constant(value: int | str | None) -> Node:
+    """Return a node for an integer, a text, or null."""
+    node = _new()
+    if value is None:
+        node.const.null_value = 0
+    elif isinstance(value, int):
+        node.const.int64_value = value
+    else:
+        node.const.string_value = value
+    return node
+
+
+def call(function: str, *arguments: Node) -> Node:
+    """Return a node that calls a function with copies of nodes."""
+    node = _new()
     node.call.function = function
-    node.call.args.append(inner)
+    node.call.args.extend(arguments)
+    return node
+
+
+def member_call(function: str, target: Node, *arguments: Node) -> Node:
+    """Return a node that calls a function of ``target``, with copies of nodes."""
+    node = call(function, *arguments)
+    node.call.target.CopyFrom(target)
+    return node
+
+
+def replace(node: Node, by: Node) -> None:
+    """Let a node be another one and keep its number, by which the type of its value is known."""
+    number = node.id
+    node.CopyFrom(by)
+    node.id = number
+
+
+def only_if(node: Node, condition: Node) -> None:
+    """Let a node be evaluated only if ``condition`` is true. Otherwise its value is false, of whatever type it was."""
+    no = _new()
+    no.const.bool_value = False
+    replace(node, call("_?_:_", condition, node, no))
 
 
 def let(node: Node, name: str, value: Node) -> None:
-    """Make a node one that gives ``value`` a name for its ``result``: a loop of no steps, as in cel-go's cel.bind."""
-    node.Clear()
-    loop = node.comprehension
+    """Give ``value`` a name within a node: a loop of no steps, as in cel-go's cel.bind."""
+    bound = _new()
+    loop = bound.comprehension
     loop.iter_var, loop.accu_var = "@unused", name
     loop.iter_range.list.SetInParent()
     loop.accu_init.CopyFrom(value)
     loop.loop_condition.const.bool_value = False
     loop.loop_step.ident.name = name
+    loop.result.CopyFrom(node)
+    replace(node, bound)
+
+
+def _new() -> Node:
+    return copy_of(_CHECKED().expr)

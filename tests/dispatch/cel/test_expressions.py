@@ -69,7 +69,7 @@ def test_a_condition_is_compiled_once() -> None:
         ("[1]" + ".map(x, x)" * 1_000 + ".size() == 1", "recursion depth"),
         ("optional.of(1)" + ".optMap(x, x + x)" * 25 + ".hasValue()", "too many optMap"),
         ("[1].all(x, " * 30 + "true" + ")" * 30, "nested too deeply"),
-        ("object.a" + " + object.a" * 28 + " == 1", "nested too deeply"),
+        ("object.a" + " + object.a" * 40 + " == 1", "recursion depth"),
         ("\ud800", "not valid UTF-8"),
         ("\x00", "Syntax error"),
         ("", "Syntax error"),
