@@ -53,7 +53,7 @@ def outcome(expression: str) -> tuple[str, str, int]:
         "object.numbers.all(x, [optional.of(object)].all(y, y == y))",
         "object.items.all(x, x == x)",
         # A loop's variable that hides one of the request is weighed as what it is.
-        "object.numbers.map(x, [object]).all(object, object.all(y, y == y))",
+        "[object.items].all(oldObject, object.numbers.all(x, oldObject == oldObject))",
         " || ".join(["object.items != object.items"] * 300),
         " || ".join(["dyn(object.items) != dyn(object.items)"] * 2_000),
         " || ".join(["object.text.contains('b')"] * 2_000 + ["false == (object.text == '')"]),
