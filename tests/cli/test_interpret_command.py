@@ -1,17 +1,20 @@
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 from xml.etree import ElementTree as ET
 
 import pytest
 from typer.testing import CliRunner
 
 from app.cli import app
-from tests.serving import EXAMPLES
+from tests.serving import EXAMPLES, ROOT
 
 RUNNER = CliRunner()
 DIRECTORY = EXAMPLES / "interpreter"
@@ -296,36 +299,67 @@ def test_check_of_karmada_config(tmp_path: Path) -> None:
     assert "data[retention.customizations][0].retention.lua: Lua script error: line 11" in out
 
 
-def test_watching_runs_again_when_something_changes(upstream: Path) -> None:
-    command = [sys.executable, "-m", "app", "interpret", "test", str(upstream), "--watch"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
-    ) as process:
+# A test run in the background of a shell ignores SIGINT, and every process that it starts inherits that.
+INTERRUPTIBLE = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from app.cli import main
+main()
+"""
+
+
+@contextlib.contextmanager
+def watching(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", IO[str]]]:
+    """Run the command until the block ends, but no longer than two minutes: then its output ends."""
+    command = [sys.executable, "-c", INTERRUPTIBLE, "interpret", "test", *arguments, "--watch"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
+    watchdog = threading.Timer(120, process.kill)
+    watchdog.start()
+    try:
         assert process.stdout is not None
-        output = process.stdout
+        yield process, process.stdout
+    finally:
+        watchdog.cancel()
+        process.kill()
+        process.communicate()
 
-        def until(end: str) -> str:
-            found = ""
-            while not found.endswith(end):
-                found += output.readline()
-                assert found, "it ended"
-            return found
 
-        until("1 passed, 0 failed\n")
-        file = upstream / "games.example.com" / "v1" / "Game" / "testdata" / "interprethealth-test.yaml"
-        # Until it is watched a change is not seen, so it is changed until it is.
-        stop = threading.Event()
+@contextlib.contextmanager
+def changing(file: Path, text: str) -> Iterator[None]:
+    """Write a file again and again: a change is not seen before the file is watched."""
+    stop = threading.Event()
 
-        def change() -> None:
-            while not stop.is_set():
-                file.write_text(FIXTURE.replace("true}\n", "false}\n"))
-                stop.wait(0.2)
+    def change() -> None:
+        while not stop.is_set():
+            file.with_suffix(".tmp").write_text(text)
+            file.with_suffix(".tmp").replace(file)
+            stop.wait(0.2)
 
-        changing = threading.Thread(target=change)
-        changing.start()
-        assert "expected false" in until("0 passed, 1 failed\n")
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        yield
+    finally:
         stop.set()
-        changing.join()
+        thread.join()
+
+
+def until(end: str, output: IO[str]) -> str:
+    found = ""
+    while not found.endswith(end):
+        line = output.readline()
+        assert line, f"it ended: {found}"
+        found += line
+    return found
+
+
+def test_watching_runs_again_when_something_changes(upstream: Path) -> None:
+    file = upstream / "games.example.com" / "v1" / "Game" / "testdata" / "interprethealth-test.yaml"
+    with watching(str(upstream)) as (process, output):
+        until("1 passed, 0 failed\n", output)
+        with changing(file, FIXTURE.replace("true}\n", "false}\n")):
+            assert "expected false" in until("0 passed, 1 failed\n", output)
         process.send_signal(signal.SIGINT)
         output.read()
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
