@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from app.api.closing import ClosingProtocol
+
 # An apiserver sends well under 1 KiB of headers; client certificates and proxies add some. 64 KiB is what nginx and
 # Apache accept in all, and a connection may not hold more of this process's memory before it is known who it is.
 _HEADER_LIMIT: Final = 64 * 1024
@@ -33,7 +35,7 @@ def guarded_protocol(  # noqa: C901 - counts the methods of the class inside
         request_timeout: Seconds from the first byte of a request to its last.
     """
 
-    class GuardedProtocol(HttpToolsProtocol):
+    class GuardedProtocol(ClosingProtocol):
         """Answers 408 or 431 and closes; a request that arrives whole in one read costs no timer at all."""
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -66,6 +66,8 @@ class Workers:
         return 0
 
     def _start(self, metrics: str) -> None:
+        if self._stopping:
+            return
         environment = {
             **os.environ,
             LISTENER_VARIABLE: str(self._listener.fileno()),
@@ -75,8 +77,13 @@ class Workers:
             [sys.executable, "-m", "app", *self._arguments], env=environment, pass_fds=[self._listener.fileno()]
         )
         self._children[child.pid] = child
+        if self._stopping:
+            # The signal came while the worker started, and did not reach it.
+            child.send_signal(signal.SIGTERM)
 
     def _forward(self, number: int, _frame: FrameType | None) -> None:
         self._stopping = True
+        # The workers have the socket, too. When the last of them closes it, the system refuses connections.
+        self._listener.close()
         for child in self._children.values():
             child.send_signal(number)

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 
 from app.patch import apply
 from tests.serving import MUTATE, REVIEW, ROOT, Server, serving
+from tests.waiting import wait_for
 
 
 @pytest.fixture(scope="module")
@@ -96,38 +96,15 @@ def test_a_changed_manifest_changes_the_answer_and_a_broken_one_does_not(tmp_pat
         rule = manifests / "overrider.yaml"
         assert image() == "nginx:1.14.2"
         rule.write_text(rule.read_text().replace("nginx:1.14.2", "nginx:9"))
-        _until(lambda: image() == "nginx:9")
+        wait_for(lambda: image() == "nginx:9")
         rule.write_text("broken: [")
         failing = 'fleethook_store_source_failing{source="manifests"} 1.0'
-        _until(lambda: failing in server.request("GET", "/metrics")[1].decode())
+        wait_for(lambda: failing in server.request("GET", "/metrics")[1].decode())
         assert image() == "nginx:9"
         status, body = server.request("GET", "/readyz")
         assert status == 200
         assert "overrider.yaml:" in json.loads(body)["checks"][1]["detail"]
         assert "manifest not read" in server.log.read_text()
-
-
-def _until(condition: Any) -> None:
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end, "the condition never came true"
-
-
-def test_sigterm_turns_readiness_off_finishes_and_exits_zero(tmp_path: Path) -> None:
-    with serving(tmp_path, "--drain-delay", "1.5") as server:
-        busy = server.connect()
-        body = REVIEW.read_bytes()
-        busy.putrequest("POST", MUTATE)
-        busy.putheader("Content-Type", "application/json")
-        busy.putheader("Content-Length", str(len(body)))
-        busy.endheaders(body[:100])
-        server.process.send_signal(signal.SIGTERM)
-        _until(lambda: server.request("GET", "/readyz")[0] == 503)
-        assert answer(server.request("POST", MUTATE, body)[1])["allowed"], "still served while draining"
-        busy.send(body[100:])
-        assert answer(busy.getresponse().read())["allowed"]
-        busy.close()
-        assert server.process.wait(timeout=30) == 0
 
 
 def test_two_workers_share_the_port_and_one_that_dies_is_replaced(tmp_path: Path) -> None:
@@ -137,12 +114,12 @@ def test_two_workers_share_the_port_and_one_that_dies_is_replaced(tmp_path: Path
             children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
             return {int(pid) for pid in children.read_text().split()}
 
-        _until(lambda: server.log.read_text().count("Application startup complete") == 2)
+        wait_for(lambda: server.log.read_text().count("Application startup complete") == 2)
         first = workers()
         assert len(first) == 2
         victim = min(first)
         os.kill(victim, signal.SIGKILL)
-        _until(lambda: server.log.read_text().count("Application startup complete") == 3)
+        wait_for(lambda: server.log.read_text().count("Application startup complete") == 3)
         assert victim not in workers()
         assert len(workers()) == 2
         for _ in range(4):

@@ -1,0 +1,200 @@
+"""SIGTERM to a real server process while clients hold connections. No client here closes one: the server has to."""
+
+import contextlib
+import json
+import re
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from tests.serving import MUTATE, REVIEW, Server, serving
+from tests.waiting import wait_for
+
+BODY: Final = REVIEW.read_bytes()
+HEAD: Final = f"POST {MUTATE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n".encode()
+REQUEST: Final = HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
+NEVER: Final = "3600"
+# What uvicorn logs when connections had to be given up: the limit is 25 s by default.
+GIVEN_UP: Final = "timeout graceful shutdown exceeded"
+
+
+class Client:
+    """One connection. It does not close its side of TLS when the server closes its own."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+
+    def answer(self) -> tuple[bytes, bool]:
+        """Return the head of one answer, and whether it allows."""
+        received = b""
+        while b"\r\n\r\n" not in received:
+            received += self.read()
+        head, _, body = received.partition(b"\r\n\r\n")
+        length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.startswith(b"content-length:"))
+        while len(body) < length:
+            body += self.read()
+        return head, bool(json.loads(body)["response"]["allowed"])
+
+    def read(self) -> bytes:
+        data = self.connection.recv(65536)
+        assert data, "the server closed the connection"
+        return data
+
+    def is_ended(self) -> bool:
+        """Return whether the server ends the connection as TLS wants it: with close_notify."""
+        return self.connection.recv(1) == b""
+
+
+class Held(NamedTuple):
+    """A server, and the connections to it, which end with the block."""
+
+    server: Server
+    stack: contextlib.ExitStack
+
+    def connect(self) -> Client:
+        plain = self.connect_without_tls().connection
+        wrapped = self.server.context().wrap_socket(plain, server_hostname="localhost", suppress_ragged_eofs=False)
+        return Client(self.stack.enter_context(wrapped))
+
+    def connect_without_tls(self) -> Client:
+        return Client(self.stack.enter_context(socket.create_connection(("127.0.0.1", self.server.port), timeout=120)))
+
+
+def silent(held: Held) -> Client:
+    return held.connect()
+
+
+def no_handshake(held: Held) -> Client:
+    return held.connect_without_tls()
+
+
+def idle(held: Held) -> Client:
+    client = held.connect()
+    client.connection.sendall(REQUEST)
+    assert client.answer()[1]
+    return client
+
+
+def half_a_head(held: Held) -> Client:
+    client = held.connect()
+    client.connection.sendall(HEAD)
+    return client
+
+
+def half_a_later_head(held: Held) -> Client:
+    client = idle(held)
+    client.connection.sendall(HEAD)
+    return client
+
+
+@contextlib.contextmanager
+def holding(directory: Path, workers: str, *arguments: str) -> Iterator[Held]:
+    """Serve clients that may take their time to send: only the shutdown is to end connections."""
+    limits = {"FLEETHOOK_HEADER_TIMEOUT": NEVER, "FLEETHOOK_REQUEST_TIMEOUT": NEVER, "FLEETHOOK_KEEP_ALIVE": NEVER}
+    with serving(directory, "--workers", workers, *arguments, **limits) as server:
+        wait_for(lambda: server.log.read_text().count("Application startup complete") == int(workers))
+        with contextlib.ExitStack() as stack:
+            yield Held(server, stack)
+
+
+def shut_down(server: Server, workers: str) -> None:
+    """Send SIGTERM, and wait until every worker has closed its listener."""
+    server.process.send_signal(signal.SIGTERM)
+    wait_for(lambda: server.log.read_text().count("Shutting down") == int(workers), what="the shutdown begins")
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("hold", [silent, no_handshake, idle, half_a_head, half_a_later_head])
+def test_idle_connections_do_not_keep_the_server(tmp_path: Path, hold: Callable[[Held], Client], workers: str) -> None:
+    with holding(tmp_path, workers) as held:
+        # So many that each worker has some.
+        clients = [hold(held) for _ in range(4)]
+        held.server.process.send_signal(signal.SIGTERM)
+
+        assert held.server.process.wait(timeout=120) == 0
+        assert GIVEN_UP not in held.server.log.read_text()
+        assert "Traceback" not in held.server.log.read_text()
+        assert all(client.is_ended() for client in clients)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_requests_in_flight_are_answered_before_the_server_exits(tmp_path: Path, workers: str) -> None:
+    with holding(tmp_path, workers) as held:
+        clients = [held.connect() for _ in range(4)]
+        for client in clients:
+            client.connection.sendall(REQUEST[:-100])
+        wait_for(lambda: in_flight(held.server) == 4, what="all are read")
+        shut_down(held.server, workers)
+        wait_for(lambda: is_refused(held.server), what="new connections are refused")
+        assert held.server.process.poll() is None
+
+        for client in clients:
+            client.connection.sendall(REQUEST[-100:])
+        answers = [client.answer() for client in clients]
+
+        assert all(allowed for _, allowed in answers)
+        assert all(b"connection: close" in head for head, _ in answers)
+        assert held.server.process.wait(timeout=120) == 0
+        assert GIVEN_UP not in held.server.log.read_text()
+
+
+def in_flight(server: Server) -> float:
+    text = server.request("GET", "/metrics")[1].decode()
+    return sum(float(count) for count in re.findall(r"^fleethook_reviews_in_flight\S* (\S+)$", text, re.MULTILINE))
+
+
+def is_refused(server: Server) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", server.port), timeout=120).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_sigterm_turns_readiness_off_and_the_server_answers_until_the_delay_is_over(tmp_path: Path) -> None:
+    with holding(tmp_path, "1", "--drain-delay", NEVER) as held:
+        kept, half = idle(held), held.connect()
+        half.connection.sendall(REQUEST[:-100])
+        held.server.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: held.server.request("GET", "/readyz")[0] == 503)
+        new = held.connect()
+        for client, request in ((kept, REQUEST), (half, REQUEST[-100:]), (new, REQUEST)):
+            client.connection.sendall(request)
+            head, allowed = client.answer()
+            assert allowed
+            assert b"connection: close" in head
+            assert client.is_ended()
+
+        # The second signal ends the delay.
+        held.server.process.send_signal(signal.SIGTERM)
+        assert held.server.process.wait(timeout=120) == 0
+        assert GIVEN_UP not in held.server.log.read_text()
+
+
+def test_a_client_that_reads_slowly_gets_all_of_its_answers(tmp_path: Path) -> None:
+    with holding(tmp_path, "1") as held:
+        client = held.connect()
+        # More than the buffers on the way take.
+        client.connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 500)
+        received = client.read()
+        shut_down(held.server, "1")
+        while data := client.connection.recv(65536):
+            received += data
+
+        assert complete_answers(received) > 0
+        assert held.server.process.wait(timeout=120) == 0
+
+
+def complete_answers(received: bytes) -> int:
+    """Return the number of answers; the last one has to be complete."""
+    count = 0
+    while received:
+        head, _, rest = received.partition(b"\r\n\r\n")
+        length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.startswith(b"content-length:"))
+        assert len(rest) >= length, "the last answer is cut off"
+        received, count = rest[length:], count + 1
+    return count
