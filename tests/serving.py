@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from app.patch import apply
+from tests.waiting import NET
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -34,10 +35,10 @@ class Server(NamedTuple):
         return ssl.create_default_context(cafile=str(self.authority))
 
     def connect(self) -> http.client.HTTPSConnection:
-        return http.client.HTTPSConnection("localhost", self.port, context=self.context(), timeout=20)
+        return http.client.HTTPSConnection("localhost", self.port, context=self.context(), timeout=NET)
 
     def raw(self) -> ssl.SSLSocket:
-        plain = socket.create_connection(("127.0.0.1", self.port), timeout=20)
+        plain = socket.create_connection(("127.0.0.1", self.port), timeout=NET)
         return self.context().wrap_socket(plain, server_hostname="localhost")
 
     def request(self, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes]:
@@ -52,7 +53,7 @@ class Server(NamedTuple):
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=NET)
 
 
 @contextlib.contextmanager
@@ -99,7 +100,7 @@ def started(
 
 def _port(process: "subprocess.Popen[str]", log: Path, says: str) -> int:
     assert process.stdout
-    watchdog = threading.Timer(30, process.kill)
+    watchdog = threading.Timer(NET, process.kill)
     watchdog.start()
     try:
         for line in process.stdout:

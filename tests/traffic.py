@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tests.serving import MUTATE, REVIEW
+from tests.waiting import NET
 
 
 class Traffic:
@@ -33,7 +34,7 @@ class Traffic:
             self.failures.append(f"{kind}: {response.status} {text[:200]!r}")
 
     def _connect(self) -> http.client.HTTPSConnection:
-        connection = http.client.HTTPSConnection("localhost", self.port, context=self._context(), timeout=20)
+        connection = http.client.HTTPSConnection("localhost", self.port, context=self._context(), timeout=NET)
         connection.connect()
         certificate: Any = connection.sock.getpeercert()
         self.serials.add(str(certificate["serialNumber"]))
@@ -79,5 +80,5 @@ def busy(port: int, context: Callable[[], ssl.SSLContext], *, kept: int = 8, new
     finally:
         traffic.stop()
         for thread in threads:
-            thread.join(timeout=60)
+            thread.join(timeout=NET)
             assert not thread.is_alive()

@@ -13,6 +13,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from app.certs.authority import KeyPair, issue_serving, names_of, new_authority
 from app.certs.context import server_context
 from app.certs.files import CertificateError, CertificateFiles, ensure_certificates
+from tests.waiting import NET
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 NAMES = ["localhost", "127.0.0.1", "::1"]
@@ -140,7 +141,7 @@ def test_a_client_that_trusts_the_authority_connects_by_every_name(tmp_path: Pat
                 context.wrap_socket(plain, server_hostname=name),
             ):
                 pass
-            thread.join(timeout=10)
+            thread.join(timeout=NET)
             assert accepted == ["TLSv1.3"]
 
 

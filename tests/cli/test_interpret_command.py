@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from app.cli import app
 from tests.serving import EXAMPLES, ROOT
+from tests.waiting import NET
 
 RUNNER = CliRunner()
 DIRECTORY = EXAMPLES / "interpreter"
@@ -314,7 +315,7 @@ def watching(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", IO[str]
     command = [sys.executable, "-c", INTERRUPTIBLE, "interpret", "test", *arguments, "--watch"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
-    watchdog = threading.Timer(120, process.kill)
+    watchdog = threading.Timer(NET, process.kill)
     watchdog.start()
     try:
         assert process.stdout is not None
@@ -362,4 +363,4 @@ def test_watching_runs_again_when_something_changes(upstream: Path) -> None:
             assert "expected false" in until("0 passed, 1 failed\n", output)
         process.send_signal(signal.SIGINT)
         output.read()
-        assert process.wait(60) == 0
+        assert process.wait(NET) == 0

@@ -15,6 +15,7 @@ import pytest
 from app.certs.files import ensure_certificates
 from app.patch import apply
 from tests.serving import EXAMPLES, Server, serving
+from tests.waiting import NET
 
 EXAMPLE = EXAMPLES / "kcp-widgets"
 
@@ -49,7 +50,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             yield Running(server, process.stdout)
     finally:
         process.terminate()
-        process.wait(timeout=10)
+        process.wait(timeout=NET)
         process.stdout.close()
 
 

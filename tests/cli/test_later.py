@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from app.cli import app
 from app.cli.crds import crds
 from app.cli.later import Later
+from tests.waiting import NET
 
 LATER = {
     name: command
@@ -65,5 +66,5 @@ except SystemExit as left:
 found = sys.modules.keys() & set({unneeded!r})
 assert not found, found
 """
-    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=NET)
     assert done.returncode == 0, done.stderr

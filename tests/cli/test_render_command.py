@@ -7,6 +7,7 @@ from pathlib import Path
 import yaml
 
 from tests.serving import EXAMPLES, ROOT
+from tests.waiting import NET
 
 STORIES = EXAMPLES / "yurtappoverrider"
 
@@ -18,7 +19,7 @@ def render(*arguments: str, stdin: str = "", **environment: str) -> "subprocess.
         capture_output=True,
         text=True,
         cwd=ROOT,
-        timeout=60,
+        timeout=NET,
         check=False,
         input=stdin,
         env={**os.environ, **environment},

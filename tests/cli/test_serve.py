@@ -12,7 +12,7 @@ import pytest
 
 from app.patch import apply
 from tests.serving import MUTATE, REVIEW, ROOT, Server, serving
-from tests.waiting import wait_for
+from tests.waiting import NET, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def run(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "app", *arguments]
     return subprocess.run(
-        command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False, env={**os.environ, **environment}
+        command, capture_output=True, text=True, cwd=ROOT, timeout=NET, check=False, env={**os.environ, **environment}
     )
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import re
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -12,7 +11,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from tests.serving import MUTATE, REVIEW, Server, serving
-from tests.waiting import wait_for
+from tests.waiting import NET, wait_for
 
 BODY: Final = REVIEW.read_bytes()
 HEAD: Final = f"POST {MUTATE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n".encode()
@@ -61,7 +60,7 @@ class Held(NamedTuple):
         return Client(self.stack.enter_context(wrapped))
 
     def connect_without_tls(self) -> Client:
-        return Client(self.stack.enter_context(socket.create_connection(("127.0.0.1", self.server.port), timeout=120)))
+        return Client(self.stack.enter_context(socket.create_connection(("127.0.0.1", self.server.port), timeout=NET)))
 
 
 def silent(held: Held) -> Client:
@@ -91,6 +90,15 @@ def half_a_later_head(held: Held) -> Client:
     return client
 
 
+def asking(held: Held) -> Client:
+    """A request in flight: the server has said that it reads the body, and lacks the last 100 bytes."""
+    client = held.connect()
+    client.connection.sendall(HEAD + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(BODY))
+    assert client.read() == b"HTTP/1.1 100 Continue\r\n\r\n"
+    client.connection.sendall(BODY[:-100])
+    return client
+
+
 @contextlib.contextmanager
 def holding(directory: Path, workers: str, *arguments: str) -> Iterator[Held]:
     """Serve clients that may take their time to send: only the shutdown is to end connections."""
@@ -115,7 +123,7 @@ def test_idle_connections_do_not_keep_the_server(tmp_path: Path, hold: Callable[
         clients = [hold(held) for _ in range(4)]
         held.server.process.send_signal(signal.SIGTERM)
 
-        assert held.server.process.wait(timeout=120) == 0
+        assert held.server.process.wait(timeout=NET) == 0
         assert GIVEN_UP not in held.server.log.read_text()
         assert "Traceback" not in held.server.log.read_text()
         assert all(client.is_ended() for client in clients)
@@ -124,32 +132,24 @@ def test_idle_connections_do_not_keep_the_server(tmp_path: Path, hold: Callable[
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_requests_in_flight_are_answered_before_the_server_exits(tmp_path: Path, workers: str) -> None:
     with holding(tmp_path, workers) as held:
-        clients = [held.connect() for _ in range(4)]
-        for client in clients:
-            client.connection.sendall(REQUEST[:-100])
-        wait_for(lambda: in_flight(held.server) == 4, what="all are read")
+        clients = [asking(held) for _ in range(4)]
         shut_down(held.server, workers)
         wait_for(lambda: is_refused(held.server), what="new connections are refused")
         assert held.server.process.poll() is None
 
         for client in clients:
-            client.connection.sendall(REQUEST[-100:])
+            client.connection.sendall(BODY[-100:])
         answers = [client.answer() for client in clients]
 
         assert all(allowed for _, allowed in answers)
         assert all(b"connection: close" in head for head, _ in answers)
-        assert held.server.process.wait(timeout=120) == 0
+        assert held.server.process.wait(timeout=NET) == 0
         assert GIVEN_UP not in held.server.log.read_text()
-
-
-def in_flight(server: Server) -> float:
-    text = server.request("GET", "/metrics")[1].decode()
-    return sum(float(count) for count in re.findall(r"^fleethook_reviews_in_flight\S* (\S+)$", text, re.MULTILINE))
 
 
 def is_refused(server: Server) -> bool:
     try:
-        socket.create_connection(("127.0.0.1", server.port), timeout=120).close()
+        socket.create_connection(("127.0.0.1", server.port), timeout=NET).close()
     except ConnectionRefusedError:
         return True
     return False
@@ -157,13 +157,13 @@ def is_refused(server: Server) -> bool:
 
 def test_sigterm_turns_readiness_off_and_the_server_answers_until_the_delay_is_over(tmp_path: Path) -> None:
     with holding(tmp_path, "1", "--drain-delay", NEVER) as held:
-        kept, half = idle(held), held.connect()
-        half.connection.sendall(REQUEST[:-100])
+        kept, half = idle(held), asking(held)
         held.server.process.send_signal(signal.SIGTERM)
         wait_for(lambda: held.server.request("GET", "/readyz")[0] == 503)
-        new = held.connect()
-        for client, request in ((kept, REQUEST), (half, REQUEST[-100:]), (new, REQUEST)):
-            client.connection.sendall(request)
+        half.connection.sendall(BODY[-100:])
+        assert half.answer()[1]
+        for client in (kept, held.connect()):
+            client.connection.sendall(REQUEST)
             head, allowed = client.answer()
             assert allowed
             assert b"connection: close" in head
@@ -171,7 +171,7 @@ def test_sigterm_turns_readiness_off_and_the_server_answers_until_the_delay_is_o
 
         # The second signal ends the delay.
         held.server.process.send_signal(signal.SIGTERM)
-        assert held.server.process.wait(timeout=120) == 0
+        assert held.server.process.wait(timeout=NET) == 0
         assert GIVEN_UP not in held.server.log.read_text()
 
 
@@ -186,7 +186,7 @@ def test_a_client_that_reads_slowly_gets_all_of_its_answers(tmp_path: Path) -> N
             received += data
 
         assert complete_answers(received) > 0
-        assert held.server.process.wait(timeout=120) == 0
+        assert held.server.process.wait(timeout=NET) == 0
 
 
 def complete_answers(received: bytes) -> int:

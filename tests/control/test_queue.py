@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from app.control.queue import WorkQueue
+from tests.waiting import NET
 
 
 @contextlib.asynccontextmanager
@@ -94,10 +95,10 @@ async def test_what_fails_is_worked_on_again_after_growing_pauses_and_success_fo
 
     queue.add("a")
     async with working(queue, work):
-        await asyncio.wait_for(finished.wait(), 5)
+        await asyncio.wait_for(finished.wait(), NET)
         finished.clear()
         queue.add("a")
-        await asyncio.wait_for(finished.wait(), 5)
+        await asyncio.wait_for(finished.wait(), NET)
     assert [round(pause / 0.001 / 2**number, 9) for number, pause in enumerate(pauses)] == [
         pytest.approx(1, abs=0.21)
     ] * 3
@@ -116,7 +117,7 @@ async def test_what_raises_counts_as_failed_and_ends_nothing(caplog: pytest.LogC
 
     queue.add("a")
     async with working(queue, work):
-        await asyncio.wait_for(done.wait(), 5)
+        await asyncio.wait_for(done.wait(), NET)
     assert seen == ["a", "a"]
     assert "work on a failed" in caplog.text
 

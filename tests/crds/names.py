@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from app.crds.download import resolving
+from tests.waiting import NET
 
 
 class Names:
@@ -28,7 +29,7 @@ class Names:
         self.looked_up.append(name)
         if name.startswith("hanging."):
             self.hanging += 1
-            self.released.wait(60)
+            self.released.wait(NET)
         if name not in self.addresses:
             raise socket.gaierror(socket.EAI_NONAME, "S3CR3T")
         return [info for address in self.addresses[name] for info in socket.getaddrinfo(address, port, 0, kind)]

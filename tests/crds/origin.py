@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.hook_server import Certificate, resets, tls
+from tests.waiting import NET, wait_for
 
 
 class Asked(NamedTuple):
@@ -126,7 +127,7 @@ class Server(ABC):
             thread.start()
 
     def _serve(self, sock: socket.socket) -> None:
-        sock.settimeout(60)
+        sock.settimeout(NET)
         with self._lock:
             self._open.add(sock)
         # A client that goes away, or does not like the certificate, is what many tests are about.
@@ -269,10 +270,19 @@ def resets_after(body: bytes, count: int, **headers: object) -> Answer:
     def answer(_: Asked, connection: Connection) -> None:
         connection.send(head(**{"content_length": len(body), **headers}) + body[:count])
         # RST throws away what the client has not read yet.
-        connection.pause(0.2)
+        wait_for(lambda: _is_read(connection.sock), what="the client has read what was sent")
         connection.reset()
 
     return answer
+
+
+def _is_read(sock: socket.socket) -> bool:
+    """Return whether the other end, on this machine too, has read all that was sent to it (/proc/net/tcp)."""
+    ends = {f"{sock.getsockname()[1]:04X}", f"{sock.getpeername()[1]:04X}"}
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    # Columns: number, local address, remote address, state, bytes not yet acknowledged : not yet read.
+    queues = [row[4] for row in rows if {row[1].rpartition(":")[2], row[2].rpartition(":")[2]} == ends]
+    return bool(queues) and all(queue == "00000000:00000000" for queue in queues)
 
 
 def cuts_after(body: bytes, count: int, **headers: object) -> Answer:
@@ -308,7 +318,7 @@ def drips_body(body: bytes, *, seconds: float, **headers: object) -> Answer:
 
 def silent(_: Asked, connection: Connection) -> None:
     """Never say anything."""
-    connection.pause(60)
+    connection.pause(NET)
 
 
 def hangs_up(_: Asked, connection: Connection) -> None:
@@ -346,7 +356,7 @@ class Proxy(Server):
         if self.refusal is not None:
             connection.send(self.refusal)
             return
-        with socket.create_connection(("127.0.0.1", self.origin.port), timeout=60) as onward:
+        with socket.create_connection(("127.0.0.1", self.origin.port), timeout=NET) as onward:
             if asked.method == "CONNECT":
                 connection.sock.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 back = threading.Thread(target=_pump, args=(connection.sock, onward), daemon=True)

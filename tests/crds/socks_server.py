@@ -15,6 +15,7 @@ from typing import Literal
 
 from tests.crds.origin import Origin
 from tests.hook_server import resets
+from tests.waiting import NET
 
 Stage = Literal["greeting", "credentials", "request"]
 Fault = Literal["", "hangs", "cuts", "resets", "drips", "garbage"]
@@ -36,6 +37,8 @@ class Socks(socketserver.ThreadingTCPServer):
         self.methods: list[bytes] = []
         self.wanted: list[str] = []
         self.stages: list[Stage] = []
+        self.pause = 0.4
+        """Seconds between the bytes of one that drips."""
         self.stopped = threading.Event()
 
     def url(self, scheme: str = "socks5", userinfo: str = "") -> str:
@@ -49,7 +52,7 @@ class _Handler(socketserver.BaseRequestHandler):
     server: Socks
 
     def handle(self) -> None:
-        self.request.settimeout(60)
+        self.request.settimeout(NET)
         self.server.connections += 1
         with contextlib.suppress(ConnectionError):
             self._greet()
@@ -95,7 +98,7 @@ class _Handler(socketserver.BaseRequestHandler):
         self.server.stages.append(stage)
         match self.server.fault if stage == self.server.at else "":
             case "hangs":
-                self.server.stopped.wait(60)
+                self.server.stopped.wait(NET)
                 raise ConnectionAbortedError
             case "cuts":
                 self.request.sendall(data[:1])
@@ -107,7 +110,7 @@ class _Handler(socketserver.BaseRequestHandler):
             case "drips":
                 for byte in data:
                     self.request.sendall(bytes([byte]))
-                    self.server.stopped.wait(0.4)
+                    self.server.stopped.wait(self.server.pause)
             case "garbage":
                 self.request.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
                 raise ConnectionAbortedError
@@ -115,7 +118,7 @@ class _Handler(socketserver.BaseRequestHandler):
                 self.request.sendall(data)
 
     def _forward(self) -> None:
-        with socket.create_connection(("127.0.0.1", self.server.origin.port), timeout=60) as onward:
+        with socket.create_connection(("127.0.0.1", self.server.origin.port), timeout=NET) as onward:
             there = threading.Thread(target=_pump, args=(self.request, onward), daemon=True)
             there.start()
             _pump(onward, self.request)

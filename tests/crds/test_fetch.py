@@ -15,6 +15,7 @@ from app.crds.source import Source
 from tests.crds.fetching import ALWAYS, IF_NOT_PRESENT, NEVER, bring
 from tests.crds.origin import Origin, hangs_up, head, says, serving, tarball
 from tests.crds.tarballs import build, dotted, release, small
+from tests.waiting import NET
 
 OLD, NEW = build(small()), release(properties=2)
 WORKS = "crds/bases/work/work.karmada.io_works.yaml"
@@ -239,7 +240,7 @@ def test_who_waited_through_two_answers_need_not_ask(cache: Cache, answers: int,
         thread = threading.Thread(target=lambda: results.append(bring(waiting, origin.url, ALWAYS).result))
         with cache.lock(key, 5):
             thread.start()
-            assert waiting.came.wait(30)
+            assert waiting.came.wait(NET)
             for _ in range(answers):
                 entry = cache.entry(key)
                 assert entry is not None

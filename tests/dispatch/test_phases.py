@@ -17,6 +17,7 @@ from tests.dispatch.builders import (
 )
 from tests.dispatch.conftest import Front
 from tests.dispatch.webhook_server import Webhooks, allow, hook, label, mutated, patch
+from tests.waiting import with_patience_async
 
 
 async def test_a_failing_webhook_that_may_is_passed_over_and_written_down(front: Front, server: Webhooks) -> None:
@@ -37,7 +38,11 @@ async def test_a_request_whose_time_is_up_is_told_so_even_if_failures_are_ignore
 ) -> None:
     server.hold.clear()
     store = store_of(configuration("ws1", "mutating", hook(server, "/w", failurePolicy="Ignore"), hook(server, "/x")))
-    response = (await front.dispatch(store, review(), cluster="ws1", phase="mutating", seconds=0.3)).response
+
+    async def dispatch(seconds: float) -> Any:
+        return (await front.dispatch(store, review(), cluster="ws1", phase="mutating", seconds=seconds)).response
+
+    response = await with_patience_async(dispatch, lambda _: server.paths)
     assert (response.allowed, response.code, response.reason) == (False, 504, "Timeout")
     assert response.message == "Timeout: request did not complete within requested timeout"
     assert server.paths == ["/w"]

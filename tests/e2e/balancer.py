@@ -7,6 +7,8 @@ import threading
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
+from tests.waiting import NET
+
 
 class Balancer:
     """Runs in a thread of its own; backends are ports on loopback."""
@@ -19,7 +21,7 @@ class Balancer:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
     def call(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=30)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=NET)
 
     async def _listen(self) -> None:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)

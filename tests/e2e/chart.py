@@ -12,7 +12,7 @@ import yaml
 from tests.e2e.cluster import CRDS, Api, ControlPlane, _free_port, established
 from tests.e2e.fleet import WEBHOOKS, ready
 from tests.serving import ROOT, Server, serving
-from tests.waiting import wait_for
+from tests.waiting import NET, wait_for
 
 CHART = ROOT / "charts" / "fleethook"
 Values = dict[str, Any]
@@ -35,7 +35,7 @@ DISPATCH_ELSEWHERE: Values = {
 
 def run(*command: object, stdin: str = "") -> str:
     result = subprocess.run(
-        [str(part) for part in command], input=stdin, capture_output=True, text=True, timeout=120, check=False
+        [str(part) for part in command], input=stdin, capture_output=True, text=True, timeout=NET, check=False
     )
     assert result.returncode == 0, result.stderr
     return result.stdout

@@ -17,7 +17,7 @@ from tests.crds.tarballs import build, small
 from tests.e2e.cluster import CRDS, Api, ControlPlane, established
 from tests.e2e.fleet import RBAC
 from tests.serving import started
-from tests.waiting import wait_for
+from tests.waiting import NET, wait_for
 
 KARMADAS = "/apis/operator.karmada.io/v1alpha1"
 SYSTEM = "karmada-system"
@@ -44,7 +44,7 @@ class Process(NamedTuple):
 
     def get(self, path: str) -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=NET) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -61,7 +61,7 @@ class Process(NamedTuple):
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=NET)
 
 
 def prepare(plane: ControlPlane) -> Path:

@@ -25,7 +25,7 @@ from tests.e2e.test_source_faults import config
 from tests.e2e.workloads import path_of, workload_of
 from tests.serving import MUTATE, REVIEW, serving
 from tests.traffic import busy
-from tests.waiting import wait_for
+from tests.waiting import NET, wait_for
 
 NAMES = ["localhost", "127.0.0.1"]
 POLICY = Policy(NAMES)
@@ -170,7 +170,7 @@ def test_a_rotation_of_the_authority_under_load_fails_nothing(
                 wait_for(lambda made=created: created > made + 5, what="the apiserver calls on")
             finally:
                 stop.set()
-                writer.join(timeout=60)
+                writer.join(timeout=NET)
         after = stored(admin, secret, NAMESPACE)
     assert (traffic.failures, refused) == ([], [])
     assert after.former == before.authority.certificate_pem
@@ -198,7 +198,7 @@ def app_set(namespace: str) -> dict[str, Any]:
 
 
 def asked(port: int, context: ssl.SSLContext, method: str, path: str, body: bytes | None = None) -> tuple[int, Any]:
-    connection = http.client.HTTPSConnection("localhost", port, context=context, timeout=20)
+    connection = http.client.HTTPSConnection("localhost", port, context=context, timeout=NET)
     with contextlib.closing(connection):
         connection.request(method, path, body=body, headers={"Content-Type": "application/json"})
         response = connection.getresponse()

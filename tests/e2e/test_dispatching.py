@@ -17,7 +17,7 @@ from tests.dispatch.webhook_server import Webhooks, allow, deny, webhooks
 from tests.e2e.cluster import CRDS, Api, ControlPlane, established
 from tests.e2e.fleet import ready, service_account
 from tests.serving import Server, serving
-from tests.waiting import wait_for
+from tests.waiting import NET, wait_for
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 BINDINGS = "/apis/apis.kcp.io/v1alpha2/apibindings"
@@ -90,7 +90,7 @@ async def asked(server: Server, cluster: str, made: dict[str, Any]) -> Any:
 
 async def until(server: Server, cluster: str, made: dict[str, Any], condition: Callable[[Any], bool]) -> Any:
     """Ask until the answer is as it should be: what was changed has to be heard of first."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(NET):
         while not condition(response := await asked(server, cluster, made)):
             await asyncio.sleep(0.05)
     return response

@@ -13,7 +13,7 @@ from tests.e2e.fleet import OPENYURT, fleet, ready, registered, service_account
 from tests.e2e.subject import TO_2, TO_3, Subject
 from tests.e2e.workloads import images, path_of, workload_of
 from tests.serving import EXAMPLES, MUTATE, REVIEW, Server, serving
-from tests.waiting import wait_for
+from tests.waiting import NET, wait_for
 
 
 def test_what_happened_while_nobody_controlled_is_found_at_the_start(
@@ -57,14 +57,14 @@ def test_a_leader_killed_in_the_middle_of_500_workloads_is_replaced_and_nothing_
         wait_for(lambda: touched(leader) >= 100)
         replicas.remove(leader)
         leader.process.send_signal(signal.SIGKILL)
-        leader.process.wait(timeout=10)
+        leader.process.wait(timeout=NET)
         # In one list: by the time that 500 are read one by one, the next leader may have begun.
         found = admin[f"/apis/apps/v1/namespaces/{namespace}/deployments"]["items"]
         done = [one for one in found if images(one) == {"nginx": "nginx:2.0"}]
         # Ten are touched at a time, and those under way may not have been written when it was killed.
         assert 90 <= len(done) < 500, "it was in the middle"
         successor = replicas.leader()
-        wait_for(lambda: subject.status().get("summary") == "500/500", seconds=60)
+        wait_for(lambda: subject.status().get("summary") == "500/500")
         assert touched(successor) <= 500 - len(done)
     stored = [subject.workload(name) for name in pools]
     assert {images(one)["nginx"] for one in stored} == {"nginx:2.0"}
@@ -105,7 +105,7 @@ class Writers:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         for thread in self._threads:
-            thread.join(timeout=60)
+            thread.join(timeout=NET)
 
 
 def test_a_rolling_restart_under_constant_load_fails_no_admission(
@@ -126,7 +126,7 @@ def test_a_rolling_restart_under_constant_load_fails_no_admission(
                 written = writers.written
                 wait_for(lambda written=written: writers.written > written + 20)
                 replicas.remove(former)
-                assert former.process.wait(timeout=30) == 0
+                assert former.process.wait(timeout=NET) == 0
             written = writers.written
             wait_for(lambda: writers.written > written + 20)
         assert writers.refused == []
@@ -144,7 +144,7 @@ def test_an_apiserver_killed_in_the_middle_of_the_work_delays_it_and_no_more(
         wait_for(lambda: touched(server) >= 30)
         plane.kill("kube-apiserver")
         plane.start_apiserver()
-        wait_for(lambda: subject.status().get("summary") == "150/150", seconds=120)
+        wait_for(lambda: subject.status().get("summary") == "150/150")
         assert subject.condition("Rendered")[1] == "AllRendered"
     stored = [subject.workload(name) for name in pools]
     assert {images(one)["nginx"] for one in stored} == {"nginx:2.0"}

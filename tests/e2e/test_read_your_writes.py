@@ -19,6 +19,7 @@ from tests.builders import entry, image, overrider, owner, workload, yurt_app_se
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.fleet import OPENYURT
 from tests.e2e.test_source_faults import config, until
+from tests.waiting import NET
 
 MUTATE = "/mutate-apps-v1-deployment"
 VALIDATE = "/validate-apps-openyurt-io-v1alpha1-yurtappoverrider"
@@ -109,7 +110,7 @@ async def cluster(
     found = Cluster(app, watch, admin, namespace)
     async with app.router.lifespan_context(app):
         assert app.cluster is not None
-        await asyncio.wait_for(app.cluster.source.wait_synced(), 30)
+        await asyncio.wait_for(app.cluster.source.wait_synced(), NET)
         await until(lambda: all(check.ok for check in app.checks()))
         await found.write("yurtappsets", yurt_app_set())
         await found.write("yurtappoverriders", rule("nginx:2.0"))
@@ -169,13 +170,13 @@ def version(cluster: Cluster) -> str:
 async def test_an_update_by_trigger_waits_for_the_watch_and_reads_nothing(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.overrider.freshness.CATCH_UP_SECONDS", 20)
+    monkeypatch.setattr("app.overrider.freshness.CATCH_UP_SECONDS", NET)
     seen = (await cluster.write("yurtappoverriders", rule("nginx:3.0")))["metadata"]["resourceVersion"]
     answer = asyncio.create_task(cluster.image("UPDATE", seen=seen))
     done, _ = await asyncio.wait([answer], timeout=0.2)
     assert not done
     cluster.watch.flowing.set()
-    assert await asyncio.wait_for(answer, 10) == "nginx:3.0"
+    assert await asyncio.wait_for(answer, NET) == "nginx:3.0"
     assert cluster.watch.reads == []
 
 
@@ -227,7 +228,7 @@ async def test_the_watch_catching_up_takes_nothing_back(cluster: Cluster) -> Non
     last = await cluster.write("yurtappoverriders", rule("nginx:6.0"))
     cluster.watch.flowing.set()
     assert cluster.app.cluster is not None
-    caught_up = cluster.app.cluster.source.catch_up(overriders(), int(last["metadata"]["resourceVersion"]), seconds=20)
+    caught_up = cluster.app.cluster.source.catch_up(overriders(), int(last["metadata"]["resourceVersion"]), seconds=NET)
     assert await caught_up
     assert version(cluster) == "nginx:6.0"
     assert await cluster.image("UPDATE") == "nginx:6.0"

@@ -24,7 +24,7 @@ from app.store.sources.kubernetes.source import KubernetesSource
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import CRDS, established
 from tests.e2e.proxy import Proxy, proxied
-from tests.waiting import wait_for
+from tests.waiting import NET, wait_for
 
 GROUP = "faults.example.com"
 GADGETS = WatchedResource(GROUP, "v1", "gadgets", "Gadget", whole)
@@ -86,7 +86,7 @@ def held(store: Store) -> dict[tuple[str, str], str]:
     return {(key.namespace, key.name): store.get(*key)["metadata"]["resourceVersion"] for key in store.keys(KIND)}
 
 
-async def until(condition: Callable[[], Any], *, seconds: float = 40, what: str = "") -> None:
+async def until(condition: Callable[[], Any], *, seconds: float = NET, what: str = "") -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, what or "the condition never came true"
@@ -107,7 +107,7 @@ async def following(kubeconfig: Path, store: Store) -> AsyncIterator[Informer]:
     async with Connection(kubeconfig) as connection:
         source = KubernetesSource([GADGETS], connection, store, absent_seconds=0.2)
         async with running(source.run(), name="source", ended=pytest.fail):
-            await asyncio.wait_for(source.wait_synced(), 30)
+            await asyncio.wait_for(source.wait_synced(), NET)
             yield source.informer(KIND)
 
 
@@ -213,7 +213,7 @@ async def test_a_resource_that_is_installed_later_is_picked_up(direct: Path, adm
     async with Connection(direct) as connection:
         source = KubernetesSource([GADGETS, late], connection, store, absent_seconds=0.2)
         async with running(source.run(), name="source", ended=pytest.fail):
-            await asyncio.wait_for(source.wait_synced(), 30)
+            await asyncio.wait_for(source.wait_synced(), NET)
             states = {part.name: part for part in source.parts()}
             assert "not served" in states[late.name].detail
             assert source.synced
@@ -289,7 +289,7 @@ async def test_kcp_objects_live_in_the_cluster_of_their_annotation(direct: Path,
         kcp = Kcp(connection)
         source = KubernetesSource([GADGETS], kcp, store, absent_seconds=1, every_cluster=True)
         async with running(source.run(), name="source", ended=pytest.fail):
-            await asyncio.wait_for(source.wait_synced(), 30)
+            await asyncio.wait_for(source.wait_synced(), NET)
             await asyncio.to_thread(lambda: admin.create(path(namespace), annotated("b", "ws2")))
             await until(lambda: store.get("ws2", KIND, namespace, "b"))
             assert store.get("ws1", KIND, namespace, "a")

@@ -20,7 +20,7 @@ from app.crds.source import Source
 from tests.crds.fetching import ALWAYS, NEVER, bring
 from tests.crds.origin import Answer, Asked, Connection, serving, tarball
 from tests.crds.tarballs import build, release, small
-from tests.waiting import wait_for
+from tests.waiting import NET, wait_for
 
 # These take the machine with dozens of processes; not beside the tests of the control plane, which have deadlines.
 pytestmark = pytest.mark.xdist_group("controlplane")
@@ -54,7 +54,7 @@ def workers() -> Iterator[Workers]:
     made = Workers()
     yield made
     made.stdin.close()
-    made.process.wait(30)
+    made.process.wait(NET)
     made.stdout.close()
 
 
@@ -80,14 +80,21 @@ def gone(pid: int) -> bool:
 
 
 def test_no_kill_at_any_point_leaves_an_entry_that_cannot_be_used(workers: Workers, tmp_path: Path) -> None:
-    cache, moments = Cache(tmp_path), random.Random(8)
+    cache, chance = Cache(tmp_path), random.Random(8)
     with serving(changing(build(small()), release(properties=1))) as origin:
         key = bring(cache, origin.url, ALWAYS).key
+        started = time.monotonic()
+        bring(cache, origin.url, ALWAYS)
+        a_fetch = time.monotonic() - started
         unusable, replaced, seen = [], 0, ""
         for kill in range(KILLS):
+            requests = len(origin.asked) + chance.randrange(4)
             workers.start(root=str(tmp_path), url=origin.url, policy="Always", forever=True)
             pid, _ = workers.hear()
-            time.sleep(moments.uniform(0, 0.15))  # the random moment
+            # After some fetches, in the middle of one, however fast the machine is.
+            while len(origin.asked) < requests:
+                time.sleep(0.001)
+            time.sleep(chance.uniform(0, a_fetch))
             os.kill(pid, 9)
             wait_for(lambda pid=pid: gone(pid), what="the killed process is gone")
             if (problems := cache.verify(key)) or bring(cache, origin.url, NEVER).result != "cached":
@@ -95,8 +102,8 @@ def test_no_kill_at_any_point_leaves_an_entry_that_cannot_be_used(workers: Worke
             if (entry := cache.entry(key)) is not None and entry.record.sha256 + entry.record.etag != seen:
                 seen, replaced = entry.record.sha256 + entry.record.etag, replaced + 1
         assert unusable == []
-        # Most of them died after some work, or this would not show anything.
-        assert replaced > 5
+        # A worker that asks a second time has replaced the entry: this happens to half of them.
+        assert replaced > KILLS // 4
         assert bring(cache, origin.url, ALWAYS).result == "downloaded"
     assert list((cache.directory / ".staging").iterdir()) == []
     assert list((cache.directory / ".trash").iterdir()) == []
@@ -134,7 +141,7 @@ def test_fifty_processes_on_a_cold_cache_are_one_get_and_equal_trees(workers: Wo
     good = tarball(release())
 
     def answer(asked: Asked, connection: Connection) -> None:
-        assert everybody_came.wait(60)
+        assert everybody_came.wait(NET)
         good(asked, connection)
 
     with serving(answer) as origin:
@@ -168,7 +175,7 @@ def test_a_full_disk_and_a_read_only_one_keep_the_entry(tmp_path: Path) -> None:
     namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
     with serving(changing(release(), release(properties=43))) as origin:
         command = [*namespace, sys.executable, "-m", "tests.faults.crds_disk", str(tmp_path), origin.url]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=NET, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
         "first": "downloaded",
@@ -235,15 +242,15 @@ def test_a_lock_of_the_dead_is_free(workers: Workers, tmp_path: Path) -> None:
 
     def answer(_: Asked, connection: Connection) -> None:
         asked.set()
-        connection.pause(60)
+        connection.pause(NET)
 
     with serving(answer) as origin:
         workers.start(root=str(tmp_path), url=origin.url, policy="Always")
         pid, _ = workers.hear()
-        assert asked.wait(30)
+        assert asked.wait(NET)
         with pytest.raises(CRDsError) as caught, cache.lock(Source(origin.url).key, 0):
             pass
         assert f"is held by pid {pid} on host" in str(caught.value)
         os.kill(pid, 9)
-        with cache.lock(Source(origin.url).key, 10):
+        with cache.lock(Source(origin.url).key, NET):
             pass

@@ -34,6 +34,7 @@ from tests.crds.origin import (
     silent,
     tarball,
 )
+from tests.waiting import NET, with_patience
 
 TAG = '"v1"'
 
@@ -210,8 +211,13 @@ def test_no_wait_goes_beyond_the_time_there_is(into: Path) -> None:
 @pytest.mark.parametrize("secure", [False, True])
 def test_a_slow_origin_has_no_more_than_the_total_time(into: Path, tmp_path: Path, slow: Answer, secure: bool) -> None:
     with serving(slow, directory=tmp_path if secure else None) as origin:
-        failure = refused(origin, into, Exit.NETWORK, seconds=1.0)
-    assert str(failure) == f"{origin.url}: not done within 1 s"
+
+        def download(seconds: float) -> tuple[float, CRDsError]:
+            origin.asked.clear()
+            return seconds, refused(origin, into, Exit.NETWORK, seconds=seconds)
+
+        seconds, failure = with_patience(download, lambda _: origin.asked)
+    assert str(failure) == f"{origin.url}: not done within {seconds:g} s"
     assert failure.transient
     assert len(origin.asked) == 1
 
@@ -231,17 +237,25 @@ def test_so_has_a_proxy_that_never_answers(into: Path) -> None:
 
 
 def test_an_idle_connection_is_given_up_before_the_total_time(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "IDLE_SECONDS", 0.3)
-
     def stalls(_: Asked, answering: Connection) -> None:
         answering.send(head(content_length=len(BODY), etag=TAG) + BODY[:5000])
-        answering.pause(60)
+        answering.pause(NET)
 
-    with serving(in_turn(stalls, tarball(BODY))) as origin:
-        assert fetched(origin, into).attempts == 2
+    with serving(silent) as origin:
+
+        def attempts(seconds: float) -> int:
+            """Fetch with so long a wait for the next byte, from an origin that stalls once and then sends all."""
+            monkeypatch.setattr(connection, "IDLE_SECONDS", seconds)
+            origin.asked.clear()
+            origin.answer = in_turn(stalls, tarball(BODY))
+            into.unlink(missing_ok=True)
+            return fetched(origin, into).attempts
+
+        assert with_patience(attempts, lambda attempts: attempts == 2) == 2
         assert origin.asked[1].headers["range"] == "bytes=5000-"
         into.unlink()
         origin.answer = silent
+        monkeypatch.setattr(connection, "IDLE_SECONDS", 0.3)
         assert "nothing came for" in str(refused(origin, into, Exit.NETWORK))
 
 
@@ -424,6 +438,6 @@ def test_many_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(NET)
     assert failures == []
     assert {path.read_bytes() for path in tmp_path.glob("*.tar.gz")} == {BODY}

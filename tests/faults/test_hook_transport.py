@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gzip
+import math
 import resource
 import select
 import socket
@@ -11,11 +12,12 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from app.outbound.client import RESPONSE_LIMIT, HookClient
+from app.outbound.client import RESPONSE_LIMIT, CallError, HookClient
 from app.outbound.endpoint import Endpoint
 from app.outbound.pool import CONNECTIONS
 from tests.faults.calling import LONG, SHORT, Resolver, answered, endpoint, failure
 from tests.hook_server import Answer, Asked, RawHook, http, resets, says, says_and_closes
+from tests.waiting import with_patience_async
 
 MIB = 1024 * 1024
 
@@ -85,21 +87,31 @@ async def test_an_answer_that_does_not_end_is_left_at_the_deadline(
     client: HookClient, hook: RawHook, answer: Answer
 ) -> None:
     hook.answer = answer
-    async with ticking() as ticks:
-        error = await failure(client, endpoint(hook), seconds=SHORT)
-        assert ticks() > 10
-    assert str(error) == f'failed to call webhook: Post "{hook.url}?timeout=1s": context deadline exceeded'
+
+    async def call(seconds: float) -> tuple[float, CallError, int]:
+        async with ticking() as ticks:
+            return seconds, await failure(client, endpoint(hook), seconds=seconds), ticks()
+
+    seconds, error, ticks = await with_patience_async(call, lambda found: hook.asked and found[2] > 10)
+    assert ticks > 10
+    told = f"{math.ceil(seconds)}s"
+    assert str(error) == f'failed to call webhook: Post "{hook.url}?timeout={told}": context deadline exceeded'
     assert (error.timed_out, error.code) == (True, 0)
     await answered(client, hook)
 
 
 async def test_a_handshake_that_stalls_is_left_at_the_deadline(client: HookClient, hook: RawHook) -> None:
     hook.greeting = "silence"
-    async with ticking() as ticks:
-        error = await failure(client, endpoint(hook), seconds=SHORT)
-        assert ticks() > 10
+
+    async def call(seconds: float) -> tuple[CallError, int, int]:
+        before = hook.connections
+        async with ticking() as ticks:
+            return await failure(client, endpoint(hook), seconds=seconds), ticks(), hook.connections - before
+
+    error, ticks, connections = await with_patience_async(call, lambda found: found[1] > 10 and found[2])
+    assert ticks > 10
     assert error.timed_out
-    assert hook.connections == 1
+    assert connections == 1
     await answered(client, hook)
 
 

@@ -17,6 +17,7 @@ from app.outbound.endpoint import Endpoint
 from app.outbound.errors import NotCalledError
 from app.outbound.pool import PoolKey, Pools
 from tests.hook_server import RawHook, http, raw_hooking, says, tls
+from tests.waiting import NET
 
 
 @pytest.fixture
@@ -274,7 +275,7 @@ async def test_a_call_that_is_cancelled_closes_its_connection_and_blames_nobody(
     for _ in range(FAILURES + 1):
         asked.clear()
         task = asyncio.create_task(client.post(endpoint(hook), b"{}", seconds=30))
-        await asyncio.wait_for(asked.wait(), 10)
+        await asyncio.wait_for(asked.wait(), NET)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert task.cancelled()

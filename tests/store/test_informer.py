@@ -15,6 +15,7 @@ from app.store import Store
 from app.store.sources.kubernetes.informer import Informer
 from app.store.sources.kubernetes.resources import WatchedResource, whole
 from app.store.sources.kubernetes.source import KubernetesSource
+from tests.waiting import NET
 
 KIND = GroupKind("example.com", "Gadget")
 GADGETS = WatchedResource("example.com", "v1", "gadgets", "Gadget", whole)
@@ -243,7 +244,7 @@ async def test_waiters_are_woken_when_their_version_is_reached_and_not_before() 
     script.lists.put_nowait(page(10))
     async with informing(script, store) as informer:
         await informer.wait_synced()
-        await asyncio.wait_for(informer.wait_for(10), 1)
+        await asyncio.wait_for(informer.wait_for(10), NET)
         late, early = (asyncio.create_task(informer.wait_for(version)) for version in (15, 12))
         script.put(bookmark(12))
         await settled(early.done)

@@ -7,6 +7,7 @@ import pytest
 from app.model.gvk import GroupKind
 from app.store import Store
 from app.store.sources.manifests import ManifestSource
+from tests.waiting import NET
 
 CONFIG = GroupKind("", "ConfigMap")
 
@@ -106,7 +107,7 @@ def test_a_directory_that_is_gone_keeps_everything(tmp_path: Path, store: Store)
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(NET):
         while not condition():
             await asyncio.sleep(0.01)
 
@@ -124,7 +125,7 @@ async def test_following_sees_new_changed_and_deleted_files(
     (tmp_path / "a.yaml").unlink()
     await until(lambda: names(store) == {})
     stop.set()
-    await asyncio.wait_for(follower, 15)
+    await asyncio.wait_for(follower, NET)
     (part,) = source.parts()
     assert (part.name, part.synced, part.failing) == ("manifests", True, False)
     assert part.age is not None

@@ -22,6 +22,7 @@ from app.model.operator import KARMADA
 from app.store import ObjectKey
 from tests.crds.origin import Asked, Connection, Origin, hangs_up, says, serving, tarball
 from tests.crds.tarballs import build, small
+from tests.waiting import NET
 
 KEY = ObjectKey("", KARMADA, "ns", "demo")
 PATH = "/apis/operator.karmada.io/v1alpha1/namespaces/ns/karmadas/demo"
@@ -110,7 +111,7 @@ async def working(made: Bench) -> AsyncIterator[None]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(NET):
         while not condition():
             await asyncio.sleep(0.01)
 
@@ -127,7 +128,7 @@ def cache(tmp_path: Path) -> Cache:
 
 
 def bench(origin: Origin, cache: Cache, *, policy: str = "IfNotPresent", **options: Any) -> Bench:
-    spec = {"crdTarball": {"crdDownloadPolicy": policy, "httpSource": {"url": origin.url, "timeoutSeconds": 1}}}
+    spec = {"crdTarball": {"crdDownloadPolicy": policy, "httpSource": {"url": origin.url, "timeoutSeconds": 300}}}
     return Bench(Api(spec), cache, Options(env_proxies=False, **options))
 
 
@@ -180,7 +181,7 @@ async def test_what_was_done_is_not_done_again_for_the_same_spec(origin: Origin,
     assert await made.look()
     assert len(origin.asked) == 1
     assert len(made.api.asked) == before
-    made.api.write({"spec": {"crdTarball": {"httpSource": {"timeoutSeconds": 2}}}})
+    made.api.write({"spec": {"crdTarball": {"httpSource": {"timeoutSeconds": 301}}}})
     made.see()
     assert await made.look()
     assert len(origin.asked) == 2
@@ -341,7 +342,7 @@ async def test_what_is_ready_stays_so_while_it_is_asked_whether_there_is_somethi
     assert await again.look()
     assert made.api.condition("CRDsPrepared") == ("True", "Revalidated")
     # Of another spec nothing is known yet.
-    made.api.write({"spec": {"crdTarball": {"httpSource": {"timeoutSeconds": 2}}}})
+    made.api.write({"spec": {"crdTarball": {"httpSource": {"timeoutSeconds": 301}}}})
     again.see()
     waiting = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -365,7 +366,7 @@ async def test_a_download_is_shared_but_not_what_another_namespace_says(origin: 
     release = threading.Event()
 
     def held(_: Asked, __: Connection) -> None:
-        release.wait(10)
+        release.wait(NET)
 
     origin.answer = held
     open_to_all = {"httpSource": {"url": origin.url}}

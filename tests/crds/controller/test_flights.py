@@ -5,6 +5,7 @@ import pytest
 
 from app.crds.controller.flights import Flight, Flights
 from app.crds.failures import CRDsError, Exit
+from tests.waiting import NET
 
 
 async def never() -> None:
@@ -16,7 +17,7 @@ async def test_who_wants_the_same_gets_the_same() -> None:
 
     def work(_: Flight[int]) -> int:
         begun.append(threading.current_thread())
-        go.wait(10)
+        go.wait(NET)
         return 7
 
     flights: Flights[int] = Flights()
@@ -36,7 +37,7 @@ async def test_everybody_is_told_that_the_origin_is_asked() -> None:
 
     def work(flight: Flight[int]) -> int:
         flight.starting()
-        go.wait(10)
+        go.wait(NET)
         return 7
 
     async def asked() -> None:
@@ -75,7 +76,7 @@ async def test_one_who_gives_up_takes_nothing_from_the_others() -> None:
 
     def work(flight: Flight[int]) -> int:
         flight.starting()
-        go.wait(10)
+        go.wait(NET)
         return 7
 
     told = [asyncio.Event(), asyncio.Event()]
@@ -106,10 +107,10 @@ def test_a_thread_that_ends_after_its_loop_does_no_harm() -> None:
     go = threading.Event()
 
     async def begin() -> None:
-        Flight(lambda _: go.wait(10), name="orphan")
+        Flight(lambda _: go.wait(NET), name="orphan")
 
     asyncio.run(begin())
     orphan = next(thread for thread in threading.enumerate() if thread.name == "orphan")
     go.set()
-    orphan.join(10)
+    orphan.join(NET)
     assert not orphan.is_alive()

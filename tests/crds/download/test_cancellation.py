@@ -20,6 +20,7 @@ from tests.crds.downloading import BODY
 from tests.crds.names import naming
 from tests.crds.origin import Asked, Connection, head, proxying, says, serving, silent, tarball
 from tests.crds.socks_server import Stage, socks_proxying
+from tests.waiting import NET
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def cancelled(source: Source, into: Path, *, when: Callable[[], object], **rest:
     until(when)
     assert thread.is_alive()
     cancellation.cancel()
-    thread.join(20)
+    thread.join(NET)
     assert not thread.is_alive()
     [failure] = failures
     assert isinstance(failure, CRDsError)
@@ -104,7 +105,7 @@ def test_while_it_waits_for_other_lookups(into: Path, monkeypatch: pytest.Monkey
         cancelled(Source("http://crds.test/x"), into, when=lambda: len(lookups._changed._waiters) == 2)
         assert names.looked_up == ["hanging.test"]
         other.cancel()
-        first.join(20)
+        first.join(NET)
         assert not first.is_alive()
 
 
@@ -182,7 +183,7 @@ def test_while_there_is_no_answer(into: Path, tmp_path: Path, secure: bool) -> N
 def test_while_the_rest_of_a_body_does_not_come(into: Path, tmp_path: Path, length: int | None, secure: bool) -> None:
     def stalls(_: Asked, answering: Connection) -> None:
         answering.send(head(content_length=length, etag='"v1"') + BODY[:5000])
-        answering.pause(60)
+        answering.pause(NET)
 
     told: list[int] = []
     with serving(stalls, directory=tmp_path if secure else None) as origin:
@@ -225,7 +226,7 @@ def test_one_ends_all_downloads_that_have_it(tmp_path: Path) -> None:
         until(lambda: len(origin.asked) == 5)
         cancellation.cancel()
         for thread in threads:
-            thread.join(20)
+            thread.join(NET)
     assert ends == [Exit.INTERRUPTED] * 5
     assert list(tmp_path.iterdir()) == []
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.download import dialling, resolving
+from app.crds.download import dialling, resolving, timing
 from app.crds.download.cutoff import Cutoff
 from app.crds.download.reasons import SlowLookupError
 from app.crds.download.resolving import Lookups
@@ -15,6 +15,7 @@ from app.crds.failures import Exit
 from tests.crds.downloading import BODY, fetched, refused
 from tests.crds.names import naming
 from tests.crds.origin import proxying, redirects, serving, tarball
+from tests.waiting import NET, with_patience
 
 
 @pytest.fixture
@@ -67,8 +68,9 @@ def test_what_is_dialled_is_what_was_judged(into: Path, monkeypatch: pytest.Monk
             raise OSError(22, "not for this test")
 
         monkeypatch.setattr(dialling, "_dialled", refusing)
+        monkeypatch.setattr(timing, "ATTEMPTS", 1)
         url = f"http://crds.test:{origin.port}/x"
-        refused(origin, into, Exit.NETWORK, url=url, allow_private=False, seconds=0.9)
+        refused(origin, into, Exit.NETWORK, url=url, allow_private=False)
     assert dialled == ["8.8.8.8"]
     assert answers == [["127.0.0.1"]]
     assert not origin.connections
@@ -122,16 +124,21 @@ def test_a_proxy_whose_name_hangs_is_said_to_be_the_proxy(into: Path, monkeypatc
 
 
 def test_the_total_time_ends_it_too(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolving, "CONNECT_SECONDS", 120.0)
+    monkeypatch.setattr(resolving, "CONNECT_SECONDS", NET)
     with naming(monkeypatch), serving(tarball(BODY)) as origin:
         failure = refused(origin, into, Exit.NETWORK, url="http://hanging.test/x", seconds=0.3)
     assert str(failure) == "http://hanging.test/x: not done within 0.3 s"
 
 
 def test_a_mirror_is_asked_when_a_name_hangs(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolving, "CONNECT_SECONDS", 0.1)
     with naming(monkeypatch), serving(tarball(BODY)) as origin:
-        assert fetched(origin, into, url="http://hanging.test/x", mirrors=(origin.url,)).attempts == 5
+
+        def attempts(seconds: float) -> int:
+            monkeypatch.setattr(resolving, "CONNECT_SECONDS", seconds)
+            into.unlink(missing_ok=True)
+            return fetched(origin, into, url="http://hanging.test/x", mirrors=(origin.url,)).attempts
+
+        assert with_patience(attempts, lambda attempts: attempts == 5) == 5
 
 
 def test_a_proxy_is_looked_up_and_what_is_behind_it_is_not(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,14 +150,14 @@ def test_a_proxy_is_looked_up_and_what_is_behind_it_is_not(into: Path, monkeypat
 def test_no_more_threads_are_left_behind_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resolving, "CONNECT_SECONDS", 0.1)
     lookups = Lookups(most=2)
-    with naming(monkeypatch, crds=["192.0.2.1"]) as names, Cutoff(60) as cutoff:
+    with naming(monkeypatch, crds=["192.0.2.1"]) as names, Cutoff(NET) as cutoff:
         for name in ("hanging.test", "hanging.test", "hanging.test", "crds.test"):
             with pytest.raises(SlowLookupError):
                 lookups.of(name, 80, cutoff)
         assert names.looked_up == ["hanging.test", "hanging.test"]
         # An address needs no resolver.
         assert [info[4][0] for info in lookups.of("192.0.2.7", 80, cutoff)] == ["192.0.2.7"]
-        monkeypatch.setattr(resolving, "CONNECT_SECONDS", 60.0)
+        monkeypatch.setattr(resolving, "CONNECT_SECONDS", NET)
         threading.Timer(0.1, names.released.set).start()
         # It waits for one that has become free.
         assert [info[4] for info in lookups.of("crds.test", 80, cutoff)] == [("192.0.2.1", 80)]
@@ -159,7 +166,7 @@ def test_no_more_threads_are_left_behind_than_there_may_be(monkeypatch: pytest.M
 
 def test_a_lookup_that_breaks_gives_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
     lookups = Lookups(most=1)
-    with naming(monkeypatch, crds=["192.0.2.1"]), Cutoff(60) as cutoff:
+    with naming(monkeypatch, crds=["192.0.2.1"]), Cutoff(NET) as cutoff:
         for _ in range(3):
             with pytest.raises(socket.gaierror):
                 lookups.of("none.test", 80, cutoff)

@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from app.crds.download import socks
-from app.crds.failures import Exit
+from app.crds.failures import CRDsError, Exit
 from tests.crds.downloading import BODY, Waits, fetched, refused
 from tests.crds.names import naming
 from tests.crds.origin import redirects, serving, tarball
 from tests.crds.socks_server import Fault, Stage, socks_proxying
+from tests.waiting import with_patience
 
 PAIR = (b"user", b"S3CR3T@:/")
 USERINFO = "user:S3CR3T%40%3A%2F"
@@ -288,8 +289,15 @@ def test_so_is_one_without_an_address(into: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("fault", ["hangs", "drips"])
 def test_one_that_is_too_slow_is_ended_by_the_total_time(into: Path, fault: Fault, at: Stage) -> None:
     with serving(tarball(BODY)) as origin, socks_proxying(origin, credentials=PAIR, fault=fault, at=at) as proxy:
-        failure = refused(origin, into, Exit.NETWORK, proxy_url=proxy.url("socks5h", USERINFO), seconds=0.5)
-    assert str(failure) == f"{origin.url}: not done within 0.5 s"
+
+        def download(seconds: float) -> tuple[float, CRDsError]:
+            # Two bytes take longer than the limit.
+            proxy.pause = 0.8 * seconds
+            url = proxy.url("socks5h", USERINFO)
+            return seconds, refused(origin, into, Exit.NETWORK, proxy_url=url, seconds=seconds)
+
+        seconds, failure = with_patience(download, lambda _: at in proxy.stages)
+    assert str(failure) == f"{origin.url}: not done within {seconds:g} s"
     assert at in proxy.stages
     assert not origin.asked
 

@@ -8,6 +8,7 @@ import pytest
 
 from app.dispatch.cel import CostError, Scope, compile_condition, run
 from tests.dispatch.cel.evaluating import scope
+from tests.waiting import NET
 
 # The limit in time is off: each of these expressions has to end because of what was counted.
 PROGRAM = """
@@ -37,7 +38,7 @@ def outcome(expression: str) -> tuple[str, str, int]:
         cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=NET,
         check=False,
     )
     return ran.stdout.strip(), ran.stderr, ran.returncode
