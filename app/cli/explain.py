@@ -113,7 +113,7 @@ def _resolved(store: Store, cluster: str) -> str:
 
 
 def _all(stored: Sequence[Document], cluster: str | None) -> Iterator[Subject]:
-    for document, source, line in stored:
+    for document, source, line, *_ in stored:
         found = key_of(document)
         if found.group_kind not in _CONFIGURATION and cluster in (None, found.cluster):
             yield Subject(document, f"{source}:{line}", found.cluster)
@@ -121,7 +121,7 @@ def _all(stored: Sequence[Document], cluster: str | None) -> Iterator[Subject]:
 
 def _read(path: Path, cluster: str | None) -> Iterator[Subject]:
     """Yield the objects and reviews in a file; leaves with a message where there is something else."""
-    for value, line in values(path):
+    for value, line, _ in values(path):
         place = f"{'<stdin>' if str(path) == '-' else path}:{line}"
         document = as_object(value)
         items = document.get("items")

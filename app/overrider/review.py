@@ -1,21 +1,19 @@
 """Admission of YurtAppOverriders themselves: defaults and validation (seed 004, "Validating Webhook")."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from app.model import admission
 from app.model.admission import AdmissionRequest, Response, StatusCause
-from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import cluster_of
-from app.model.openyurt import API_VERSION, GROUP, YURT_APP_OVERRIDER
-from app.overrider.binding import overriders_of, subject_of
-from app.overrider.rehearsal import rehearse
-from app.overrider.rules import check_overrider
+from app.model.openyurt import API_VERSION, YURT_APP_OVERRIDER
+from app.overrider.finding import Finding
+from app.overrider.findings import check
 from app.store import StoreView
 
-# A status answer is kept in events and printed by kubectl; beyond this nobody reads on.
-_MOST_CAUSES: Final = 50
+# A status answer is kept in events and printed by kubectl; nobody reads more findings than these.
+_MAX_CAUSES: Final = 50
 
 
 def default_overrider(request: AdmissionRequest) -> Response:
@@ -39,7 +37,7 @@ def _not_an_overrider(request: AdmissionRequest, overrider: JSON) -> Response | 
 
 
 def validate_overrider(request: AdmissionRequest, *, store: StoreView) -> Response:
-    """Answer the review of a YurtAppOverrider with everything that is wrong with it, not the first finding only.
+    """Answer the review of a YurtAppOverrider with all findings, not the first one only.
 
     Deletion is always admitted: the workloads go back to their template. So is an update that changes neither subject
     nor entries, and any update of an object that is being deleted.
@@ -49,18 +47,18 @@ def validate_overrider(request: AdmissionRequest, *, store: StoreView) -> Respon
         return refusal
     if request.sub_resource or request.operation not in ("CREATE", "UPDATE") or _untouched(request, overrider):
         return admission.allowed()
-    causes = [*_immutable(request, overrider), *check_overrider(overrider)]
     namespace = request.namespace or overrider["metadata"].get("namespace") or ""
-    cluster = cluster_of(overrider)
-    causes += _other_overriders(overrider, cluster=cluster, namespace=namespace, store=store)
-    warnings: Sequence[str] = ()
-    if not any(cause.field.startswith(("entries", "subject")) for cause in causes):
-        findings = rehearse(overrider, cluster=cluster, namespace=namespace, store=store)
-        causes += findings.causes
-        warnings = findings.warnings
+    found = check(overrider, cluster=cluster_of(overrider), namespace=namespace, store=store)
+    causes = [finding.cause() for finding in (*_immutable(request, overrider), *found) if finding.level == "error"]
+    warnings = _shortened([finding.text for finding in found if finding.level == "warning"])
     if causes:
         return _refused(overrider, namespace, causes, warnings)
     return admission.allowed(warnings=warnings)
+
+
+def _shortened(warnings: list[str]) -> list[str]:
+    more = len(warnings) - _MAX_CAUSES
+    return warnings if more <= 0 else [*warnings[:_MAX_CAUSES], f"and {more} more warnings"]
 
 
 def _untouched(request: AdmissionRequest, overrider: JSONObject) -> bool:
@@ -77,20 +75,16 @@ def _identity(overrider: JSON) -> tuple[JSON, JSON]:
     return metadata.get("namespace"), metadata.get("name")
 
 
-def _immutable(request: AdmissionRequest, overrider: JSONObject) -> list[StatusCause]:
+def _immutable(request: AdmissionRequest, overrider: JSONObject) -> Iterator[Finding]:
     if request.operation != "UPDATE":
-        return []
+        return
     old = as_object(request.old_object)
     name = _identity(old)[1]
-    causes = []
     if _identity(old) != _identity(overrider):
-        causes.append(
-            StatusCause("metadata", f"unable to change metadata after {name} is created", "FieldValueForbidden")
-        )
+        yield Finding("immutable", "metadata", f"unable to change metadata after {name} is created")
     if _bound_to(old) != _bound_to(overrider):
         message = f"unable to modify subject after {name} is created: delete it and create another one"
-        causes.append(StatusCause("subject", message, "FieldValueForbidden"))
-    return causes
+        yield Finding("immutable", "subject", message)
 
 
 def _bound_to(overrider: JSON) -> tuple[JSON, JSON, JSON]:
@@ -98,22 +92,8 @@ def _bound_to(overrider: JSON) -> tuple[JSON, JSON, JSON]:
     return subject.get("apiVersion") or API_VERSION, subject.get("kind"), subject.get("name")
 
 
-def _other_overriders(overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView) -> list[StatusCause]:
-    subject = subject_of(overrider) or ("", as_object(overrider.get("subject")).get("name") or "")
-    kind, name = subject
-    bound = overriders_of(store, cluster=cluster, namespace=namespace, group_kind=GroupKind(GROUP, kind), name=name)
-    others = [other["metadata"]["name"] for other in bound if other["metadata"]["name"] != _identity(overrider)[1]]
-    if not others:
-        return []
-    message = (
-        f"unable to bind multiple yurtappoverriders to one subject resource {name} in namespace {namespace}, "
-        f"{others[0]} already exists"
-    )
-    return [StatusCause("subject.name", message, "FieldValueDuplicate")]
-
-
 def _refused(overrider: JSONObject, namespace: str, causes: Sequence[StatusCause], warnings: Sequence[str]) -> Response:
-    shown = causes[:_MOST_CAUSES]
+    shown = causes[:_MAX_CAUSES]
     listed = "; ".join(f"{cause.field}: {cause.message}" for cause in shown)
     more = f"; and {len(causes) - len(shown)} more" if len(causes) > len(shown) else ""
     name = overrider["metadata"].get("name") or overrider["metadata"].get("generateName", "")

@@ -1,187 +1,128 @@
-"""What a YurtAppOverrider must look like, whatever it is bound to.
+"""Rules for a YurtAppOverrider in itself, without its subject.
 
-The CustomResourceDefinition says part of this too. It is repeated here because these rules also judge manifests that
-no apiserver has seen, and because a message can say what was meant.
+The CustomResourceDefinition enforces a part of them. They are repeated here because these rules also judge manifests
+that no apiserver has seen, and because a message can say what to write.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
 
-from app.model.admission import StatusCause
-from app.model.json import JSON, JSONObject, as_object
-from app.model.openyurt import API_VERSION, POOL_NAME_LABEL
+from app.model.json import JSON, JSONObject
+from app.model.openyurt import API_VERSION
+from app.model.spelling import suggestion
+from app.overrider.finding import Finding
+from app.overrider.item_rules import check_item
+from app.overrider.members import ENTRY, METADATA, OVERRIDER, SUBJECT, unknown_members
 from app.overrider.owner import SUBJECT_KINDS
-from app.overrider.pools import EXCLUDE
-from app.patch import parse_pointer
-
-_REQUIRED: Final = "FieldValueRequired"
-_INVALID: Final = "FieldValueInvalid"
-_FORBIDDEN: Final = "FieldValueForbidden"
-_UNSUPPORTED: Final = "FieldValueNotSupported"
-
-_OPERATIONS: Final = ("add", "remove", "replace")
-_ITEM_MEMBERS: Final = ("image", "replicas")
-# The first tokens of a pointer that no override may write to; a pointer to something that contains one is refused too.
-_PROTECTED: Final[tuple[tuple[str, ...], ...]] = (
-    ("apiVersion",),
-    ("kind",),
-    ("status",),
-    ("spec", "selector"),
-    ("metadata", "name"),
-    ("metadata", "generateName"),
-    ("metadata", "namespace"),
-    ("metadata", "uid"),
-    ("metadata", "resourceVersion"),
-    ("metadata", "generation"),
-    ("metadata", "creationTimestamp"),
-    ("metadata", "deletionTimestamp"),
-    ("metadata", "finalizers"),
-    ("metadata", "managedFields"),
-    ("metadata", "ownerReferences"),
-    ("metadata", "labels", POOL_NAME_LABEL),
-    ("spec", "template", "metadata", "labels", POOL_NAME_LABEL),
-)
-# These contain protected members and much besides; replacing them whole is caught by rehearsing the render.
-_REHEARSED: Final = frozenset(
-    {("metadata", "labels"), ("spec", "template")}
-    | {("spec", "template", "metadata")}
-    | {("spec", "template", "metadata", "labels")}
-)
+from app.overrider.patch_rules import check_patch
+from app.overrider.pools import EVERY_POOL, EXCLUDE, applies_to
+from app.overrider.shapes import mistyped, type_name
 
 
-def check_overrider(overrider: JSONObject) -> Iterator[StatusCause]:
-    """Yield everything that is wrong with the overrider in itself, with field paths."""
+def check_overrider(overrider: JSONObject) -> Iterator[Finding]:
+    """Yield the mistakes in an overrider that show without its subject, with field paths."""
+    yield from unknown_members(overrider, OVERRIDER, field="", owner="a YurtAppOverrider")
+    yield from unknown_members(overrider["metadata"], METADATA, field="metadata", owner="metadata")
     yield from _check_subject(overrider.get("subject"))
     entries = overrider.get("entries")
     if entries is None:
-        yield StatusCause("entries", "is required; write [] to override nothing", _REQUIRED)
+        yield Finding("required", "entries", "is required; write [] to override nothing")
     elif not isinstance(entries, list):
-        yield StatusCause("entries", f"must be a list, not {_type(entries)}", _INVALID)
+        yield mistyped("entries", "a list", entries)
     else:
         for number, entry in enumerate(entries):
             yield from _check_entry(f"entries[{number}]", entry)
 
 
-def _check_subject(subject: JSON) -> Iterator[StatusCause]:
+def _check_subject(subject: JSON) -> Iterator[Finding]:
     if not isinstance(subject, dict):
-        yield StatusCause("subject", "is required: the YurtAppSet or YurtAppDaemon to override", _REQUIRED)
+        yield Finding("required", "subject", "is required: the YurtAppSet or YurtAppDaemon to override")
         return
     kinds = sorted(group_kind.kind for group_kind in SUBJECT_KINDS)
-    if subject.get("kind") not in kinds:
-        yield StatusCause(
-            "subject.kind", f"must be one of {', '.join(kinds)}, not {subject.get('kind')!r}", _UNSUPPORTED
-        )
+    kind = subject.get("kind")
+    if kind not in kinds:
+        hint = suggestion(kind, kinds) if isinstance(kind, str) else ""
+        yield Finding("unsupported", "subject.kind", f"must be one of {', '.join(kinds)}, not {kind!r}{hint}")
     version = subject.get("apiVersion")
     if version and version != API_VERSION:
         message = f"must be {API_VERSION}, not {version!r}; workloads of other versions are not rendered by overriders"
-        yield StatusCause("subject.apiVersion", message, _UNSUPPORTED)
+        yield Finding("unsupported", "subject.apiVersion", message)
     name = subject.get("name")
     if not isinstance(name, str) or not name:
-        yield StatusCause("subject.name", "is required", _REQUIRED)
-    for member in subject.keys() - {"apiVersion", "kind", "name"}:
-        message = "is not a field"
-        if member.lower() == "namespace":
-            message += ": a subject is always in the namespace of its overrider; remove it"
-        yield StatusCause(f"subject.{member}", message, _FORBIDDEN)
+        yield Finding("required", "subject.name", "is required")
+    yield from _check_subject_members(subject)
 
 
-def _check_entry(field: str, entry: JSON) -> Iterator[StatusCause]:
+def _check_subject_members(subject: Mapping[str, JSON]) -> Iterator[Finding]:
+    for finding in unknown_members(subject, SUBJECT, field="subject", owner="a subject"):
+        if finding.field.casefold() == "subject.namespace":
+            message = "is not a field: a subject is always in the namespace of its overrider; remove it"
+            yield finding._replace(message=message)
+        else:
+            yield finding
+
+
+def _check_entry(field: str, entry: JSON) -> Iterator[Finding]:
     if not isinstance(entry, dict):
-        yield StatusCause(field, f"must be an object, not {_type(entry)}", _INVALID)
+        yield mistyped(field, "an object", entry)
         return
-    yield from _check_pools(f"{field}.pools", entry.get("pools"))
-    for member, check in (("items", _check_item), ("patches", _check_patch)):
+    pools = entry.get("pools")
+    yield from _check_pools(f"{field}.pools", pools)
+    yield from unknown_members(entry, ENTRY, field=field, owner="an entry")
+    named = selected_names(pools)
+    for member, check in (("items", check_item), ("patches", check_patch)):
         elements = entry.get(member)
         if elements is None:
             continue
         if not isinstance(elements, list):
-            yield StatusCause(f"{field}.{member}", f"must be a list, not {_type(elements)}", _INVALID)
+            yield mistyped(f"{field}.{member}", "a list", elements)
             continue
         for number, element in enumerate(elements):
-            yield from check(f"{field}.{member}[{number}]", element)
-    for member in entry.keys() - {"pools", "items", "patches"}:
-        yield StatusCause(f"{field}.{member}", "is not a field; an entry has pools, items and patches", _FORBIDDEN)
+            yield from check(element, f"{field}.{member}[{number}]", pools=named)
+    if not entry.get("items") and not entry.get("patches") and entry.keys() <= set(ENTRY) and pools != []:
+        yield Finding("no-effect", field, "changes nothing: it has neither items nor patches")
 
 
-def _check_pools(field: str, pools: JSON) -> Iterator[StatusCause]:
+def _check_pools(field: str, pools: JSON) -> Iterator[Finding]:
     if isinstance(pools, str):
         meant = ", ".join(f"- {name}" for name in pools.split())
-        yield StatusCause(field, f"must be a list, not the text {pools!r}; each pool takes a dash: {meant}", _INVALID)
-    elif not isinstance(pools, list) or not pools:
-        yield StatusCause(field, "names no node pool; write '*' for all of them", _REQUIRED)
+        message = f"must be a list, not the text {pools!r}; each pool takes a dash: {meant}"
+        yield Finding("invalid", field, message)
+    elif pools is None:
+        yield Finding("required", field, "names no node pool; write '*' for all of them")
+    elif not isinstance(pools, list):
+        yield mistyped(field, "a list of node pools", pools)
     else:
         for number, pool in enumerate(pools):
-            if not isinstance(pool, str) or pool in ("", EXCLUDE):
-                yield StatusCause(f"{field}[{number}]", "must be a pool's name, -name or '*'", _INVALID)
+            yield from _check_pool(f"{field}[{number}]", pool)
+        if (problem := _selects_nothing(pools)) is not None:
+            yield Finding("unused-entry", field, problem)
 
 
-def _check_item(field: str, item: JSON) -> Iterator[StatusCause]:
-    members = [member for member in _ITEM_MEMBERS if as_object(item).get(member) is not None]
-    if len(members) != 1 or as_object(item).keys() - set(_ITEM_MEMBERS):
-        found = ", ".join(sorted(as_object(item))) or "none"
-        yield StatusCause(field, f"must have exactly one of image and replicas, not {found}", _INVALID)
+def _check_pool(field: str, pool: JSON) -> Iterator[Finding]:
+    if isinstance(pool, str) and pool not in ("", EXCLUDE):
         return
-    if members == ["image"]:
-        yield from _check_image(f"{field}.image", item["image"])
-    else:
-        replicas = item["replicas"]
-        if type(replicas) is not int or replicas < 0:
-            yield StatusCause(f"{field}.replicas", f"must be a whole number from 0, not {replicas!r}", _INVALID)
+    message = "must be a pool's name, -name or '*'"
+    if isinstance(pool, dict) and (misplaced := [member for member in ENTRY if member in pool]):
+        message += f"; {' and '.join(misplaced)} must be indented like pools, without a dash"
+    elif not isinstance(pool, str):
+        message += f", not {type_name(pool)}"
+        if isinstance(pool, (int, float)) and not isinstance(pool, bool):
+            message += f': quote it, as in "{pool}"'
+    yield Finding("invalid", field, message)
 
 
-def _check_image(field: str, image: JSON) -> Iterator[StatusCause]:
-    for member in ("containerName", "imageClaim"):
-        value = as_object(image).get(member)
-        if not isinstance(value, str) or not value.strip():
-            yield StatusCause(f"{field}.{member}", "is required", _REQUIRED)
-
-
-def _check_patch(field: str, patch: JSON) -> Iterator[StatusCause]:
-    if not isinstance(patch, dict):
-        yield StatusCause(field, f"must be an object, not {_type(patch)}", _INVALID)
-        return
-    operation = patch.get("operation")
-    if operation not in _OPERATIONS:
-        message = f"must be one of {', '.join(_OPERATIONS)}, not {operation!r}"
-        yield StatusCause(f"{field}.operation", message, _UNSUPPORTED)
-    yield from _check_value(f"{field}.value", operation, patch)
-    yield from _check_path(f"{field}.path", operation, patch.get("path"))
-
-
-def _check_value(field: str, operation: JSON, patch: Mapping[str, JSON]) -> Iterator[StatusCause]:
-    # Clients built on Go types send a value they do not have as null, so null cannot be told from absent on a remove.
-    if operation == "remove" and patch.get("value") is not None:
-        yield StatusCause(field, "must be empty when operation is remove", _FORBIDDEN)
-    elif operation in ("add", "replace") and "value" not in patch:
-        yield StatusCause(field, f"is required when operation is {operation}; null unsets", _REQUIRED)
-
-
-def _check_path(field: str, operation: JSON, path: JSON) -> Iterator[StatusCause]:
-    if not isinstance(path, str):
-        yield StatusCause(field, "is required: a JSON pointer such as /spec/replicas", _REQUIRED)
-        return
-    try:
-        tokens = parse_pointer(path)
-    except ValueError as error:
-        yield StatusCause(field, f"{error}; a JSON pointer looks like /spec/replicas", _INVALID)
-        return
-    if tokens and tokens[-1] == "-" and operation in ("remove", "replace"):
-        message = f"{path} is the place after the last element, where there is nothing to {operation}"
-        yield StatusCause(field, f"{message}; to append, use operation add", _INVALID)
-    if (protected := _protected(tokens)) is not None:
-        yield StatusCause(field, f"{path} would change {protected}, which overrides may not do", _FORBIDDEN)
-
-
-def _protected(tokens: tuple[str, ...]) -> str | None:
-    if tokens in _REHEARSED:
+def _selects_nothing(pools: Sequence[JSON]) -> str | None:
+    if not pools:
+        return "is empty, so the entry applies to no node pool"
+    names = [pool for pool in pools if isinstance(pool, str)]
+    if not selected_names(names) and EVERY_POOL not in names:
+        return "only excludes node pools, so the entry applies to none; add '*' for all others"
+    if EVERY_POOL in names or any(applies_to(names, name) for name in selected_names(names)):
         return None
-    for protected in _PROTECTED:
-        shared = min(len(tokens), len(protected))
-        if tokens[:shared] == protected[:shared]:
-            return "/" + "/".join(token.replace("/", "~1") for token in protected)
-    return None
+    return "excludes every node pool that it names, so the entry applies to none"
 
 
-def _type(value: JSON) -> str:
-    names = {str: "text", list: "a list", dict: "an object", bool: "true or false", type(None): "null"}
-    return names.get(type(value), "a number")
+def selected_names(pools: JSON) -> list[str]:
+    """Return the node pools that a list selects by name."""
+    named = pools if isinstance(pools, list) else ()
+    return [name for name in named if isinstance(name, str) and name and name != EVERY_POOL and name[0] != EXCLUDE]

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Hashable, Iterator
+from itertools import count
 from typing import Any, Final, NamedTuple
 
 import yaml
@@ -27,11 +28,15 @@ class ManifestError(ValueError):
 
 
 class Document(NamedTuple):
-    """One object, and where it stands."""
+    """One object and its place in a file."""
 
     object: JSONObject
     source: str
     line: int
+    text: str = ""
+    """The whole file, which all its documents share: `app.store.yaml_lines` finds lines of fields in it."""
+    path: tuple[int, ...] = ()
+    """Number of the YAML document in the file, then the index in each list (``kind: List``) around the object."""
 
 
 class _Loader(_BASE):  # type: ignore[misc]
@@ -81,14 +86,20 @@ def read_documents(text: str, *, source: str) -> list[Document]:
     Raises:
         ManifestError: Not YAML, a duplicate key, a value that JSON does not have, or not a Kubernetes object.
     """
-    return [found for value in read_values(text, source=source) for found in _objects(value.value, source, value.line)]
+    return [
+        found._replace(text=text)
+        for value in read_values(text, source=source)
+        for found in _objects(value.value, source, value.line, (value.number,))
+    ]
 
 
 class Value(NamedTuple):
-    """One document of whatever shape, and where it stands."""
+    """One document of any shape and its place in a file."""
 
     value: JSON
     line: int
+    number: int
+    """Position among the YAML documents of the file, empty ones included."""
 
 
 def read_values(text: str, *, source: str) -> list[Value]:
@@ -96,11 +107,13 @@ def read_values(text: str, *, source: str) -> list[Value]:
     loader = _Loader(text)
     values: list[Value] = []
     try:
-        while loader.check_node():
+        for number in count():
+            if not loader.check_node():
+                break
             node = loader.get_node()
             value = _Converter(source).value(node)
             if value is not None:
-                values.append(Value(value, node.start_mark.line + 1))
+                values.append(Value(value, node.start_mark.line + 1, number))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise ManifestError(source, mark.line + 1 if mark else 1, error.problem or "is not YAML") from None
@@ -206,7 +219,19 @@ class _Converter:
         return value
 
 
-def _objects(value: JSON, source: str, line: int) -> Iterator[Document]:
+def compose(text: str) -> list[yaml.Node]:
+    """Return the node trees of the YAML documents in ``text``, which `read_values` could read."""
+    loader = _Loader(text)
+    nodes: list[yaml.Node] = []
+    try:
+        while loader.check_node():
+            nodes.append(loader.get_node())
+    finally:
+        loader.dispose()
+    return nodes
+
+
+def _objects(value: JSON, source: str, line: int, path: tuple[int, ...]) -> Iterator[Document]:
     if not isinstance(value, dict):
         raise ManifestError(source, line, "a manifest must be an object with apiVersion, kind and metadata")
     kind, api_version = value.get("kind"), value.get("apiVersion")
@@ -214,8 +239,8 @@ def _objects(value: JSON, source: str, line: int) -> Iterator[Document]:
         raise ManifestError(source, line, "apiVersion and kind are required")
     items = value.get("items")
     if kind.endswith("List") and isinstance(items, list):
-        for item in items:
-            yield from _objects(item, source, line)
+        for number, item in enumerate(items):
+            yield from _objects(item, source, line, (*path, number))
         return
     metadata = value.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
@@ -226,4 +251,4 @@ def _objects(value: JSON, source: str, line: int) -> Iterator[Document]:
     namespace: Hashable = metadata.get("namespace") or ""
     if not isinstance(namespace, str):
         raise ManifestError(source, line, f"metadata.namespace of {kind} {metadata['name']} must be text")
-    yield Document(value, source, line)
+    yield Document(value, source, line, path=path)

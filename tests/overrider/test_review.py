@@ -55,7 +55,6 @@ def test_a_good_overrider_is_admitted_without_a_word() -> None:
         ({"entries": None}, "entries", "is required"),
         ({"entries": "x"}, "entries", "must be a list"),
         ({"entries": [1]}, "entries[0]", "must be an object"),
-        ({"entries": [{"pools": []}]}, "entries[0].pools", "names no node pool"),
         ({"entries": [{}]}, "entries[0].pools", "names no node pool"),
         (
             {"entries": [{"pools": "beijing hangzhou"}]},
@@ -64,7 +63,7 @@ def test_a_good_overrider_is_admitted_without_a_word() -> None:
         ),
         ({"entries": [{"pools": ["a", ""]}]}, "entries[0].pools[1]", "must be a pool's name, -name or '*'"),
         ({"entries": [{"pools": ["-"]}]}, "entries[0].pools[0]", "must be a pool's name"),
-        ({"entries": [{"pools": ["a"], "item": []}]}, "entries[0].item", "is not a field"),
+        ({"entries": [{"pools": ["a"], "item": []}]}, "entries[0].item", "is not a field of an entry; did you mean items?"),
     ],
 )
 def test_the_shape_is_checked(broken: dict[str, Any], field: str, text: str) -> None:
@@ -75,9 +74,10 @@ def test_the_shape_is_checked(broken: dict[str, Any], field: str, text: str) -> 
 @pytest.mark.parametrize(
     ("item", "field", "text"),
     [
-        ({}, "", "must have exactly one of image and replicas, not none"),
-        ({"replicas": 1, **image("a", "b")}, "", "not image, replicas"),
-        ({"replicas": 1, "upgradeStrategy": "x"}, "", "must have exactly one"),
+        ({}, "", "must have exactly one of image, replicas, env, args,"),
+        ({}, "", "upstream's knows image and replicas only, so install fleethook's"),
+        ({"replicas": 1, **image("a", "b")}, "", "must have exactly one member, not image and replicas"),
+        ({"replicas": 1, "upgradeStrategy": "x"}, ".upgradeStrategy", "is not a field of an item; the fields are image,"),
         ({"replicas": -1}, ".replicas", "must be a whole number from 0, not -1"),
         ({"replicas": True}, ".replicas", "must be a whole number"),
         ({"replicas": "3"}, ".replicas", "must be a whole number"),
@@ -165,10 +165,10 @@ def test_an_api_version_may_be_filled_in_later() -> None:
 
 @pytest.mark.parametrize(
     ("metadata", "entries"),
-    [({"finalizers": []}, None), ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, [{"pools": []}])],
+    [({"finalizers": []}, None), ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, [{"pools": 1}])],
 )
 def test_metadata_of_a_broken_overrider_can_still_be_changed(metadata: Any, entries: Any) -> None:
-    old = {**GOOD, "entries": [{"pools": []}]}
+    old = {**GOOD, "entries": [{"pools": 1}]}
     new = {**old, "metadata": {**old["metadata"], **metadata}}
     assert validate(new, operation="UPDATE", old=old) == Response(allowed=True)
 
@@ -226,7 +226,7 @@ def test_pools_that_an_entry_does_not_touch_are_not_rehearsed() -> None:
         ),
         (
             entry("*", "-shanghai", items=[{"replicas": 3}]),
-            "entries[0].pools: YurtAppSet demo has no node pool 'shanghai'",
+            "entries[0].pools[1]: YurtAppSet demo has no node pool 'shanghai'",
         ),
         (entry("nowhere"), "entries[0]: applies to none of the node pools"),
     ],

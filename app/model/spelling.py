@@ -1,0 +1,32 @@
+"""Suggest a known name for a name that is probably a spelling mistake."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Final
+
+# Kubernetes names have at most 253 characters, field names far fewer. The comparison takes time proportional to the
+# product of the lengths, so longer texts get no suggestion.
+_MAX_LENGTH: Final = 253
+# At 0.7 "imageclaim", "conatinerName" and "hangzou" find their name, and "image" is not taken for "items".
+_MIN_SIMILARITY: Final = 0.7
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that ``name`` most likely means, or None if no name is similar; case does not count."""
+    if not name or len(name) > _MAX_LENGTH:
+        return None
+    folded = {one.casefold(): one for one in known}
+    close = get_close_matches(name.casefold(), folded, n=1, cutoff=_MIN_SIMILARITY)
+    return folded[close[0]] if close else None
+
+
+def suggestion(name: str, known: Iterable[str], *, quote: str = "") -> str:
+    """Return the end of a message that suggests the nearest known name, ``""`` if there is none.
+
+    Args:
+        name: The name as written.
+        known: The names that would be right.
+        quote: Put before and after the suggested name.
+    """
+    found = nearest(name, known)
+    return f"; did you mean {quote}{found}{quote}?" if found else ""

@@ -1,0 +1,165 @@
+"""The shapes of the items of an entry: exactly one member each, with its types and required members."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from app.model.image_reference import image_problem
+from app.model.json import JSON, as_object
+from app.model.meta import label_key_problem, label_value_problem
+from app.model.openyurt import NODEPOOL_TOKEN, POOL_NAME_LABEL
+from app.overrider.finding import Finding
+from app.overrider.members import unknown_members
+from app.overrider.pool_token import misspelled_token, misspelled_tokens, token_problem
+from app.overrider.protected import is_fleethook_key
+from app.overrider.shapes import (
+    Check,
+    Shape,
+    any_object,
+    boolean,
+    integer,
+    list_of,
+    map_of,
+    mistyped,
+    quantity,
+    text,
+)
+
+_MAX_REPLICAS: Final = 2**31 - 1
+# An image is checked with the names of the node pools that the entry lists; this stands for those of "*".
+_SAMPLE_POOL: Final = "pool"
+
+# k8s.io/api/core/v1 v0.36. The objects inside are checked by Kubernetes' own schema when the workload is rendered.
+_ENV_VAR: Final = Shape("an environment variable", {"name": text, "value": text, "valueFrom": any_object}, ("name",))
+_VOLUME_MOUNT: Final = Shape(
+    "a volume mount",
+    {
+        **dict.fromkeys(("name", "mountPath", "subPath", "subPathExpr", "mountPropagation", "recursiveReadOnly"), text),
+        "readOnly": boolean,
+    },
+    ("name", "mountPath"),
+)
+_TOLERATION: Final = Shape(
+    "a toleration",
+    {**dict.fromkeys(("key", "operator", "value", "effect"), text), "tolerationSeconds": integer},
+)
+_VOLUME_SOURCES: Final = (
+    "awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "configMap", "csi", "downwardAPI", "emptyDir",
+    "ephemeral", "fc", "flexVolume", "flocker", "gcePersistentDisk", "gitRepo", "glusterfs", "hostPath", "image",
+    "iscsi", "nfs", "persistentVolumeClaim", "photonPersistentDisk", "portworxVolume", "projected", "quobyte", "rbd",
+    "scaleIO", "secret", "storageos", "vsphereVolume",
+)  # fmt: skip
+_VOLUME: Final = Shape("a volume", {"name": text, **dict.fromkeys(_VOLUME_SOURCES, any_object)}, ("name",))
+_RESOURCES: Final = Shape("resources", dict.fromkeys(("requests", "limits"), map_of(quantity)))
+
+
+def _for_container(member: str, check: Check) -> Shape:
+    return Shape(f"an item of {member}", {"containerName": text, member: check}, ("containerName", member))
+
+
+def _replicas(value: JSON, field: str) -> Iterator[Finding]:
+    if type(value) is not int or not 0 <= value <= _MAX_REPLICAS:
+        hint = "; remove the quotes" if isinstance(value, str) and value.isdecimal() else ""
+        yield Finding("invalid", field, f"must be a whole number from 0, not {value!r}{hint}")
+
+
+def _labels(value: JSON, field: str) -> Iterator[Finding]:
+    yield from map_of(_nullable_label)(value, field)
+    yield from _key_problems(value, field)
+
+
+def _annotations(value: JSON, field: str) -> Iterator[Finding]:
+    yield from map_of(_nullable_text)(value, field)
+    yield from _key_problems(value, field)
+
+
+def _key_problems(value: JSON, field: str) -> Iterator[Finding]:
+    for key in as_object(value):
+        path = f"{field}.{key}"
+        if is_fleethook_key(key):
+            yield Finding("forbidden", path, "is written by fleethook only; overrides may not change it")
+        elif key == POOL_NAME_LABEL:
+            yield Finding("forbidden", path, "identifies the node pool; overrides may not change it")
+        elif NODEPOOL_TOKEN not in key and (problem := label_key_problem(key)) is not None:
+            yield Finding("invalid", path, problem)
+
+
+def _nullable_text(value: JSON, field: str) -> Iterator[Finding]:
+    if value is not None:
+        yield from text(value, field)
+
+
+def _nullable_label(value: JSON, field: str) -> Iterator[Finding]:
+    yield from _nullable_text(value, field)
+    if isinstance(value, str) and "{" not in value and (problem := label_value_problem(value)) is not None:
+        yield Finding("invalid", field, problem)
+
+
+_MEMBERS: Final[Mapping[str, Check]] = {
+    "image": Shape("image", {"containerName": text, "imageClaim": text}, ("containerName", "imageClaim")).check,
+    "replicas": _replicas,
+    "env": _for_container("env", list_of(_ENV_VAR.check)).check,
+    "args": _for_container("args", list_of(text)).check,
+    "resources": _for_container("resources", _RESOURCES.check).check,
+    "volumeMounts": _for_container("volumeMounts", list_of(_VOLUME_MOUNT.check)).check,
+    "volumes": list_of(_VOLUME.check),
+    "tolerations": list_of(_TOLERATION.check),
+    "nodeSelector": _labels,
+    "annotations": _annotations,
+    "labels": _labels,
+}
+_EITHER: Final = f"{', '.join(list(_MEMBERS)[:-1])} or {list(_MEMBERS)[-1]}"
+_PRUNED: Final = (
+    "an item that was sent with one lost it to a CustomResourceDefinition that does not know the member: upstream's "
+    "knows image and replicas only, so install fleethook's"
+)
+
+
+def check_item(item: JSON, field: str, *, pools: Sequence[str]) -> Iterator[Finding]:
+    """Yield what is wrong with an item.
+
+    Args:
+        item: The item as written.
+        field: Its path.
+        pools: The node pools that the entry names; images are checked with each of them in place of ``{{nodepool}}``.
+    """
+    if not isinstance(item, dict):
+        yield mistyped(field, "an object", item)
+        return
+    yield from unknown_members(item, tuple(_MEMBERS), field=field, owner="an item")
+    given = [member for member in _MEMBERS if item.get(member) is not None]
+    if len(given) > 1:
+        yield Finding("invalid", field, f"must have exactly one member, not {' and '.join(given)}: make items of them")
+    elif not given and not item.keys() - _MEMBERS.keys():
+        yield Finding("required", field, f"must have exactly one of {_EITHER}, not none; {_PRUNED}")
+    for member in given:
+        yield from _MEMBERS[member](item[member], f"{field}.{member}")
+        if member != "image":
+            yield from misspelled_tokens(item[member], f"{field}.{member}")
+    yield from _image_claim(as_object(item.get("image")), f"{field}.image.imageClaim", pools)
+
+
+def _image_claim(image: Mapping[str, JSON], field: str, pools: Sequence[str]) -> Iterator[Finding]:
+    claim = image.get("imageClaim")
+    if isinstance(claim, str) and claim.strip():
+        yield from check_image(claim, field, pools=pools)
+
+
+def check_image(image: str, field: str, *, pools: Sequence[str]) -> Iterator[Finding]:
+    """Yield the reason why no registry accepts an image reference.
+
+    Args:
+        image: The reference, which may contain ``{{nodepool}}``.
+        field: Its path.
+        pools: The names that ``{{nodepool}}`` is replaced with; a sample name if there are none.
+    """
+    if (token := misspelled_token(image)) is not None:
+        yield Finding("image", field, token_problem(token))
+        return
+    if NODEPOOL_TOKEN not in image:
+        if (problem := image_problem(image)) is not None:
+            yield Finding("image", field, f"{image!r} is not an image: {problem}")
+        return
+    for pool in pools or (_SAMPLE_POOL,):
+        if (problem := image_problem(image.replace(NODEPOOL_TOKEN, pool))) is not None:
+            yield Finding("image", field, f"{image!r} is not an image for node pool {pool}: {problem}")
+            return

@@ -1,0 +1,96 @@
+"""The findings about all overriders and subjects in a set of manifests, with file and line.
+
+The findings and their words are those of admission. Two warnings of admission are errors here, because an overrider may
+come to an apiserver before its subject or a node pool does, and no such order exists among files:
+
+- an overrider whose subject is not in the files, if the files have any YurtAppSet or YurtAppDaemon;
+- an entry that names a node pool which the subject in the files does not have.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from app.model.json import JSONObject
+from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_OVERRIDER
+from app.overrider.finding import Finding, Level
+from app.overrider.findings import check
+from app.overrider.manifest_kinds import check_kind, is_alpha
+from app.overrider.owner import SUBJECT_KINDS
+from app.overrider.subject_pools import knows_node_pools
+from app.overrider.subject_rules import check_subject
+from app.store import ObjectKey, StoreView
+from app.store.store import key_of
+from app.store.yaml_lines import FieldLines
+from app.store.yaml_reader import Document
+
+_CONTRADICTED: Final = frozenset({"unknown-subject", "unknown-pool"})
+
+
+class ManifestFinding(NamedTuple):
+    """A finding about one object of the manifests."""
+
+    level: Level
+    """As in files: see the module's text."""
+    finding: Finding
+    key: ObjectKey
+    source: str
+    line: int
+    """Line of the member that the finding is about."""
+
+    @property
+    def text(self) -> str:
+        """The finding on one line, without its place and level: object, field, message."""
+        name = f"{self.key.namespace}/{self.key.name}" if self.key.namespace else self.key.name
+        inside = f" of {self.key.cluster}" if self.key.cluster else ""
+        return f"{self.key.group_kind.kind} {name}{inside}: {self.finding.text}"
+
+    @property
+    def place(self) -> str:
+        """``FILE:LINE``."""
+        return f"{self.source}:{self.line}"
+
+
+def check_documents(documents: Sequence[Document], store: StoreView) -> list[ManifestFinding]:
+    """Return the findings about the overriders and subjects in ``documents``, in their order.
+
+    Args:
+        documents: The objects as read from files.
+        store: Holds the same objects.
+    """
+    lines = FieldLines()
+    subjects = any(key_of(document.object).group_kind in SUBJECT_KINDS for document in documents)
+    located: list[ManifestFinding] = []
+    seen: dict[ObjectKey, Document] = {}
+    for document in documents:
+        key = key_of(document.object)
+        first = seen.setdefault(key, document)
+        for finding in (*_check_document(document.object, key, store), *_check_duplicate(document, first)):
+            level = finding.level
+            if finding.code in _CONTRADICTED and subjects:
+                level = "error"
+            line = lines.line(document, finding.field)
+            located.append(ManifestFinding(level, finding, key, document.source, line))
+    return located
+
+
+def has_errors(found: Iterable[ManifestFinding], *, strict: bool = False) -> bool:
+    """Return whether a command that found this fails; with ``strict`` warnings are errors."""
+    return any(strict or one.level == "error" for one in found)
+
+
+def _check_document(manifest: JSONObject, key: ObjectKey, store: StoreView) -> Iterator[Finding]:
+    if (misspelled := check_kind(manifest)) is not None:
+        yield misspelled
+    elif key.group_kind == YURT_APP_OVERRIDER:
+        yield from check(manifest, cluster=key.cluster, namespace=key.namespace, store=store, every_namespace=True)
+    elif key.group_kind in SUBJECT_KINDS and is_alpha(manifest, key.group_kind):
+        yield from check_subject(key.group_kind, manifest)
+        if key.group_kind == YURT_APP_DAEMON and not knows_node_pools(store, key.cluster):
+            yield Finding("not-checked", "", "no NodePool is known, so nothing could be rendered to check this")
+
+
+def _check_duplicate(document: Document, first: Document) -> Iterator[Finding]:
+    group_kind = key_of(document.object).group_kind
+    if first is not document and (group_kind == YURT_APP_OVERRIDER or group_kind in SUBJECT_KINDS):
+        message = f"is already defined at {first.source}:{first.line}; remove one of them"
+        yield Finding("duplicate", "metadata.name", message)

@@ -1,0 +1,43 @@
+"""OpenYurt's kinds and versions, and manifests that misspell them: an apiserver knows no such kind."""
+
+from typing import Final
+
+from app.model.gvk import GroupKind, parse_api_version
+from app.model.json import JSONObject
+from app.model.openyurt import API_VERSION, GROUP, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
+from app.model.spelling import nearest
+from app.overrider.finding import Finding
+
+_VERSIONS: Final = {
+    YURT_APP_OVERRIDER.kind: ("v1alpha1",),
+    YURT_APP_DAEMON.kind: ("v1alpha1",),
+    YURT_APP_SET.kind: ("v1alpha1", "v1beta1"),
+    "NodePool": ("v1alpha1", "v1beta1", "v1beta2"),
+}
+# OpenYurt's other kinds of this group (v1.4 to v1.7), which have nothing to do with overriders.
+_OTHER_KINDS: Final = frozenset({"NodeBucket", "UnitedDeployment", "YurtIngress", "YurtStaticSet"})
+# Kinds of no other project, so that another group is a mistake; NodePool is the name of other projects' kinds, too.
+_OWN_KINDS: Final = (YURT_APP_OVERRIDER.kind, YURT_APP_SET.kind, YURT_APP_DAEMON.kind)
+
+
+def check_kind(document: JSONObject) -> Finding | None:
+    """Return the finding that a manifest's apiVersion or kind misspells one of those that overriders work with."""
+    group, version = parse_api_version(document["apiVersion"])
+    kind = document["kind"]
+    if group == GROUP and kind not in _VERSIONS and kind not in _OTHER_KINDS:
+        meant = nearest(kind, _VERSIONS)
+        return (
+            Finding("unknown-kind", "kind", f"{GROUP} has no kind {kind!r}; did you mean {meant}?") if meant else None
+        )
+    if group == GROUP and kind in _VERSIONS and version not in _VERSIONS[kind]:
+        message = f"{kind} has no version {version!r}; write {GROUP}/{_VERSIONS[kind][0]}"
+        return Finding("unknown-kind", "apiVersion", message)
+    if group != GROUP and kind in _OWN_KINDS:
+        message = f"{kind} is in {API_VERSION}, not in {document['apiVersion']!r}"
+        return Finding("unknown-kind", "apiVersion", message)
+    return None
+
+
+def is_alpha(document: JSONObject, group_kind: GroupKind) -> bool:
+    """Return whether a document is of ``group_kind`` and of v1alpha1."""
+    return (document["apiVersion"], document["kind"]) == (API_VERSION, group_kind.kind)

@@ -1,0 +1,74 @@
+"""Unknown members of an overrider, reported with the member that is probably meant."""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+from app.model.json import JSON
+from app.model.spelling import nearest
+from app.overrider.finding import Finding
+
+OVERRIDER: Final = ("apiVersion", "kind", "metadata", "subject", "entries", "status")
+SUBJECT: Final = ("apiVersion", "kind", "name")
+ENTRY: Final = ("pools", "items", "patches")
+PATCH: Final = ("path", "operation", "value")
+# k8s.io/apimachinery ObjectMeta.
+METADATA: Final = (
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+)
+
+# Members that another tool or API spells differently.
+_OTHER_NAMES: Final = {"op": "operation", "nodepools": "pools", "nodePools": "pools"}
+# Where a member belongs that is well spelled and badly indented.
+_HOMES: Final = {
+    **dict.fromkeys(ENTRY, "an entry of entries"),
+    **dict.fromkeys(PATCH, "a patch of patches"),
+    **dict.fromkeys(("image", "replicas", "env", "args", "resources", "volumes"), "an item of items"),
+    **dict.fromkeys(("volumeMounts", "nodeSelector", "tolerations"), "an item of items"),
+    **dict.fromkeys(("containerName", "imageClaim"), "image"),
+    **dict.fromkeys(("namespace", "labels", "annotations"), "metadata"),
+    "name": "metadata or subject",
+    "entries": "the top level",
+    "subject": "the top level",
+}
+
+
+def unknown_members(value: Mapping[str, JSON], known: Collection[str], *, field: str, owner: str) -> Iterator[Finding]:
+    """Yield a finding for each member of ``value`` that is not known.
+
+    Args:
+        value: The object as written.
+        known: The members that it may have.
+        field: The path of the object, ``""`` for the whole document.
+        owner: The object in words, such as "an entry".
+    """
+    for member in value:
+        if member not in known:
+            path = f"{field}.{member}" if field else member
+            yield Finding("unknown-field", path, f"is not a field of {owner}{_remedy(member, known)}")
+
+
+def _remedy(member: str, known: Collection[str]) -> str:
+    if (other := _OTHER_NAMES.get(member)) in known:
+        return f": use {other}"
+    near = nearest(member, known)
+    if near is not None and near.casefold() == member.casefold():
+        return f": write {near}"
+    if member == "spec":
+        return ": there is no spec, so move its members to the top level"
+    if home := _HOMES.get(member):
+        return f": it belongs in {home}, check the indentation"
+    return f"; did you mean {near}?" if near else f"; the fields are {', '.join(known)}"

@@ -1,0 +1,140 @@
+"""One patch of an entry: operation, path and value."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from app.model.json import JSON
+from app.model.spelling import suggestion
+from app.overrider.finding import Finding
+from app.overrider.item_rules import check_image
+from app.overrider.members import PATCH, unknown_members
+from app.overrider.pool_token import misspelled_tokens
+from app.overrider.protected import protected_pointer
+from app.overrider.shapes import mistyped
+from app.patch import parse_pointer
+
+OPERATIONS: Final = ("add", "remove", "replace")
+# Operations of other tools, with the one that does the same here.
+_OTHER_OPERATIONS: Final = {
+    "append": "add",
+    "delete": "remove",
+    "insert": "add",
+    "merge": "add",
+    "set": "add",
+    "unset": "remove",
+    "update": "replace",
+}
+_EXAMPLE: Final = "a JSON pointer looks like /spec/replicas"
+_POD_SPEC: Final = ("spec", "template", "spec")
+_CONTAINER_LISTS: Final = ("containers", "initContainers")
+
+
+def check_patch(patch: JSON, field: str, *, pools: Sequence[str]) -> Iterator[Finding]:
+    """Yield what is wrong with a patch.
+
+    Args:
+        patch: The patch as written.
+        field: Its path.
+        pools: The node pools that the entry names, for images that contain ``{{nodepool}}``.
+    """
+    if not isinstance(patch, dict):
+        yield mistyped(field, "an object", patch)
+        return
+    yield from unknown_members(patch, PATCH, field=field, owner="a patch")
+    yield from _check_operation(f"{field}.operation", patch)
+    yield from _check_value(f"{field}.value", patch)
+    yield from _check_path(f"{field}.path", patch)
+    yield from _check_images(f"{field}.value", patch, pools)
+    for member in ("path", "value"):
+        yield from misspelled_tokens(patch.get(member), f"{field}.{member}")
+
+
+def _check_operation(field: str, patch: Mapping[str, JSON]) -> Iterator[Finding]:
+    operation = patch.get("operation")
+    known = ", ".join(OPERATIONS)
+    if operation in OPERATIONS or (operation is None and "op" in patch):
+        return  # A patch with `op` has a finding already.
+    if operation is None:
+        yield Finding("required", field, f"is required: one of {known}")
+    elif not isinstance(operation, str):
+        yield mistyped(field, f"one of {known}", operation)
+    else:
+        meant = _OTHER_OPERATIONS.get(operation.casefold())
+        hint = f"; did you mean {meant}?" if meant else suggestion(operation, OPERATIONS)
+        yield Finding("unsupported", field, f"must be one of {known}, not {operation!r}{hint}")
+
+
+def _check_value(field: str, patch: Mapping[str, JSON]) -> Iterator[Finding]:
+    operation = patch.get("operation", patch.get("op"))
+    # Clients built on Go types send a value they do not have as null, so null cannot be told from absent on a remove.
+    if operation == "remove" and patch.get("value") is not None:
+        yield Finding("forbidden", field, "must be empty when operation is remove")
+    elif operation in ("add", "replace") and "value" not in patch:
+        yield Finding("required", field, f"is required when operation is {operation}; null unsets")
+
+
+def _check_path(field: str, patch: Mapping[str, JSON]) -> Iterator[Finding]:
+    path, operation = patch.get("path"), patch.get("operation")
+    if not isinstance(path, str):
+        yield Finding("required", field, "is required: a JSON pointer such as /spec/replicas")
+        return
+    try:
+        tokens = parse_pointer(path)
+    except ValueError as error:
+        yield Finding("invalid", field, f"{error}; {_pointer_hint(path)}")
+        return
+    for token in tokens:
+        if (problem := _element_problem(token)) is not None:
+            yield Finding("invalid", field, problem)
+    if tokens and tokens[-1] == "-" and operation in ("remove", "replace"):
+        message = f"{path} is the place after the last element, where there is nothing to {operation}"
+        yield Finding("invalid", field, f"{message}; to append, use operation add")
+    if (protected := protected_pointer(tokens, patch.get("value"))) is not None:
+        yield Finding("forbidden", field, f"{path} would change {protected}, which overrides may not do")
+
+
+def _pointer_hint(path: str) -> str:
+    if path.startswith("/") or not path.strip():
+        return _EXAMPLE
+    return f"write /{path if '/' in path else path.replace('.', '/')}"
+
+
+def _element_problem(token: str) -> str | None:
+    """Return what is wrong with a token that is to select a list element by a member, such as ``[name=app]``."""
+    if not token.startswith("["):
+        return None
+    key, equals, value = token.removeprefix("[").partition("=")
+    if not token.endswith("]"):
+        return f"{token!r} does not end with ]: write [name=app], and '/' in a value as ~1"
+    if not equals or not key or value == "]":
+        return f"{token!r} selects no list element: write [name=app]"
+    return None
+
+
+def _check_images(field: str, patch: Mapping[str, JSON], pools: Sequence[str]) -> Iterator[Finding]:
+    path = patch.get("path")
+    if patch.get("operation") == "remove" or not isinstance(path, str):
+        return
+    for inner, image in _images(tuple(path.split("/")[1:]), patch.get("value")):
+        yield from check_image(image, f"{field}{inner}", pools=pools)
+
+
+def _images(tokens: tuple[str, ...], value: JSON) -> Iterator[tuple[str, str]]:
+    """Yield the images of containers that a patch sets, with the path inside the value."""
+    if tokens[: len(_POD_SPEC)] != _POD_SPEC or tokens[len(_POD_SPEC) :][:1] not in {
+        (one,) for one in _CONTAINER_LISTS
+    }:
+        return
+    below = tokens[len(_POD_SPEC) + 1 :]
+    if len(below) == 2 and below[1] == "image":
+        containers: list[tuple[str, JSON]] = [("", {"image": value})]
+    elif len(below) == 1:
+        containers = [(".image", value)]
+    elif not below and isinstance(value, list):
+        containers = [(f"[{number}].image", element) for number, element in enumerate(value)]
+    else:
+        containers = []
+    for inner, container in containers:
+        image = container.get("image") if isinstance(container, dict) else None
+        if isinstance(image, str) and image:
+            yield inner, image

@@ -1,0 +1,122 @@
+"""Checks the types and members of a value against a shape, with messages that say what to write."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from app.model.json import JSON
+from app.model.quantity import Quantity
+from app.overrider.finding import Finding
+from app.overrider.members import unknown_members
+
+Check = Callable[[JSON, str], Iterator[Finding]]
+"""Yields what is wrong with a value, given its path."""
+
+
+class Shape(NamedTuple):
+    """An object with named members."""
+
+    owner: str
+    """The object in messages, such as "an environment variable"."""
+    members: Mapping[str, Check]
+    required: tuple[str, ...] = ()
+
+    def check(self, value: JSON, field: str) -> Iterator[Finding]:
+        """Yield wrong types, missing and unknown members; a null member counts as absent, as in the Kubernetes API."""
+        if not isinstance(value, dict):
+            yield mistyped(field, "an object", value)
+            return
+        for member in self.required:
+            if _is_empty(value.get(member)):
+                yield Finding("required", f"{field}.{member}", "is required")
+        for member, check in self.members.items():
+            if not _is_empty(value.get(member)):
+                yield from check(value[member], f"{field}.{member}")
+        yield from unknown_members(value, tuple(self.members), field=field, owner=self.owner)
+
+
+def _is_empty(value: JSON) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def mistyped(field: str, expected: str, value: JSON) -> Finding:
+    """Return the finding that a value has another type than ``expected``."""
+    return Finding("invalid", field, f"must be {expected}, not {type_name(value)}")
+
+
+def type_name(value: JSON) -> str:
+    """Return the type of a JSON value in words."""
+    names = {str: "text", list: "a list", dict: "an object", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+def text(value: JSON, field: str) -> Iterator[Finding]:
+    """Yield that a value is not text; YAML reads unquoted numbers and words such as ``yes`` as other types."""
+    if isinstance(value, str):
+        return
+    if value is None or isinstance(value, (dict, list)):
+        yield mistyped(field, "text", value)
+        return
+    written = {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
+    kind = "" if isinstance(value, bool) else "the number "
+    member = field.rpartition(".")[2]
+    quoted = f'"{written}"' if member.endswith("]") else f'{member}: "{written}"'
+    yield Finding("invalid", field, f"must be text, not {kind}{written}: quote it, as in {quoted}")
+
+
+def boolean(value: JSON, field: str) -> Iterator[Finding]:
+    """Yield that a value is not true or false."""
+    if not isinstance(value, bool):
+        yield mistyped(field, "true or false", value)
+
+
+def integer(value: JSON, field: str) -> Iterator[Finding]:
+    """Yield that a value is not a whole number."""
+    if type(value) is not int:
+        yield mistyped(field, "a whole number", value)
+
+
+def any_object(value: JSON, field: str) -> Iterator[Finding]:
+    """Yield that a value is not an object; its members are checked by Kubernetes' schema."""
+    if not isinstance(value, dict):
+        yield mistyped(field, "an object", value)
+
+
+def list_of(check: Check) -> Check:
+    """Return the check of a list with at least one element, each of which passes ``check``."""
+
+    def elements(value: JSON, field: str) -> Iterator[Finding]:
+        if not isinstance(value, list):
+            yield mistyped(field, "a list", value)
+        elif not value:
+            yield Finding("required", field, "is empty; add an element or remove the item")
+        else:
+            for number, element in enumerate(value):
+                yield from check(element, f"{field}[{number}]")
+
+    return elements
+
+
+def map_of(check: Check) -> Check:
+    """Return the check of an object with at least one member, each of which passes ``check``."""
+
+    def members(value: JSON, field: str) -> Iterator[Finding]:
+        if not isinstance(value, dict):
+            yield mistyped(field, "an object", value)
+        elif not value:
+            yield Finding("required", field, "is empty; add a member or remove the item")
+        else:
+            for name, inner in value.items():
+                yield from check(inner, f"{field}.{name}")
+
+    return members
+
+
+def quantity(value: JSON, field: str) -> Iterator[Finding]:
+    """Yield that a value is no resource quantity."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        yield mistyped(field, "a quantity such as 500m or 128Mi", value)
+        return
+    try:
+        Quantity.parse(str(value))
+    except ValueError as error:
+        yield Finding("invalid", field, f"{error}; a quantity looks like 500m or 128Mi")

@@ -1,0 +1,83 @@
+"""Rules for a YurtAppSet or YurtAppDaemon of v1alpha1 in itself, as far as rendering depends on them.
+
+OpenYurt validates its own objects at admission. These rules judge manifests that no apiserver has seen.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from app.model.gvk import GroupKind
+from app.model.json import JSON, JSONObject, as_object
+from app.model.openyurt import YURT_APP_SET
+from app.overrider.finding import Finding
+from app.overrider.members import METADATA, unknown_members
+from app.overrider.shapes import mistyped
+
+_OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
+_APP_SET: Final = ("selector", "workloadTemplate", "topology", "revisionHistoryLimit")
+_APP_DAEMON: Final = ("selector", "workloadTemplate", "nodepoolSelector", "revisionHistoryLimit")
+_TEMPLATES: Final = ("deploymentTemplate", "statefulSetTemplate")
+_POOL: Final = ("name", "nodeSelectorTerm", "tolerations", "replicas", "patch")
+
+
+def check_subject(group_kind: GroupKind, subject: JSONObject) -> Iterator[Finding]:
+    """Yield the mistakes in a subject, with field paths.
+
+    Args:
+        group_kind: YurtAppSet or YurtAppDaemon.
+        subject: An object of v1alpha1 with metadata.
+    """
+    yield from unknown_members(subject, _OBJECT, field="", owner=f"a {group_kind.kind}")
+    yield from unknown_members(subject["metadata"], METADATA, field="metadata", owner="metadata")
+    spec = subject.get("spec")
+    if not isinstance(spec, dict):
+        yield Finding("required", "spec", "is required")
+        return
+    app_set = group_kind == YURT_APP_SET
+    yield from unknown_members(spec, _APP_SET if app_set else _APP_DAEMON, field="spec", owner="spec")
+    yield from _check_template(spec.get("workloadTemplate"))
+    if app_set:
+        yield from _check_topology(as_object(spec.get("topology")))
+
+
+def _check_template(templates: JSON) -> Iterator[Finding]:
+    field = "spec.workloadTemplate"
+    if not isinstance(templates, dict):
+        yield Finding("required", field, f"is required, with one of {' and '.join(_TEMPLATES)}")
+        return
+    yield from unknown_members(templates, _TEMPLATES, field=field, owner="workloadTemplate")
+    given = [member for member in _TEMPLATES if templates.get(member)]
+    if not given and not templates.keys() - set(_TEMPLATES):
+        yield Finding("required", field, f"must have one of {' and '.join(_TEMPLATES)}")
+    for member in given:
+        template, path = templates[member], f"{field}.{member}"
+        if isinstance(template, dict):
+            yield from unknown_members(template, ("metadata", "spec"), field=path, owner=member)
+        else:
+            yield mistyped(path, "an object", template)
+
+
+def _check_topology(topology: Mapping[str, JSON]) -> Iterator[Finding]:
+    field = "spec.topology"
+    yield from unknown_members(topology, ("pools",), field=field, owner="topology")
+    pools = topology.get("pools")
+    if pools is not None and not isinstance(pools, list):
+        yield mistyped(f"{field}.pools", "a list", pools)
+        return
+    seen: set[str] = set()
+    for number, pool in enumerate(pools or ()):
+        yield from _check_pool(pool, f"{field}.pools[{number}]", seen)
+
+
+def _check_pool(pool: JSON, field: str, seen: set[str]) -> Iterator[Finding]:
+    if not isinstance(pool, dict):
+        yield mistyped(field, "an object with name", pool)
+        return
+    yield from unknown_members(pool, _POOL, field=field, owner="a pool")
+    name = pool.get("name")
+    if not isinstance(name, str) or not name:
+        yield Finding("required", f"{field}.name", "is required")
+    elif name in seen:
+        yield Finding("duplicate", f"{field}.name", f"is {name!r} a second time; each node pool is listed once")
+    else:
+        seen.add(name)
