@@ -35,6 +35,8 @@ from app.interpret.webhook import DEFINITIONS_BY_KIND, WebhookLayer
 from app.lifetime import Cluster, following_cluster, following_manifests, settle_garbage_collector
 from app.outbound.client import HookClient
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
+from app.overrider.freshness import LiveSource
+from app.overrider.manifest_report import ManifestReport
 from app.overrider.plans import PlanCache
 from app.registration.paths import CLUSTERS
 from app.settings import Settings
@@ -67,12 +69,13 @@ class Fleethook(FastAPI):
         self.ended: Final[list[str]] = []
         live = None if self.cluster is None else self.cluster.source
         self.plans: Final = PlanCache()
+        self.manifest_report: Final = ManifestReport(self.store)
         self.hook_client: Final = HookClient(allow_private=True)
         self.webhook_client: Final = HookClient(allow_private=settings.private_webhooks)
         self.customizations: Final = Customizations(self.store, namespace=settings.karmada_namespace)
         self.runner: Final = Runner(Limits(settings.lua_seconds, settings.lua_instructions, settings.lua_memory << 20))
         self.routes_of_reviews: Final[list[ReviewRoute]] = [
-            *(overrider_routes(self.store, self.plans, live) if "overrider" in settings.engines else ()),
+            *(self._overrider_routes(live) if "overrider" in settings.engines else ()),
             *(self._interpret_routes() if "interpret" in settings.engines else ()),
             *(self._dispatch_routes() if "dispatch" in settings.engines else ()),
             *(crds_routes() if "crds" in settings.engines else ()),
@@ -91,6 +94,10 @@ class Fleethook(FastAPI):
             return self.cluster.source
         manifests = self.settings.manifests
         return None if manifests is None else ManifestSource(manifests, self.store)
+
+    def _overrider_routes(self, live: LiveSource | None) -> list[ReviewRoute]:
+        edits = self.settings.unfit_subject_edits
+        return overrider_routes(self.store, self.plans, live, unfit_subject_edits=edits)
 
     def _interpret_routes(self) -> list[ReviewRoute]:
         settings = self.settings
@@ -168,11 +175,18 @@ class Fleethook(FastAPI):
         yield Check("draining", not self.draining, "shutting down" if self.draining else "")
         for refused in self.customizations.refused():
             yield Check("customizations", ok=True, detail=refused.text)
+        if detail := self.manifest_report.detail():
+            yield Check("overriders", ok=True, detail=detail)
         if self.source is None:
             yield Check("manifests", ok=True, detail="no source of objects is configured; the store is empty")
             return
         for part in self.source.parts():
             yield self._check(part)
+
+    async def check_manifests(self) -> None:
+        """Look for mistakes in the overriders of the manifests, and log the new ones."""
+        if isinstance(self.source, ManifestSource) and "overrider" in self.settings.engines:
+            await self.manifest_report.refresh(self.source.documents())
 
     def _check(self, part: PartState) -> Check:
         """Return how a part of the source stands; one that is long out of touch is used as it last was."""
@@ -212,7 +226,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await stack.enter_async_context(app.webhook_client)
         stack.callback(app.runner.close)
         if isinstance(app.source, ManifestSource):
-            await stack.enter_async_context(following_manifests(app.source))
+            await stack.enter_async_context(following_manifests(app.source, changed=app.check_manifests))
         elif app.cluster is not None:
             await stack.enter_async_context(
                 following_cluster(app.cluster, synced=app.open_reviews, ended=app.ended.append)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import gc
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from app.settings import Settings
@@ -19,13 +19,14 @@ _GC_THRESHOLDS: Final = (50_000, 20, 20)
 
 
 @contextlib.asynccontextmanager
-async def following_manifests(source: ManifestSource) -> AsyncIterator[None]:
-    """Load the manifests, then follow them."""
+async def following_manifests(source: ManifestSource, *, changed: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Load the manifests, then follow them; ``changed`` is awaited after the first load and after each change."""
     gc.disable()
     source.load()
+    await changed()
     settle_garbage_collector()
     stop = asyncio.Event()
-    follower = asyncio.create_task(source.follow(stop))
+    follower = asyncio.create_task(source.follow(stop, changed=changed))
     try:
         yield
     finally:

@@ -130,6 +130,13 @@ class Settings(BaseSettings):
     resync_interval: Annotated[
         float, Field(description="Seconds between two times that the controller goes through all workloads.", gt=0)
     ] = 600.0
+    unfit_subject_edits: Annotated[
+        Literal["warn", "refuse"],
+        Field(
+            description="Answer to an edit of a YurtAppSet or YurtAppDaemon that an entry of its overrider no longer "
+            "fits: admit it with a warning, or refuse it."
+        ),
+    ] = "warn"
     lease_duration: Annotated[
         float, Field(description="Seconds after which another replica takes over from a leader that is gone.", ge=1)
     ] = 15.0

@@ -21,6 +21,7 @@ from app.overrider.freshness import LiveSource, freshen_overrider, freshen_workl
 from app.overrider.plans import PlanCache
 from app.overrider.render import mutate_workload
 from app.overrider.review import default_overrider, validate_overrider
+from app.overrider.subject_review import Policy, validate_subject
 from app.registration.paths import (
     CLUSTER_EXPLAIN,
     CLUSTER_MUTATE,
@@ -33,6 +34,8 @@ from app.registration.paths import (
     MUTATE_KARMADA,
     MUTATE_OVERRIDER,
     MUTATE_STATEFULSET,
+    VALIDATE_APP_DAEMON,
+    VALIDATE_APP_SET,
     VALIDATE_CONFIG_MAP,
     VALIDATE_CUSTOMIZATION,
     VALIDATE_HOOKS,
@@ -72,13 +75,16 @@ def _review_endpoint(path: str, *, handler: Callable[[AdmissionRequest], Respons
     return ReviewEndpoint(path, handler, **rest)
 
 
-def overrider_routes(store: StoreView, plans: PlanCache, live: LiveSource | None) -> list[ReviewRoute]:
+def overrider_routes(
+    store: StoreView, plans: PlanCache, live: LiveSource | None, *, unfit_subject_edits: Policy
+) -> list[ReviewRoute]:
     """Return the routes of YurtAppOverriders.
 
     Args:
         store: The objects.
         plans: What was compiled from them.
         live: The source of the objects, if they can be read past the store.
+        unfit_subject_edits: The answer to edits of subjects that no longer fit their overriders.
     """
 
     def render(request: AdmissionRequest) -> Response:
@@ -86,6 +92,9 @@ def overrider_routes(store: StoreView, plans: PlanCache, live: LiveSource | None
 
     def validate(request: AdmissionRequest) -> Response:
         return validate_overrider(request, store=store)
+
+    def validate_edit(request: AdmissionRequest) -> Response:
+        return validate_subject(request, store=store, policy=unfit_subject_edits)
 
     workloads = overriders = None
     if live is not None:
@@ -97,6 +106,8 @@ def overrider_routes(store: StoreView, plans: PlanCache, live: LiveSource | None
         _admission(MUTATE_STATEFULSET, "Render a StatefulSet for its node pool", render, prepare=workloads),
         _admission(MUTATE_OVERRIDER, "Set the defaults of a YurtAppOverrider", default_overrider),
         _admission(VALIDATE_OVERRIDER, rehearse, validate, prepare=overriders),
+        _admission(VALIDATE_APP_SET, "Check that a YurtAppSet still fits its overrider", validate_edit),
+        _admission(VALIDATE_APP_DAEMON, "Check that a YurtAppDaemon still fits its overrider", validate_edit),
     ]
 
 

@@ -1,23 +1,20 @@
-"""``fleethook lint``: webhook configurations that cannot do what they say."""
+"""``fleethook lint``: overriders, their subjects and webhook configurations that cannot do what they say."""
 
-from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from app.cli.explained import print_json
 from app.cli.failures import CHECK_FAILED
+from app.cli.findings import fails, print_text, row_of_manifest, row_of_webhook
 from app.cli.manifests import documents
 from app.dispatch.assembly import INDEXES
-from app.dispatch.lint.codes import Finding
-from app.dispatch.lint.lint import lint as lint_store
+from app.dispatch.lint.lint import lint as lint_webhooks
+from app.overrider.binding import OVERRIDERS_BY_SUBJECT
+from app.overrider.manifest_findings import check_documents
 from app.store import Store, key_of
-
-_STYLES: Final = {"error": "bold red", "warning": "yellow"}
 
 
 class Output(StrEnum):
@@ -29,40 +26,30 @@ class Output(StrEnum):
 
 def lint(
     manifests: Annotated[
-        Path, typer.Option(help="Directory of manifests: webhooks, and all that says what their clusters serve.")
+        list[Path],
+        typer.Option(help="Directory or file of manifests: overriders, subjects, webhooks; may be repeated."),
     ],
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 on warnings, too.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")] = False,
     output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
 ) -> None:
-    """Find webhooks that never fire, are refused, cost too much time, or lock themselves out.
+    """Find overriders that are refused or change nothing, and webhooks that never fire or lock themselves out.
 
-    Nothing is printed where nothing is found, but for `--output json`, which prints a list. Exits 1 on any error.
+    YurtAppOverriders, YurtAppSets and YurtAppDaemons get the findings of admission, with file and line. An error is a
+    finding that admission refuses. An overrider whose subject is not in the files (if they have any), and an entry for
+    a node pool that its subject in the files lacks, are errors too: admission only warns, because the missing object
+    may come later. Prints nothing if nothing is found; `--output json` prints a list. Exits 1 on errors.
     """
-    store = Store(INDEXES)
+    found = documents(manifests)
+    store = Store([OVERRIDERS_BY_SUBJECT, *INDEXES])
     places = {}
-    for document in documents([manifests]):
+    for document in found:
         store.put(document.object)
         places[key_of(document.object)] = f"{document.source}:{document.line}"
-    findings = lint_store(store, places=places)
+    rows = [row_of_manifest(one) for one in check_documents(found, store)]
+    rows += [row_of_webhook(one) for one in lint_webhooks(store, places=places)]
     if output is Output.JSON:
-        print_json(findings)
+        print_json(rows)
     else:
-        _print_text(findings)
-    if any(strict or one.level == "error" for one in findings):
+        print_text(rows)
+    if fails(rows, strict=strict):
         raise typer.Exit(CHECK_FAILED)
-
-
-def _print_text(findings: Sequence[Finding]) -> None:
-    console = Console(soft_wrap=True, highlight=False)
-    for one in findings:
-        inside = f" of {one.cluster}" if one.cluster else ""
-        webhook = f", {one.webhook}" if one.webhook else ""
-        console.print(Text(f"{one.place}:"), Text(one.level, style=_STYLES[one.level]), Text(f"[{one.code}]"))
-        console.print(Text(f"  {one.kind} {one.configuration}{inside}{webhook}: {one.text}"))
-    errors = sum(one.level == "error" for one in findings)
-    if findings:
-        console.print(Text(f"{_counted(errors, 'error')}, {_counted(len(findings) - errors, 'warning')}"))
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"

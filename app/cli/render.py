@@ -2,6 +2,7 @@
 
 import enum
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,13 +13,13 @@ from rich.console import Console
 from rich.text import Text
 
 from app.cli.failures import CHECK_FAILED, fail
+from app.cli.findings import Row, count, fails, print_lines, row_of_manifest
 from app.cli.manifests import documents
 from app.model.json import JSON
-from app.model.openyurt import YURT_APP_OVERRIDER
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
+from app.overrider.manifest_findings import check_documents
 from app.overrider.plans import PlanCache
-from app.overrider.preview import Preview, cells, preview
-from app.overrider.rules import check_overrider
+from app.overrider.preview import Cell, Preview, cells, preview
 from app.overrider.steps import RenderError
 from app.overrider.template import SubjectError
 from app.store import Store
@@ -40,42 +41,61 @@ def render(
         typer.Option("--file", "-f", help="Manifest file or directory, '-' for standard input; may be repeated."),
     ],
     pool: Annotated[str | None, typer.Option(help="Only this node pool.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")] = False,
     output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.yaml,
 ) -> None:
     """Print what every node pool's workload will be, before anything is applied.
 
     FILEs hold YurtAppSets, YurtAppDaemons, NodePools and YurtAppOverriders. `--output diff` shows what the overrider
-    changes, and which of its entries set each field. Exits 1 if an overrider is invalid or does not fit.
+    changes, and which of its entries set each field. The findings of admission go to standard error, with file and
+    line. Exits 1 on errors: a finding that admission refuses, an overrider whose subject is not in the FILEs, an entry
+    for a node pool that its subject lacks. What can be rendered is still printed.
     """
     found = documents(file)
     store = Store([OVERRIDERS_BY_SUBJECT])
     for document in found:
         store.put(document.object)
-    problems = [problem for document in found for problem in _rule_problems(document)]
+    rows = [row_of_manifest(one) for one in check_documents(found, store)]
     clusters = sorted({key_of(document.object).cluster for document in found})
+    matrix = [cell for cell in cells(store, clusters) if pool is None or cell.pool == pool]
     previews: list[Preview] = []
     plans = PlanCache()
-    matrix = [cell for cell in cells(store, clusters) if pool is None or cell.pool == pool]
-    if not matrix:
-        fail("no YurtAppSet or YurtAppDaemon" + (f" with node pool {pool!r}" if pool else "") + " in what -f gave")
     for cell in matrix:
         try:
             previews.append(preview(cell, store, plans))
         except (SubjectError, RenderError) as error:
-            problems.append(f"{cell.title()}: {error}")
+            if (row := _failure(cell, error, found, rows)) is not None:
+                rows.append(row)
     _PRINTERS[output](previews)
-    warnings = {f"{item.subject}: {text}" for item in previews for text in item.warnings}
-    for warning in sorted(warnings):
-        sys.stderr.write(f"warning: {warning}\n")
-    if problems:
-        fail("\n".join(["the overriders do not fit:", *(f"  {problem}" for problem in problems)]), code=CHECK_FAILED)
+    print_lines(rows)
+    if fails(rows, strict=strict):
+        fail(count(rows), code=CHECK_FAILED)
+    if not matrix:
+        wanted = f"node pool {pool!r}" if pool else "a node pool"
+        fail(f"nothing to render: no YurtAppSet or YurtAppDaemon with {wanted} in what -f gave")
 
 
-def _rule_problems(document: Document) -> list[str]:
-    if key_of(document.object).group_kind != YURT_APP_OVERRIDER:
-        return []
-    place = f"{document.source}:{document.line}"
-    return [f"{place}: {cause.field}: {cause.message}" for cause in check_overrider(document.object)]
+def _failure(cell: Cell, error: Exception, found: Sequence[Document], rows: Sequence[Row]) -> Row | None:
+    """Return the row of a workload that cannot be rendered, None if a finding about its overrider says so already."""
+    if cell.overrider is not None and isinstance(error, RenderError):
+        key = key_of(cell.overrider)
+        blamed = (key.cluster, key.group_kind.kind, key.namespace, key.name)
+        if any(row.level == "error" and (row.cluster, row.kind, row.namespace, row.name) == blamed for row in rows):
+            return None
+    key = key_of(cell.subject.document)
+    places = (f"{one.source}:{one.line}" for one in found if key_of(one.object) == key)
+    return Row(
+        level="error",
+        code="not-rendered",
+        cluster=key.cluster,
+        kind=key.group_kind.kind,
+        namespace=key.namespace,
+        name=key.name,
+        webhook="",
+        field="",
+        text=f"node pool {cell.pool}, {cell.kind}: {error}",
+        place=next(places, ""),
+    )
 
 
 def _print_yaml(previews: list[Preview]) -> None:

@@ -44,7 +44,8 @@ def _split_domain(named: str) -> tuple[str, str]:
 
 
 def _name_problem(domain: str, path: str) -> str | None:
-    if domain and not _DOMAIN.fullmatch(domain):
+    # A first part such as my_registry.local is no host name, but the grammar takes it for a part of the path.
+    if domain and not _DOMAIN.fullmatch(domain) and not _PATH.fullmatch(domain):
         return f"the registry {domain!r} must be a host name or address, with :PORT if needed"
     if not path:
         return "the repository name is missing"

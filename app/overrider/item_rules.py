@@ -107,10 +107,10 @@ _MEMBERS: Final[Mapping[str, Check]] = {
     "annotations": _annotations,
     "labels": _labels,
 }
-_EITHER: Final = f"{', '.join(list(_MEMBERS)[:-1])} or {list(_MEMBERS)[-1]}"
-_PRUNED: Final = (
-    "an item that was sent with one lost it to a CustomResourceDefinition that does not know the member: upstream's "
-    "knows image and replicas only, so install fleethook's"
+_NONE: Final = (
+    f"must have exactly one member of {', '.join(_MEMBERS)}, and has none. If you wrote one, the installed "
+    "CustomResourceDefinition does not know it and removed it (upstream's knows image and replicas only): install "
+    "fleethook's"
 )
 
 
@@ -128,9 +128,11 @@ def check_item(item: JSON, field: str, *, pools: Sequence[str]) -> Iterator[Find
     yield from unknown_members(item, tuple(_MEMBERS), field=field, owner="an item")
     given = [member for member in _MEMBERS if item.get(member) is not None]
     if len(given) > 1:
-        yield Finding("invalid", field, f"must have exactly one member, not {' and '.join(given)}: make items of them")
+        yield Finding(
+            "invalid", field, f"must have exactly one member, not {' and '.join(given)}: make an item of each"
+        )
     elif not given and not item.keys() - _MEMBERS.keys():
-        yield Finding("required", field, f"must have exactly one of {_EITHER}, not none; {_PRUNED}")
+        yield Finding("required", field, _NONE)
     for member in given:
         yield from _MEMBERS[member](item[member], f"{field}.{member}")
         if member != "image":

@@ -7,7 +7,7 @@ come to an apiserver before its subject or a node pool does, and no such order e
 - an entry that names a node pool which the subject in the files does not have.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from app.model.json import JSONObject
@@ -51,31 +51,30 @@ class ManifestFinding(NamedTuple):
 
 
 def check_documents(documents: Sequence[Document], store: StoreView) -> list[ManifestFinding]:
-    """Return the findings about the overriders and subjects in ``documents``, in their order.
+    """Return the findings about the overriders and subjects in ``documents``, by document and line.
 
     Args:
         documents: The objects as read from files.
         store: Holds the same objects.
     """
+    return [one for found in check_each(documents, store) for one in found]
+
+
+def check_each(documents: Sequence[Document], store: StoreView) -> Iterator[list[ManifestFinding]]:
+    """Yield the findings of `check_documents` for one document after the other, so that a server can pause."""
     lines = FieldLines()
     subjects = any(key_of(document.object).group_kind in SUBJECT_KINDS for document in documents)
-    located: list[ManifestFinding] = []
     seen: dict[ObjectKey, Document] = {}
     for document in documents:
         key = key_of(document.object)
         first = seen.setdefault(key, document)
-        for finding in (*_check_document(document.object, key, store), *_check_duplicate(document, first)):
-            level = finding.level
-            if finding.code in _CONTRADICTED and subjects:
-                level = "error"
+        found = [*_check_document(document.object, key, store), *_check_duplicate(document, first)]
+        located = []
+        for finding in found:
+            level: Level = "error" if finding.code in _CONTRADICTED and subjects else finding.level
             line = lines.line(document, finding.field)
             located.append(ManifestFinding(level, finding, key, document.source, line))
-    return located
-
-
-def has_errors(found: Iterable[ManifestFinding], *, strict: bool = False) -> bool:
-    """Return whether a command that found this fails; with ``strict`` warnings are errors."""
-    return any(strict or one.level == "error" for one in found)
+        yield sorted(located, key=lambda one: one.line)
 
 
 def _check_document(manifest: JSONObject, key: ObjectKey, store: StoreView) -> Iterator[Finding]:

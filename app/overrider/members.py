@@ -34,10 +34,10 @@ METADATA: Final = (
 _OTHER_NAMES: Final = {"op": "operation", "nodepools": "pools", "nodePools": "pools"}
 # Where a member belongs that is well spelled and badly indented.
 _HOMES: Final = {
-    **dict.fromkeys(ENTRY, "an entry of entries"),
-    **dict.fromkeys(PATCH, "a patch of patches"),
-    **dict.fromkeys(("image", "replicas", "env", "args", "resources", "volumes"), "an item of items"),
-    **dict.fromkeys(("volumeMounts", "nodeSelector", "tolerations"), "an item of items"),
+    **dict.fromkeys(ENTRY, "an entry"),
+    **dict.fromkeys(PATCH, "a patch"),
+    **dict.fromkeys(("image", "replicas", "env", "args", "resources", "volumes"), "an item"),
+    **dict.fromkeys(("volumeMounts", "nodeSelector", "tolerations"), "an item"),
     **dict.fromkeys(("containerName", "imageClaim"), "image"),
     **dict.fromkeys(("namespace", "labels", "annotations"), "metadata"),
     "name": "metadata or subject",
@@ -59,6 +59,12 @@ def unknown_members(value: Mapping[str, JSON], known: Collection[str], *, field:
         if member not in known:
             path = f"{field}.{member}" if field else member
             yield Finding("unknown-field", path, f"is not a field of {owner}{_remedy(member, known)}")
+
+
+def meant_members(value: Mapping[str, JSON], known: Collection[str]) -> frozenset[str]:
+    """Return the known members that the unknown ones of ``value`` probably mean, so that they are not missed, too."""
+    unknown = [member for member in value if member not in known]
+    return frozenset(_OTHER_NAMES.get(member) or nearest(member, known) or member for member in unknown)
 
 
 def _remedy(member: str, known: Collection[str]) -> str:

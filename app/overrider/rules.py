@@ -11,7 +11,7 @@ from app.model.openyurt import API_VERSION
 from app.model.spelling import suggestion
 from app.overrider.finding import Finding
 from app.overrider.item_rules import check_item
-from app.overrider.members import ENTRY, METADATA, OVERRIDER, SUBJECT, unknown_members
+from app.overrider.members import ENTRY, METADATA, OVERRIDER, SUBJECT, meant_members, unknown_members
 from app.overrider.owner import SUBJECT_KINDS
 from app.overrider.patch_rules import check_patch
 from app.overrider.pools import EVERY_POOL, EXCLUDE, applies_to
@@ -25,7 +25,8 @@ def check_overrider(overrider: JSONObject) -> Iterator[Finding]:
     yield from _check_subject(overrider.get("subject"))
     entries = overrider.get("entries")
     if entries is None:
-        yield Finding("required", "entries", "is required; write [] to override nothing")
+        if "entries" not in meant_members(overrider, OVERRIDER):
+            yield Finding("required", "entries", "is required; write [] to override nothing")
     elif not isinstance(entries, list):
         yield mistyped("entries", "a list", entries)
     else:
@@ -66,8 +67,9 @@ def _check_entry(field: str, entry: JSON) -> Iterator[Finding]:
         yield mistyped(field, "an object", entry)
         return
     pools = entry.get("pools")
-    yield from _check_pools(f"{field}.pools", pools)
-    yield from unknown_members(entry, ENTRY, field=field, owner="an entry")
+    found = [*_check_pools(f"{field}.pools", pools)] if "pools" not in meant_members(entry, ENTRY) else []
+    found += unknown_members(entry, ENTRY, field=field, owner="an entry")
+    yield from found
     named = selected_names(pools)
     for member, check in (("items", check_item), ("patches", check_patch)):
         elements = entry.get(member)
@@ -78,7 +80,7 @@ def _check_entry(field: str, entry: JSON) -> Iterator[Finding]:
             continue
         for number, element in enumerate(elements):
             yield from check(element, f"{field}.{member}[{number}]", pools=named)
-    if not entry.get("items") and not entry.get("patches") and entry.keys() <= set(ENTRY) and pools != []:
+    if not found and not entry.get("items") and not entry.get("patches"):
         yield Finding("no-effect", field, "changes nothing: it has neither items nor patches")
 
 
@@ -92,9 +94,9 @@ def _check_pools(field: str, pools: JSON) -> Iterator[Finding]:
     elif not isinstance(pools, list):
         yield mistyped(field, "a list of node pools", pools)
     else:
-        for number, pool in enumerate(pools):
-            yield from _check_pool(f"{field}[{number}]", pool)
-        if (problem := _selects_nothing(pools)) is not None:
+        broken = [finding for number, pool in enumerate(pools) for finding in _check_pool(f"{field}[{number}]", pool)]
+        yield from broken
+        if not broken and (problem := _selects_nothing(pools)) is not None:
             yield Finding("unused-entry", field, problem)
 
 
@@ -111,10 +113,9 @@ def _check_pool(field: str, pool: JSON) -> Iterator[Finding]:
     yield Finding("invalid", field, message)
 
 
-def _selects_nothing(pools: Sequence[JSON]) -> str | None:
-    if not pools:
+def _selects_nothing(names: Sequence[JSON]) -> str | None:
+    if not names:
         return "is empty, so the entry applies to no node pool"
-    names = [pool for pool in pools if isinstance(pool, str)]
     if not selected_names(names) and EVERY_POOL not in names:
         return "only excludes node pools, so the entry applies to none; add '*' for all others"
     if EVERY_POOL in names or any(applies_to(names, name) for name in selected_names(names)):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from app.model.json import JSON
 from app.model.quantity import Quantity
 from app.overrider.finding import Finding
-from app.overrider.members import unknown_members
+from app.overrider.members import meant_members, unknown_members
 
 Check = Callable[[JSON, str], Iterator[Finding]]
 """Yields what is wrong with a value, given its path."""
@@ -25,8 +25,9 @@ class Shape(NamedTuple):
         if not isinstance(value, dict):
             yield mistyped(field, "an object", value)
             return
+        meant = meant_members(value, self.members)
         for member in self.required:
-            if _is_empty(value.get(member)):
+            if _is_empty(value.get(member)) and member not in meant:
                 yield Finding("required", f"{field}.{member}", "is required")
         for member, check in self.members.items():
             if not _is_empty(value.get(member)):

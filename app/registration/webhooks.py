@@ -14,6 +14,8 @@ from app.registration.paths import (
     MUTATE_KARMADA,
     MUTATE_OVERRIDER,
     MUTATE_STATEFULSET,
+    VALIDATE_APP_DAEMON,
+    VALIDATE_APP_SET,
     VALIDATE_CONFIG_MAP,
     VALIDATE_CUSTOMIZATION,
     VALIDATE_HOOKS,
@@ -38,6 +40,9 @@ _OWNED: Final = {
         f"object.metadata.ownerReferences.exists(owner, owner.apiVersion.startsWith('{GROUP}/'))"
     ),
 }
+
+# Status and metadata of a subject do not change the rendering.
+_SPEC_CHANGES: Final = {"name": "spec-changes", "expression": "oldObject == null || object.spec != oldObject.spec"}
 
 # ConfigMaps of other names are never sent here, so they do not depend on anybody's answer.
 _KARMADA_CONFIG: Final = {
@@ -93,6 +98,8 @@ class Webhook(NamedTuple):
     object_selector: JSONObject
     conditions: tuple[JSONObject, ...]
     scope: Literal["Namespaced", "Cluster"] = "Namespaced"
+    advises: bool = False
+    """Whether a request may go on without an answer, because whatever is refused here is refused again later."""
 
 
 _POOLED: Final[JSONObject] = {"matchExpressions": [{"key": POOL_NAME_LABEL, "operator": "Exists"}]}
@@ -113,6 +120,14 @@ WEBHOOKS: Final = (
     Webhook(
         "overrider", "rules.yurtappoverrider.fleethook.io", VALIDATING, VALIDATE_OVERRIDER, GROUP, VERSION,
         ("yurtappoverriders",), {}, (_NOT_DELETING,),
+    ),
+    Webhook(
+        "overrider", "fit.yurtappset.fleethook.io", VALIDATING, VALIDATE_APP_SET, GROUP, VERSION,
+        ("yurtappsets",), {}, (_NOT_DELETING, _SPEC_CHANGES), advises=True,
+    ),
+    Webhook(
+        "overrider", "fit.yurtappdaemon.fleethook.io", VALIDATING, VALIDATE_APP_DAEMON, GROUP, VERSION,
+        ("yurtappdaemons",), {}, (_NOT_DELETING, _SPEC_CHANGES), advises=True,
     ),
     Webhook(
         "interpret", "rules.hooks.interpret.fleethook.io", VALIDATING, VALIDATE_HOOKS, karmada.GROUP, karmada.VERSION,
@@ -154,7 +169,9 @@ def webhook_templates() -> list[JSONObject]:
             if webhook.configuration == kind:
                 rendered = _webhook(webhook, ServiceReference("", ""), namespaces={})
                 kept = {name: value for name, value in rendered.items() if name not in decided}
-                made.append({"engine": webhook.engine, "path": webhook.path, **kept})
+                # The chart's value is for the other webhooks.
+                own = {"failurePolicy": rendered["failurePolicy"]} if webhook.advises else {}
+                made.append({"engine": webhook.engine, "path": webhook.path, **kept, **own})
         templates.append({"kind": kind, "name": CONFIGURATION_NAME, "webhooks": made})
     return templates
 
@@ -209,9 +226,11 @@ def _webhook(webhook: Webhook, reference: Reference, *, namespaces: JSONObject) 
         "namespaceSelector": namespaces,
         "objectSelector": webhook.object_selector,
         "matchConditions": list(webhook.conditions),
-        # A rule for one version also takes objects written in another: they are converted before they are sent.
-        "matchPolicy": "Equivalent",
-        "failurePolicy": "Fail",
+        # A rule for one version also takes objects written in another: they are converted before they are sent. A
+        # conversion that fails refuses the request, whatever the failurePolicy is, so advice does without.
+        "matchPolicy": "Exact" if webhook.advises else "Equivalent",
+        # The workloads that an edit of a subject breaks are refused one by one later, so the edit need not wait for us.
+        "failurePolicy": "Ignore" if webhook.advises else "Fail",
         "sideEffects": "None",
         "timeoutSeconds": _TIMEOUT_SECONDS,
         "admissionReviewVersions": ["v1", "v1beta1"],

@@ -67,8 +67,10 @@ def test_findings_as_json(written: Written) -> None:
             "code": "slow-ignored",
             "cluster": "c",
             "kind": "ValidatingWebhookConfiguration",
-            "configuration": "hooks",
+            "namespace": "",
+            "name": "hooks",
             "webhook": "w.example.org",
+            "field": "",
             "text": (
                 "a request waits 11 s for it when it is down, and goes on without it: lower timeoutSeconds to 10 or less"
             ),

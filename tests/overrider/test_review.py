@@ -74,8 +74,8 @@ def test_the_shape_is_checked(broken: dict[str, Any], field: str, text: str) -> 
 @pytest.mark.parametrize(
     ("item", "field", "text"),
     [
-        ({}, "", "must have exactly one of image, replicas, env, args,"),
-        ({}, "", "upstream's knows image and replicas only, so install fleethook's"),
+        ({}, "", "must have exactly one member of image, replicas, env, args,"),
+        ({}, "", "(upstream's knows image and replicas only): install fleethook's"),
         ({"replicas": 1, **image("a", "b")}, "", "must have exactly one member, not image and replicas"),
         ({"replicas": 1, "upgradeStrategy": "x"}, ".upgradeStrategy", "is not a field of an item; the fields are image,"),
         ({"replicas": -1}, ".replicas", "must be a whole number from 0, not -1"),

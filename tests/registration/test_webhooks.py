@@ -37,7 +37,10 @@ def test_nothing_of_our_own_namespace_is_sent_here() -> None:
 
 def test_failing_closed_is_only_for_what_has_a_pool_and_is_not_being_deleted() -> None:
     for webhook in every():
-        assert (webhook["failurePolicy"], webhook["sideEffects"], webhook["timeoutSeconds"]) == ("Fail", "None", 5)
+        advice = str(webhook["name"]).startswith("fit.")
+        assert webhook["failurePolicy"] == ("Ignore" if advice else "Fail")
+        assert webhook["matchPolicy"] == ("Exact" if advice else "Equivalent")
+        assert (webhook["sideEffects"], webhook["timeoutSeconds"]) == ("None", 5)
         conditions = [condition["name"] for condition in webhook["matchConditions"]]  # type: ignore[index]
         assert "not-being-deleted" in conditions
         if "overrider.fleethook.io" in str(webhook["name"]) and "yurtapp" not in str(webhook["name"]):

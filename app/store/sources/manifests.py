@@ -7,7 +7,7 @@ a deletion.
 import asyncio
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -56,6 +56,10 @@ class ManifestSource:
         """Yield the state of the directory, and of each file that cannot be read."""
         age = None if self._checked_at is None else time.monotonic() - self._checked_at
         yield PartState("manifests", self.synced, "; ".join(self.errors.values()), age, failing=bool(self.errors))
+
+    def documents(self) -> list[Document]:
+        """Return the stored objects with their files, in the order of the files."""
+        return list(self._stored.values())
 
     def load(self) -> bool:
         """Read what changed since the last time and bring the store up to it; return whether anything changed."""
@@ -128,8 +132,8 @@ class ManifestSource:
             _log.info("manifest read again: %s", file)
         self.errors = errors
 
-    async def follow(self, stop: asyncio.Event) -> None:
-        """Reload whenever the directory changes, until ``stop`` is set."""
+    async def follow(self, stop: asyncio.Event, *, changed: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Reload whenever the directory changes, until ``stop`` is set; await ``changed`` after each change."""
         while not stop.is_set():
             try:
                 async for _ in awatch(
@@ -141,6 +145,8 @@ class ManifestSource:
                 ):
                     if self.load():
                         _log.info("manifests reloaded", extra={"fields": {"objects": len(self._stored)}})
+                        if changed is not None:
+                            await changed()
             except OSError as error:
                 # The directory itself is gone; the store keeps what it held until it is back.
                 self._report({str(self._directory): str(error)})

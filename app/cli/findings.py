@@ -1,0 +1,105 @@
+"""Printing what is found in manifests: overriders, their subjects, webhook configurations."""
+
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from app.dispatch.lint.codes import Finding as WebhookFinding
+from app.overrider.manifest_findings import ManifestFinding
+
+_STYLES: Final = {"error": "bold red", "warning": "yellow"}
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One finding, as ``--output json`` prints it."""
+
+    level: str
+    code: str
+    cluster: str
+    kind: str
+    namespace: str
+    name: str
+    webhook: str
+    """Name of the webhook in a webhook configuration, ``""`` for the whole object and for other kinds."""
+    field: str
+    """Path of the member in the object, ``""`` for the object itself or if the text says it."""
+    text: str
+    place: str
+    """``FILE:LINE``."""
+
+
+def row_of_manifest(one: ManifestFinding) -> Row:
+    """Return the row of a finding about an overrider or its subject."""
+    key, finding = one.key, one.finding
+    return Row(
+        level=one.level,
+        code=finding.code,
+        cluster=key.cluster,
+        kind=key.group_kind.kind,
+        namespace=key.namespace,
+        name=key.name,
+        webhook="",
+        field=finding.field,
+        text=finding.message,
+        place=one.place,
+    )
+
+
+def row_of_webhook(one: WebhookFinding) -> Row:
+    """Return the row of a finding about a webhook configuration or an APIBinding."""
+    return Row(
+        level=one.level,
+        code=one.code,
+        cluster=one.cluster,
+        kind=one.kind,
+        namespace="",
+        name=one.configuration,
+        webhook=one.webhook,
+        field="",
+        text=one.text,
+        place=one.place,
+    )
+
+
+def describe(row: Row) -> str:
+    """Return object, webhook or field, and message on one line."""
+    name = f"{row.namespace}/{row.name}" if row.namespace else row.name
+    inside = f" of {row.cluster}" if row.cluster else ""
+    webhook = f", {row.webhook}" if row.webhook else ""
+    field = f"{row.field}: " if row.field else ""
+    return f"{row.kind} {name}{inside}{webhook}: {field}{row.text}"
+
+
+def print_text(rows: Sequence[Row]) -> None:
+    """Write findings to standard output with their codes, two lines each, and their number."""
+    console = Console(soft_wrap=True, highlight=False)
+    for row in rows:
+        console.print(Text(f"{row.place}:"), Text(row.level, style=_STYLES[row.level]), Text(f"[{row.code}]"))
+        console.print(Text(f"  {describe(row)}"))
+    if rows:
+        console.print(Text(count(rows)))
+
+
+def print_lines(rows: Sequence[Row]) -> None:
+    """Write findings to standard error, one line each: ``FILE:LINE: error: …``, as compilers do."""
+    for row in rows:
+        sys.stderr.write(f"{row.place}: {row.level}: {describe(row)}\n")
+
+
+def count(rows: Sequence[Row]) -> str:
+    """Return how many errors and warnings there are, in words."""
+    errors = sum(row.level == "error" for row in rows)
+    return f"{_counted(errors, 'error')}, {_counted(len(rows) - errors, 'warning')}"
+
+
+def fails(rows: Sequence[Row], *, strict: bool) -> bool:
+    """Return whether a command with these findings exits with 1: on errors, with ``strict`` on warnings, too."""
+    return any(strict or row.level == "error" for row in rows)
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

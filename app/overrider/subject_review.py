@@ -1,0 +1,93 @@
+"""Admission of YurtAppSets and YurtAppDaemons: whether the overrider of a subject still fits after an edit."""
+
+import re
+from collections.abc import Iterator
+from typing import Final, Literal
+
+from app.model import admission
+from app.model.admission import AdmissionRequest, Response, StatusCause
+from app.model.gvk import GroupKind
+from app.model.json import JSON, JSONObject, as_object
+from app.model.kcp import cluster_of
+from app.model.openyurt import VERSION
+from app.overrider.binding import overriders_of
+from app.overrider.finding import Finding
+from app.overrider.findings import check_fit
+from app.overrider.owner import SUBJECT_KINDS
+from app.overrider.rehearsal import Subject
+from app.overrider.rules import check_overrider
+from app.store import ObjectKey, StoreView
+from app.store.changed import ChangedStore
+
+Policy = Literal["warn", "refuse"]
+
+# kubectl prints every warning; more than these hide each other.
+_MAX_FINDINGS: Final = 50
+_POOLS: Final = re.compile(r"^node pools? [^:]*: | \(node pools? [^()]*\)$")
+
+
+def validate_subject(request: AdmissionRequest, *, store: StoreView, policy: Policy) -> Response:
+    """Answer the review of a YurtAppSet or YurtAppDaemon with the entries of its overrider that no longer fit.
+
+    An edit that leaves spec as it is, is admitted without a look, and so is a subject without an overrider. With the
+    policy ``refuse``, an edit is refused if it breaks an entry that fitted before. An entry that did not fit before
+    either is a warning, so that the subject can still be edited.
+
+    Args:
+        request: The review.
+        store: The overriders and node pools.
+        policy: Whether an edit that breaks an overrider is refused.
+    """
+    answer = admission.not_for_review(request, sorted(SUBJECT_KINDS))
+    if answer is not None:
+        return answer
+    document, old = request.object, request.old_object
+    untouched = request.operation == "UPDATE" and as_object(old).get("spec") == document.get("spec")
+    if untouched or request.kind.version != VERSION or not isinstance(document.get("spec"), dict):
+        return admission.allowed()
+    kind = GroupKind(request.kind.group, request.kind.kind)
+    key = ObjectKey(cluster_of(document), kind, request.namespace, request.name or _name(document))
+    bound = overriders_of(store, cluster=key.cluster, namespace=key.namespace, group_kind=kind, name=key.name)
+    return _answer(bound[0], key, document, old, store=store, policy=policy) if bound else admission.allowed()
+
+
+def _answer(
+    overrider: JSONObject, key: ObjectKey, document: JSONObject, old: JSON, *, store: StoreView, policy: Policy
+) -> Response:
+    found = list(_misfits(overrider, key, document, store))
+    before = {_identity(one) for one in _misfits(overrider, key, old, store)} if found else set()
+    caused = [one for one in found if _identity(one) not in before]
+    if policy == "refuse" and any(one.level == "error" for one in caused):
+        texts = [_describe(overrider, one) for one in caused if one.level == "error"][:_MAX_FINDINGS]
+        causes = [StatusCause("spec", text, "FieldValueInvalid") for text in texts]
+        message = f"{key.group_kind.kind} {key.namespace}/{key.name} would no longer fit: {'; '.join(texts)}"
+        return admission.invalid(message, causes)
+    # An entry that does not fit is reported at every edit, the rest only at the edit that causes it.
+    reported = [one for one in found if one.level == "error" or one in caused]
+    return admission.allowed(warnings=[_describe(overrider, one) for one in reported[:_MAX_FINDINGS]])
+
+
+def _misfits(overrider: JSONObject, key: ObjectKey, subject: JSON, store: StoreView) -> Iterator[Finding]:
+    if not isinstance(subject, dict) or not isinstance(subject.get("metadata"), dict):
+        return
+    known = [*check_overrider(overrider)]
+    if any(finding.level == "error" for finding in known):
+        return  # The overrider is broken in itself; its status says so.
+    named = {**subject, "metadata": {"namespace": key.namespace, "name": key.name, **subject["metadata"]}}
+    changed = ChangedStore(store, key, named)
+    yield from check_fit(overrider, Subject(key.group_kind, named, key.cluster), known=known, store=changed)
+
+
+def _identity(finding: Finding) -> tuple[str, str, str]:
+    """Return what two findings have in common that differ in the list of node pools only."""
+    return finding.code, finding.field, _POOLS.sub("", finding.message)
+
+
+def _describe(overrider: JSONObject, finding: Finding) -> str:
+    metadata = overrider["metadata"]
+    return f"YurtAppOverrider {metadata.get('namespace') or 'default'}/{metadata['name']}: {finding.text}"
+
+
+def _name(document: JSONObject) -> str:
+    metadata = document["metadata"]
+    return str(metadata.get("name") or metadata.get("generateName") or "")
