@@ -175,13 +175,13 @@ class Fleethook(FastAPI):
         yield Check("draining", not self.draining, "shutting down" if self.draining else "")
         for refused in self.customizations.refused():
             yield Check("customizations", ok=True, detail=refused.text)
-        if detail := self.manifest_report.detail():
-            yield Check("overriders", ok=True, detail=detail)
         if self.source is None:
             yield Check("manifests", ok=True, detail="no source of objects is configured; the store is empty")
             return
         for part in self.source.parts():
             yield self._check(part)
+        if detail := self.manifest_report.detail():
+            yield Check("overriders", ok=True, detail=detail)
 
     async def check_manifests(self) -> None:
         """Look for mistakes in the overriders of the manifests, and log the new ones."""

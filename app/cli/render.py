@@ -76,13 +76,10 @@ def render(
 
 
 def _failure(cell: Cell, error: Exception, found: Sequence[Document], rows: Sequence[Row]) -> Row | None:
-    """Return the row of a workload that cannot be rendered, None if a finding about its overrider says so already."""
-    if cell.overrider is not None and isinstance(error, RenderError):
-        key = key_of(cell.overrider)
-        blamed = (key.cluster, key.group_kind.kind, key.namespace, key.name)
-        if any(row.level == "error" and (row.cluster, row.kind, row.namespace, row.name) == blamed for row in rows):
-            return None
+    """Return the row of a workload that cannot be rendered, None if a finding about its manifests says so already."""
     key = key_of(cell.subject.document)
+    if any(row.level == "error" and _is_about(row, cell, error) for row in rows):
+        return None
     places = (f"{one.source}:{one.line}" for one in found if key_of(one.object) == key)
     return Row(
         level="error",
@@ -95,6 +92,20 @@ def _failure(cell: Cell, error: Exception, found: Sequence[Document], rows: Sequ
         field="",
         text=f"node pool {cell.pool}, {cell.kind}: {error}",
         place=next(places, ""),
+    )
+
+
+def _is_about(row: Row, cell: Cell, error: Exception) -> bool:
+    """Return whether a finding is about the manifest that is to blame for an error."""
+    blamed = cell.overrider if isinstance(error, RenderError) else cell.subject.document
+    if blamed is None:
+        return False
+    key = key_of(blamed)
+    return (row.cluster, row.kind, row.namespace, row.name) == (
+        key.cluster,
+        key.group_kind.kind,
+        key.namespace,
+        key.name,
     )
 
 

@@ -19,9 +19,10 @@ def subject_of(overrider: JSONObject) -> tuple[str, str] | None:
     the owner reference, so an overrider without it never matched anything, silently.
     """
     subject = as_object(overrider.get("subject"))
-    group, _ = parse_api_version(subject.get("apiVersion") or API_VERSION)
-    kind, name = subject.get("kind"), subject.get("name")
-    if group != GROUP or not isinstance(kind, str) or not isinstance(name, str):
+    api_version, kind, name = subject.get("apiVersion") or API_VERSION, subject.get("kind"), subject.get("name")
+    if not isinstance(api_version, str) or not isinstance(kind, str) or not isinstance(name, str):
+        return None
+    if parse_api_version(api_version)[0] != GROUP:
         return None
     return kind, name
 

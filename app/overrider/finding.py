@@ -49,7 +49,8 @@ ERRORS: Final = {
 WARNINGS: Final = {
     "token": "a misspelled {{nodepool}} stays as it is written",
     "unused-entry": "an entry applies to no node pool",
-    "no-effect": "an entry or a part of it changes nothing",
+    "no-effect": "an entry has nothing that changes a workload",
+    "dry-run": "rendering for the node pools shows something that is probably not meant",
     "unknown-pool": "the subject has no node pool of that name",
     "unknown-subject": "the subject is not known",
     "not-checked": "something else is broken, so the overrider cannot be rendered",

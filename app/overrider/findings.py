@@ -86,8 +86,8 @@ def check_fit(
 
 
 def _remark(text: str) -> Finding:
-    """Return a warning of the dry run, whose text begins with the path of the entry's part it is about."""
+    """Return a warning of the dry run; its text begins with the path of the part of an entry that it is about."""
     if text.startswith("not checked: "):
         return Finding("not-checked", "", text)
     found = _FIELD.match(text)
-    return Finding("no-effect", found.group(1), text[found.end() :]) if found else Finding("no-effect", "", text)
+    return Finding("dry-run", found.group(1), text[found.end() :]) if found else Finding("dry-run", "", text)

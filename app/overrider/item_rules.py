@@ -6,11 +6,11 @@ from typing import Final
 from app.model.image_reference import image_problem
 from app.model.json import JSON, as_object
 from app.model.meta import label_key_problem, label_value_problem
-from app.model.openyurt import NODEPOOL_TOKEN, POOL_NAME_LABEL
+from app.model.openyurt import NODEPOOL_TOKEN
 from app.overrider.finding import Finding
 from app.overrider.members import unknown_members
 from app.overrider.pool_token import misspelled_token, misspelled_tokens, token_problem
-from app.overrider.protected import is_fleethook_key
+from app.overrider.protected import key_owner
 from app.overrider.shapes import (
     Check,
     Shape,
@@ -63,23 +63,31 @@ def _replicas(value: JSON, field: str) -> Iterator[Finding]:
 
 
 def _labels(value: JSON, field: str) -> Iterator[Finding]:
-    yield from map_of(_nullable_label)(value, field)
-    yield from _key_problems(value, field)
+    yield from _node_selector(value, field)
+    yield from _owned_keys(value, field)
 
 
 def _annotations(value: JSON, field: str) -> Iterator[Finding]:
     yield from map_of(_nullable_text)(value, field)
     yield from _key_problems(value, field)
+    yield from _owned_keys(value, field)
+
+
+def _node_selector(value: JSON, field: str) -> Iterator[Finding]:
+    yield from map_of(_nullable_label)(value, field)
+    yield from _key_problems(value, field)
+
+
+def _owned_keys(value: JSON, field: str) -> Iterator[Finding]:
+    for key in as_object(value):
+        if owner := key_owner(key):
+            yield Finding("forbidden", f"{field}.{key}", f"is written by {owner} only; overrides may not change it")
 
 
 def _key_problems(value: JSON, field: str) -> Iterator[Finding]:
     for key in as_object(value):
         path = f"{field}.{key}"
-        if is_fleethook_key(key):
-            yield Finding("forbidden", path, "is written by fleethook only; overrides may not change it")
-        elif key == POOL_NAME_LABEL:
-            yield Finding("forbidden", path, "identifies the node pool; overrides may not change it")
-        elif NODEPOOL_TOKEN not in key and (problem := label_key_problem(key)) is not None:
+        if NODEPOOL_TOKEN not in key and (problem := label_key_problem(key)) is not None:
             yield Finding("invalid", path, problem)
 
 
@@ -103,7 +111,7 @@ _MEMBERS: Final[Mapping[str, Check]] = {
     "volumeMounts": _for_container("volumeMounts", list_of(_VOLUME_MOUNT.check)).check,
     "volumes": list_of(_VOLUME.check),
     "tolerations": list_of(_TOLERATION.check),
-    "nodeSelector": _labels,
+    "nodeSelector": _node_selector,
     "annotations": _annotations,
     "labels": _labels,
 }

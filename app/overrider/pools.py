@@ -1,6 +1,5 @@
 """Which node pools an entry applies to, and which node pools a subject has."""
 
-from collections.abc import Iterable
 from typing import Final
 
 from app.model.gvk import GroupKind
@@ -39,11 +38,6 @@ class PoolSelector:
     def selects(self, pool: str) -> bool:
         """Return whether the entry applies to ``pool``."""
         return pool not in self._excluded and (self._every or pool in self._selected)
-
-
-def named_pools(pools: Iterable[JSON]) -> list[str]:
-    """Return the pools that a list names, whether to select or to exclude them; ``*`` names none."""
-    return [item.removeprefix(EXCLUDE) for item in pools if isinstance(item, str) and item not in ("", EVERY_POOL)]
 
 
 def pools_of_subject(group_kind: GroupKind, subject: JSONObject, *, cluster: str, store: StoreView) -> list[str]:

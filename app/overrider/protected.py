@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from app.model.json import JSON
-from app.model.openyurt import POOL_NAME_LABEL
+from app.model.openyurt import GROUP, POOL_NAME_LABEL
+from app.overrider.undo import RESERVED_PREFIX
 from app.patch import format_pointer
 
 # The first tokens of a pointer that no override may write to; a pointer to something that contains one is refused too.
@@ -33,8 +34,7 @@ _DRY_RUN: Final = frozenset(
     | {("spec", "template", "metadata")}
     | {("spec", "template", "metadata", "labels")}
 )
-_FLEETHOOK: Final = "fleethook.io/"
-# Maps with keys of fleethook's own: the memory of the last rendering is kept in annotations.
+# Maps with keys of fleethook (the memory of the last rendering is in annotations) and of OpenYurt's controllers.
 _KEYED: Final[tuple[tuple[str, ...], ...]] = (
     ("metadata", "annotations"),
     ("metadata", "labels"),
@@ -43,9 +43,11 @@ _KEYED: Final[tuple[tuple[str, ...], ...]] = (
 )
 
 
-def is_fleethook_key(key: str) -> bool:
-    """Return whether a label or annotation is fleethook's own: what rendering remembers on the workload."""
-    return key.startswith(_FLEETHOOK)
+def key_owner(key: str) -> str:
+    """Return who alone writes a label or annotation, ``""`` if overrides may."""
+    if key.startswith(RESERVED_PREFIX):
+        return "fleethook"
+    return "OpenYurt" if key.startswith(f"{GROUP}/") else ""
 
 
 def protected_pointer(tokens: tuple[str, ...], value: JSON) -> str | None:
@@ -55,7 +57,7 @@ def protected_pointer(tokens: tuple[str, ...], value: JSON) -> str | None:
         tokens: The patch's path.
         value: The patch's value; what it puts into a map of labels or annotations counts, too.
     """
-    for key in _fleethook_keys(tokens, value):
+    for key in _owned_keys(tokens, value):
         return format_pointer(key)
     if tokens in _DRY_RUN:
         return None
@@ -66,12 +68,14 @@ def protected_pointer(tokens: tuple[str, ...], value: JSON) -> str | None:
     return None
 
 
-def _fleethook_keys(tokens: tuple[str, ...], value: JSON) -> Iterator[tuple[str, ...]]:
+def _owned_keys(tokens: tuple[str, ...], value: JSON) -> Iterator[tuple[str, ...]]:
     for place in _KEYED:
-        if len(tokens) > len(place) and tokens[: len(place)] == place and is_fleethook_key(tokens[len(place)]):
+        if len(tokens) > len(place) and tokens[: len(place)] == place and key_owner(tokens[len(place)]):
             yield (*place, tokens[len(place)])
         elif len(tokens) <= len(place) and place[: len(tokens)] == tokens:
             inner = value
             for member in place[len(tokens) :]:
                 inner = inner.get(member) if isinstance(inner, dict) else None
-            yield from ((*place, key) for key in (inner if isinstance(inner, dict) else ()) if is_fleethook_key(key))
+            # OpenYurt's keys in a whole map are left to the dry run: with their own values they change nothing.
+            keys = inner if isinstance(inner, dict) else ()
+            yield from ((*place, key) for key in keys if key.startswith(RESERVED_PREFIX))

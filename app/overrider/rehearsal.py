@@ -10,7 +10,7 @@ from app.model.openyurt import GROUP, YURT_APP_SET
 from app.overrider.binding import subject_of
 from app.overrider.items import container_names
 from app.overrider.plan import Plan, compile_plan
-from app.overrider.pools import applies_to, named_pools, pools_of_subject
+from app.overrider.pools import pools_of_subject
 from app.overrider.steps import RenderError, trace
 from app.overrider.template import CREATE_ONLY, SubjectError
 from app.store import StoreView
@@ -66,7 +66,7 @@ def rehearse(overrider: JSONObject, *, cluster: str, namespace: str, store: Stor
         for (field, reason), where in failures.items()
     ]
     warnings = [f"{text} ({_pools(where)})" for text, where in remarks.items()]
-    return Findings(causes, [*_unknown_pools(overrider, subject, pools), *warnings])
+    return Findings(causes, warnings)
 
 
 def _pools(names: Sequence[str]) -> str:
@@ -119,14 +119,3 @@ def _only_at_creation(plan: Plan) -> Iterator[str]:
         if plan.bare["spec"].get(name) != plan.rendered["spec"].get(name):
             source = plan.source_of(("spec", name))
             yield f"{source}: /spec/{name} can only be set when a workload is created; those that exist keep theirs"
-
-
-def _unknown_pools(overrider: JSONObject, subject: Subject, pools: Sequence[str]) -> Iterator[str]:
-    name = subject.document["metadata"]["name"]
-    for number, entry in enumerate(overrider.get("entries") or ()):
-        listed = as_object(entry).get("pools")
-        for pool in named_pools(listed if isinstance(listed, list) else ()):
-            if pool not in pools:
-                yield f"entries[{number}].pools: {subject.group_kind.kind} {name} has no node pool {pool!r}"
-        if pools and not any(applies_to(listed, pool) for pool in pools):
-            yield f"entries[{number}]: applies to none of the node pools of {subject.group_kind.kind} {name}"

@@ -83,13 +83,11 @@ def any_object(value: JSON, field: str) -> Iterator[Finding]:
 
 
 def list_of(check: Check) -> Check:
-    """Return the check of a list with at least one element, each of which passes ``check``."""
+    """Return the check of a list whose elements pass ``check``."""
 
     def elements(value: JSON, field: str) -> Iterator[Finding]:
         if not isinstance(value, list):
             yield mistyped(field, "a list", value)
-        elif not value:
-            yield Finding("required", field, "is empty; add an element or remove the item")
         else:
             for number, element in enumerate(value):
                 yield from check(element, f"{field}[{number}]")
@@ -98,13 +96,11 @@ def list_of(check: Check) -> Check:
 
 
 def map_of(check: Check) -> Check:
-    """Return the check of an object with at least one member, each of which passes ``check``."""
+    """Return the check of an object whose members pass ``check``."""
 
     def members(value: JSON, field: str) -> Iterator[Finding]:
         if not isinstance(value, dict):
             yield mistyped(field, "an object", value)
-        elif not value:
-            yield Finding("required", field, "is empty; add a member or remove the item")
         else:
             for name, inner in value.items():
                 yield from check(inner, f"{field}.{name}")
@@ -113,11 +109,13 @@ def map_of(check: Check) -> Check:
 
 
 def quantity(value: JSON, field: str) -> Iterator[Finding]:
-    """Yield that a value is no resource quantity."""
+    """Yield that a value is no resource quantity; null unsets one."""
+    if value is None:
+        return
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         yield mistyped(field, "a quantity such as 500m or 128Mi", value)
         return
     try:
         Quantity.parse(str(value))
     except ValueError as error:
-        yield Finding("invalid", field, f"{error}; a quantity looks like 500m or 128Mi")
+        yield Finding("invalid", field, str(error))

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import NODEPOOL_TOKEN
+from app.overrider.defaulted_fields import explain_missing
 from app.overrider.items import item_effect
 from app.overrider.paths import END, PathError, find_target, missing_parent, pointer_of
 from app.overrider.pools import applies_to
@@ -97,7 +98,8 @@ def _patch_step(field: str, patch: Mapping[str, JSON]) -> Step:
         try:
             return _run_patch(workload, str(operation), path, patch.get("value"))
         except PathError as error:
-            raise RenderError(field, f"{operation} {path}: {error}") from None
+            hint = explain_missing(path) if operation != "add" else ""
+            raise RenderError(field, f"{operation} {path}: {error}{hint and f'; {hint}'}") from None
         except PatchError as error:
             raise RenderError(field, f"{operation} {path}: {error.reason}") from None
 

@@ -107,6 +107,33 @@ def test_a_changed_manifest_changes_the_answer_and_a_broken_one_does_not(tmp_pat
         assert "manifest not read" in server.log.read_text()
 
 
+def test_mistakes_in_overriders_are_logged_and_shown_and_do_not_stop_the_server(tmp_path: Path) -> None:
+    manifests = tmp_path / "m"
+    manifests.mkdir()
+    story = REVIEW.parent
+    for name in ("yurtappset.yaml", "overrider.yaml"):
+        (manifests / name).write_text((story / name).read_text())
+    rule = manifests / "overrider.yaml"
+    text = rule.read_text()
+    rule.write_text(text.replace("  - hangzhou\n", "  - hangzou\n", 1))
+    line = rule.read_text().splitlines().index("  - hangzou") + 1
+    finding = "entries[0].pools[1]: YurtAppSet yurtappset-demo has no node pool 'hangzou'; did you mean 'hangzhou'?"
+    with serving(tmp_path, manifests=manifests) as server:
+
+        def detail() -> str:
+            status, body = server.request("GET", "/readyz")
+            checks = {check["name"]: check for check in json.loads(body)["checks"]}
+            assert (status, json.loads(body)["ready"]) == (200, True)
+            return str(checks["overriders"]["detail"])
+
+        assert f"{rule}:{line}: error: YurtAppOverrider story-2/demo1: {finding}" in detail()
+        lines = [json.loads(one) for one in server.log.read_text().splitlines() if one.startswith("{")]
+        (logged,) = [one for one in lines if finding in str(one)]
+        assert (logged["level"], logged["file"], logged["line"]) == ("error", str(rule), line)
+        rule.write_text(text)
+        wait_for(lambda: "hangzou" not in detail())
+
+
 def test_two_workers_share_the_port_and_one_that_dies_is_replaced(tmp_path: Path) -> None:
     with serving(tmp_path, "--workers", "2") as server:
 

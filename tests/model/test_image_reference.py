@@ -75,7 +75,26 @@ def test_references_that_no_registry_accepts(reference: str, problem: str) -> No
     assert problem in (image_problem(reference) or "")
 
 
-PIECES = ["a", "bc", "Z", "0", "-", "--", ".", "_", "__", ":", "/", "@", "[::1]", "localhost", " ", f"@{SHA}", ":80/", "x.y/"]
+PIECES = [
+    "a",
+    "bc",
+    "Z",
+    "0",
+    "-",
+    "--",
+    ".",
+    "_",
+    "__",
+    ":",
+    "/",
+    "@",
+    "[::1]",
+    "localhost",
+    " ",
+    f"@{SHA}",
+    ":80/",
+    "x.y/",
+]
 
 
 @settings(max_examples=500, deadline=None)

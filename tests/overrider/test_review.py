@@ -63,7 +63,11 @@ def test_a_good_overrider_is_admitted_without_a_word() -> None:
         ),
         ({"entries": [{"pools": ["a", ""]}]}, "entries[0].pools[1]", "must be a pool's name, -name or '*'"),
         ({"entries": [{"pools": ["-"]}]}, "entries[0].pools[0]", "must be a pool's name"),
-        ({"entries": [{"pools": ["a"], "item": []}]}, "entries[0].item", "is not a field of an entry; did you mean items?"),
+        (
+            {"entries": [{"pools": ["a"], "item": []}]},
+            "entries[0].item",
+            "is not a field of an entry; did you mean items?",
+        ),
     ],
 )
 def test_the_shape_is_checked(broken: dict[str, Any], field: str, text: str) -> None:
@@ -77,7 +81,11 @@ def test_the_shape_is_checked(broken: dict[str, Any], field: str, text: str) -> 
         ({}, "", "must have exactly one member of image, replicas, env, args,"),
         ({}, "", "(upstream's knows image and replicas only): install fleethook's"),
         ({"replicas": 1, **image("a", "b")}, "", "must have exactly one member, not image and replicas"),
-        ({"replicas": 1, "upgradeStrategy": "x"}, ".upgradeStrategy", "is not a field of an item; the fields are image,"),
+        (
+            {"replicas": 1, "upgradeStrategy": "x"},
+            ".upgradeStrategy",
+            "is not a field of an item; the fields are image,",
+        ),
         ({"replicas": -1}, ".replicas", "must be a whole number from 0, not -1"),
         ({"replicas": True}, ".replicas", "must be a whole number"),
         ({"replicas": "3"}, ".replicas", "must be a whole number"),
