@@ -279,6 +279,15 @@ def name_tokens(document: JSON, pointer: str, schema: MergeSchema = WORKLOAD) ->
     return tuple(tokens)
 
 
+def schema_at(tokens: tuple[Token, ...]) -> MergeSchema:
+    """Return how the value at a place of a workload merges."""
+    schema = WORKLOAD
+    for token in tokens:
+        if isinstance(token, str):
+            schema = schema.fields.get(token, _NO_SCHEMA)
+    return schema
+
+
 def value_at(document: JSON, tokens: tuple[Token, ...], schema: MergeSchema = WORKLOAD) -> JSON:
     """Return the value at a place of a document, MISSING if there is none."""
     for token in tokens:

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Final
 
 from app.model.gvk import GroupKind
-from app.model.json import JSONObject, as_object
+from app.model.json import JSONObject
 from app.model.openyurt import GROUP
 from app.overrider.binding import overriders_of, subject_of
 from app.overrider.finding import Finding
@@ -54,7 +54,10 @@ def check(
 
 
 def _check_binding(overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView) -> Iterator[Finding]:
-    kind, name = subject_of(overrider) or ("", as_object(overrider.get("subject")).get("name") or "")
+    subject = subject_of(overrider)
+    if subject is None:
+        return
+    kind, name = subject
     bound = overriders_of(store, cluster=cluster, namespace=namespace, group_kind=GroupKind(GROUP, kind), name=name)
     own_name = overrider["metadata"].get("name")
     others = [other["metadata"]["name"] for other in bound if other["metadata"]["name"] != own_name]

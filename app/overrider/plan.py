@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from app.model.gvk import GroupKind
-from app.model.json import JSONObject, as_object
+from app.model.json import JSON, JSONObject, as_object
 from app.model.merge_keys import WORKLOAD
 from app.model.openyurt import GROUP
-from app.overrider.delta import ObjectDelta, Token, delta_of, leaves, name_tokens, without_removed
+from app.overrider.delta import ObjectDelta, Token, delta_of, leaves, name_tokens, schema_at, value_at, without_removed
 from app.overrider.elements import merge_repeated
 from app.overrider.fast_path import PrecompiledPatch, compile_fast_path
 from app.overrider.items import container_names
@@ -31,10 +31,11 @@ from app.overrider.template import (
     seed,
     without_reserved,
 )
+from app.overrider.template_shape import shape_problem
 from app.overrider.undo import RESERVED_PREFIX, as_annotation, undo_of
 from app.overrider.workload_schema import Finding, check_workload, decode_workload
 from app.overrider.workload_schema.fields import Kind
-from app.patch import StrategicMergeError, format_pointer
+from app.patch import StrategicMergeError, format_pointer, identical
 
 # Part of every hash, so that a change of the rules themselves shows as a changed input.
 _RULES_VERSION: Final = 1
@@ -59,6 +60,19 @@ class Source(NamedTuple):
     tokens: tuple[Token, ...]
     field: str
     """Which part of the overrider it is, such as ``entries[0].items[1]``."""
+    before: JSON = None
+    after: JSON = None
+
+    def made(self, tokens: tuple[Token, ...]) -> bool:
+        """Return whether the step changed that place, or something in it.
+
+        A step that sets a whole list or object changes only the places in it whose values differ from those before.
+        """
+        shared = min(len(self.tokens), len(tokens))
+        if self.tokens[:shared] != tokens[:shared]:
+            return False
+        schema, rest = schema_at(self.tokens), tokens[shared:]
+        return not rest or not identical(value_at(self.before, rest, schema), value_at(self.after, rest, schema))
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -93,11 +107,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     def source_of(self, tokens: tuple[Token, ...]) -> str:
         """Return the part of the overrider that set a place last, ``""`` if none did."""
-        for source in reversed(self.sources):
-            shared = min(len(source.tokens), len(tokens))
-            if source.tokens[:shared] == tokens[:shared]:
-                return source.field
-        return ""
+        return next((source.field for source in reversed(self.sources) if source.made(tokens)), "")
 
 
 def compile_plan(
@@ -182,6 +192,8 @@ def patch_pool(placed: JSONObject, template: PoolTemplate) -> JSONObject:
         patched = apply_pool_patch(placed, template)
     except StrategicMergeError as error:
         raise SubjectError(f"the pool's own patch does not fit: {error}") from error
+    if patched is not placed and (problem := shape_problem(patched)) is not None:
+        raise SubjectError(f"the pool's own patch does not fit: {problem}")
     metadata = patched["metadata"]
     kept = {name: without_reserved(metadata.get(name)) for name in ("labels", "annotations")}
     if all(kept[name] == (metadata.get(name) or {}) for name in kept):
@@ -208,7 +220,7 @@ def run_traced(bare: JSONObject, steps: tuple[Step, ...]) -> tuple[JSONObject, l
         after: JSONObject = merge_repeated(before, step.run(before), WORKLOAD)
         if after is not before:
             made = leaves(delta_of(before, after, WORKLOAD))
-            sources += [Source(leaf.tokens, step.field) for leaf in made]
+            sources += [Source(leaf.tokens, step.field, leaf.before, leaf.after) for leaf in made]
         elif step.path == REPLICAS:
             sources.append(Source(("spec", "replicas"), step.field))
         before = after
@@ -264,8 +276,7 @@ def _source_of(rendered: JSONObject, finding: Finding, sources: Sequence[Source]
     tokens = name_tokens(rendered, finding.pointer)
     while tokens:
         for source in reversed(sources):
-            shared = min(len(source.tokens), len(tokens))
-            if source.tokens[:shared] == tokens[:shared]:
+            if source.made(tokens):
                 return source.field
         tokens = tokens[:-1]
     return "entries"

@@ -26,6 +26,7 @@ from app.model.openyurt import (
 )
 from app.overrider.pool_mark import POOL_MARK
 from app.overrider.pools import topology
+from app.overrider.template_shape import shape_problem
 from app.overrider.undo import RESERVED_PREFIX
 from app.patch import strategic_merge
 
@@ -76,12 +77,16 @@ def build_template(
         config: The pool's element of a YurtAppSet's topology, where the caller has looked it up.
 
     Raises:
-        SubjectError: The subject has no template of that kind, or does not list the pool.
+        SubjectError: The subject has no valid template of that kind, or does not list the pool.
     """
     spec = as_object(subject.get("spec"))
     template = as_object(as_object(spec.get("workloadTemplate")).get(_TEMPLATES[kind]))
     if not template:
         raise SubjectError(f"{_name(group_kind, subject)} has no spec.workloadTemplate.{_TEMPLATES[kind]}")
+    # OpenYurt's CustomResourceDefinition keeps a template as it is, so a wrong type in it reaches us.
+    shape = {"metadata": template.get("metadata") or {}, "spec": template.get("spec") or {}}
+    if (problem := shape_problem(shape)) is not None:
+        raise SubjectError(f"{_name(group_kind, subject)}: the template is not valid: {problem}")
     named = _common(template, spec=spec, pool=pool)
     if group_kind == YURT_APP_SET:
         config = topology(spec).get(pool) if config is None else config

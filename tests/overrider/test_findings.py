@@ -90,7 +90,7 @@ def mutated(draw: st.DrawFn, document: dict[str, Any]) -> dict[str, Any]:
             parent = parent[key]
         change = draw(st.sampled_from(["replace", "remove", "rename"]))
         if change == "replace":
-            parent[last] = draw(VALUES)
+            parent[last] = copy.deepcopy(draw(VALUES))
         else:
             value = parent.pop(last)
             if change == "rename" and isinstance(parent, dict):

@@ -1,0 +1,55 @@
+"""The shape that rendering relies on: objects and lists where a Deployment or StatefulSet has them.
+
+OpenYurt's CustomResourceDefinitions keep templates and pools' patches as they are written, and manifests are checked by
+nobody. The values inside are checked against Kubernetes' schema when the workload is rendered.
+"""
+
+from typing import Any
+
+import msgspec
+
+from app.model.json import JSONObject
+
+_Objects = list[dict[str, Any]]
+
+
+class _Shape(msgspec.Struct, rename="camel"):
+    """Common settings: JSON names, unknown members allowed."""
+
+
+class _Metadata(_Shape):
+    labels: dict[str, Any] | None = None
+    annotations: dict[str, Any] | None = None
+
+
+class _PodSpec(_Shape):
+    containers: _Objects | None = None
+    init_containers: _Objects | None = None
+    volumes: _Objects | None = None
+    tolerations: _Objects | None = None
+    node_selector: dict[str, Any] | None = None
+    affinity: dict[str, Any] | None = None
+
+
+class _PodTemplate(_Shape):
+    metadata: _Metadata | None = None
+    spec: _PodSpec | None = None
+
+
+class _WorkloadSpec(_Shape):
+    selector: dict[str, Any] | None = None
+    template: _PodTemplate | None = None
+
+
+class _Workload(_Shape):
+    metadata: _Metadata
+    spec: _WorkloadSpec
+
+
+def shape_problem(workload: JSONObject) -> str | None:
+    """Return the first member of a workload that has another shape, with its path; None if the shape is right."""
+    try:
+        msgspec.convert(workload, _Workload)
+    except msgspec.ValidationError as error:
+        return str(error)
+    return None
