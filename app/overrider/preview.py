@@ -13,6 +13,7 @@ from app.overrider.plans import PlanCache
 from app.overrider.pools import pools_of_subject
 from app.overrider.rehearsal import Subject, workload_kinds
 from app.overrider.render import render_with
+from app.patch import identical
 from app.store import StoreView
 
 
@@ -107,4 +108,6 @@ def _qualified(group_kind: GroupKind, document: JSONObject) -> str:
 def _changes(plan: Plan) -> Iterator[Change]:
     for leaf in leaves(plan.create.delta):
         before, after = (None if value is MISSING else value for value in (leaf.before, leaf.after))
+        if identical(before, after):
+            continue  # The plan is shared with pools of other names and replicas, where it is a difference.
         yield Change(leaf.pointer, before, after, plan.source_of(leaf.tokens))

@@ -17,11 +17,12 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from app.overrider.findings import check
-from app.overrider.plan import run_traced
+from app.overrider.plan import as_stored, patch_pool, place_template, run_traced
 from app.overrider.plans import PlanCache
 from app.overrider.pools import applies_to
 from app.overrider.preview import Cell, Change, Preview, cells, preview
 from app.overrider.steps import RenderError, compile_steps
+from app.overrider.template import build_template
 from app.patch import format_pointer, parse_pointer
 from tests.builders import overrider, store_of, yurt_app_set
 
@@ -288,9 +289,19 @@ def target(path: str, document: Any) -> Path:
 # The properties.
 
 
-def bare_of(cell: Cell, plans: PlanCache, store: Any) -> Any:
+def stored_template(cell: Cell, plans: PlanCache, store: Any) -> Any:
+    """The workload of the template without an overrider, as an apiserver stores it."""
     group_kind, document, cluster = cell.subject
-    return plans.plan(group_kind, document, None, kind=cell.kind, pool=cell.pool, cluster=cluster, store=store).bare
+    return plans.plan(
+        group_kind, document, None, kind=cell.kind, pool=cell.pool, cluster=cluster, store=store
+    ).full.bare
+
+
+def written_template(cell: Cell) -> Any:
+    """The same as it is written, which is what entries are applied to."""
+    group_kind, document, _ = cell.subject
+    template = build_template(group_kind, document, kind=cell.kind, pool=cell.pool, node_pool=None)
+    return patch_pool(place_template(group_kind, document, template, kind=cell.kind, pool=cell.pool), template)
 
 
 def check_changes(shown: Preview, bare: Any) -> None:
@@ -312,7 +323,7 @@ def check_changes(shown: Preview, bare: Any) -> None:
         assert shared, f"{format_pointer(place)} ({value}) differs and no change shows it"
 
 
-def check_source(change: Change, shown: Preview, bare: Any, rule: dict[str, Any]) -> None:
+def check_source(change: Change, shown: Preview, cell: Cell, bare: Any, rule: dict[str, Any]) -> None:
     """The entry exists, applies to the node pool, and writes to the place; nothing changes it afterwards."""
     found = re.fullmatch(r"entries\[(\d+)\]\.(items|patches)\[(\d+)\]", change.source)
     assert found, change
@@ -327,12 +338,12 @@ def check_source(change: Change, shown: Preview, bare: Any, rule: dict[str, Any]
         if member == "items":
             kept["patches"] = []
         steps = compile_steps([*rule["entries"][:number], kept], shown.pool)
-        states.append(run_traced(bare, steps)[0])
+        states.append(run_traced(written_template(cell), steps)[0])
     before, after = (at(state, place) for state in states)
     message = f"{change.source} does not touch {change.path}"
     assert before != after or writes(entry[member][position], place, states[0], shown.pool), message
-    last_token = place[-1]
-    assert compact({last_token: after}) == compact({last_token: at(shown.workload, place)}), f"{change} changes again"
+    stored = at(as_stored(states[1]), place)
+    assert compact({place[-1]: stored}) == compact({place[-1]: at(shown.workload, place)}), f"{change} changes again"
 
 
 def writes(step: dict[str, Any], place: Path, document: Any, pool: str) -> bool:
@@ -356,10 +367,10 @@ def test_render_shows_what_it_does_and_who_did_it(subject: dict[str, Any], rule:
         except RenderError as error:
             failed.append((cell, error))
             continue
-        bare = bare_of(cell, plans, store)
+        bare = stored_template(cell, plans, store)
         check_changes(shown, bare)
         for change in shown.changes:
-            check_source(change, shown, bare, rule)
+            check_source(change, shown, cell, bare, rule)
         event("changed" if shown.changes else "as the template")
     for cell, failure in failed:
         assert any(one.field == failure.field and cell.pool in one.message for one in refused)
