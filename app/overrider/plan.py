@@ -104,6 +104,8 @@ class Plan(msgspec.Struct, frozen=True):
     sources: tuple[Source, ...]
     """Which step made which difference, in order."""
     warnings: tuple[str, ...]
+    idle: tuple[str, ...]
+    """What to say about steps that change nothing: for the author of an overrider, not for each workload."""
 
     def source_of(self, tokens: tuple[Token, ...]) -> str:
         """Return the part of the overrider that set a place last, ``""`` if none did."""
@@ -141,7 +143,7 @@ def compile_plan(
     steps = compile_steps(overrider.get("entries") if overrider else None, pool, applying=applying)
     placed = place_template(group_kind, subject, template, kind=kind, pool=pool)
     bare = patch_pool(placed, template)
-    rendered, sources = run_traced(bare, steps)
+    rendered, sources, idle = run_traced(bare, steps)
     unknown = checked(bare, rendered, sources) if steps else ()
     claims = any(step.path == REPLICAS for step in steps)
     # In the form in which they are stored: a zero value that an apiserver drops, or an amount that it writes in other
@@ -169,6 +171,7 @@ def compile_plan(
         fast=compile_fast_path(template, base, target, update.delta) if steps else None,
         sources=tuple(sources),
         warnings=(*_unknown_containers(bare, steps), *unknown),
+        idle=tuple(idle),
     )
 
 
@@ -212,19 +215,31 @@ def on_update(workload: JSONObject) -> JSONObject:
     return {**workload, "spec": spec}
 
 
-def run_traced(bare: JSONObject, steps: tuple[Step, ...]) -> tuple[JSONObject, list[Source]]:
+class Traced(NamedTuple):
+    """What the steps of an overrider make of a workload."""
+
+    rendered: JSONObject
+    sources: list[Source]
+    """Which step made which difference, in order."""
+    idle: list[str]
+    """What to say about steps that change nothing."""
+
+
+def run_traced(bare: JSONObject, steps: tuple[Step, ...]) -> Traced:
     """Return the result of the steps, and which of them made which difference; raises RenderError."""
     sources: list[Source] = []
+    idle: list[str] = []
     before = bare
     for step in steps:
         after: JSONObject = merge_repeated(before, step.run(before), WORKLOAD)
-        if after is not before:
-            made = leaves(delta_of(before, after, WORKLOAD))
-            sources += [Source(leaf.tokens, step.field, leaf.before, leaf.after) for leaf in made]
-        elif step.path == REPLICAS:
+        made = [] if after is before else list(leaves(delta_of(before, after, WORKLOAD)))
+        sources += [Source(leaf.tokens, step.field, leaf.before, leaf.after) for leaf in made]
+        if not made and step.path == REPLICAS:
             sources.append(Source(("spec", "replicas"), step.field))
+        if not made and not (step.container and step.container not in container_names(before)):
+            idle.append(f"{step.field}: {step.idle}")
         before = after
-    return _keep_bookkeeping(bare, before), sources
+    return Traced(_keep_bookkeeping(bare, before), sources, idle)
 
 
 def _keep_bookkeeping(bare: JSONObject, rendered: JSONObject) -> JSONObject:

@@ -8,10 +8,9 @@ from app.model.gvk import GroupKind
 from app.model.json import JSONObject, as_object
 from app.model.openyurt import GROUP, YURT_APP_SET
 from app.overrider.binding import subject_of
-from app.overrider.items import container_names
 from app.overrider.plan import Plan, compile_plan
 from app.overrider.pools import pools_of_subject
-from app.overrider.steps import RenderError, trace
+from app.overrider.steps import RenderError
 from app.overrider.template import CREATE_ONLY, SubjectError
 from app.store import StoreView
 
@@ -95,11 +94,7 @@ def _rehearse_pool(
 def _remarks(overrider: JSONObject, subject: Subject, *, kind: str, pool: str) -> Iterator[str]:
     plan = compile_plan(subject.group_kind, subject.document, overrider, kind=kind, pool=pool, node_pool=None)
     yield from plan.warnings
-    before = plan.bare
-    for step, after in trace(plan.bare, plan.steps):
-        if after == before and not (step.container and step.container not in container_names(before)):
-            yield f"{step.field}: {step.idle}"
-        before = after
+    yield from plan.idle
     yield from _unlike_topology(plan, subject.group_kind, kind=kind)
     yield from _only_at_creation(plan)
 

@@ -338,7 +338,7 @@ def check_source(change: Change, shown: Preview, cell: Cell, bare: Any, rule: di
         if member == "items":
             kept["patches"] = []
         steps = compile_steps([*rule["entries"][:number], kept], shown.pool)
-        states.append(run_traced(written_template(cell), steps)[0])
+        states.append(run_traced(written_template(cell), steps).rendered)
     before, after = (at(state, place) for state in states)
     message = f"{change.source} does not touch {change.path}"
     assert before != after or writes(entry[member][position], place, states[0], shown.pool), message
