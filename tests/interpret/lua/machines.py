@@ -1,13 +1,36 @@
 """Calling a function of a script, as the layers do."""
 
-from typing import Any
+from typing import Any, Final
 
 from app.interpret.lua.rules import known_globals
 from app.interpret.lua.script import read
 from app.interpret.lua.vm import Limits, Machine, Program
+from tests.waiting import NET
 
-LONG = Limits(seconds=10, instructions=10**9)
-SHORT = Limits(seconds=0.3, instructions=50_000_000, memory=16 << 20)
+LONG = Limits(seconds=NET, instructions=10**9)
+# Time ends what these limits are for: no machine executes so many instructions in it.
+SHORT = Limits(seconds=0.3, instructions=10**12, memory=16 << 20)
+
+
+class Looks:
+    """A clock that counts how often it is looked at: what it limits ends after the same work on every machine.
+
+    A machine looks at its clock after every thousand instructions once the seconds of a limit are over by the clock of
+    the process; so the limit is to be of 0 seconds.
+    """
+
+    # Seconds that are left at each look: so few that the next thousand instructions are looked at, too.
+    _LEFT: Final = 1e-9
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.looks = -1  # the first look is when the call begins
+
+    def __call__(self) -> float:
+        self.looks += 1
+        if self.looks == 0:
+            return 0.0
+        return -self._LEFT if self.looks <= self.most else 1.0
 
 
 def program(source: str, *, name: str = "script") -> Program:

@@ -1,2 +1,2 @@
--- expect: memory deadline
+-- expect: deadline memory
 function F(a) local t = {} while true do t[#t + 1] = require('kube').getPodDependencies({spec = {volumes = {{secret = {secretName = 'x' .. #t}}}}}) end end
