@@ -35,7 +35,9 @@ run: $(VENV)/run.stamp ## Serve the examples over HTTPS, no cluster needed
 	@# The example's hooks are this server's own, and so of its own authority.
 	@SSL_CERT_FILE=certs/ca.crt exec $(BIN)/fleethook serve --manifests examples --cert-dir certs --port $(PORT)
 
-test: $(VENV)/dev.stamp ## Run the tests
+# A run of some other tests needs no control plane.
+test: $(VENV)/dev.stamp ## Run the tests; build the control plane for them if Go is installed
+	@$(if $(if $(ARGS),$(findstring e2e,$(ARGS)),all),$(PYTHON) tests/e2e/controlplane/prepare.py)
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
 
 check: $(VENV)/dev.stamp ## Lint, formatting, types, import contracts, generated files

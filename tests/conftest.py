@@ -12,12 +12,14 @@ from tests.e2e.controlplane import build
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
+REMEDY = "install Go, and make test builds one"
+
 
 def pytest_report_header() -> str:
     """Print the versions of the control plane, or that there is none."""
     directory = build.find()
     if directory is None:
-        return "control plane: NONE, so every end-to-end test is SKIPPED (make controlplane builds one)"
+        return f"control plane: NONE, so every end-to-end test is SKIPPED ({REMEDY})"
     versions = [
         _first_line([str(directory / "kube-apiserver"), "--version"]),
         _first_line([str(directory / "etcd"), "--version"]),
@@ -42,6 +44,6 @@ def pytest_terminal_summary(terminalreporter: object) -> None:
     count = sum("no control plane" in str(report.longrepr) for report in skipped)
     if count:
         terminalreporter.write_line(  # type: ignore[attr-defined]
-            f"!!! {count} END-TO-END TESTS WERE SKIPPED: there is no control plane (make controlplane builds one)",
+            f"!!! {count} END-TO-END TESTS WERE SKIPPED: there is no control plane ({REMEDY})",
             red=True,
         )

@@ -19,7 +19,7 @@ import yaml
 
 from tests.e2e.pki import Authority, Pair
 
-START_SECONDS = 60.0
+START_SECONDS = 300.0
 
 
 class RefusedError(AssertionError):

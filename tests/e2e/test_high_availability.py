@@ -50,11 +50,13 @@ def test_a_leader_killed_in_the_middle_of_500_workloads_is_replaced_and_nothing_
     plane: ControlPlane, crds: None, admin: Api, namespace: str, tmp_path: Path
 ) -> None:
     pools = [f"pool-{number}" for number in range(500)]
-    with fleet(plane, tmp_path, namespace, replicas=2, FLEETHOOK_CONTROLLER_RATE="100") as replicas:
+    # Twenty seconds of work, and a lease that is not lost meanwhile: a busy machine sees the middle, too.
+    slow = {"FLEETHOOK_CONTROLLER_RATE": "25", "FLEETHOOK_LEASE_DURATION": "15"}
+    with fleet(plane, tmp_path, namespace, replicas=2, **slow) as replicas:
         subject = Subject(admin, namespace, pools)
         leader = replicas.leader()
         subject.override(entry("*", items=TO_2))
-        wait_for(lambda: touched(leader) >= 100)
+        wait_for(lambda: touched(leader) >= 50)
         replicas.remove(leader)
         leader.process.send_signal(signal.SIGKILL)
         leader.process.wait(timeout=NET)
@@ -62,7 +64,7 @@ def test_a_leader_killed_in_the_middle_of_500_workloads_is_replaced_and_nothing_
         found = admin[f"/apis/apps/v1/namespaces/{namespace}/deployments"]["items"]
         done = [one for one in found if images(one) == {"nginx": "nginx:2.0"}]
         # Ten are touched at a time, and those under way may not have been written when it was killed.
-        assert 90 <= len(done) < 500, "it was in the middle"
+        assert 40 <= len(done) < 500, "it was in the middle"
         successor = replicas.leader()
         wait_for(lambda: subject.status().get("summary") == "500/500")
         assert touched(successor) <= 500 - len(done)
@@ -111,7 +113,7 @@ class Writers:
 def test_a_rolling_restart_under_constant_load_fails_no_admission(
     plane: ControlPlane, crds: None, admin: Api, namespace: str, tmp_path: Path
 ) -> None:
-    with fleet(plane, tmp_path, namespace, replicas=2, FLEETHOOK_DRAIN_DELAY="2") as replicas:
+    with fleet(plane, tmp_path, namespace, replicas=2, FLEETHOOK_DRAIN_DELAY="10") as replicas:
         subject = Subject(admin, namespace, ["hangzhou"])
         subject.override(entry("*", items=TO_2))
         wait_for(lambda: subject.status().get("summary") == "1/1")
@@ -158,7 +160,7 @@ def named(document: dict[str, Any], namespace: str) -> dict[str, Any]:
 def test_a_replica_that_hears_nothing_says_so_and_goes_on_answering(
     plane: ControlPlane, crds: None, admin: Api, namespace: str, tmp_path: Path
 ) -> None:
-    environment = {"FLEETHOOK_STALE_AFTER": "5"}
+    environment = {"FLEETHOOK_STALE_AFTER": "10"}
     # What nothing happens to is heard of once a minute; here something happens to what rendering reads.
     strict = {**environment, "FLEETHOOK_STALE_IS_UNREADY": "true", "FLEETHOOK_ENGINES": '["overrider"]'}
     kubeconfig = str(service_account(plane))

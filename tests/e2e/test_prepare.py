@@ -1,0 +1,74 @@
+"""What `make test` does before the tests: the control plane is built if Go is installed, and that is said once."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.controlplane import build, prepare
+from tests.waiting import NET
+
+# Stands for Go, which takes minutes: an empty program where one was to be built.
+GO = """#!/bin/sh
+while [ "$1" != -o ]; do shift; done
+printf '#!/bin/sh\\n' > "$2" && chmod +x "$2"
+"""
+
+
+def prepared(directory: Path, *, path: Path) -> str:
+    """What is said, with nothing on the PATH but what is in ``path``."""
+    ran = subprocess.run(
+        [sys.executable, prepare.__file__],
+        capture_output=True,
+        text=True,
+        timeout=NET,
+        check=True,
+        env={"PATH": str(path), "XDG_CACHE_HOME": str(directory / "cache"), "HOME": str(directory)},
+    )
+    assert ran.stderr == ""
+    return ran.stdout
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    made = tmp_path / "bin"
+    made.mkdir()
+    for name in ("sh", "chmod"):
+        (made / name).symlink_to(f"/bin/{name}")
+    return made
+
+
+def test_with_go_it_is_built_once_and_that_is_said_once(tmp_path: Path, programs: Path) -> None:
+    (programs / "go").write_text(GO)
+    (programs / "go").chmod(0o755)
+
+    first = prepared(tmp_path, path=programs)
+    again = prepared(tmp_path, path=programs)
+
+    assert first.startswith(prepare.NOTICE)
+    assert first.count(prepare.NOTICE) == 1
+    assert f"building kube-apiserver ({build.version()})\n" in first
+    assert "building helm" in first
+    assert prepare.SKIPPED not in first
+    assert again == ""
+
+
+def test_without_go_it_says_what_is_skipped_and_what_to_do(tmp_path: Path, programs: Path) -> None:
+    said = prepared(tmp_path, path=programs)
+
+    assert "takes Go; or set KUBEBUILDER_ASSETS" in said
+    assert said.endswith(f"{prepare.SKIPPED}\n")
+    assert prepare.NOTICE not in said
+
+
+def test_a_build_that_fails_skips_the_tests_and_fails_nothing(tmp_path: Path, programs: Path) -> None:
+    (programs / "go").write_text("#!/bin/sh\necho no network >&2\nexit 1\n")
+    (programs / "go").chmod(0o755)
+
+    said = prepared(tmp_path, path=programs)
+
+    assert said.startswith(prepare.NOTICE)
+    assert "no network\n" in said
+    assert "Traceback" not in said
+    assert said.endswith(f"{prepare.SKIPPED}\n")
