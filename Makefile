@@ -73,7 +73,7 @@ lock: $(VENV)/dev.stamp ## Pin the newest releases that pyproject.toml allows
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links --group dev pyproject.toml -o requirements/dev.txt
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links -c requirements/run.txt benchmarks/requirements.in -o benchmarks/requirements.txt
 
-controlplane: ## Build kube-apiserver, etcd and Helm for the end-to-end tests (takes Go, minutes the first time)
+controlplane: ## Build kube-apiserver, etcd, kube-controller-manager and Helm for the end-to-end tests (takes Go, minutes the first time)
 	@$(PYTHON) tests/e2e/controlplane/build.py
 
 clean: ## Remove what the targets made

@@ -43,20 +43,31 @@ class Api:
         self, method: str, path: str, body: Any = None, *, content_type: str = "application/json", **query: str
     ) -> tuple[int, Any, list[str]]:
         """Return status, decoded body and warnings."""
+        with contextlib.closing(self.connect()) as connection:
+            response = self.send(connection, method, path, body, content_type=content_type, **query)
+            return decode(response)
+
+    def connect(self, *, timeout: float | None = 30) -> http.client.HTTPSConnection:
+        """Return a connection to the apiserver; the caller closes it."""
+        return http.client.HTTPSConnection(*self._address, context=self._context, timeout=timeout)
+
+    def send(
+        self,
+        connection: http.client.HTTPSConnection,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content_type: str = "application/json",
+        **query: str,
+    ) -> http.client.HTTPResponse:
+        """Send a request on a connection and return the response, whose body is not read yet."""
         headers = {"Content-Type": content_type, "Accept": "application/json"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
-        connection = http.client.HTTPSConnection(*self._address, context=self._context, timeout=30)
-        with contextlib.closing(connection):
-            target = f"{path}?{urlencode(query)}" if query else path
-            connection.request(method, target, body=None if body is None else json.dumps(body), headers=headers)
-            response = connection.getresponse()
-            text = response.read()
-            warnings = [value for name, value in response.getheaders() if name.lower() == "warning"]
-        try:
-            return response.status, json.loads(text), warnings
-        except ValueError:
-            return response.status, text.decode(), warnings
+        target = f"{path}?{urlencode(query)}" if query else path
+        connection.request(method, target, body=None if body is None else json.dumps(body), headers=headers)
+        return connection.getresponse()
 
     def __getitem__(self, path: str) -> Any:
         return self._expect("GET", path)
@@ -88,6 +99,16 @@ class Api:
         if status >= 300:
             raise RefusedError(status, answer)
         return answer
+
+
+def decode(response: http.client.HTTPResponse) -> tuple[int, Any, list[str]]:
+    """Read a response; return status, decoded body and warnings."""
+    text = response.read()
+    warnings = [value for name, value in response.getheaders() if name.lower() == "warning"]
+    try:
+        return response.status, json.loads(text), warnings
+    except ValueError:
+        return response.status, text.decode(), warnings
 
 
 class Running(NamedTuple):
@@ -180,11 +201,28 @@ class ControlPlane:
                 f"--service-account-signing-key-file={self._accounts.key}", "--service-cluster-ip-range=10.0.0.0/24",
                 # Creates pods only where a service account controller runs; there is none here.
                 "--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none",
+                "--allow-privileged=true",
                 f"--admission-control-config-file={admission}", "--etcd-compaction-interval=0", "--v=1",
                 f"--audit-policy-file={self._audit_policy()}", f"--audit-log-path={self.directory / 'audit.log'}",
             ],
         )  # fmt: skip
         self.wait_ready()
+
+    def start_controller_manager(self, program: Path) -> None:
+        """Start the controllers of Deployments, ReplicaSets and StatefulSets; no scheduler and no kubelet follows."""
+        user = {"client-certificate": str(self.admin.certificate), "client-key": str(self.admin.key)}
+        self._run(
+            "kube-controller-manager",
+            [
+                f"--kubeconfig={self.kubeconfig('controller-manager', user)}",
+                "--controllers=deployment-controller,replicaset-controller,statefulset-controller",
+                # One process, whose credentials are an administrator's, that nobody asks for anything.
+                "--leader-elect=false", "--use-service-account-credentials=false", "--secure-port=0",
+                # The limits of a client must not decide how many ReplicaSets a test sees.
+                "--kube-api-qps=500", "--kube-api-burst=1000", "--v=1",
+            ],
+            program=program,
+        )  # fmt: skip
 
     def _audit_policy(self) -> Path:
         """Record what service accounts ask for."""
@@ -228,9 +266,9 @@ class ControlPlane:
         )
         return path
 
-    def _run(self, name: str, arguments: list[str]) -> None:
+    def _run(self, name: str, arguments: list[str], *, program: Path | None = None) -> None:
         log = self.directory / f"{name}.log"
-        command = [str(self._binaries / name), *arguments]
+        command = [str(program or self._binaries / name), *arguments]
         with log.open("ab") as output:
             process = subprocess.Popen(command, stdout=output, stderr=output, cwd=self.directory)
         self._processes[name] = Running(process, command, log)
@@ -284,7 +322,7 @@ class ControlPlane:
         return sum(pages) * os.sysconf("SC_PAGE_SIZE")
 
     def stop(self) -> None:
-        for name in ("kube-apiserver", "etcd"):
+        for name in ("kube-controller-manager", "kube-apiserver", "etcd"):
             running = self._processes.pop(name, None)
             if running is None or running.process.poll() is not None:
                 continue

@@ -22,7 +22,7 @@ from tests.waiting import wait_for
 REQUIRED = "FLEETHOOK_REQUIRE_CONTROLPLANE"
 MISSING = (
     "no control plane: run `make controlplane` (takes Go), which also builds Helm; or set KUBEBUILDER_ASSETS to a "
-    "directory with kube-apiserver and etcd, and install Helm"
+    "directory with kube-apiserver, etcd and kube-controller-manager, and install Helm"
 )
 
 
@@ -56,8 +56,25 @@ def binaries() -> Path:
 
 
 @pytest.fixture(scope="session")
+def controller_manager() -> Path:
+    """The program kube-controller-manager."""
+    return there(build.find_controller_manager())
+
+
+@pytest.fixture(scope="session")
 def plane(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     with control_plane(binaries, tmp_path_factory.mktemp("controlplane")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def managed_plane(
+    binaries: Path, controller_manager: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    """A second control plane, with kube-controller-manager: in the first, it would make ReplicaSets and Pods of everything."""
+    with control_plane(binaries, tmp_path_factory.mktemp("managed")) as running:
+        running.start_controller_manager(controller_manager)
+        install_crds(running.api())
         yield running
 
 
@@ -83,7 +100,11 @@ def install_crds(admin: Api) -> None:
 
 @pytest.fixture
 def namespace(admin: Api) -> str:
-    """A namespace of this test's own; nothing deletes it, as no controller manager runs."""
+    """A namespace of this test's own; nothing deletes it, as no controller of namespaces runs."""
+    return new_namespace(admin)
+
+
+def new_namespace(admin: Api) -> str:
     name = f"t-{uuid.uuid4().hex[:8]}"
     admin.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     return name

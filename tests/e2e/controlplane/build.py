@@ -1,8 +1,9 @@
-"""Build kube-apiserver, etcd and, if there are none, kubectl and Helm from their Go modules; print where they are.
+"""Build kube-apiserver, etcd, kube-controller-manager and, if there are none, kubectl and Helm; print where they are.
 
 Takes the standard library only, so that make can run it with any Python. What is built is kept outside the repository,
 in a directory named after everything that it was built from, and is there whole or not at all. Where KUBEBUILDER_ASSETS
-is set (the convention of controller-runtime's envtest), that directory is used and nothing is built.
+is set (the convention of controller-runtime's envtest), kube-apiserver and etcd come from that directory.
+kube-controller-manager comes from there too if it is there: envtest has none, so it has a directory of its own here.
 """
 
 import hashlib
@@ -18,9 +19,11 @@ HERE = Path(__file__).parent
 HELM = HERE.parent / "helm"
 ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
 NEEDED = ("etcd", "kube-apiserver")
+CONTROLLER_MANAGER = "kube-controller-manager"
 PACKAGES = {
     "etcd": "go.etcd.io/etcd/server/v3",
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
     "kubectl": "k8s.io/kubernetes/cmd/kubectl",
 }
 
@@ -37,10 +40,10 @@ def _cache(kind: str) -> Path:
     return root / "fleethook" / kind
 
 
-def cache() -> Path:
+def cache(kind: str = "controlplane") -> Path:
     """Return where the binaries of this go.mod are kept, whether they are there or not."""
     inputs = (HERE / "go.mod").read_bytes() + (HERE / "go.sum").read_bytes() + flags().encode()
-    return _cache("controlplane") / f"{version()}-{hashlib.sha256(inputs).hexdigest()[:12]}"
+    return _cache(kind) / f"{version()}-{hashlib.sha256(inputs).hexdigest()[:12]}"
 
 
 def find() -> Path | None:
@@ -68,6 +71,21 @@ def build() -> Path:
     names = [*NEEDED, *(["kubectl"] if shutil.which("kubectl") is None else [])]
     _build(HERE, {name: PACKAGES[name] for name in names}, target, flags=flags(), title=version())
     return target
+
+
+def find_controller_manager() -> Path | None:
+    """Return the kube-controller-manager to use: that of KUBEBUILDER_ASSETS, or the one that was built; None if neither."""
+    assets = os.environ.get(ASSETS_VARIABLE)
+    directories = [*([Path(assets)] if assets else []), cache(CONTROLLER_MANAGER)]
+    programs = (directory / CONTROLLER_MANAGER for directory in directories)
+    return next((program for program in programs if os.access(program, os.X_OK)), None)
+
+
+def build_controller_manager() -> Path:
+    """Build kube-controller-manager and return it."""
+    target = cache(CONTROLLER_MANAGER)
+    _build(HERE, {CONTROLLER_MANAGER: PACKAGES[CONTROLLER_MANAGER]}, target, flags=flags(), title=version())
+    return target / CONTROLLER_MANAGER
 
 
 def helm_cache() -> Path:
@@ -108,4 +126,5 @@ def _build(module: Path, packages: dict[str, str], target: Path, *, flags: str, 
 
 if __name__ == "__main__":
     print(find() or build())
+    print(find_controller_manager() or build_controller_manager())
     print(find_helm() or build_helm())
