@@ -1,0 +1,251 @@
+"""OpenYurt's YurtAppSet controller, as far as a webhook meets it: creates, compares a revision, puts whole objects.
+
+Facts: OpenYurt 1.4.4, controller/yurtappset (managePools, UpdatePool, calculateStatus), and 1.5 to 1.7 where `Release`
+says so. It does not look for drift: a workload that carries the revision and the replicas is left alone.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from tests.e2e.cluster import Api
+from tests.e2e.kept import kept
+from tests.e2e.openyurt import KINDS, POOL_LABEL, V1_4, JSONObject, Release, V1Alpha1
+from tests.e2e.watching import Watch
+from tests.e2e.workloads import APPS, path_of
+
+_TRIES = 5
+"""How often a write is tried at once, each time from a fresh read (upstream: updateRetries)."""
+_RETRY_SECONDS = 1.0
+_WORKERS = 3
+
+
+class OwnerWrite(NamedTuple):
+    """A write of the controller."""
+
+    verb: str
+    subject: str
+    pool: str
+    code: int
+    message: str
+
+
+class OwnerController:
+    """Looks after the YurtAppSets of one namespace.
+
+    Attributes:
+        writes: What it has written, or tried to.
+    """
+
+    def __init__(self, api: Api, namespace: str, *, release: Release = V1_4, form: V1Alpha1 | None = None) -> None:
+        """Prepare; ``form`` is what depends on the version of the API."""
+        self.writes: list[OwnerWrite] = []
+        self._api = api
+        self._namespace = namespace
+        self._release = release
+        self._form = form or V1Alpha1()
+        self._subjects: dict[str, JSONObject] = {}
+        self._workloads: dict[str, JSONObject] = {}
+        # Everything below is guarded by this.
+        self._state = threading.Condition()
+        self._due: dict[str, float] = {}
+        self._working: set[str] = set()
+        self._held = False
+        self._ending = False
+        self._threads: list[threading.Thread] = []
+        self._watches: list[Watch] = []
+
+    # What to look at.
+
+    def start(self) -> None:
+        paths = [self._form.path(self._namespace)]
+        paths += [f"{APPS}/namespaces/{self._namespace}/{kind.lower()}s" for kind in KINDS]
+        told = (self._subject_changed, self._workload_changed, self._workload_changed)
+        self._watches = [Watch(self._api, path, call) for path, call in zip(paths, told, strict=True)]
+        self._threads = [threading.Thread(target=self._work, name=f"owner {n}", daemon=True) for n in range(_WORKERS)]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        with self._state:
+            self._ending = True
+            self._state.notify_all()
+        for watch in self._watches:
+            watch.stop()
+        for thread in self._threads:
+            thread.join(40)
+        problems = [watch.problem for watch in self._watches if watch.problem]
+        assert not problems, problems
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Meanwhile it does nothing, as a controller that is behind; what has changed is looked at afterwards."""
+        with self._state:
+            self._held = True
+            self._state.wait_for(lambda: not self._working, timeout=30)
+        try:
+            yield
+        finally:
+            with self._state:
+                self._held = False
+                self._state.notify_all()
+
+    def idle(self) -> bool:
+        """Whether there is nothing to look at."""
+        with self._state:
+            return not self._working and not self._due
+
+    def settled(self, name: str) -> bool:
+        """Whether every workload of a subject has the revision of the subject as the apiserver holds it now."""
+        subject = self._api[f"{self._form.path(self._namespace)}/{name}"]
+        observed = subject.get("status", {}).get("observedGeneration")
+        workloads = self._owned(subject)
+        return (
+            self.idle()
+            and observed == subject["metadata"]["generation"]
+            and workloads.keys() == self._form.pools(subject).keys()
+            and not any(self._outdated(subject, pool, one) for pool, one in workloads.items())
+        )
+
+    def _subject_changed(self, event: str, subject: JSONObject) -> None:
+        name = subject["metadata"]["name"]
+        self._subjects[name] = subject
+        if event == "DELETED":
+            del self._subjects[name]
+        self._add(name)
+
+    def _workload_changed(self, event: str, workload: JSONObject) -> None:
+        self._learn(workload, gone=event == "DELETED")
+        for owner in workload["metadata"].get("ownerReferences", []):
+            if owner.get("controller") and owner["kind"] == "YurtAppSet":
+                self._add(owner["name"])
+
+    def _learn(self, workload: JSONObject, *, gone: bool = False) -> None:
+        uid, version = workload["metadata"]["uid"], int(workload["metadata"]["resourceVersion"])
+        with self._state:
+            present = self._workloads.get(uid)
+            if gone:
+                self._workloads.pop(uid, None)
+            elif present is None or int(present["metadata"]["resourceVersion"]) < version:
+                self._workloads[uid] = workload
+
+    def _add(self, name: str, *, after: float = 0.0) -> None:
+        with self._state:
+            due = time.monotonic() + after
+            self._due[name] = min(due, self._due.get(name, due))
+            self._state.notify_all()
+
+    def _next(self) -> str | None:
+        with self._state:
+            while not self._ending:
+                now = time.monotonic()
+                waiting = {} if self._held else {n: due for n, due in self._due.items() if n not in self._working}
+                name = min(waiting, key=waiting.__getitem__, default=None)
+                if name is not None and waiting[name] <= now:
+                    del self._due[name]
+                    self._working.add(name)
+                    return name
+                self._state.wait(None if name is None else waiting[name] - now)
+            return None
+
+    def _work(self) -> None:
+        while (name := self._next()) is not None:
+            try:
+                done = self._reconcile(name)
+            except (OSError, AssertionError):
+                done = False  # Requests that read failed: the apiserver is away, or says that it just started.
+            with self._state:
+                self._working.discard(name)
+                self._state.notify_all()
+            if not done and self._release.retries:
+                self._add(name, after=_RETRY_SECONDS)
+
+    # What to do.
+
+    def _reconcile(self, name: str) -> bool:
+        """Write what has to be written; return whether nothing was refused."""
+        subject = self._subjects.get(name)
+        if subject is None or subject["metadata"].get("deletionTimestamp"):
+            return True
+        done = self._provision(subject) and self._update(subject)
+        if done or self._release.status_after_refusal:
+            self._set_status(subject)
+        return done
+
+    def _owned(self, subject: JSONObject) -> dict[str, JSONObject]:
+        uid = subject["metadata"]["uid"]
+        with self._state:
+            workloads = list(self._workloads.values())
+        return {
+            workload["metadata"]["labels"][POOL_LABEL]: workload
+            for workload in workloads
+            if any(owner["uid"] == uid for owner in workload["metadata"].get("ownerReferences", []))
+        }
+
+    def _outdated(self, subject: JSONObject, pool: str, workload: JSONObject) -> bool:
+        return self._form.outdated(subject, pool, workload, self._release)
+
+    def _provision(self, subject: JSONObject) -> bool:
+        """Create what is missing and delete the rest; the first refusal ends it."""
+        present, wanted = self._owned(subject), self._form.pools(subject)
+        for pool in sorted(wanted.keys() - present.keys()):
+            made = self._form.apply(subject, pool)
+            if not self._write("create", subject, pool, *self._api.call("POST", path_of(made), made)[:2]):
+                return False
+        for pool in sorted(present.keys() - wanted.keys()):
+            code, _, _ = self._api.call("DELETE", path_of(present[pool]))
+            self.writes.append(OwnerWrite("delete", subject["metadata"]["name"], pool, code, ""))
+        return True
+
+    def _update(self, subject: JSONObject) -> bool:
+        """Put every workload that is outdated; the first refusal ends it."""
+        outdated = {pool: one for pool, one in self._owned(subject).items() if self._outdated(subject, pool, one)}
+        return all(
+            self._put(subject, pool, path_of(outdated[pool]))
+            for pool in sorted(outdated)
+            if pool in self._form.pools(subject)
+        )
+
+    def _put(self, subject: JSONObject, pool: str, path: str) -> bool:
+        for _ in range(_TRIES):
+            code, present, _ = self._api.call("GET", path)
+            if code != 200:
+                return False
+            made = self._form.apply(subject, pool, present)
+            if self._write("update", subject, pool, *self._api.call("PUT", path, made)[:2]):
+                return True
+        return False
+
+    def _write(self, verb: str, subject: JSONObject, pool: str, code: int, answer: Any) -> bool:
+        done = code < 300
+        message = "" if done or not isinstance(answer, dict) else str(answer.get("message"))
+        self.writes.append(OwnerWrite(verb, subject["metadata"]["name"], pool, code, message))
+        if done:
+            self._learn(answer)
+        return done
+
+    def _set_status(self, subject: JSONObject) -> None:
+        metadata, former = subject["metadata"], subject.get("status", {})
+        revision = self._form.revision(subject)
+        if self._release.keeps_first_revision:
+            revision = former.get("currentRevision") or revision
+        status = {"observedGeneration": metadata["generation"], "currentRevision": revision}
+        if status.items() <= former.items():
+            return
+        path = f"{self._form.path(self._namespace)}/{metadata['name']}/status"
+        self._api.call("PATCH", path, {"status": status}, content_type="application/merge-patch+json")
+
+
+@contextlib.contextmanager
+def owning(api: Api, namespace: str, *, release: Release = V1_4) -> Iterator[OwnerController]:
+    """Run the controller for one namespace."""
+    # Upstream writes within milliseconds of an edit, before a watch that is late has brought it to fleethook.
+    with kept(api) as client:
+        owner = OwnerController(client, namespace, release=release)
+        owner.start()
+        try:
+            yield owner
+        finally:
+            owner.stop()

@@ -1,0 +1,207 @@
+"""A YurtAppSet, its controller, an overrider, and what becomes of the workloads."""
+
+import contextlib
+import copy
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tests.builders import container, entry, image, overrider, yurt_app_set
+from tests.e2e.cluster import Api
+from tests.e2e.conftest import new_namespace
+from tests.e2e.fleet import OPENYURT
+from tests.e2e.kept import kept
+from tests.e2e.openyurt import V1_4, Release, V1Alpha1
+from tests.e2e.owner import OwnerController, owning
+from tests.e2e.rollouts import Rollouts, following
+from tests.e2e.workloads import APPS
+from tests.waiting import wait_for
+
+JSONObject = dict[str, Any]
+Change = Callable[[JSONObject], None]
+"""Changes a workload in place, as an override is expected to."""
+
+BEIJING, HANGZHOU, SHANGHAI = POOLS = ("beijing", "hangzhou", "shanghai")
+SENTINEL = "sentinel"
+
+
+def placed(name: str, replicas: int = 1, **fields: Any) -> JSONObject:
+    """A pool as users write it: with the expression that selects its nodes."""
+    expression = {"key": "apps.openyurt.io/nodepool", "operator": "In", "values": [name]}
+    return {"name": name, "replicas": replicas, "nodeSelectorTerm": {"matchExpressions": [expression]}, **fields}
+
+
+def subject_of(name: str, namespace: str, pods: JSONObject, *pools: str) -> JSONObject:
+    made = yurt_app_set(name, pools=[placed(one) for one in pools])
+    made["metadata"] = {"name": name, "namespace": namespace}
+    made["spec"]["selector"]["matchLabels"] = labels = {"app": name}
+    # ReplicaSets that are not used any more are counted, too.
+    made["spec"]["revisionHistoryLimit"] = 100
+    template = made["spec"]["workloadTemplate"]["deploymentTemplate"]
+    template["metadata"]["labels"] = labels
+    template["spec"]["template"] = {"metadata": {"labels": labels}, "spec": pods}
+    return made
+
+
+def with_image(claim: str) -> Change:
+    def change(workload: JSONObject) -> None:
+        workload["spec"]["template"]["spec"]["containers"][0]["image"] = claim
+
+    return change
+
+
+class Scenario:
+    """One namespace with a YurtAppSet ``demo`` and another one, the sentinel, that shows how far fleethook has come."""
+
+    def __init__(self, api: Api, namespace: str, owner: OwnerController, rollouts: Rollouts) -> None:
+        self.api, self.namespace, self.owner, self.rollouts = api, namespace, owner, rollouts
+        self._form = V1Alpha1()
+        self._sentinel = 0
+
+    # What a user does.
+
+    def create(self, *pools: str, name: str = "demo", **fields: Any) -> None:
+        pods = {"containers": [container(**fields)]}
+        self.api.create(self._form.path(self.namespace), subject_of(name, self.namespace, pods, *(pools or POOLS)))
+
+    def subject_path(self, name: str = "demo") -> str:
+        return f"{self._form.path(self.namespace)}/{name}"
+
+    def edit_container(self, name: str = "demo", **fields: Any) -> None:
+        """Write the template's container anew: what is not given is dropped."""
+        spec = {"template": {"spec": {"containers": [container(**fields)]}}}
+        edit = {"spec": {"workloadTemplate": {"deploymentTemplate": {"spec": spec}}}}
+        self.api.merge(self.subject_path(name), edit)
+
+    def overrider_path(self, name: str = "demo") -> str:
+        return f"{OPENYURT}/namespaces/{self.namespace}/yurtappoverriders/{name}"
+
+    def override(self, *entries: JSONObject, name: str = "demo") -> None:
+        subject = {"apiVersion": self._form.version, "kind": "YurtAppSet", "name": name}
+        rule = overrider(*entries, name=name, subject=subject)
+        rule["metadata"]["namespace"] = self.namespace
+        self.api.apply(self.overrider_path(name), rule)
+
+    def stop_overriding(self, name: str = "demo") -> None:
+        self.api.delete(self.overrider_path(name))
+
+    # What becomes of it.
+
+    def status(self, name: str = "demo") -> JSONObject:
+        return dict(self.api[self.overrider_path(name)].get("status") or {})
+
+    def rendered(self, name: str = "demo") -> bool:
+        """Whether fleethook says of the overrider as it is now that every workload is as it should be."""
+        stored = self.api[self.overrider_path(name)]
+        status = stored.get("status") or {}
+        conditions = {one["type"]: one["status"] for one in status.get("conditions", [])}
+        observed = status.get("observedGeneration") == stored["metadata"]["generation"]
+        return observed and conditions.get("Rendered") == "True"
+
+    def workloads(self, name: str = "demo") -> dict[str, JSONObject]:
+        items = self.api[f"{APPS}/namespaces/{self.namespace}/deployments"]["items"]
+        return {
+            item["metadata"]["labels"]["apps.openyurt.io/pool-name"]: item
+            for item in items
+            if any(owner["name"] == name for owner in item["metadata"].get("ownerReferences", []))
+        }
+
+    def workload_path(self, pool: str, name: str = "demo") -> str:
+        return f"{APPS}/namespaces/{self.namespace}/deployments/{self.workloads(name)[pool]['metadata']['name']}"
+
+    def expected(self, pool: str, *changes: Change, name: str = "demo") -> JSONObject:
+        """Return the spec that the owner writes without fleethook, with changes, as the apiserver stores it."""
+        made = self._form.apply(self.api[self.subject_path(name)], pool)
+        for change in changes:
+            change(made)
+        # Without an owner it is nobody's business, and a dry run stores nothing.
+        del made["metadata"]["ownerReferences"]
+        answer = self.api.create(f"{APPS}/namespaces/{self.namespace}/deployments", made, dryRun="All")
+        spec: JSONObject = answer["spec"]
+        return spec
+
+    def wait_for_specs(self, specs: dict[str, JSONObject], *, name: str = "demo", seconds: float = 30) -> None:
+        """Wait until every pool's workload has exactly the spec."""
+        try:
+            wait_for(lambda: self._specs(name) == specs, seconds=seconds)
+        except AssertionError:
+            found = self._specs(name)
+            assert found == specs, describe(found, specs)
+        wait_for(lambda: self.owner.settled(name), seconds=seconds, what="the owner has nothing to do")
+
+    def _specs(self, name: str) -> dict[str, JSONObject]:
+        return {pool: workload["spec"] for pool, workload in self.workloads(name).items()}
+
+    def start_sentinel(self) -> None:
+        self.override(entry("*", items=[image("nginx", "sentinel:0")]), name=SENTINEL)
+        self.create(BEIJING, name=SENTINEL)
+        self.handle_sentinel()
+
+    def handle_sentinel(self) -> None:
+        """Edit the sentinel's overrider and wait until fleethook has handled that."""
+        self._sentinel += 1
+        claim = f"sentinel:{self._sentinel}"
+        self.override(entry("*", items=[image("nginx", claim)]), name=SENTINEL)
+        wait_for(lambda: self._sentinel_image() == claim, what="fleethook handles another subject")
+        wait_for(lambda: self.rendered(SENTINEL), what="fleethook writes the status of another subject")
+
+    def _sentinel_image(self) -> str:
+        workload = self.workloads(SENTINEL).get(BEIJING)
+        if workload is None:
+            return ""
+        return str(workload["spec"]["template"]["spec"]["containers"][0]["image"])
+
+    def settle(self, *overriders: str) -> None:
+        """Wait until fleethook says that the overriders are rendered, has nothing left to do, and Deployments follow."""
+        for name in overriders:
+            wait_for(lambda name=name: self.rendered(name), what=f"{name} is rendered: {self.status(name)}")
+        self.handle_sentinel()
+        self.handle_sentinel()
+        wait_for(self.rollouts.followed, what="the Deployment controller has seen everything")
+
+    def counts(self, name: str = "demo") -> dict[str, tuple[int, int]]:
+        """Return, by pool, how many pod templates there were one after another, and how many ReplicaSets there are."""
+        sets = self.rollouts.replica_sets(name)
+        return {pool: (len(self.rollouts.templates(name, pool)), sets.get(pool, 0)) for pool in self.workloads(name)}
+
+
+def describe(found: Any, wanted: Any, path: str = "") -> str:
+    """Return the JSON pointers at which two documents differ, with both values."""
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        parts = [
+            describe(found.get(key, "-absent-"), wanted.get(key, "-absent-"), f"{path}/{key}")
+            for key in sorted(found.keys() | wanted.keys())
+        ]
+        return "\n".join(part for part in parts if part)
+    if isinstance(found, list) and isinstance(wanted, list) and len(found) == len(wanted):
+        parts = [describe(*pair, f"{path}/{number}") for number, pair in enumerate(zip(found, wanted, strict=True))]
+        return "\n".join(part for part in parts if part)
+    return "" if found == wanted else f"{path}: found {json.dumps(found)}, expected {json.dumps(wanted)}"
+
+
+def copied(document: JSONObject, change: Change) -> JSONObject:
+    """Return a changed copy."""
+    made = copy.deepcopy(document)
+    change(made)
+    return made
+
+
+@contextlib.contextmanager
+def scenario(api: Api, *, release: Release = V1_4) -> Iterator[Scenario]:
+    """A namespace with OpenYurt's controller; what is there is deleted at the end."""
+    namespace = new_namespace(api)
+    with kept(api) as api, owning(api, namespace, release=release) as owner, following(api, namespace) as rollouts:  # noqa: PLR1704 - the same apiserver
+        try:
+            yield Scenario(api, namespace, owner, rollouts)
+        finally:
+            with owner.held():
+                clear(api, namespace)
+
+
+def clear(api: Api, namespace: str) -> None:
+    """Delete everything that fleethook could go on working on."""
+    for path in (f"{OPENYURT}/namespaces/{namespace}/yurtappoverriders", V1Alpha1().path(namespace)):
+        api.delete(path)
+    for plural in ("deployments", "statefulsets", "replicasets"):
+        api.delete(f"{APPS}/namespaces/{namespace}/{plural}")
+    api.delete(f"/api/v1/namespaces/{namespace}/pods")
