@@ -1,12 +1,19 @@
-"""A TCP proxy in front of the apiserver whose connections a test can cut, stall or refuse."""
+"""A TCP proxy in front of the apiserver whose connections a test can cut, stall, delay or refuse."""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
 
 
 class Proxy:
-    """Forwards bytes both ways; TLS passes through unseen."""
+    """Forwards bytes both ways; TLS passes through unseen.
+
+    Attributes:
+        port: Where it listens.
+        accepted: How many connections it has taken.
+        delay: Seconds by which bytes from the apiserver arrive later. The rate at which they arrive does not change.
+    """
 
     def __init__(self, target: int) -> None:
         self._target = target
@@ -17,6 +24,7 @@ class Proxy:
         self._flowing.set()
         self.port = 0
         self.accepted = 0
+        self.delay = 0.0
 
     async def listen(self) -> None:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
@@ -64,7 +72,7 @@ class Proxy:
             upstream_reader, upstream_writer = await asyncio.open_connection("127.0.0.1", self._target)
             self._open.add(upstream_writer)
             try:
-                await asyncio.gather(self._pump(reader, upstream_writer), self._pump(upstream_reader, writer))
+                await asyncio.gather(self._pump(reader, upstream_writer), self._late(upstream_reader, writer))
             finally:
                 upstream_writer.close()
         writer.close()
@@ -77,6 +85,45 @@ class Proxy:
                 await writer.drain()
         self._open.discard(writer)
         writer.close()
+
+    async def _late(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Pump with a delay: what arrives is taken on arrival, so that a delay of one chunk does not add to the next's."""
+        chunks: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(64)
+        taking = asyncio.create_task(self._take(reader, chunks))
+        with contextlib.suppress(OSError):
+            while (chunk := await chunks.get())[1]:
+                # Bytes keep their order when the delay gets shorter.
+                await asyncio.sleep(chunk[0] - asyncio.get_running_loop().time())
+                await self._flowing.wait()
+                writer.write(chunk[1])
+                await writer.drain()
+        taking.cancel()
+        self._open.discard(writer)
+        writer.close()
+
+    async def _take(self, reader: asyncio.StreamReader, chunks: "asyncio.Queue[tuple[float, bytes]]") -> None:
+        data = b" "
+        while data:
+            data = b""
+            with contextlib.suppress(OSError):
+                data = await reader.read(65536)
+            await chunks.put((asyncio.get_running_loop().time() + self.delay, data))
+
+
+@contextlib.contextmanager
+def delaying(target: int) -> Iterator[Proxy]:
+    """A proxy on a thread of its own, for tests that block."""
+    proxy, loop = Proxy(target), asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="proxy", daemon=True)
+    thread.start()
+    asyncio.run_coroutine_threadsafe(proxy.listen(), loop).result(10)
+    try:
+        yield proxy
+    finally:
+        asyncio.run_coroutine_threadsafe(proxy.end(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
 
 
 @contextlib.asynccontextmanager
