@@ -1,114 +1,210 @@
-"""A queue of keys to work on: each once, never twice at a time, again after a growing pause where it failed.
+"""A queue of keys to work on: each key once, never twice at a time, again after a growing pause where work failed.
 
-The rules are those of client-go's workqueue: adding a key that waits changes nothing; adding one that is being worked
-on has it worked on once more afterwards, so no change is ever missed and none is worked on beside itself.
+The rules are those of client-go's workqueue. Adding a key that waits changes nothing; a key that is added while it is
+worked on is worked on once more afterwards, so no change is missed. Three causes ask for work, and none cancels the
+others:
+
+- `add`: an input of the key changed. The key is worked on as soon as a worker is free.
+- `add_after`: the key is due at a time; of two times the sooner counts.
+- a failure (work returns False) or a conflict (work returns `Again` with ``retry``): the key waits for its back-off.
+
+An `add` does not shorten the back-off of later failures: it asks for one more attempt, and only success resets the
+count. Never `add` a key because of an event that the work itself caused, or the back-off is worth nothing.
+
+Fresh keys go before retries, and retries occupy half of the workers at most, so that an edit is handled at once however
+many keys fail. One in nine turns is a retry's even under constant load.
 """
 
 import asyncio
 import logging
 import random
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Final, Generic, NoReturn, TypeVar
+from typing import Final, Generic, NamedTuple, NoReturn, TypeVar
+
+from app.control.scheduler import LoopScheduler, Scheduler, Timer
 
 _log: Final = logging.getLogger(__name__)
 
 Key = TypeVar("Key", bound=Hashable)
 
 BACKOFF_SECONDS: Final = (1.0, 600.0)
+# How many fresh keys may pass a retry that waits.
+MAX_PASSED: Final = 8
+
+
+class Again(NamedTuple):
+    """What work returns that succeeded for now, and has to be done again later."""
+
+    seconds: float
+    """From now."""
+    retry: bool
+    """Whether it is queued as a retry, behind fresh keys."""
+
+
+Outcome = bool | Again
+"""True: done. False: failed, to be retried with back-off."""
+
+
+def spread() -> float:
+    """Return a random factor around 1, so that keys which failed together do not come back together."""
+    return random.uniform(0.8, 1.2)  # noqa: S311 - spreads load, guards nothing
+
+
+class _Due(NamedTuple):
+    when: float
+    timer: Timer
 
 
 class WorkQueue(Generic[Key]):
     """Keys of one kind."""
 
-    def __init__(self, *, backoff: tuple[float, float] = BACKOFF_SECONDS) -> None:
-        """Prepare; ``backoff`` is the first and the longest pause after failures in a row, in seconds."""
+    def __init__(
+        self,
+        *,
+        backoff: tuple[float, float] = BACKOFF_SECONDS,
+        scheduler: Scheduler | None = None,
+        jitter: Callable[[], float] = spread,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            backoff: The first and the longest pause after failures in a row, in seconds.
+            scheduler: The clock; None for the running event loop.
+            jitter: Returns the factor that a pause is multiplied by.
+        """
         self._backoff: Final = backoff
-        self._ready: Final[deque[Key]] = deque()
-        self._waiting: Final[set[Key]] = set()
-        self._working: Final[set[Key]] = set()
-        self._again: Final[set[Key]] = set()
-        self._later: Final[dict[Key, asyncio.TimerHandle]] = {}
+        self._scheduler: Final = scheduler or LoopScheduler()
+        self._jitter: Final = jitter
+        self._fresh: Final[OrderedDict[Key, None]] = OrderedDict()
+        self._retries: Final[OrderedDict[Key, None]] = OrderedDict()
+        # Keys that are worked on, and whether as a retry.
+        self._working: Final[dict[Key, bool]] = {}
+        self._added_meanwhile: Final[set[Key]] = set()
+        self._later: Final[dict[Key, _Due]] = {}
+        self._backoffs: Final[dict[Key, Timer]] = {}
         self._failures: Final[dict[Key, int]] = {}
+        self._passed = 0
         self._available: Final = asyncio.Event()
 
     def __len__(self) -> int:
         """Return how many keys wait to be worked on now; those for later are not counted."""
-        return len(self._ready)
+        return len(self._fresh) + len(self._retries)
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits and nothing is being worked on; what failed and waits for its pause does not count."""
-        return not self._ready and not self._working
+        """Whether nothing waits and nothing is being worked on; keys in back-off do not count."""
+        return not self._fresh and not self._retries and not self._working
 
     def add(self, key: Key) -> None:
-        """Have ``key`` worked on as soon as may be."""
-        if (timer := self._later.pop(key, None)) is not None:
-            timer.cancel()
+        """Have ``key`` worked on as soon as possible, because one of its inputs changed."""
         if key in self._working:
-            self._again.add(key)
-        elif key not in self._waiting:
-            self._waiting.add(key)
-            self._ready.append(key)
+            self._added_meanwhile.add(key)
+        elif key not in self._fresh:
+            self._retries.pop(key, None)
+            self._fresh[key] = None
+            self._available.set()
+
+    def add_retry(self, key: Key) -> None:
+        """Have ``key`` worked on behind all fresh keys, because it has not been looked at for long."""
+        if key not in self._working and key not in self._fresh and key not in self._retries:
+            self._retries[key] = None
             self._available.set()
 
     def add_after(self, key: Key, seconds: float) -> None:
-        """Have ``key`` worked on in some seconds, or sooner if it is to be sooner already."""
-        if key in self._waiting or key in self._again:
-            return
-        loop = asyncio.get_running_loop()
-        due = loop.time() + seconds
-        timer = self._later.get(key)
-        if timer is not None:
-            if timer.when() <= due:
+        """Have ``key`` worked on in some seconds, or sooner if it is due sooner already."""
+        when = self._scheduler.time() + seconds
+        planned = self._later.get(key)
+        if planned is not None:
+            if planned.when <= when:
                 return
-            timer.cancel()
-        self._later[key] = loop.call_at(due, self.add, key)
+            planned.timer.cancel()
+        self._later[key] = _Due(when, self._scheduler.call_at(when, self._due, key))
 
-    async def run(self, work: Callable[[Key], Awaitable[bool]], *, workers: int) -> None:
+    def take(self, *, max_retrying: int) -> Key | None:
+        """Return the next key, which then counts as worked on until `finish`; None if there is none.
+
+        Args:
+            max_retrying: How many retries may be worked on at a time.
+        """
+        retry_may = bool(self._retries) and sum(self._working.values()) < max_retrying
+        if retry_may and (not self._fresh or self._passed >= MAX_PASSED):
+            self._passed, retry = 0, True
+            key, _ = self._retries.popitem(last=False)
+        elif self._fresh:
+            self._passed, retry = self._passed + retry_may, False
+            key, _ = self._fresh.popitem(last=False)
+        else:
+            return None
+        self._working[key] = retry
+        # This is the work that the failure asked for; how it ends decides about the next pause.
+        self._stop_backoff(key)
+        return key
+
+    def finish(self, key: Key, outcome: Outcome) -> None:
+        """Put away a key that was taken.
+
+        Args:
+            key: The key.
+            outcome: How the work ended.
+        """
+        del self._working[key]
+        if outcome is False:
+            failures = self._failures.get(key, 0)
+            self._failures[key] = failures + 1
+            least, most = self._backoff
+            self._retry_in(key, min(most, least * 2 ** min(failures, 32)) * self._jitter())
+        else:
+            self._failures.pop(key, None)
+        if isinstance(outcome, Again):
+            (self._retry_in if outcome.retry else self.add_after)(key, outcome.seconds)
+        if key in self._added_meanwhile:
+            self._added_meanwhile.discard(key)
+            self.add(key)
+        self._available.set()
+
+    async def run(self, work: Callable[[Key], Awaitable[Outcome]], *, workers: int) -> None:
         """Work on keys until cancelled, several at a time.
 
         Args:
-            work: Works on a key; returns whether that is done with. What it raises counts as not.
+            work: Works on a key. What it raises counts as a failure.
             workers: How many at a time.
         """
         try:
             async with asyncio.TaskGroup() as tasks:
                 for _ in range(workers):
-                    tasks.create_task(self._worker(work))
+                    tasks.create_task(self._worker(work, max_retrying=max(1, workers // 2)))
         finally:
-            for timer in self._later.values():
+            for planned in self._later.values():
+                planned.timer.cancel()
+            for timer in self._backoffs.values():
                 timer.cancel()
 
-    async def _worker(self, work: Callable[[Key], Awaitable[bool]]) -> NoReturn:
+    async def _worker(self, work: Callable[[Key], Awaitable[Outcome]], *, max_retrying: int) -> NoReturn:
         while True:
-            key = await self._next()
+            while (key := self.take(max_retrying=max_retrying)) is None:
+                self._available.clear()
+                await self._available.wait()
+            outcome: Outcome = False
             try:
-                done = await work(key)
+                outcome = await work(key)
             except Exception:  # noqa: BLE001 - one key that fails must not end the work on all others
                 _log.exception("work on %s failed", key)
-                done = False
-            self._finished(key, done=done)
+            self.finish(key, outcome)
 
-    async def _next(self) -> Key:
-        while not self._ready:
-            self._available.clear()
-            await self._available.wait()
-        key = self._ready.popleft()
-        self._waiting.discard(key)
-        self._working.add(key)
-        return key
+    def _due(self, key: Key) -> None:
+        del self._later[key]
+        self.add(key)
 
-    def _finished(self, key: Key, *, done: bool) -> None:
-        self._working.discard(key)
-        if done:
-            self._failures.pop(key, None)
-        if key in self._again:
-            self._again.discard(key)
-            self.add(key)
-        elif not done:
-            failures = self._failures.get(key, 0)
-            self._failures[key] = failures + 1
-            least, most = self._backoff
-            pause = min(most, least * 2 ** min(failures, 32))
-            self.add_after(key, pause * random.uniform(0.8, 1.2))  # noqa: S311 - spreads load, guards nothing
+    def _retry_in(self, key: Key, seconds: float) -> None:
+        self._stop_backoff(key)
+        when = self._scheduler.time() + seconds
+        self._backoffs[key] = self._scheduler.call_at(when, self._backoff_over, key)
+
+    def _backoff_over(self, key: Key) -> None:
+        del self._backoffs[key]
+        self.add_retry(key)
+
+    def _stop_backoff(self, key: Key) -> None:
+        if (timer := self._backoffs.pop(key, None)) is not None:
+            timer.cancel()

@@ -34,6 +34,7 @@ _RELOAD_SECONDS: Final = 5.0
 _READ_BYTES: Final = 2**21
 
 MERGE_PATCH: Final = "application/merge-patch+json"
+JSON_PATCH: Final = "application/json-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 _JSON: Final = "application/json"
 
@@ -106,7 +107,7 @@ class Connection:
         path: str,
         *,
         query: Mapping[str, str] | None = None,
-        body: JSONObject | None = None,
+        body: JSONObject | list[JSON] | None = None,
         content_type: str = _JSON,
         timeout: float = _REQUEST_SECONDS,  # noqa: ASYNC109 - of the transport, which tells it from a cancellation
     ) -> bytes:
@@ -148,7 +149,7 @@ class Connection:
         path: str,
         query: Mapping[str, str] | None,
         *,
-        body: JSONObject | None,
+        body: JSONObject | list[JSON] | None,
         content_type: str,
         limits: aiohttp.ClientTimeout,
     ) -> AsyncIterator[aiohttp.ClientResponse]:

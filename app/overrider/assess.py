@@ -1,42 +1,53 @@
 """Whether a stored workload is as its overrider wants it: the question the controller asks, without a review."""
 
-import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from app.model.gvk import GroupKind
-from app.model.json import JSON, JSONObject
+from app.model.gvk import GroupKind, parse_api_version
+from app.model.json import JSONObject
 from app.model.openyurt import POOL_NAME_LABEL
-from app.model.quantity import Quantity
-from app.overrider.owner import Owner, find_owner
-from app.overrider.plans import PlanCache
+from app.overrider.differences import Difference, find_differences, fingerprint
+from app.overrider.owner import SUBJECT_KINDS, Owner, find_owner
+from app.overrider.plans import PlanCache, PoolPlan
 from app.overrider.render import Place, render
 from app.overrider.steps import RenderError
 from app.overrider.template import SubjectError
 from app.overrider.undo import RENDERED_ANNOTATION, remembered
-from app.patch import PatchError, resolve_pointer
+from app.patch import apply
 from app.store import Index, ObjectKey, StoreView
 from app.store.narrow import Narrow
-
-_AMOUNT: Final = re.compile(r"/resources/(limits|requests)/|/sizeLimit$|/divisor$")
-
 
 Binding = ObjectKey
 """Where a subject is, and so, by it, its overriders and its workloads."""
 
 
 class Assessment(NamedTuple):
-    """How a workload stands."""
+    """How a workload compares with what its overrider, or its template, wants."""
 
-    differs: tuple[str, ...]
-    """JSON pointers of what a render would change now."""
+    differences: tuple[Difference, ...]
+    """What a render would change now."""
     error: str
     """Why it cannot be rendered, ``""`` if it can."""
+    operations: Sequence[JSONObject] = ()
+    """The JSON patch that renders it."""
 
     @property
     def as_wanted(self) -> bool:
         """Whether there is nothing to do."""
-        return not self.differs and not self.error
+        return not self.differences and not self.error
+
+    @property
+    def identity(self) -> str:
+        """A text that is the same as long as the same is wrong; ``""`` if nothing is."""
+        return self.error or (fingerprint(self.differences) if self.differences else "")
+
+    @property
+    def pointers(self) -> tuple[str, ...]:
+        """Where the workload differs."""
+        return tuple(one.pointer for one in self.differences)
+
+
+AS_WANTED: Final = Assessment((), "")
 
 
 def binding_of(workload: Narrow, cluster: str) -> Binding | None:
@@ -50,12 +61,30 @@ def _binding_keys(cluster: str, workload: Narrow) -> list[Binding]:
     return [] if binding is None else [binding]
 
 
-WORKLOAD_INDEXES: Final = {
-    kind: Index(f"{kind}_by_binding", GroupKind("apps", kind), _binding_keys) for kind in ("Deployment", "StatefulSet")
+def _other_version_keys(cluster: str, workload: Narrow) -> list[Binding]:
+    if binding_of(workload, cluster) is not None:
+        return []
+    owners = [(reference, str(reference.get("apiVersion") or "")) for reference in workload.owners]
+    kinds = (
+        (reference, GroupKind(parse_api_version(version)[0], reference.get("kind", "")))
+        for reference, version in owners
+    )
+    return [
+        Binding(cluster, kind, workload.namespace, str(reference.get("name")))
+        for reference, kind in kinds
+        if kind in SUBJECT_KINDS
+    ]
+
+
+_KINDS: Final = ("Deployment", "StatefulSet")
+WORKLOAD_INDEXES: Final = {kind: Index(f"{kind}_by_binding", GroupKind("apps", kind), _binding_keys) for kind in _KINDS}
+OTHER_VERSION_INDEXES: Final = {
+    kind: Index(f"{kind}_of_other_version", GroupKind("apps", kind), _other_version_keys) for kind in _KINDS
 }
+"""The workloads of subjects in a version to which overriders do not apply (OpenYurt 1.5 and later own as v1beta1)."""
 
 
-def wanted_hash(
+def find_plan(
     workload: Narrow,
     binding: Binding,
     overrider: JSONObject | None,
@@ -63,23 +92,25 @@ def wanted_hash(
     kind: str,
     store: StoreView,
     plans: PlanCache,
-) -> str:
-    """Return the hash that a workload is to carry, ``""`` where no entry applies to its pool.
+) -> PoolPlan:
+    """Return the plan for a workload.
 
     Raises:
         SubjectError: Nothing can be built from the subject, or it is gone.
-        RenderError: An entry is broken in itself.
+        RenderError: An entry does not fit the template, or is broken in itself.
     """
-    if overrider is None:
-        return ""
     subject = store.get(*binding)
     if subject is None:
         raise SubjectError(f"its owner {binding.group_kind.kind} {binding.namespace}/{binding.name} is not known")
-    pool = pool_of(workload)
-    plan = plans.plan(
-        binding.group_kind, subject, overrider, kind=kind, pool=pool, cluster=binding.cluster, store=store
+    return plans.plan(
+        binding.group_kind,
+        subject,
+        overrider,
+        kind=kind,
+        pool=pool_of(workload),
+        cluster=binding.cluster,
+        store=store,
     )
-    return plan.digest
 
 
 def pool_of(workload: Narrow) -> str:
@@ -94,7 +125,7 @@ def hash_of(workload: Narrow) -> str:
 
 
 def assess(workload: JSONObject, *, kind: str, store: StoreView, plans: PlanCache) -> Assessment:
-    """Return how a stored workload stands.
+    """Return how a stored workload compares with what is wanted.
 
     Args:
         workload: The whole workload, as the apiserver holds it.
@@ -104,37 +135,15 @@ def assess(workload: JSONObject, *, kind: str, store: StoreView, plans: PlanCach
     """
     owner: Owner | None = find_owner(workload["metadata"])
     if owner is None or workload["metadata"].get("deletionTimestamp"):
-        return Assessment((), "")
+        return AS_WANTED
     place = Place(kind, workload["metadata"].get("namespace") or "", owner, creating=False)
     try:
         rendering = render(workload, place, memory=remembered(workload), store=store, plans=plans)
     except SubjectError:
-        return Assessment((), "")  # Nobody's override is missing from it: its owner is going, or broken.
+        return AS_WANTED  # No override is missing from it: its owner is going, or broken.
     except RenderError as error:
         return Assessment((), str(error))
-    return Assessment(_differing(workload, rendering.operations), "")
-
-
-def _differing(workload: JSONObject, operations: Sequence[JSONObject]) -> tuple[str, ...]:
-    return tuple(step["path"] for step in operations if not _same_amount(workload, step))
-
-
-def _same_amount(workload: JSONObject, step: JSONObject) -> bool:
-    """Return whether a step only writes an amount of a resource in other words.
-
-    An apiserver stores quantities in their canonical form, so ``0.5`` comes back as ``500m`` and would be a difference
-    for ever.
-    """
-    value = step.get("value")
-    if (
-        step["op"] != "replace"
-        or not _AMOUNT.search(step["path"])
-        or not isinstance(value, (str, int))
-        or isinstance(value, bool)
-    ):
-        return False
-    try:
-        present: JSON = resolve_pointer(workload, step["path"])
-        return isinstance(present, (str, int)) and Quantity.parse(present) == Quantity.parse(value)
-    except (PatchError, ValueError):
-        return False
+    if not rendering.operations:
+        return AS_WANTED
+    differences = find_differences(workload, apply(workload, rendering.operations))
+    return Assessment(differences, "", rendering.operations) if differences else AS_WANTED

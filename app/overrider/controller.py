@@ -1,53 +1,68 @@
 """The overrider controller (seed 004, "YurtAppOverrider Controller"): every workload as its overrider wants it.
 
-Level-triggered: what has to be done is read off the objects each time, so it does not matter what happened before, how
-often, in which order, or who was watching. A workload says by its annotation what it was rendered to; where that is not
-what it is to be, the trigger annotation is touched, the apiserver asks the webhook, and the answer is looked at. What
-somebody edits is seen by watching the workloads, what happened while nobody watched by going through all of them now
-and then.
+Level-triggered: the objects say what has to be done, so it does not matter what happened before, how often, in which
+order, or who was watching. A workload says by its annotation what it was rendered to; where that is not what it is to
+be, the controller touches its trigger annotation, the apiserver asks the webhook, and the controller looks at the
+answer. It sees edits by watching the workloads, and changes that nobody watched by going through all of them now and
+then.
+
+A subject is worked on when one of its inputs changed: overrider, subject, node pool, or a workload that somebody else
+changed. The controller's own writes are no input. `Attempts` bounds the writes of each workload.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Final, Literal
+from typing import Final, NamedTuple
 
 import msgspec
 
-from app.control.conditions import said
-from app.control.events import Recorder, Reference
-from app.control.queue import WorkQueue
-from app.kube.connection import MERGE_PATCH, Connection
+from app.control.queue import Again, WorkQueue
+from app.control.queue import Outcome as Worked
+from app.control.scheduler import LoopScheduler, Scheduler, sleep
+from app.kube.connection import Connection
 from app.kube.errors import APIError, UnreachableError
-from app.model.gvk import GroupKind
-from app.model.json import JSONObject, as_object
-from app.model.openyurt import API_VERSION, GROUP, NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER
-from app.overrider.assess import Binding, hash_of, pool_of, wanted_hash
-from app.overrider.binding import overriders_of, subject_of
-from app.overrider.owner import SUBJECT_KINDS
-from app.overrider.plans import PlanCache, same_input
-from app.overrider.status import Result, bound, rendered, status_of
+from app.model.json import JSONObject
+from app.model.openyurt import YURT_APP_OVERRIDER
+from app.overrider.assess import Binding, find_plan, hash_of, pool_of
+from app.overrider.attempts import Attempts
+from app.overrider.converge import Converger, Outcome, Target
+from app.overrider.inputs import Inputs
+from app.overrider.laggards import Laggards
+from app.overrider.nudge import Nudger
+from app.overrider.owner_waits import OwnerWaits, Patience
+from app.overrider.plans import PlanCache
+from app.overrider.reports import Reporter
+from app.overrider.situation import Situation, look_around
+from app.overrider.status import Result, bound, conflicts, rendered, unrendered
 from app.overrider.steps import RenderError
 from app.overrider.template import SubjectError
-from app.overrider.workloads import Change, Limits, Workloads
-from app.store import ObjectKey, Store, Stored
-from app.store.sources.kubernetes.resources import YURT_APP_OVERRIDERS
+from app.overrider.workload_client import Limits
+from app.overrider.workloads import Change, Workloads
+from app.store import ObjectKey, Store
 from app.store.sources.kubernetes.source import KubernetesSource
 
 _log: Final = logging.getLogger(__name__)
 
-COMPONENT: Final = "fleethook-overrider"
 RESYNC_SECONDS: Final = 600.0
-# A changed template is rolled out by its own controller, which writes every workload and so has each rendered; what it
-# has not written by then is touched.
-_SETTLE_SECONDS: Final = 5.0
-# Workloads come and go in numbers; the status is written once for many.
-_COALESCE_SECONDS: Final = 0.5
-_WORKERS: Final = 4
-_INPUTS: Final = SUBJECT_KINDS | {YURT_APP_OVERRIDER, NODE_POOL}
+_WORKERS: Final = 8
+# Second and later writes of a workload get a tenth of all writes, so that conflicts cost the others next to nothing.
+_RETRY_SHARE: Final = 0.1
+# How many workloads are asked about again at each resync although the apiserver did not keep their requests.
+_MAX_RECHECKED: Final = 500
 _FIRST_PAUSE_SECONDS: Final = 1.0
-_MOST_NAMED: Final = 5
+_NEVER: Final = float("inf")
+
+
+class _Brought(NamedTuple):
+    """What came of bringing one workload to what it is to be."""
+
+    result: Result
+    had: str
+    """The hash that it carried before."""
+    again: float | None
+    """When to try again; None if only a change is worth it."""
 
 
 class OverriderController:
@@ -59,7 +74,7 @@ class OverriderController:
         reconciled: How often a subject was looked at.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a controller works with, by name
         self,
         connection: Connection,
         objects: Store,
@@ -70,6 +85,8 @@ class OverriderController:
         resync_seconds: float = RESYNC_SECONDS,
         absent_seconds: float = 10.0,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        openyurt_conflict: Callable[[], str] = lambda: "",
+        scheduler: Scheduler | None = None,
     ) -> None:
         """Prepare.
 
@@ -82,8 +99,13 @@ class OverriderController:
             resync_seconds: Between two times that all workloads are gone through; the longest pause after failures.
             absent_seconds: How often to ask for a resource that is not served.
             now: The time.
+            openyurt_conflict: Returns why OpenYurt's own rendering disturbs this one, ``""`` if it does not.
+            scheduler: The clock and timers; None for the running event loop.
         """
-        self.queue: Final[WorkQueue[Binding]] = WorkQueue(backoff=(_FIRST_PAUSE_SECONDS, resync_seconds))
+        clock = scheduler or LoopScheduler()
+        self.queue: Final[WorkQueue[Binding]] = WorkQueue(
+            backoff=(_FIRST_PAUSE_SECONDS, resync_seconds), scheduler=clock
+        )
         self.workloads: Final = Workloads(
             connection,
             objects,
@@ -92,27 +114,37 @@ class OverriderController:
             absent_seconds=absent_seconds,
             every_cluster=source.every_cluster,
             now=now,
+            scheduler=clock,
         )
         self.reconciled = 0
-        self._connection: Final = connection
         self._objects: Final = objects
         self._source: Final = source
         self._plans: Final = plans
         self._resync_seconds: Final = resync_seconds
-        self._now: Final = now
-        self._recorder: Final = Recorder(connection, component=COMPONENT, now=now)
-        # Overriders that went, so that events can name them; of one that went earlier its subject is told.
-        self._gone: Final[dict[Binding, JSONObject]] = {}
+        self._openyurt_conflict: Final = openyurt_conflict
+        self._clock: Final = clock
+        self._attempts: Final = Attempts(retries_per_second=limits.per_second * _RETRY_SHARE, longest=resync_seconds)
+        self._converger: Final = Converger(self.workloads, self._attempts, time=clock.time)
+        self._waits: Final = OwnerWaits(seconds=limits.owner_seconds, interval=resync_seconds, time=clock.time)
+        self._reporter: Final = Reporter(connection, source, now=now)
+        self._nudger: Final = Nudger(connection, source, self._waits, self._reporter, now=now)
+        self._laggards: Final = Laggards(self.workloads, store=objects, plans=plans)
+        self._inputs: Final = Inputs(self.queue, objects, self.workloads, self._waits, scheduler=clock)
 
     async def run(self) -> None:
         """Work until cancelled."""
-        endings = [self._objects.subscribe(self._object_changed), self.workloads.subscribe(self._workload_changed)]
+        endings = [
+            self._objects.subscribe(self._inputs.object_changed),
+            self.workloads.subscribe(self._workload_changed),
+        ]
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.workloads.source.run(), name="workloads")
                 await self._source.wait_synced()
                 await self.workloads.source.wait_synced()
-                self._add_all()
+                self._waits.start()
+                for binding in self._inputs.bindings():
+                    self.queue.add(binding)
                 tasks.create_task(self.queue.run(self.reconcile, workers=_WORKERS), name="overriders")
                 tasks.create_task(self._resync(), name="resync")
         finally:
@@ -122,95 +154,67 @@ class OverriderController:
     async def _resync(self) -> None:
         """Go through everything now and again."""
         while True:
+            pause = self._resync_seconds
             try:
-                await self.workloads.look_at_all()
-                self._add_all()
-                pause = self._resync_seconds
+                self.workloads.remainders.forget_lost(most=_MAX_RECHECKED)
+                async for key, document in self.workloads.look_at_all():
+                    self._laggards.look(key, document)
+                self._tidy(bindings := self._inputs.bindings())
+                for binding in bindings:
+                    self.queue.add_retry(binding)
             except (APIError, UnreachableError, msgspec.DecodeError) as error:
                 _log.warning("workloads were not gone through: %s", error)
                 pause = min(self._resync_seconds, 10 * _FIRST_PAUSE_SECONDS)
-            await asyncio.sleep(pause)
+            await sleep(self._clock, pause)
 
-    # What to look at.
-
-    def _add_all(self) -> None:
-        for binding in self._bindings():
-            self.queue.add(binding)
-
-    def _bindings(self) -> set[Binding]:
-        """Return every subject that has or had an overrider."""
-        overriders = ((key.cluster, self._objects.get(*key)) for key in self._objects.keys(YURT_APP_OVERRIDER))
-        bound = {_bound_to(cluster, overrider) for cluster, overrider in overriders if overrider is not None}
-        return {*self.workloads.rendered_bindings(), *(binding for binding in bound if binding is not None)}
-
-    def _object_changed(self, key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
-        if key.group_kind not in _INPUTS or same_input(before, after):
-            return
-        if key.group_kind == YURT_APP_OVERRIDER:
-            self._overrider_changed(key.cluster, before, after)
-        elif key.group_kind in SUBJECT_KINDS:
-            self.queue.add_after(key, 0.0 if before is None or after is None else _SETTLE_SECONDS)
-        else:
-            for binding in self._bindings():
-                if binding.group_kind == YURT_APP_DAEMON and binding.cluster == key.cluster:
-                    self.queue.add_after(binding, _SETTLE_SECONDS)
-
-    def _overrider_changed(self, cluster: str, before: JSONObject | None, after: JSONObject | None) -> None:
-        for overrider in (before, after):
-            binding = None if overrider is None else _bound_to(cluster, overrider)
-            if overrider is not None and binding is not None:
-                if after is None:
-                    self._gone[binding] = overrider
-                self.queue.add(binding)
+    def _tidy(self, bindings: set[Binding]) -> None:
+        self._attempts.prune(self._clock.time())
+        self._waits.keep(bindings)
 
     def _workload_changed(self, change: Change) -> None:
-        if change.suspect:
-            self.queue.add(change.binding)
-        elif change.other_hash and (change.rendered or self._overriders(change.binding)):
-            self.queue.add_after(change.binding, _COALESCE_SECONDS)
+        self._laggards.changed(change.key)
+        if change.gone:
+            self._converger.forget(change.key)
+        self._inputs.workload_changed(change)
 
-    def _overriders(self, binding: Binding) -> tuple[JSONObject, ...]:
-        cluster, group_kind, namespace, name = binding
-        return overriders_of(self._objects, cluster=cluster, namespace=namespace, group_kind=group_kind, name=name)
+    async def reconcile(self, binding: Binding) -> Worked:
+        """Bring the workloads of a subject to what its overrider wants, and say how they stand.
 
-    # What to do.
-
-    async def reconcile(self, binding: Binding) -> bool:
-        """Bring the workloads of a subject to what its overrider wants, and say so; return whether all are."""
+        Returns:
+            True if nothing is left to do until an input changes, False if the status could not be written, or when to
+            look again.
+        """
         self.reconciled += 1
-        overriders = self._overriders(binding)
-        effective = overriders[0] if overriders else None
-        brought = await asyncio.gather(*(self._bring(key, binding, effective) for key in self.workloads.of(binding)))
-        results = [result for result, _ in brought if result is not None]
-        reverted = [result for result, had in brought if result is not None and had and not result.counts]
-        await self._tell_of_reverts(binding, effective, reverted)
-        for overrider in overriders:
-            await self._report(binding, overrider, overriders[0], results)
-        all_are = not any(result.error for result in results)
-        if all_are:
-            self._gone.pop(binding, None)
-        return all_are
+        at = look_around(binding, store=self._objects, workloads=self.workloads)
+        patience = await self._nudger.wait_for_owner(at)
+        brought = [one for one in await asyncio.gather(*(self._bring(key, at, patience) for key in at.keys)) if one]
+        self._note(at, brought)
+        await self._tell_of_reverts(at, brought)
+        reported = await self._report(at, [one.result for one in brought])
+        if not any(one.result.error for one in brought):
+            self._inputs.gone.pop(binding, None)
+        return self._next(at, brought) if reported else False
 
-    async def _bring(self, key: ObjectKey, binding: Binding, overrider: JSONObject | None) -> tuple[Result | None, str]:
-        """Bring one workload to what it is to be; return how it stands then, and the hash that it had before."""
-        workload = self.workloads.get(key)
+    async def _bring(self, key: ObjectKey, at: Situation, patience: Patience) -> _Brought | None:
+        """Bring one workload to what it is to be; None if nothing is to be said about it."""
+        workload, kind = self.workloads.get(key), key.group_kind.kind
         if workload is None or workload.deleting:
-            return None, ""
-        had, kind = hash_of(workload), key.group_kind.kind
+            return None
+        had = hash_of(workload)
         result = Result(pool_of(workload), kind, key.name, had, workload.generation, "")
         try:
-            wanted = wanted_hash(workload, binding, overrider, kind=kind, store=self._objects, plans=self._plans)
+            plan = find_plan(workload, at.binding, at.effective, kind=kind, store=self._objects, plans=self._plans)
         except SubjectError:
-            return None, had  # Its owner is gone or has no such pool any more, and will see to it.
+            return None  # Its owner is gone or has no such pool any more, and will see to it.
         except RenderError as error:
-            return result._replace(error=str(error)), had
-        if had == wanted and not self.workloads.suspect(key):
-            return result, had
-        problem = await self.workloads.bring(key, seen=self._seen(overrider), sure=had != wanted)
+            return _Brought(result._replace(error=str(error)), had, None)
+        outcome = await self._converger.bring(Target(key, at.binding, plan, self._seen(at.effective), patience))
         after = self.workloads.get(key)
         if after is None:
-            return None, had
-        return result._replace(hash=wanted, generation=after.generation, error=problem), had
+            return None
+        return _Brought(
+            _result(result._replace(hash=plan.digest, generation=after.generation), outcome), had, outcome.again
+        )
 
     def _seen(self, overrider: JSONObject | None) -> str:
         """Return the version that a replica must have seen to render what is wanted here."""
@@ -218,58 +222,38 @@ class OverriderController:
             return str(overrider["metadata"].get("resourceVersion") or "")
         return str(self._source.informer(YURT_APP_OVERRIDER).changed)
 
-    # What to say.
+    def _note(self, at: Situation, brought: Sequence[_Brought]) -> None:
+        lagging = any(one.result.waits for one in brought) or self._laggards.any(at.keys)
+        self._waits.note(at.binding, lagging=lagging, missing=bool(at.missing))
 
-    async def _report(
-        self, binding: Binding, overrider: JSONObject, effective: JSONObject, results: Sequence[Result]
-    ) -> None:
-        is_bound = bound(overrider, binding, effective, subject=self._objects.get(*binding) is not None)
-        of_this = results if overrider is effective else []
-        findings = (is_bound, rendered(of_this))
-        status = status_of(overrider, findings, of_this, now=self._now())
-        former = as_object(overrider.get("status"))
-        if status == former:
-            return
-        scope = self._source.scope(binding.cluster)
-        path = scope + YURT_APP_OVERRIDERS.in_namespace(binding.namespace, overrider["metadata"]["name"])
-        try:
-            await self._connection.request("PATCH", f"{path}/status", body={"status": status}, content_type=MERGE_PATCH)
-        except (APIError, UnreachableError) as error:
-            if not (isinstance(error, APIError) and error.code == 404):
-                _log.warning("status of YurtAppOverrider %s was not written: %s", path, error)
-            return
-        for finding in findings:
-            if said(former.get("conditions"), finding.type) != finding[1:]:
-                level: Literal["Normal", "Warning"] = "Normal" if finding.status == "True" else "Warning"
-                await self._recorder.record(_reference(overrider), level, finding.reason, finding.message, scope=scope)
+    def _next(self, at: Situation, brought: Sequence[_Brought]) -> Worked:
+        """Return when to look again although nothing changes."""
+        now = self._clock.time()
+        retry = min((one.again for one in brought if one.again is not None), default=_NEVER)
+        wait = self._nudger.next_look(at, waits=any(one.result.waits for one in brought))
+        if retry == wait == _NEVER:
+            return True
+        return Again(max(0.0, min(retry, wait) - now), retry=retry < wait)
 
-    async def _tell_of_reverts(
-        self, binding: Binding, overrider: JSONObject | None, reverted: Sequence[Result]
-    ) -> None:
-        about = overrider or self._gone.get(binding) or self._objects.get(*binding)
-        if not reverted or about is None:
-            return
-        names = ", ".join(f"{result.workload} in {result.pool}" for result in reverted[:_MOST_NAMED])
-        more = f" and {len(reverted) - _MOST_NAMED} more" if len(reverted) > _MOST_NAMED else ""
-        message = f"went back to their template: {names}{more}"
-        scope = self._source.scope(binding.cluster)
-        await self._recorder.record(_reference(about), "Normal", "Reverted", message, scope=scope)
+    async def _report(self, at: Situation, results: Sequence[Result]) -> bool:
+        stored = True
+        over = self._waits.trouble(at.binding, pools=len(at.pools))
+        late = over is not None and self._clock.time() >= over
+        others = conflicts(self._openyurt_conflict())
+        for overrider in at.overriders:
+            is_bound = bound(overrider, at.binding, at.overriders[0], subject=at.subject is not None)
+            in_effect = is_bound.status == "True"
+            of_this = results if in_effect else []
+            found = rendered(of_this, at.gaps(overrider, overdue=late)) if in_effect else unrendered(is_bound)
+            stored &= await self._reporter.report(at.binding, overrider, (is_bound, found, *others), of_this)
+        return stored
+
+    async def _tell_of_reverts(self, at: Situation, brought: Sequence[_Brought]) -> None:
+        reverted = [one.result for one in brought if one.had and not one.result.counts]
+        about = at.effective or self._inputs.gone.get(at.binding) or at.subject
+        if reverted and about is not None:
+            await self._reporter.tell_of_reverts(at.binding, about, reverted)
 
 
-def _bound_to(cluster: str, overrider: JSONObject) -> Binding | None:
-    subject = subject_of(overrider)
-    if subject is None:
-        return None
-    kind, name = subject
-    return Binding(cluster, GroupKind(GROUP, kind), overrider["metadata"].get("namespace") or "", name)
-
-
-def _reference(document: JSONObject) -> Reference:
-    metadata = document["metadata"]
-    return Reference(
-        document.get("apiVersion") or API_VERSION,
-        document["kind"],
-        metadata.get("namespace") or "",
-        metadata["name"],
-        metadata.get("uid") or "",
-    )
+def _result(before: Result, outcome: Outcome) -> Result:
+    return before._replace(error=outcome.problem, waits=outcome.waits, lost=outcome.lost, notes=outcome.notes)

@@ -1,35 +1,31 @@
-"""The workloads of node pools on an apiserver: followed, looked at, and touched so that they are rendered."""
+"""The workloads of node pools: followed, compared with what is wanted, and announced where somebody changed them."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from app.control.pace import Pace
-from app.kube.connection import MERGE_PATCH, Connection
-from app.kube.errors import APIError, UnreachableError
-from app.model.json import JSONObject
+from app.control.scheduler import Scheduler
+from app.kube.connection import Connection
+from app.model.json import JSONObject, as_object
 from app.model.openyurt import TRIGGER_ANNOTATION
-from app.overrider.assess import WORKLOAD_INDEXES, Assessment, Binding, assess, binding_of, hash_of
-from app.overrider.freshness import trigger
+from app.overrider.assess import (
+    OTHER_VERSION_INDEXES,
+    WORKLOAD_INDEXES,
+    Assessment,
+    Binding,
+    assess,
+    binding_of,
+    hash_of,
+    pool_of,
+)
 from app.overrider.plans import PlanCache
+from app.overrider.remainders import Remainders
+from app.overrider.workload_client import Limits, WorkloadClient
 from app.store import ObjectKey, Store, Stored, StoreView
 from app.store.narrow import Narrow
-from app.store.sources.kubernetes.resources import WORKLOADS, WatchedResource
+from app.store.sources.kubernetes.resources import WORKLOADS
 from app.store.sources.kubernetes.source import KubernetesSource
-from app.store.sources.kubernetes.wire import decode_page
-
-_PAGE: Final = "500"
-_GONE: Final = 404
-
-
-class Limits(NamedTuple):
-    """How fast workloads are touched."""
-
-    per_second: float = 50.0
-    """In the long run."""
-    at_once: int = 10
-    """At a time."""
 
 
 class Change(NamedTuple):
@@ -37,20 +33,28 @@ class Change(NamedTuple):
 
     binding: Binding
     key: ObjectKey
-    suspect: bool
-    """Whether it is not as it should be."""
+    drifted: bool
+    """Whether somebody made it other than it should be, in a way that was not known before."""
     rendered: bool
     """Whether it carries a hash, or did before."""
     other_hash: bool
     """Whether it is new, is gone, or carries another hash than before."""
+    gone: bool
+
+
+class _Drift(NamedTuple):
+    identity: str
+    pointers: tuple[str, ...]
 
 
 class Workloads:
-    """What is known of the workloads, and what can be done about one.
+    """What is known of the workloads.
 
     Attributes:
-        touched: How many were touched.
-        failed: How many are not as they should be after that, or could not be touched.
+        source: What follows them.
+        client: What asks the apiserver about them.
+        remainders: What the apiserver does not store of their requests.
+        failed: How often one was not brought to what it is to be.
     """
 
     def __init__(
@@ -63,6 +67,7 @@ class Workloads:
         absent_seconds: float,
         every_cluster: bool,
         now: Callable[[], datetime],
+        scheduler: Scheduler | None = None,
     ) -> None:
         """Prepare; nothing is read yet.
 
@@ -74,48 +79,87 @@ class Workloads:
             absent_seconds: How often to ask for a resource that is not served.
             every_cluster: Whether the server is kcp's, and all logical clusters are meant.
             now: The time.
+            scheduler: The clock of the limits; None for the running event loop.
         """
-        self.touched = 0
         self.failed = 0
-        self._connection: Final = connection
+        self.remainders: Final = Remainders()
         self._objects: Final = objects
         self._plans: Final = plans
-        self._now: Final = now
-        self._store: Final = Store(WORKLOAD_INDEXES.values())
+        self._store: Final = Store([*WORKLOAD_INDEXES.values(), *OTHER_VERSION_INDEXES.values()])
         self.source: Final = KubernetesSource(
             WORKLOADS, connection, self._store, absent_seconds=absent_seconds, every_cluster=every_cluster
         )
-        self._pace: Final = Pace(limits.per_second, burst=limits.at_once)
-        self._slots: Final = asyncio.Semaphore(limits.at_once)
-        # What the last look at a workload said; all of it is found again by looking again.
-        self._suspects: Final[set[ObjectKey]] = set()
+        self.client: Final = WorkloadClient(connection, self.source, limits=limits, now=now, scheduler=scheduler)
+        # What the last look at a workload found wrong with it; a new look finds it again.
+        self._drifts: Final[dict[ObjectKey, _Drift]] = {}
+        self._told: Final[list[Callable[[Change], None]]] = []
+        self._store.subscribe(self._changed)
+
+    @property
+    def touched(self) -> int:
+        """How many workloads were touched."""
+        return self.client.touched
 
     def subscribe(self, told: Callable[[Change], None]) -> Callable[[], None]:
         """Have ``told`` told of each change of a workload that an overrider can apply to; return what ends that."""
+        self._told.append(told)
+        return lambda: self._told.remove(told)
 
-        def changed(key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
-            kept: Narrow | None = before if after is None else self.get(key)
-            # At the first reading hashes have to do: to plan for each workload there and then would hold up reviews.
-            if after is None or not self.source.synced or self._assess(key, after).as_wanted:
-                self._suspects.discard(key)
-            else:
-                self._suspects.add(key)
-            binding = None if kept is None else binding_of(kept, key.cluster)
-            if binding is not None:
-                hashes = {hash_of(one) for one in (before, kept) if one is not None}
-                other = before is None or after is None or len(hashes) > 1
-                told(Change(binding, key, key in self._suspects, rendered=bool(hashes - {""}), other_hash=other))
+    def _changed(self, key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
+        kept: Narrow | None = before if after is None else self.get(key)
+        binding = None if kept is None else binding_of(kept, key.cluster)
+        drifted = False
+        if after is None:
+            self._drifts.pop(key, None)
+            self.remainders.forget(key)
+        # At the first reading hashes have to do: to plan for each workload there and then would hold up reviews.
+        elif binding is not None and self.source.synced:
+            known = self._drifts.get(key)
+            identity = self.note(key, self.assess(key, after))
+            respecified = before is not None and kept is not None and before.generation != kept.generation
+            news = identity != (known.identity if known else "") or respecified
+            drifted = bool(identity) and news and not self._is_ours(key, before, after)
+        if binding is not None:
+            hashes = {hash_of(one) for one in (before, kept) if one is not None}
+            other = before is None or after is None or len(hashes) > 1
+            change = Change(binding, key, drifted, bool(hashes - {""}), other, gone=after is None)
+            for told in self._told:
+                told(change)
 
-        return self._store.subscribe(changed)
+    def note(self, key: ObjectKey, found: Assessment) -> str:
+        """Remember what was found wrong with a workload, unless `remainders` explains it; return its identity."""
+        identity = found.identity
+        if not identity:
+            self.remainders.forget(key)
+        if not identity or self.remainders.explains(key, identity):
+            self._drifts.pop(key, None)
+            return ""
+        self._drifts[key] = _Drift(identity, found.pointers[:3])
+        return identity
+
+    def _is_ours(self, key: ObjectKey, before: Narrow | None, after: JSONObject) -> bool:
+        """Return whether a change is the write that this controller makes now.
+
+        The event of a write may arrive before its answer. The write's trigger annotation is in no version before it.
+        """
+        ours = self.client.writing(key)
+        return (
+            ours is not None
+            and as_object(after["metadata"].get("annotations")).get(TRIGGER_ANNOTATION) == ours
+            and (before is None or before.annotations.get(TRIGGER_ANNOTATION) != ours)
+        )
+
+    # What is known.
 
     def get(self, key: ObjectKey) -> Narrow | None:
         """Return what is kept of a workload."""
         kept: Narrow | None = self._store.get(*key)
         return kept
 
-    def suspect(self, key: ObjectKey) -> bool:
-        """Return whether a workload was found to be other than it should be, by its last look."""
-        return key in self._suspects
+    def drift(self, key: ObjectKey) -> tuple[str, ...] | None:
+        """Return where a workload was found to be other than it should be; None if it was not."""
+        drift = self._drifts.get(key)
+        return None if drift is None else drift.pointers
 
     def of(self, binding: Binding) -> list[ObjectKey]:
         """Return the workloads of a subject."""
@@ -124,6 +168,14 @@ class Workloads:
             for index in WORKLOAD_INDEXES.values()
             for workload in self._store.find(index, binding)
         ]
+
+    def of_other_version(self, binding: Binding) -> set[str]:
+        """Return the pools of a subject whose workloads it owns in a version to which overriders do not apply."""
+        return {
+            pool_of(workload)
+            for index in OTHER_VERSION_INDEXES.values()
+            for workload in self._store.find(index, binding)
+        }
 
     def rendered_bindings(self) -> Iterator[Binding]:
         """Yield the subjects of workloads that were rendered."""
@@ -135,96 +187,22 @@ class Workloads:
                 if (binding := binding_of(workload, key.cluster)) is not None:
                     yield binding
 
-    def _assess(self, key: ObjectKey, workload: JSONObject) -> Assessment:
+    def assess(self, key: ObjectKey, workload: JSONObject) -> Assessment:
+        """Return how a whole workload compares with what is wanted."""
         return assess(workload, kind=key.group_kind.kind, store=self._objects, plans=self._plans)
 
-    async def look_at_all(self) -> None:
-        """Look at every workload as the apiserver holds it; raises APIError, UnreachableError."""
-        for resource in WORKLOADS:
-            token: str | None = ""
-            while token is not None:
-                token = await self._look_at_page(resource, token)
+    def forget(self, key: ObjectKey) -> None:
+        """Forget a workload that the apiserver does not have any more."""
+        self._store.remove(key)
 
-    async def _look_at_page(self, resource: WatchedResource, token: str) -> str | None:
-        query = {"limit": _PAGE, "labelSelector": resource.selector, **({"continue": token} if token else {})}
-        try:
-            page = decode_page(
-                await self._connection.request("GET", self.source.everywhere + resource.path, query=query)
-            )
-        except APIError as error:
-            if error.code == _GONE:
-                return None  # Not served; the informer asks again.
-            raise
-        for item in page.items:
+    async def look_at_all(self) -> AsyncIterator[tuple[ObjectKey, JSONObject]]:
+        """Look at every workload that an overrider can apply to as the apiserver holds it, and yield it.
+
+        Raises APIError and UnreachableError.
+        """
+        async for key, document in self.client.read_all():
             # To plan for one may take a millisecond or two; reviews come in between.
             await asyncio.sleep(0)
-            self._learn(resource, resource.decode(item))
-        return page.continue_token or None
-
-    def _learn(self, resource: WatchedResource, document: JSONObject) -> Assessment:
-        key = self.source.informer(resource.group_kind).learn(document)
-        found = self._assess(key, document)
-        if found.as_wanted or self._store.get(*key) is None:
-            self._suspects.discard(key)
-        else:
-            self._suspects.add(key)
-        return found
-
-    async def look_at(self, key: ObjectKey) -> Assessment:
-        """Look at one workload as the apiserver holds it; raises APIError, UnreachableError."""
-        resource = self.source.informer(key.group_kind).resource
-        async with self._slots:
-            return self._learn(resource, resource.decode(await self._connection.request("GET", self._path(key))))
-
-    def _path(self, key: ObjectKey) -> str:
-        resource = self.source.informer(key.group_kind).resource
-        return self.source.scope(key.cluster) + resource.in_namespace(key.namespace, key.name)
-
-    async def touch(self, key: ObjectKey, *, seen: str) -> Assessment:
-        """Have a workload rendered, and return how it stands then.
-
-        Args:
-            key: The workload.
-            seen: The version of the overrider that whoever renders it must have seen.
-
-        Raises:
-            APIError: The apiserver, or a webhook, does not let it be written.
-            UnreachableError: There is no answer.
-        """
-        resource = self.source.informer(key.group_kind).resource
-        text = trigger(self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"), overrider=seen)
-        body = {"metadata": {"annotations": {TRIGGER_ANNOTATION: text}}}
-        async with self._slots:
-            await self._pace.step()
-            written = await self._connection.request("PATCH", self._path(key), body=body, content_type=MERGE_PATCH)
-        self.touched += 1
-        return self._learn(resource, resource.decode(written))
-
-    async def bring(self, key: ObjectKey, *, seen: str, sure: bool) -> str:
-        """Have a workload rendered unless it is found to be as it should be; return what is wrong afterwards.
-
-        Args:
-            key: The workload.
-            seen: As for `touch`.
-            sure: Whether it is known that it has to be rendered, without a look.
-        """
-        error = ""
-        try:
-            found = Assessment((), "") if sure else await self.look_at(key)
-            if sure or found.differs:
-                found = await self.touch(key, seen=seen)
-            error = found.error
-            if found.differs:
-                error = (
-                    f"it was asked for and is not so at {', '.join(found.differs[:3])}: is the webhook registered, "
-                    "does another one or the apiserver change it back?"
-                )
-        except APIError as problem:
-            if problem.code == _GONE:
-                self._store.remove(key)
-            else:
-                error = f"the apiserver says: {problem}"
-        except UnreachableError as problem:
-            error = str(problem)
-        self.failed += bool(error)
-        return error
+            if (kept := self.get(key)) is not None and binding_of(kept, key.cluster) is not None:
+                self.note(key, self.assess(key, document))
+                yield key, document

@@ -1,16 +1,195 @@
+"""When which key is worked on. The clock is the test's: nothing here takes time."""
+
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from app.control.queue import WorkQueue
-from tests.waiting import NET
+from app.control.queue import MAX_PASSED, Again, Outcome, WorkQueue
+from tests.control.clock import FakeClock
+
+
+def queue_at(clock: FakeClock, *, backoff: tuple[float, float] = (1, 600)) -> WorkQueue[str]:
+    return WorkQueue(backoff=backoff, scheduler=clock, jitter=lambda: 1.0)
+
+
+def take(queue: WorkQueue[str], *, max_retrying: int = 1) -> str | None:
+    return queue.take(max_retrying=max_retrying)
+
+
+def work(queue: WorkQueue[str], outcome: Outcome) -> str | None:
+    """Work on the next key, if there is one."""
+    key = take(queue)
+    if key is not None:
+        queue.finish(key, outcome)
+    return key
+
+
+def fail(queue: WorkQueue[str], key: str) -> None:
+    queue.add(key)
+    assert work(queue, False) == key
+
+
+def test_a_key_that_waits_is_worked_on_once() -> None:
+    queue = queue_at(FakeClock())
+    for key in ("a", "b", "a", "a"):
+        queue.add(key)
+    assert len(queue) == 2
+    assert [work(queue, True) for _ in range(3)] == ["a", "b", None]
+    assert queue.idle
+
+
+def test_a_key_added_while_it_is_worked_on_is_worked_on_again_and_never_beside() -> None:
+    queue = queue_at(FakeClock())
+    queue.add("a")
+    assert take(queue) == "a"
+    queue.add("a")
+    queue.add("a")
+    assert take(queue) is None
+    queue.finish("a", True)
+    assert [work(queue, True), work(queue, True)] == ["a", None]
+
+
+def test_failures_wait_for_growing_pauses_and_success_resets_them() -> None:
+    clock = FakeClock()
+    queue = queue_at(clock, backoff=(1, 4))
+    fail(queue, "a")
+    for pause in (1, 2, 4, 4):
+        clock.advance(pause - 0.001)
+        assert take(queue) is None
+        clock.advance(0.001)
+        assert work(queue, False) == "a"
+    clock.advance(4)
+    assert work(queue, True) == "a"
+    fail(queue, "a")
+    clock.advance(1)
+    assert work(queue, True) == "a"
+
+
+def test_an_added_key_is_worked_on_at_once_and_keeps_its_count_of_failures() -> None:
+    clock = FakeClock()
+    queue = queue_at(clock)
+    fail(queue, "a")
+    fail(queue, "a")
+    fail(queue, "a")
+    clock.advance(3.999)
+    assert take(queue) is None
+    clock.advance(0.001)
+    assert work(queue, True) == "a"
+
+
+def test_adding_a_key_does_not_cancel_what_is_planned_for_it() -> None:
+    clock = FakeClock()
+    queue = queue_at(clock)
+    queue.add_after("a", 5)
+    queue.add("a")
+    assert work(queue, True) == "a"
+    clock.advance(5)
+    assert work(queue, True) == "a"
+
+
+def test_work_that_ends_well_cancels_the_back_off_of_an_earlier_failure() -> None:
+    clock = FakeClock()
+    queue = queue_at(clock)
+    fail(queue, "a")
+    queue.add("a")
+    assert work(queue, True) == "a"
+    clock.advance(600)
+    assert take(queue) is None
+
+
+def test_of_two_times_the_sooner_counts() -> None:
+    clock = FakeClock()
+    queue = queue_at(clock)
+    queue.add_after("a", 3600)
+    queue.add_after("a", 1)
+    queue.add_after("a", 3600)
+    clock.advance(1)
+    assert work(queue, True) == "a"
+    clock.advance(7200)
+    assert take(queue) is None
+
+
+@pytest.mark.parametrize("retry", [True, False])
+def test_work_can_ask_to_be_done_again_at_a_time_which_counts_as_success(retry: bool) -> None:
+    clock = FakeClock()
+    queue = queue_at(clock)
+    fail(queue, "a")
+    queue.add("a")
+    assert work(queue, Again(7, retry)) == "a"
+    clock.advance(6.999)
+    assert take(queue) is None
+    clock.advance(0.001)
+    assert work(queue, False) == "a"
+    clock.advance(1)
+    assert work(queue, True) == "a"
+
+
+def test_fresh_keys_go_before_retries_but_for_one_turn_in_some() -> None:
+    clock = FakeClock()
+    queue = queue_at(clock)
+    for key in ("r1", "r2"):
+        fail(queue, key)
+    clock.advance(1)
+    fresh = [f"f{number}" for number in range(2 * MAX_PASSED)]
+    for key in fresh:
+        queue.add(key)
+    done = [work(queue, True) for _ in range(2 * MAX_PASSED + 2)]
+    assert done == [*fresh[:MAX_PASSED], "r1", *fresh[MAX_PASSED:], "r2"]
+
+
+def test_retries_occupy_no_more_workers_than_they_may() -> None:
+    clock = FakeClock()
+    queue = queue_at(clock)
+    for key in ("r1", "r2", "r3"):
+        fail(queue, key)
+    clock.advance(1)
+    assert [take(queue, max_retrying=2) for _ in range(3)] == ["r1", "r2", None]
+    queue.add("f")
+    assert take(queue, max_retrying=2) == "f"
+    queue.finish("r1", True)
+    assert take(queue, max_retrying=2) == "r3"
+
+
+def test_a_retry_that_is_added_becomes_fresh() -> None:
+    clock = FakeClock()
+    queue = queue_at(clock)
+    for key in ("r1", "r2"):
+        fail(queue, key)
+    clock.advance(1)
+    queue.add("r2")
+    assert [work(queue, True) for _ in range(3)] == ["r2", "r1", None]
+
+
+def test_a_key_that_was_not_looked_at_for_long_waits_behind_fresh_ones() -> None:
+    queue = queue_at(FakeClock())
+    queue.add_retry("old")
+    queue.add("new")
+    queue.add_retry("new")
+    assert [work(queue, True) for _ in range(3)] == ["new", "old", None]
+
+
+def test_a_hundred_keys_that_always_fail_and_are_added_by_their_own_events_do_not_hold_up_another() -> None:
+    """Events that come while a key is worked on, as the one of its own write does, ask for one more turn only."""
+    clock = FakeClock()
+    queue = queue_at(clock)
+    failing = [f"r{number}" for number in range(100)]
+    for key in failing:
+        queue.add(key)
+    for _ in failing:
+        assert work(queue, False) is not None
+    clock.advance(1)
+    queue.add("edit")
+    assert work(queue, True) == "edit"
+
+
+# The workers.
 
 
 @contextlib.asynccontextmanager
 async def working(
-    queue: WorkQueue[str], work: Callable[[str], Awaitable[bool]], workers: int = 2
+    queue: WorkQueue[str], work: Callable[[str], Awaitable[Outcome]], workers: int = 2
 ) -> AsyncIterator[None]:
     task = asyncio.create_task(queue.run(work, workers=workers))
     try:
@@ -42,99 +221,6 @@ class Gate:
         return True
 
 
-async def test_a_key_that_waits_is_worked_on_once() -> None:
-    queue, done = WorkQueue[str](), []
-
-    async def work(key: str) -> bool:
-        done.append(key)
-        return True
-
-    for key in ("a", "b", "a", "a"):
-        queue.add(key)
-    assert len(queue) == 2
-    async with working(queue, work):
-        await settled(lambda: queue.idle)
-    assert done == ["a", "b"]
-
-
-async def test_a_key_added_while_it_is_worked_on_is_worked_on_again_afterwards_and_never_beside() -> None:
-    queue, gate = WorkQueue[str](), Gate()
-    queue.add("a")
-    async with working(queue, gate):
-        await settled(lambda: gate.begun == ["a"])
-        queue.add("a")
-        queue.add("a")
-        queue.add("b")
-        await settled(lambda: gate.begun == ["a", "b"])
-        gate.open["a"].set()
-        await settled(lambda: gate.begun == ["a", "b", "a"])
-        gate.open["a"].set()
-        gate.open["b"].set()
-        await settled(lambda: queue.idle)
-    assert gate.begun == ["a", "b", "a"]
-
-
-async def test_what_fails_is_worked_on_again_after_growing_pauses_and_success_forgets_them() -> None:
-    queue, results = WorkQueue[str](backoff=(0.001, 0.004)), [False, False, False, True, True]
-    pauses: list[float] = []
-    add_after = queue.add_after
-
-    def remember(key: str, seconds: float) -> None:
-        pauses.append(seconds)
-        add_after(key, seconds)
-
-    queue.add_after = remember  # type: ignore[method-assign]
-    left = iter(results)
-    finished = asyncio.Event()
-
-    async def work(_: str) -> bool:
-        result = next(left)
-        if result:
-            finished.set()
-        return result
-
-    queue.add("a")
-    async with working(queue, work):
-        await asyncio.wait_for(finished.wait(), NET)
-        finished.clear()
-        queue.add("a")
-        await asyncio.wait_for(finished.wait(), NET)
-    assert [round(pause / 0.001 / 2**number, 9) for number, pause in enumerate(pauses)] == [
-        pytest.approx(1, abs=0.21)
-    ] * 3
-
-
-async def test_what_raises_counts_as_failed_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    queue, seen = WorkQueue[str](backoff=(0.001, 0.001)), []
-    done = asyncio.Event()
-
-    async def work(key: str) -> bool:
-        seen.append(key)
-        if len(seen) == 1:
-            raise ValueError("defect")
-        done.set()
-        return True
-
-    queue.add("a")
-    async with working(queue, work):
-        await asyncio.wait_for(done.wait(), NET)
-    assert seen == ["a", "a"]
-    assert "work on a failed" in caplog.text
-
-
-async def test_of_two_times_the_sooner_counts() -> None:
-    queue, gate = WorkQueue[str](), Gate()
-    async with working(queue, gate):
-        queue.add_after("a", 3600)
-        queue.add_after("a", 0)
-        queue.add_after("a", 3600)
-        await asyncio.sleep(0.01)
-        await settled(lambda: gate.begun == ["a"])
-        queue.add_after("b", 3600)
-        queue.add("b")
-        await settled(lambda: gate.begun == ["a", "b"])
-
-
 async def test_several_keys_are_worked_on_at_a_time_and_not_more() -> None:
     queue, gate = WorkQueue[str](), Gate()
     for key in "abcd":
@@ -146,3 +232,50 @@ async def test_several_keys_are_worked_on_at_a_time_and_not_more() -> None:
         assert gate.begun == ["a", "b", "c"]
         gate.open["b"].set()
         await settled(lambda: gate.begun == ["a", "b", "c", "d"])
+
+
+async def test_a_worker_is_free_for_an_edit_while_retries_are_worked_on() -> None:
+    clock = FakeClock()
+    queue, gate = queue_at(clock), Gate()
+    for key in ("r1", "r2", "r3", "r4"):
+        fail(queue, key)
+    clock.advance(1)
+    async with working(queue, gate, workers=4):
+        await settled(lambda: gate.begun == ["r1", "r2"])
+        queue.add("edit")
+        await settled(lambda: gate.begun == ["r1", "r2", "edit"])
+        gate.open["r1"].set()
+        await settled(lambda: gate.begun == ["r1", "r2", "edit", "r3"])
+
+
+async def test_what_raises_counts_as_failed_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    clock, seen = FakeClock(), list[str]()
+    queue = queue_at(clock)
+
+    async def work(key: str) -> bool:
+        seen.append(key)
+        if len(seen) == 1:
+            raise ValueError("defect")
+        return True
+
+    queue.add("a")
+    async with working(queue, work):
+        await settled(lambda: queue.idle and seen == ["a"])
+        clock.advance(1)
+        await settled(lambda: queue.idle and seen == ["a", "a"])
+    assert "work on a failed" in caplog.text
+
+
+async def test_timers_end_with_the_workers() -> None:
+    clock = FakeClock()
+    queue = queue_at(clock)
+
+    async def work(_: str) -> bool:
+        return False
+
+    queue.add("a")
+    queue.add_after("b", 1)
+    async with working(queue, work):
+        await settled(lambda: queue.idle)
+    clock.advance(600)
+    assert len(queue) == 0

@@ -24,7 +24,11 @@ RULES: list[dict[str, Any]] = [
         "resources": ["yurtappoverriders", "yurtappsets", "yurtappdaemons", "nodepools"],
         "verbs": ["get", "list", "watch"],
     },
-    {"apiGroups": ["apps.openyurt.io"], "resources": ["yurtappoverriders/status"], "verbs": ["patch"]},
+    {
+        "apiGroups": ["apps.openyurt.io"],
+        "resources": ["yurtappoverriders/status", "yurtappsets", "yurtappdaemons"],
+        "verbs": ["patch"],
+    },
     {
         "apiGroups": ["config.karmada.io"],
         "resources": [

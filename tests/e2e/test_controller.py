@@ -145,7 +145,7 @@ def test_what_is_edited_while_the_webhook_is_away_is_found_and_mended(subject: S
         message = subject.condition("Rendered")[2]
         assert message.startswith("0 of 1 workloads; ")
         assert "/spec/template/spec/containers/0/image" in message
-        assert "is the webhook registered" in message
+        assert "check that the webhook is registered" in message
         assert subject.images()["hangzhou"] == "edited:9"
     wait_for(lambda: subject.images()["hangzhou"] == "nginx:2.0")
     wait_for(lambda: subject.condition("Rendered")[1] == "AllRendered")

@@ -6,7 +6,15 @@ import pytest
 
 from app.model.gvk import GroupKind
 from app.model.openyurt import YURT_APP_SET
-from app.overrider.assess import Assessment, Binding, assess, binding_of, wanted_hash
+from app.overrider.assess import (
+    AS_WANTED,
+    OTHER_VERSION_INDEXES,
+    Assessment,
+    Binding,
+    assess,
+    binding_of,
+    find_plan,
+)
 from app.overrider.plans import PlanCache
 from app.overrider.template import SubjectError
 from app.overrider.undo import RENDERED_ANNOTATION
@@ -14,7 +22,6 @@ from app.store.narrow import narrow
 from tests.builders import container, entry, image, overrider, owner, patch, rendered, store_of, workload, yurt_app_set
 
 RULE = overrider(entry("hangzhou", items=[image("nginx", "nginx:2.0")]))
-WANTED = Assessment((), "")
 
 
 def assessed(document: dict[str, Any], *objects: dict[str, Any]) -> Assessment:
@@ -22,37 +29,37 @@ def assessed(document: dict[str, Any], *objects: dict[str, Any]) -> Assessment:
 
 
 def test_what_was_rendered_is_as_wanted() -> None:
-    assert assessed(rendered(workload(), yurt_app_set(), RULE), yurt_app_set(), RULE) == WANTED
+    assert assessed(rendered(workload(), yurt_app_set(), RULE), yurt_app_set(), RULE) == AS_WANTED
 
 
 def test_what_no_entry_selects_or_nobody_owns_is_as_wanted() -> None:
-    assert assessed(workload(pool="beijing"), yurt_app_set(), RULE) == WANTED
-    assert assessed(workload(owners=[]), yurt_app_set(), RULE) == WANTED
+    assert assessed(workload(pool="beijing"), yurt_app_set(), RULE) == AS_WANTED
+    assert assessed(workload(owners=[]), yurt_app_set(), RULE) == AS_WANTED
 
 
 def test_what_was_never_rendered_differs_by_what_a_render_changes() -> None:
     found = assessed(workload(), yurt_app_set(), RULE)
-    assert "/spec/template/spec/containers/0/image" in found.differs
+    assert "/spec/template/spec/containers/0/image" in found.pointers
     assert not found.as_wanted
 
 
 def test_an_edit_is_found_by_its_path() -> None:
     edited = rendered(workload(), yurt_app_set(), RULE)
     edited["spec"]["template"]["spec"]["containers"][0]["image"] = "edited:9"
-    assert assessed(edited, yurt_app_set(), RULE).differs == ("/spec/template/spec/containers/0/image",)
+    assert assessed(edited, yurt_app_set(), RULE).pointers == ("/spec/template/spec/containers/0/image",)
 
 
 def test_an_overrider_that_went_leaves_a_difference() -> None:
     assert (
         "/spec/template/spec/containers/0/image"
-        in assessed(rendered(workload(), yurt_app_set(), RULE), yurt_app_set()).differs
+        in assessed(rendered(workload(), yurt_app_set(), RULE), yurt_app_set()).pointers
     )
 
 
 def test_what_is_being_deleted_is_left_alone() -> None:
     going = workload()
     going["metadata"]["deletionTimestamp"] = "2026-06-01T00:00:00Z"
-    assert assessed(going, yurt_app_set(), RULE) == WANTED
+    assert assessed(going, yurt_app_set(), RULE) == AS_WANTED
 
 
 def test_what_cannot_be_rendered_says_why() -> None:
@@ -61,7 +68,7 @@ def test_what_cannot_be_rendered_says_why() -> None:
 
 
 def test_a_missing_owner_is_nobodys_override() -> None:
-    assert assessed(workload(), RULE) == WANTED
+    assert assessed(workload(), RULE) == AS_WANTED
 
 
 @pytest.mark.parametrize(
@@ -88,7 +95,8 @@ SUBJECT = Binding("", YURT_APP_SET, "default", "demo")
 
 
 def wanted(document: dict[str, Any], rule: dict[str, Any] | None, *objects: dict[str, Any]) -> str:
-    return wanted_hash(narrow(document), SUBJECT, rule, kind="Deployment", store=store_of(*objects), plans=PlanCache())
+    plan = find_plan(narrow(document), SUBJECT, rule, kind="Deployment", store=store_of(*objects), plans=PlanCache())
+    return plan.digest
 
 
 def test_the_hash_that_is_wanted_is_the_one_that_a_render_leaves() -> None:
@@ -107,3 +115,20 @@ def test_a_workload_belongs_to_its_owner_in_its_cluster() -> None:
         "", GroupKind("apps.openyurt.io", "YurtAppDaemon"), "default", "agent"
     )
     assert binding_of(narrow(workload(owners=[])), "") is None
+
+
+def test_the_same_is_wrong_as_long_as_the_identity_is_the_same() -> None:
+    one, other = assessed(workload(), yurt_app_set(), RULE), assessed(workload(replicas=9), yurt_app_set(), RULE)
+    assert one.identity == other.identity
+    more = overrider(entry("hangzhou", items=[image("nginx", "nginx:3.0")]))
+    assert assessed(workload(), yurt_app_set(), more).identity != one.identity
+    assert AS_WANTED.identity == ""
+    assert Assessment((), "why").identity == "why"
+
+
+def test_workloads_of_a_later_version_are_found_by_their_subject_and_others_are_not() -> None:
+    keys = OTHER_VERSION_INDEXES["Deployment"].keys
+    later = workload(owners=[owner(apiVersion="apps.openyurt.io/v1beta1")])
+    assert list(keys("", narrow(later))) == [SUBJECT]
+    for document in (workload(), workload(owners=[]), workload(owners=[owner(apiVersion="apps/v1", kind="Other")])):
+        assert list(keys("", narrow(document))) == []

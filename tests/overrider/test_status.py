@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 from app.model.openyurt import YURT_APP_SET
 from app.overrider.assess import Binding
-from app.overrider.status import Result, bound, rendered, status_of
+from app.overrider.status import Gaps, Result, bound, conflicts, rendered, status_of, unrendered
 from tests.builders import entry, overrider
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -29,6 +29,58 @@ def test_rendered_counts_what_entries_select_and_names_the_first_failures() -> N
     failed = [result(str(number), error="no") for number in range(5)]
     assert rendered([result("a"), *failed]).message == (
         "1 of 6 workloads; demo-0-x in 0: no; demo-1-x in 1: no; demo-2-x in 2: no; and 2 more"
+    )
+
+
+def test_what_only_waits_is_unknown_and_named_last() -> None:
+    waiting = [result(f"w{number}", error="waiting")._replace(waits=True) for number in range(3)]
+    assert rendered([result("a"), *waiting])[1:] == (
+        "Unknown", "WaitingForOwner", "1 of 4 workloads; demo-w0-x in w0: waiting; demo-w1-x in w1: waiting; demo-w2-x in w2: waiting",
+    )  # fmt: skip
+    assert rendered([*waiting, result("a", error="no")])[1:] == (
+        "False", "NotRendered",
+        "0 of 4 workloads; demo-a-x in a: no; demo-w0-x in w0: waiting; demo-w1-x in w1: waiting; and 1 more",
+    )  # fmt: skip
+
+
+def test_what_the_apiserver_did_not_keep_has_a_reason_of_its_own() -> None:
+    lost = result("a", error="not kept")._replace(lost=True)
+    assert rendered([lost, result("b")])[1:3] == ("False", "FieldsNotKept")
+    assert rendered([lost, result("b", error="no")]).reason == "NotRendered"
+
+
+def test_defaults_are_named_once_and_nothing_is_wrong() -> None:
+    noted = [result(name)._replace(notes=("/a", "/b")) for name in "xy"] + [result("z")._replace(notes=("/c", "/d"))]
+    assert rendered(noted)[1:] == (
+        "True", "AllRendered",
+        "3 of 3 workloads; defaults and empty values stored otherwise than requested: /a, /b, /c and 1 more",
+    )  # fmt: skip
+
+
+def test_pools_without_workload_are_named_and_no_claim_is_made_for_them() -> None:
+    missing = Gaps(missing=("a", "b"))
+    assert rendered([], missing)[1:] == ("Unknown", "WorkloadsMissing", "no workload in node pool a, b")
+    overdue = missing._replace(overdue=True)
+    assert rendered([result("c")], overdue)[1:] == (
+        "False", "WorkloadsMissing", "1 of 1 workloads; no workload in node pool a, b",
+    )  # fmt: skip
+    assert rendered([result("c", error="no")], overdue).reason == "NotRendered"
+    assert rendered([], Gaps(other_version=("a",)))[1:3] == ("False", "OwnedByOtherVersion")
+    assert rendered([], Gaps())[1:] == ("True", "NoWorkloads", "no entry selects a node pool of the subject")
+
+
+def test_an_overrider_that_is_not_in_effect_renders_nothing() -> None:
+    superseded = bound(RULE, SUBJECT, overrider(entry("*"), name="older"), subject=True)
+    assert unrendered(superseded)[:3] == ("Rendered", "False", "Superseded")
+
+
+def test_another_renderer_is_a_condition_as_long_as_there_is_one() -> None:
+    assert conflicts("") == ()
+    assert conflicts("yurt-manager renders, too")[0] == (
+        "Conflict",
+        "True",
+        "OtherRenderer",
+        "yurt-manager renders, too",
     )
 
 

@@ -1,0 +1,258 @@
+"""Bringing one workload to what its overrider wants, with as few writes as possible.
+
+A workload is touched if it carries another hash than it should. One that carries the right hash and differs all the
+same was changed behind the webhook's back, or the apiserver did not store the request as it was sent. A dry run of the
+rendered workload tells these apart: what the apiserver would not store either is remembered, and not requested again.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final, Literal, NamedTuple
+
+from app.kube.errors import APIError, UnreachableError
+from app.model.json import JSONObject
+from app.overrider.assess import Assessment, Binding, hash_of
+from app.overrider.attempts import Attempts
+from app.overrider.owner_progress import lags_behind
+from app.overrider.owner_waits import Patience
+from app.overrider.plans import PoolPlan
+from app.overrider.remainders import remainder
+from app.overrider.undo import RENDERED_ANNOTATION
+from app.overrider.workloads import Workloads
+from app.store import ObjectKey
+
+_log: Final = logging.getLogger(__name__)
+
+_GONE: Final = 404
+_CONFLICT: Final = 409
+_TOO_MANY_REQUESTS: Final = 429
+# A workload that changed while it was asked about is asked about again when that change has been seen.
+_CHANGED_SECONDS: Final = 1.0
+_MAX_POINTERS: Final = 3
+# Timers are floats: what is early by less than this is in time.
+_ROUNDING_SECONDS: Final = 1e-3
+# A dry run that a webhook does not support is refused with 400, and one that a policy forbids with 403 or 405.
+_NO_DRY_RUN: Final = frozenset({400, 403, 405})
+
+
+class Target(NamedTuple):
+    """What a workload is to become."""
+
+    key: ObjectKey
+    binding: Binding
+    plan: PoolPlan
+    seen: str
+    """The version of the overrider that the replica which renders it must have seen."""
+    patience: Patience
+
+
+class Outcome(NamedTuple):
+    """How a workload stands after an attempt."""
+
+    problem: str = ""
+    """What is wrong, ``""`` if nothing is."""
+    again: float | None = None
+    """The time of the next attempt; None if only a change is worth one."""
+    waits: bool = False
+    """Whether the owner's controller has to write it first."""
+    lost: bool = False
+    """Whether the problem is that the apiserver does not keep what was requested."""
+    notes: tuple[str, ...] = ()
+    """Pointers of empty values and defaults that are not stored as requested, which is no problem."""
+
+
+class Converger:
+    """Brings workloads to what they are to be, each in its own time."""
+
+    def __init__(self, workloads: Workloads, attempts: Attempts, *, time: Callable[[], float]) -> None:
+        """Prepare.
+
+        Args:
+            workloads: The workloads.
+            attempts: What is known of former writes.
+            time: Returns a monotonic time in seconds.
+        """
+        self._workloads: Final = workloads
+        self._attempts: Final = attempts
+        self._time: Final = time
+        # Version and wanted hash at which a workload was found to wait for its owner.
+        self._lagging: Final[dict[ObjectKey, tuple[str, str]]] = {}
+
+    def forget(self, key: ObjectKey) -> None:
+        """Forget a workload that is gone."""
+        self._attempts.forget(key)
+        self._lagging.pop(key, None)
+
+    async def bring(self, target: Target) -> Outcome:
+        """Bring a workload to what it is to be unless that has to wait."""
+        key, workload = target.key, self._workloads.get(target.key)
+        if workload is None:
+            return Outcome()
+        changed = hash_of(workload) != target.plan.digest
+        drift = self._workloads.drift(key)
+        if not changed and drift is None:
+            return self._settled(key)
+        if changed and self._must_wait(target, workload.resource_version):
+            return Outcome(_waiting(target.binding), waits=True)
+        due = self._attempts.due(key, target.plan.digest, self._time())
+        if due - self._time() > _ROUNDING_SECONDS:
+            return Outcome(self._attempts.problem(key) or _conflict(drift or ()), again=due)
+        try:
+            outcome = await self._attempt(target)
+        except (APIError, UnreachableError) as error:
+            outcome = self._failed(target, error)
+        self._workloads.failed += bool(outcome.problem and not outcome.waits)
+        return outcome
+
+    def _must_wait(self, target: Target, version: str) -> bool:
+        """Return whether it is known without a look that the owner's controller has to write first."""
+        if not target.patience.wait:
+            return False
+        return not target.patience.observed or self._lagging.get(target.key) == (version, target.plan.digest)
+
+    async def _attempt(self, target: Target) -> Outcome:
+        """Look where the hash does not decide, then touch."""
+        key = target.key
+        workload = self._workloads.get(key)
+        sure = workload is not None and hash_of(workload) != target.plan.digest
+        if not sure or target.patience.wait:
+            document = await self._workloads.client.read(key)
+            found = self._workloads.assess(key, document)
+            sure = _hash(document) != target.plan.digest
+            if found.error:
+                # No write helps until an input or the workload changes.
+                return self._with_problem(key, found.error)
+            if sure and target.patience.wait and lags_behind(document, target.plan, found):
+                self._lagging[key] = (document["metadata"]["resourceVersion"], target.plan.digest)
+                return Outcome(_waiting(target.binding), waits=True)
+            if not sure:
+                return await self._mend(target, document, found)
+        return await self._touch(target)
+
+    async def _mend(self, target: Target, document: JSONObject, found: Assessment) -> Outcome:
+        """Touch a workload with the right hash if that may help."""
+        key = target.key
+        if found.as_wanted or self._workloads.remainders.explains(key, found.identity):
+            self._workloads.note(key, found)
+            return self._settled(key)
+        verdict = await self._judge(target, document, found)
+        if verdict == "lost":
+            return self._remember(key, found)
+        return await self._touch(target, conflict=found.identity if verdict == "conflict" else "")
+
+    async def _touch(self, target: Target, *, conflict: str = "") -> Outcome:
+        """Touch a workload.
+
+        Args:
+            target: What it is to become.
+            conflict: The identity of what is wrong before, where it is known that the apiserver would store it.
+        """
+        key = target.key
+        self._attempts.wrote(key, target.plan.digest, self._time(), conflict=conflict)
+        document = await self._workloads.client.touch(key, seen=target.seen, lane=target.binding)
+        found = self._workloads.assess(key, document)
+        if found.error:
+            return self._with_problem(key, found.error)
+        if found.as_wanted or self._workloads.remainders.explains(key, found.identity):
+            self._attempts.ended(key, "", conflict=self._attempts.conflict(key))
+            return self._settled(key)
+        verdict = await self._judge(target, document, found)
+        # What cannot be asked about counts as not stored when it comes back unchanged from a second write.
+        if verdict == "lost" or (verdict == "unproven" and self._attempts.unproven(key) == found.identity):
+            return self._remember(key, found)
+        problem = _conflict(found.pointers)
+        self._attempts.ended(
+            key,
+            problem,
+            conflict=found.identity if verdict == "conflict" else "",
+            unproven=found.identity if verdict == "unproven" else "",
+        )
+        return Outcome(problem, again=self._attempts.due_of(key))
+
+    async def _judge(
+        self, target: Target, document: JSONObject, found: Assessment
+    ) -> Literal["conflict", "lost", "unproven"]:
+        """Return whether the apiserver would store any of what is missing.
+
+        ``conflict``: it would, so somebody else takes it away. ``lost``: it would not. ``unproven``: it cannot be
+        asked, because a webhook or a policy does not allow dry runs.
+        """
+        if self._attempts.conflict(target.key) == found.identity:
+            return "conflict"
+        try:
+            return "conflict" if await self._kept(target, document, found) else "lost"
+        except APIError as error:
+            if error.code in _NO_DRY_RUN:
+                return "unproven"
+            raise
+
+    async def _kept(self, target: Target, document: JSONObject, found: Assessment) -> bool:
+        """Return whether the apiserver would store any of what is missing if it were sent the rendered workload."""
+        answer = await self._workloads.client.dry_run(target.key, document, found.operations, lane=target.binding)
+        left = {one.address for one in self._workloads.assess(target.key, answer).differences}
+        return any(one.address not in left for one in found.differences)
+
+    def _remember(self, key: ObjectKey, found: Assessment) -> Outcome:
+        left = remainder(found.identity, found.differences)
+        self._workloads.remainders.remember(key, left)
+        self._workloads.note(key, found)
+        self._attempts.ended(key, "")
+        _log.info("%s %s/%s: not stored as requested: %s", key.group_kind.kind, *key[2:], ", ".join(found.pointers[:5]))
+        return self._settled(key)
+
+    def _settled(self, key: ObjectKey) -> Outcome:
+        """Return how a workload stands of which everything is stored that the apiserver keeps."""
+        self._lagging.pop(key, None)
+        left = self._workloads.remainders.get(key)
+        if left is None:
+            return Outcome()
+        if left.lost:
+            return Outcome(_lost(left.lost), lost=True, notes=left.insignificant)
+        return Outcome(notes=left.insignificant)
+
+    def _with_problem(self, key: ObjectKey, problem: str) -> Outcome:
+        self._attempts.ended(key, problem)
+        return Outcome(problem)
+
+    def _failed(self, target: Target, error: APIError | UnreachableError) -> Outcome:
+        key = target.key
+        if isinstance(error, APIError) and error.code == _GONE:
+            self._workloads.forget(key)
+            return Outcome()
+        if isinstance(error, APIError) and error.code == _CONFLICT:
+            return Outcome(self._attempts.problem(key), again=self._time() + _CHANGED_SECONDS)
+        if self._attempts.due_of(key) <= self._time():
+            self._attempts.wrote(key, target.plan.digest, self._time())
+        outage = not isinstance(error, APIError) or error.code >= 500 or error.code == _TOO_MANY_REQUESTS
+        problem = f"the apiserver says: {error}" if isinstance(error, APIError) else str(error)
+        self._attempts.ended(key, problem, outage=outage)
+        return Outcome(problem, again=self._attempts.due_of(key))
+
+
+def _hash(document: JSONObject) -> str:
+    annotations = document["metadata"].get("annotations") or {}
+    return str(annotations.get(RENDERED_ANNOTATION) or "")
+
+
+def _waiting(binding: Binding) -> str:
+    return f"waiting until the controller of {binding.group_kind.kind} {binding.name} has written the changed template"
+
+
+def _conflict(pointers: tuple[str, ...]) -> str:
+    where = _listed(pointers) or "its annotation fleethook.io/rendered"
+    return (
+        f"re-render requested, but {where} still differs: check that the webhook is registered, and that no other "
+        "webhook or controller changes it back"
+    )
+
+
+def _lost(pointers: tuple[str, ...]) -> str:
+    return (
+        f"the apiserver did not keep {_listed(pointers)}: check the path for a misspelled field, and whether another "
+        "webhook changes it"
+    )
+
+
+def _listed(pointers: tuple[str, ...]) -> str:
+    more = f" and {len(pointers) - _MAX_POINTERS} more" if len(pointers) > _MAX_POINTERS else ""
+    return ", ".join(pointers[:_MAX_POINTERS]) + more

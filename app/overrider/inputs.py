@@ -1,0 +1,119 @@
+"""Which subjects have to be looked at when an object changes."""
+
+from typing import Final
+
+from app.control.queue import WorkQueue
+from app.control.scheduler import Scheduler
+from app.model.gvk import GroupKind
+from app.model.json import JSON, JSONObject
+from app.model.openyurt import GROUP, NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER
+from app.overrider.assess import Binding
+from app.overrider.binding import subject_of
+from app.overrider.owner import SUBJECT_KINDS
+from app.overrider.owner_waits import OwnerWaits
+from app.overrider.plans import same_input
+from app.overrider.situation import find_overriders
+from app.overrider.workloads import Change, Workloads
+from app.store import ObjectKey, Store, Stored
+
+# A changed template is written to every workload by its own controller, and so rendered at admission. The first look is
+# taken when that is usually over.
+_SETTLE_SECONDS: Final = 5.0
+# Workloads come and go in numbers; the status is written once for many.
+_COALESCE_SECONDS: Final = 0.5
+_INPUTS: Final = SUBJECT_KINDS | {YURT_APP_OVERRIDER, NODE_POOL}
+
+
+class Inputs:
+    """Queues a subject when its overrider, itself, its node pools, or somebody's change of its workloads ask for it.
+
+    Attributes:
+        gone: Overriders that went, so that events can name them.
+    """
+
+    def __init__(
+        self,
+        queue: WorkQueue[Binding],
+        objects: Store,
+        workloads: Workloads,
+        waits: OwnerWaits,
+        *,
+        scheduler: Scheduler,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            queue: Where subjects are queued.
+            objects: Overriders, subjects and node pools.
+            workloads: The workloads.
+            waits: Told of subjects whose controller has to write now.
+            scheduler: The clock.
+        """
+        self.gone: Final[dict[Binding, JSONObject]] = {}
+        self._queue: Final = queue
+        self._objects: Final = objects
+        self._workloads: Final = workloads
+        self._waits: Final = waits
+        self._scheduler: Final = scheduler
+        self._daemons_due = False
+
+    def bindings(self) -> set[Binding]:
+        """Return every subject that has or had an overrider."""
+        overriders = ((key.cluster, self._objects.get(*key)) for key in self._objects.keys(YURT_APP_OVERRIDER))
+        named = {_bound_to(cluster, overrider) for cluster, overrider in overriders if overrider is not None}
+        return {*self._workloads.rendered_bindings(), *(binding for binding in named if binding is not None)}
+
+    def object_changed(self, key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
+        """Take note of a change of an overrider, subject or node pool."""
+        if key.group_kind not in _INPUTS or same_input(before, after):
+            return
+        if key.group_kind == YURT_APP_OVERRIDER:
+            self._overrider_changed(key.cluster, before, after)
+        elif key.group_kind in SUBJECT_KINDS:
+            self._subject_changed(key, before, after)
+        elif not self._daemons_due:
+            # Node pools change in numbers, and all daemons are gone through once for all of them.
+            self._daemons_due = True
+            self._scheduler.call_at(self._scheduler.time() + _SETTLE_SECONDS, self._add_daemons)
+
+    def workload_changed(self, change: Change) -> None:
+        """Take note of a change of a workload."""
+        if change.drifted:
+            self._queue.add(change.binding)
+        elif change.other_hash and (change.rendered or find_overriders(self._objects, change.binding)):
+            self._queue.add_after(change.binding, _COALESCE_SECONDS)
+
+    def _overrider_changed(self, cluster: str, before: JSONObject | None, after: JSONObject | None) -> None:
+        for overrider in (before, after):
+            binding = None if overrider is None else _bound_to(cluster, overrider)
+            if overrider is not None and binding is not None:
+                if after is None:
+                    self.gone[binding] = overrider
+                self._queue.add(binding)
+
+    def _subject_changed(self, binding: Binding, before: JSONObject | None, after: JSONObject | None) -> None:
+        if before is None or after is None:
+            self._queue.add(binding)
+        elif before.get("spec") == after.get("spec") and _uid(before) == _uid(after):
+            return  # An annotation, such as the one that nudges its controller.
+        else:
+            self._queue.add_after(binding, _SETTLE_SECONDS)
+        self._waits.restart(binding)
+
+    def _add_daemons(self) -> None:
+        self._daemons_due = False
+        for binding in self.bindings():
+            if binding.group_kind == YURT_APP_DAEMON:
+                self._queue.add(binding)
+
+
+def _bound_to(cluster: str, overrider: JSONObject) -> Binding | None:
+    subject = subject_of(overrider)
+    if subject is None:
+        return None
+    kind, name = subject
+    return Binding(cluster, GroupKind(GROUP, kind), overrider["metadata"].get("namespace") or "", name)
+
+
+def _uid(document: JSONObject) -> JSON:
+    return document["metadata"].get("uid")

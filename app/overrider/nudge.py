@@ -1,0 +1,106 @@
+"""Having a subject's controller look at the subject again.
+
+OpenYurt 1.4 logs a write that was refused and does not retry it. What was edited or created while fleethook was away
+stays unfinished until something changes the subject, so the leader changes an annotation of it.
+"""
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+from app.kube.connection import MERGE_PATCH, Connection
+from app.kube.errors import APIError, UnreachableError
+from app.model.json import JSONObject
+from app.model.openyurt import NUDGED_ANNOTATION
+from app.overrider.owner_progress import has_observed
+from app.overrider.owner_waits import OwnerWaits, Patience, nudged_lately
+from app.overrider.reports import Reporter
+from app.overrider.situation import Situation
+from app.store.sources.kubernetes.source import KubernetesSource
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Nudger:
+    """Waits for the controllers of subjects, and nudges those that are late."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        source: KubernetesSource,
+        waits: OwnerWaits,
+        reporter: Reporter,
+        *,
+        now: Callable[[], datetime],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            connection: To the apiserver.
+            source: What follows the subjects.
+            waits: How long to wait for whom.
+            reporter: Writes events.
+            now: The time.
+        """
+        self._connection: Final = connection
+        self._source: Final = source
+        self._waits: Final = waits
+        self._reporter: Final = reporter
+        self._now: Final = now
+
+    async def wait_for_owner(self, at: Situation) -> Patience:
+        """Return how long to wait for a subject's controller, after nudging it if it is late."""
+        binding, pools = at.binding, len(at.pools)
+        if at.subject is None:
+            return Patience(wait=False, observed=True)
+        if not at.other_version and self._waits.should_nudge(binding, pools=pools):
+            await self._nudge(at, at.subject)
+        patience = self._waits.patience(binding, pools=pools, observed=has_observed(at.subject))
+        if not patience.wait and self._waits.lagged(binding):
+            _log.warning(
+                "%s: its controller has not written the changed template within %.0f s; workloads are rendered now, "
+                "and roll out once more when it does",
+                at.name,
+                self._waits.limit(pools),
+            )
+        return patience
+
+    def next_look(self, at: Situation, *, waits: bool) -> float:
+        """Return when the subject's controller is late, or its time over; infinity if nobody waits for it.
+
+        Args:
+            at: The subject.
+            waits: Whether workloads wait for it.
+        """
+        binding, pools = at.binding, len(at.pools)
+        times = [self._waits.until(binding, pools=pools)] if waits else []
+        late = self._waits.trouble(binding, pools=pools)
+        # A controller that is late already is looked at again if that makes a nudge.
+        if late is not None and (late > self._waits.now or self._waits.should_nudge(binding, pools=pools)):
+            times += [] if at.other_version else [late]
+        return min(times, default=float("inf"))
+
+    async def _nudge(self, at: Situation, subject: JSONObject) -> None:
+        binding = at.binding
+        if nudged_lately(subject, now=self._now(), seconds=self._waits.interval):
+            self._waits.nudged(binding, well=False)
+            return
+        path = self._source.informer(binding.group_kind).resource.in_namespace(binding.namespace, binding.name)
+        text = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        body: JSONObject = {"metadata": {"annotations": {NUDGED_ANNOTATION: text}}}
+        try:
+            await self._connection.request(
+                "PATCH", self._source.scope(binding.cluster) + path, body=body, content_type=MERGE_PATCH
+            )
+        except (APIError, UnreachableError) as error:
+            _log.warning("%s: %s, and annotation %s could not be set: %s", at.name, at.lack, NUDGED_ANNOTATION, error)
+            self._waits.nudged(binding, well=False)
+            return
+        self._waits.nudged(binding, well=True)
+        message = (
+            f"{at.lack}. OpenYurt 1.4 does not retry a write that was refused, for example while fleethook was away: "
+            f"annotation {NUDGED_ANNOTATION} was set to have its controller look again"
+        )
+        _log.warning("%s: %s", at.name, message)
+        await self._reporter.tell(binding, subject, "Warning", "OwnerNudged", message)

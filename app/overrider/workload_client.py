@@ -1,0 +1,166 @@
+"""What is asked of an apiserver about workloads: to read them, touch them, and tell what it would store.
+
+All of it raises APIError (the apiserver, or a webhook, refuses) and UnreachableError (there is no answer).
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Final, NamedTuple
+
+import msgspec
+
+from app.control.pace import Pace
+from app.control.scheduler import Scheduler
+from app.kube.connection import JSON_PATCH, MERGE_PATCH, Connection
+from app.kube.errors import APIError
+from app.model.json import JSONObject
+from app.model.openyurt import TRIGGER_ANNOTATION
+from app.overrider.assess import Binding
+from app.overrider.freshness import trigger
+from app.overrider.owner_waits import OWNER_SECONDS
+from app.store import ObjectKey
+from app.store.sources.kubernetes.resources import WORKLOADS, WatchedResource
+from app.store.sources.kubernetes.source import KubernetesSource
+from app.store.sources.kubernetes.wire import decode_page
+
+_PAGE: Final = "500"
+_GONE: Final = 404
+
+
+class Limits(NamedTuple):
+    """How fast workloads are touched."""
+
+    per_second: float = 50.0
+    """In the long run."""
+    at_once: int = 10
+    """At a time."""
+    owner_seconds: float = OWNER_SECONDS
+    """How long to wait until the controller of a subject has written a change itself, besides the time that its writes
+    take."""
+
+
+class WorkloadClient:
+    """Calls within limits; answers that were stored are learned by the source.
+
+    Attributes:
+        touched: How many workloads were touched.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        source: KubernetesSource,
+        *,
+        limits: Limits,
+        now: Callable[[], datetime],
+        scheduler: Scheduler | None = None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            connection: To the apiserver.
+            source: What follows the workloads.
+            limits: How fast workloads are touched.
+            now: The time.
+            scheduler: The clock of the limits; None for the running event loop.
+        """
+        self.touched = 0
+        self._connection: Final = connection
+        self._source: Final = source
+        self._now: Final = now
+        self._pace: Final = Pace(limits.per_second, at_once=limits.at_once, scheduler=scheduler)
+        self._slots: Final = asyncio.Semaphore(limits.at_once)
+        # The trigger annotations of writes that have not been answered yet.
+        self._writing: Final[dict[ObjectKey, str]] = {}
+
+    def writing(self, key: ObjectKey) -> str | None:
+        """Return the trigger annotation that is being written to a workload now, None if none is."""
+        return self._writing.get(key)
+
+    async def read_all(self) -> AsyncIterator[tuple[ObjectKey, JSONObject]]:
+        """Yield every workload as the apiserver holds it."""
+        for resource in WORKLOADS:
+            token: str | None = ""
+            while token is not None:
+                items, token = await self._read_page(resource, token)
+                for item in items:
+                    # Whoever iterates lets reviews in between, so no page is decoded in one go.
+                    document = resource.decode(item)
+                    yield self._source.informer(resource.group_kind).learn(document), document
+
+    async def _read_page(self, resource: WatchedResource, token: str) -> tuple[list[msgspec.Raw], str | None]:
+        query = {"limit": _PAGE, "labelSelector": resource.selector, **({"continue": token} if token else {})}
+        try:
+            answer = await self._connection.request("GET", self._source.everywhere + resource.path, query=query)
+        except APIError as error:
+            if error.code == _GONE:
+                return [], None  # Not served; the informer asks again.
+            raise
+        page = decode_page(answer)
+        return page.items, page.continue_token or None
+
+    async def read(self, key: ObjectKey) -> JSONObject:
+        """Return one workload as the apiserver holds it."""
+        async with self._slots:
+            return self._learn(key, await self._connection.request("GET", self._path(key)))
+
+    async def touch(self, key: ObjectKey, *, seen: str, lane: Binding) -> JSONObject:
+        """Have a workload rendered, and return it as it is stored then.
+
+        Args:
+            key: The workload.
+            seen: The version of the overrider that the replica which renders it must have seen.
+            lane: Its subject; subjects share the limits fairly.
+        """
+        text = trigger(self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"), overrider=seen)
+        body: JSONObject = {"metadata": {"annotations": {TRIGGER_ANNOTATION: text}}}
+        async with self._pace.turn(lane):
+            self._writing[key] = text
+            try:
+                written = await self._patch(key, body, content_type=MERGE_PATCH)
+                self.touched += 1
+                return self._learn(key, written)
+            finally:
+                del self._writing[key]
+
+    async def dry_run(
+        self, key: ObjectKey, workload: JSONObject, operations: Sequence[JSONObject], *, lane: Binding
+    ) -> JSONObject:
+        """Return what the apiserver would store if a workload was changed.
+
+        Args:
+            key: The workload.
+            workload: As it was read; if it changed since, the answer is 409 Conflict.
+            operations: A JSON patch of it.
+            lane: As for `touch`.
+        """
+        version = workload["metadata"]["resourceVersion"]
+        unchanged: JSONObject = {"op": "replace", "path": "/metadata/resourceVersion", "value": version}
+        query = {"dryRun": "All"}
+        async with self._pace.turn(lane):
+            answer = await self._patch(key, [unchanged, *operations], content_type=JSON_PATCH, query=query)
+        # Nothing of it is stored, so nothing of it is learned.
+        return self._source.informer(key.group_kind).resource.decode(answer)
+
+    async def _patch(
+        self,
+        key: ObjectKey,
+        body: JSONObject | list[JSONObject],
+        *,
+        content_type: str,
+        query: Mapping[str, str] | None = None,
+    ) -> bytes:
+        return await self._connection.request(
+            "PATCH", self._path(key), body=body, content_type=content_type, query=query
+        )
+
+    def _learn(self, key: ObjectKey, text: bytes) -> JSONObject:
+        informer = self._source.informer(key.group_kind)
+        document = informer.resource.decode(text)
+        informer.learn(document)
+        return document
+
+    def _path(self, key: ObjectKey) -> str:
+        resource = self._source.informer(key.group_kind).resource
+        return self._source.scope(key.cluster) + resource.in_namespace(key.namespace, key.name)

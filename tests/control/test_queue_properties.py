@@ -1,0 +1,81 @@
+"""The queue against a model, for any order of events: no change is missed, no back-off is cut short."""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from app.control.queue import Again, WorkQueue
+from tests.control.clock import FakeClock
+
+KEYS = st.sampled_from("abc")
+FIRST, LONGEST = 1.0, 64.0
+
+
+class Queue(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = FakeClock(0.0)
+        self.queue: WorkQueue[str] = WorkQueue(backoff=(FIRST, LONGEST), scheduler=self.clock, jitter=lambda: 1.0)
+        self.working: set[str] = set()
+        # Keys that were added and not taken since.
+        self.owed: set[str] = set()
+        # Times at which a key is due, by what asked for that.
+        self.later: dict[str, float] = {}
+        self.backoff: dict[str, float] = {}
+        self.failures: dict[str, int] = {}
+
+    @rule(key=KEYS)
+    def add(self, key: str) -> None:
+        self.queue.add(key)
+        self.owed.add(key)
+
+    @rule(key=KEYS, seconds=st.integers(0, 8))
+    def add_after(self, key: str, seconds: int) -> None:
+        self.queue.add_after(key, seconds)
+        self.later[key] = min(self.later.get(key, float("inf")), self.clock.now + seconds)
+
+    @rule(seconds=st.sampled_from([0.5, 1, 3, 10]))
+    def advance(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        for key, when in list(self.later.items()):
+            if when <= self.clock.now:
+                del self.later[key]
+                self.owed.add(key)
+
+    @rule(max_retrying=st.integers(1, 2))
+    def take(self, max_retrying: int) -> None:
+        due = {key for key, when in self.backoff.items() if when <= self.clock.now}
+        key = self.queue.take(max_retrying=max_retrying)
+        if key is None:
+            assert not self.owed - self.working, "a change was missed"
+            assert not due - self.working or len(self.working) >= max_retrying
+            return
+        assert key not in self.working, "two workers have the same key"
+        assert key in self.owed | due, "a key was given to a worker before its time"
+        self.working.add(key)
+        self.owed.discard(key)
+        self.backoff.pop(key, None)
+
+    @precondition(lambda self: self.working)
+    @rule(data=st.data(), outcome=st.sampled_from([True, False, Again(4, retry=True), Again(4, retry=False)]))
+    def finish(self, data: st.DataObject, outcome: bool | Again) -> None:
+        key = data.draw(st.sampled_from(sorted(self.working)))
+        self.working.discard(key)
+        self.queue.finish(key, outcome)
+        failures = self.failures.pop(key, 0)
+        if outcome is False:
+            self.failures[key] = failures + 1
+            self.backoff[key] = self.clock.now + min(LONGEST, FIRST * 2**failures)
+        elif isinstance(outcome, Again) and outcome.retry:
+            self.backoff[key] = self.clock.now + outcome.seconds
+        elif isinstance(outcome, Again):
+            self.later[key] = min(self.later.get(key, float("inf")), self.clock.now + outcome.seconds)
+
+    @invariant()
+    def waits_only_for_a_reason(self) -> None:
+        due = {key for key, when in self.backoff.items() if when <= self.clock.now}
+        assert len(self.queue) == len((self.owed | due) - self.working)
+
+
+TestQueue = Queue.TestCase
+TestQueue.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)

@@ -1,0 +1,221 @@
+"""An apiserver in memory, for the controller: list, watch, merge patch, JSON patch, dry run, generations, webhooks.
+
+The webhook is the real one. What the server makes of a request is a list of functions, so that a test can have fields
+pruned, defaults added, or another webhook change everything back.
+"""
+
+import asyncio
+import contextlib
+import copy
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from app.kube.errors import APIError
+from app.overrider.plans import PlanCache
+from app.overrider.render import mutate_workload
+from app.patch import apply, merge_patch
+from app.store import Store
+from app.store.sources.kubernetes.resources import RESOURCES, WORKLOADS
+from tests.builders import request as review_of
+
+Document = dict[str, Any]
+Admit = Callable[[Document], Document]
+
+PLURALS = {resource.kind: resource for resource in (*RESOURCES, *WORKLOADS)}
+
+
+class Apiserver:
+    """The objects, their watchers, and what was asked.
+
+    Attributes:
+        writes: How often each object was written, dry runs and statuses not counted.
+        statuses: How often each status was written.
+        dry_runs: How often each object was written in a dry run.
+        events: The events, as reason and message.
+        webhook: Whether the workload webhook is registered.
+        after: What happens to a written workload after the webhook and before it is stored.
+        stored: Called after each write of a workload, with its path: other controllers.
+        refuse: Returns the error that a request is answered with, None for none.
+        late: Whether answers arrive after the events of what they answer.
+        silent: Plurals whose watchers hear nothing.
+    """
+
+    def __init__(self, objects: Store, plans: PlanCache) -> None:
+        self.writes: Counter[str] = Counter()
+        self.statuses: Counter[str] = Counter()
+        self.dry_runs: Counter[str] = Counter()
+        self.events: list[tuple[str, str]] = []
+        self.webhook = True
+        self.after: list[Admit] = []
+        self.stored: list[Callable[[str], None]] = []
+        self.refuse: Callable[[str, str, bool], APIError | None] = lambda _method, _path, _dry: None
+        self.late = False
+        self.silent: set[str] = set()
+        self._objects, self._plans = objects, plans
+        self._documents: dict[str, Document] = {}
+        self._watchers: list[tuple[str, asyncio.Queue[bytes]]] = []
+        self._version = 1
+
+    # What a test does.
+
+    def put(self, document: Document, *, review: bool = False) -> str:
+        """Store a whole object and return its path."""
+        metadata = document["metadata"]
+        path = path_of(document)
+        before = self._documents.get(path)
+        after = copy.deepcopy(document)
+        if before is not None:
+            metadata = after["metadata"] = {**metadata, "resourceVersion": before["metadata"]["resourceVersion"]}
+            after["metadata"]["generation"] = before["metadata"]["generation"]
+        if review:
+            after = self._admitted(before, after)
+        self._store(path, before, after)
+        return path
+
+    def edit(self, path: str, patch: Document, *, review: bool = True) -> None:
+        """Merge-patch an object as somebody else."""
+        before = self._documents[path]
+        after = merge_patch(before, patch)
+        self._store(path, before, self._admitted(before, after) if review and is_workload(path) else after)
+
+    def delete(self, path: str) -> None:
+        document = self._documents.pop(path)
+        self._version += 1
+        document = merge_patch(document, {"metadata": {"resourceVersion": str(self._version)}})
+        self._tell(path, "DELETED", document)
+
+    def __getitem__(self, path: str) -> Document:
+        return copy.deepcopy(self._documents[path])
+
+    # What the controller asks.
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = "",
+        timeout: float = 30,  # noqa: ARG002, ASYNC109 - as the connection's
+    ) -> bytes:
+        await asyncio.sleep(0)
+        path, dry = unquote(path), bool(query and query.get("dryRun"))
+        if (error := self.refuse(method, path, dry)) is not None:
+            raise error
+        answer = self._answer(method, path, body, dry=dry, json_patch="json-patch" in content_type)
+        for _ in range(20 if self.late else 0):
+            await asyncio.sleep(0)
+        return json.dumps(answer).encode()
+
+    def _answer(self, method: str, path: str, body: Any, *, dry: bool, json_patch: bool) -> Document:
+        if method == "POST":
+            self.events.append((body["reason"], body["message"]))
+            return {}
+        if path.endswith("/events") or "/events/" in path:
+            return {}
+        if method == "GET" and path in self._documents:
+            return self[path]
+        if method == "GET":
+            return self._list(path)
+        return self._patch(path, body, dry=dry, json_patch=json_patch)
+
+    def _list(self, path: str) -> Document:
+        plural = path.rsplit("/", 1)[-1]
+        if not any(resource.plural == plural for resource in PLURALS.values()):
+            raise APIError(404, "NotFound", path)
+        items = [document for key, document in self._documents.items() if f"/{plural}/" in key]
+        return {"metadata": {"resourceVersion": str(self._version)}, "items": items}
+
+    def _patch(self, path: str, body: Any, *, dry: bool, json_patch: bool) -> Document:
+        status = path.endswith("/status")
+        path = path.removesuffix("/status")
+        before = self._documents.get(path)
+        if before is None:
+            raise APIError(404, "NotFound", path)
+        after = apply(before, body) if json_patch else merge_patch(before, body)
+        if after["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"]:
+            raise APIError(409, "Conflict", "the object has been modified")
+        if is_workload(path):
+            after = self._admitted(before, after)
+        if dry:
+            self.dry_runs[path] += 1
+            return copy.deepcopy(after)
+        (self.statuses if status else self.writes)[path] += 1
+        self._store(path, before, after)
+        if is_workload(path):
+            for other in self.stored:
+                asyncio.get_running_loop().call_soon(other, path)
+        return self[path]
+
+    def _admitted(self, before: Document | None, after: Document) -> Document:
+        if self.webhook:
+            operation = "CREATE" if before is None else "UPDATE"
+            answer = mutate_workload(review_of(after, operation, before), store=self._objects, plans=self._plans)
+            if not answer.allowed:
+                raise APIError(403, "Forbidden", answer.message)
+            after = apply(after, answer.patch)
+        for change in self.after:
+            after = change(copy.deepcopy(after))
+        return after
+
+    def _store(self, path: str, before: Document | None, after: Document) -> None:
+        if before is not None and before == after:
+            return
+        self._version += 1
+        generation = before["metadata"]["generation"] if before else after["metadata"].get("generation", 1)
+        without_meta = [
+            {key: value for key, value in one.items() if key not in ("metadata", "status")}
+            for one in (before or {}, after)
+        ]
+        if before is not None and without_meta[0] != without_meta[1]:
+            generation += 1
+        metadata = {**after["metadata"], "resourceVersion": str(self._version), "generation": generation}
+        stored = {**after, "metadata": metadata}
+        self._documents[path] = stored
+        self._tell(path, "ADDED" if before is None else "MODIFIED", stored)
+
+    def _tell(self, path: str, kind: str, document: Document) -> None:
+        line = json.dumps({"type": kind, "object": document}).encode()
+        for plural, watcher in self._watchers:
+            if f"/{plural}/" in path and plural not in self.silent:
+                watcher.put_nowait(line)
+
+    @contextlib.asynccontextmanager
+    async def lines(
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str],
+        idle: float,  # noqa: ARG002 - as the connection's
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        watcher: asyncio.Queue[bytes] = asyncio.Queue()
+        entry = (path.rsplit("/", 1)[-1], watcher)
+        self._watchers.append(entry)
+        for known, document in self._documents.items():
+            # What came between the list and this.
+            if f"/{entry[0]}/" in known and int(document["metadata"]["resourceVersion"]) > int(
+                query["resourceVersion"]
+            ):
+                watcher.put_nowait(json.dumps({"type": "MODIFIED", "object": document}).encode())
+
+        async def each() -> AsyncIterator[bytes]:
+            while True:
+                yield await watcher.get()
+
+        try:
+            yield each()
+        finally:
+            self._watchers.remove(entry)
+
+
+def path_of(document: Document) -> str:
+    resource, metadata = PLURALS[document["kind"]], document["metadata"]
+    return resource.in_namespace(metadata.get("namespace", ""), metadata["name"])
+
+
+def is_workload(path: str) -> bool:
+    return "/deployments/" in path or "/statefulsets/" in path

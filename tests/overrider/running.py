@@ -1,0 +1,147 @@
+"""A controller that runs against an apiserver in memory, on a clock that the test moves."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+from app.kube.connection import Connection
+from app.overrider.binding import OVERRIDERS_BY_SUBJECT
+from app.overrider.controller import OverriderController
+from app.overrider.plans import PlanCache
+from app.overrider.workload_client import Limits
+from app.store import Store
+from app.store.sources.kubernetes.resources import RESOURCES
+from app.store.sources.kubernetes.source import KubernetesSource
+from tests.builders import UID, overrider, pool, workload, yurt_app_set
+from tests.control.clock import FakeClock
+from tests.overrider.apiserver import Apiserver, path_of
+
+STEP_SECONDS = 0.25
+START = datetime(2026, 6, 1, tzinfo=UTC)
+
+
+class Fleet:
+    """Subjects with workloads and overriders, an apiserver, and the controller that looks after them."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock(0.0)
+        self.objects = Store([OVERRIDERS_BY_SUBJECT])
+        self.plans = PlanCache()
+        self.server = Apiserver(self.objects, self.plans)
+        self.conflict = ""
+        self.controller: OverriderController | None = None
+        self.source = KubernetesSource(RESOURCES, self.server, self.objects, absent_seconds=10.0)
+
+    def now(self) -> datetime:
+        return START + timedelta(seconds=self.clock.now)
+
+    @contextlib.asynccontextmanager
+    async def leader(self, **limits: Any) -> AsyncIterator[OverriderController]:
+        """A leader that starts now and ends with the context."""
+        controller = OverriderController(
+            cast("Connection", self.server),
+            self.objects,
+            self.source,
+            self.plans,
+            limits=Limits(**limits),
+            now=self.now,
+            openyurt_conflict=lambda: self.conflict,
+            scheduler=self.clock,
+        )
+        tasks = [asyncio.create_task(self.source.run()), asyncio.create_task(controller.run())]
+        try:
+            await self.settle()
+            yield controller
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def settle(self) -> None:
+        """Let everything happen that happens without time."""
+        for _ in range(300):
+            await asyncio.sleep(0)
+
+    async def wait(self, seconds: float) -> None:
+        """Let that much time pass, from timer to timer."""
+        end = self.clock.now + seconds
+        await self.settle()
+        while self.clock.now < end:
+            self.clock.advance(max(0.0, min(self.clock.next(), end) - self.clock.now))
+            await self.settle()
+
+    async def wait_for(self, condition: Callable[[], object], *, seconds: float = 60) -> None:
+        end = self.clock.now + seconds
+        while not condition():
+            assert self.clock.now < end, f"not within {seconds} s"
+            await self.wait(STEP_SECONDS)
+
+    # What a user does.
+
+    def subject(self, name: str = "demo", pools: tuple[str, ...] = ("hangzhou",), **template: Any) -> str:
+        """A YurtAppSet with the workloads that OpenYurt's controller made of it."""
+        made = yurt_app_set(name, pools=[pool(one) for one in pools])
+        made["spec"]["workloadTemplate"]["deploymentTemplate"]["spec"]["template"]["spec"].update(template)
+        path = self.server.put(made)
+        for one in pools:
+            self.server.put(self.workload(name, one, **template), review=False)
+        return path
+
+    def workload(self, subject: str, pool_name: str, **template: Any) -> dict[str, Any]:
+        made = workload(pool=pool_name)
+        made["metadata"]["name"] = f"{subject}-{pool_name}-x"
+        made["metadata"]["ownerReferences"][0].update(name=subject, uid=UID)
+        made["spec"]["template"]["spec"].update(template)
+        return made
+
+    def path(self, subject: str = "demo", pool_name: str = "hangzhou") -> str:
+        return path_of(self.workload(subject, pool_name))
+
+    def override(self, *entries: dict[str, Any], subject: str = "demo") -> str:
+        target = {"apiVersion": "apps.openyurt.io/v1alpha1", "kind": "YurtAppSet", "name": subject}
+        return self.server.put(overrider(*entries, name=subject, subject=target, uid=f"rule-{subject}"))
+
+    def edit_template(self, path: str, *, tag: str) -> None:
+        """Give the subject's template another image, as a new generation."""
+        self.server.edit(path, {"spec": {"workloadTemplate": {"deploymentTemplate": {"spec": {"template": {"spec": {
+            "containers": [{"name": "nginx", "image": f"nginx:{tag}"}]
+        }}}}}}})  # fmt: skip
+
+    def owner_writes(self, *pools: str, tag: str, review: bool = True) -> None:
+        """OpenYurt's controller writes the template into the workloads of some pools, with a new revision label."""
+        for one in pools:
+            template = {
+                "metadata": {"labels": {"revision": tag}},
+                "spec": {"containers": [{"name": "nginx", "image": f"nginx:{tag}"}]},
+            }
+            self.server.edit(self.path(pool_name=one), {"spec": {"template": template}}, review=review)
+
+    def observed(self, path: str) -> None:
+        """OpenYurt's controller says that it has seen the subject."""
+        generation = self.server[path]["metadata"]["generation"]
+        self.server.edit(path, {"status": {"observedGeneration": generation}})
+
+    # What a test wants to know.
+
+    def nudges(self, path: str) -> str | None:
+        """When the subject's controller was nudged last."""
+        annotations: dict[str, str] = self.server[path]["metadata"].get("annotations", {})
+        return annotations.get("fleethook.io/nudged-at")
+
+    def status(self, subject: str = "demo") -> dict[str, Any]:
+        return dict(
+            self.server[f"/apis/apps.openyurt.io/v1alpha1/namespaces/default/yurtappoverriders/{subject}"].get(
+                "status", {}
+            )
+        )
+
+    def condition(self, kind: str = "Rendered", subject: str = "demo") -> tuple[str, str, str]:
+        for one in self.status(subject).get("conditions", []):
+            if one["type"] == kind:
+                return one["status"], one["reason"], one["message"]
+        return "", "", ""
+
+    def image(self, subject: str = "demo", pool_name: str = "hangzhou") -> str:
+        return str(self.server[self.path(subject, pool_name)]["spec"]["template"]["spec"]["containers"][0]["image"])

@@ -1,0 +1,348 @@
+"""The controller against an apiserver in memory: how often it writes, when, and what it says."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from app.kube.errors import APIError
+from tests.builders import entry, image, patch
+from tests.overrider.running import Fleet
+
+TO_2 = [image("nginx", "nginx:2.0")]
+TO_3 = [image("nginx", "nginx:3.0")]
+SPEC = "/spec/template/spec"
+MINUTE = 60.0
+
+
+def pod_spec(document: dict[str, Any]) -> dict[str, Any]:
+    spec: dict[str, Any] = document["spec"]["template"]["spec"]
+    return spec
+
+
+def prune_misspelled(document: dict[str, Any]) -> dict[str, Any]:
+    pod_spec(document).pop("hostNetwrok", None)
+    return document
+
+
+def drop_empty(document: dict[str, Any]) -> dict[str, Any]:
+    """As an apiserver drops empty members; these two names stand for any that the engine does not know to be dropped."""
+    for name in ("emptyOne", "emptyOther"):
+        pod_spec(document).pop(name, None)
+    return document
+
+
+def default_volumes(document: dict[str, Any]) -> dict[str, Any]:
+    for volume in pod_spec(document).get("volumes", ()):
+        volume["hostPath"].setdefault("type", "")
+    return document
+
+
+async def test_an_overrider_is_rendered_by_one_write_and_reported_once() -> None:
+    fleet = Fleet()
+    fleet.subject(pools=("hangzhou", "beijing"))
+    async with fleet.leader():
+        rule = fleet.override(entry("hangzhou", items=TO_2))
+        await fleet.wait_for(lambda: fleet.condition() == ("True", "AllRendered", "1 of 1 workloads"))
+        await fleet.wait(10 * MINUTE)
+        assert fleet.server.writes == {fleet.path(): 1}
+        assert fleet.server.statuses == {rule: 1}
+        assert not fleet.server.dry_runs
+        assert [reason for reason, _ in fleet.server.events] == ["SubjectFound", "AllRendered"]
+
+
+async def test_an_unknown_field_is_named_and_requested_once() -> None:
+    fleet = Fleet()
+    fleet.server.after.append(prune_misspelled)
+    fleet.subject()
+    async with fleet.leader():
+        fleet.override(entry("*", items=TO_2, patches=[patch("add", f"{SPEC}/hostNetwrok", True)]))
+        await fleet.wait_for(lambda: fleet.condition()[1] == "FieldsNotKept")
+        await fleet.wait(5 * MINUTE)
+        assert fleet.server.writes[fleet.path()] == 1
+        assert fleet.server.dry_runs[fleet.path()] == 1
+        assert fleet.condition()[2] == (
+            "0 of 1 workloads; demo-hangzhou-x in hangzhou: the apiserver did not keep /spec/template/spec/hostNetwrok: "
+            "check the path for a misspelled field, and whether another webhook changes it"
+        )
+        assert fleet.image() == "nginx:2.0"
+
+
+async def test_a_mended_overrider_is_rendered_although_the_one_before_was_not_kept() -> None:
+    fleet = Fleet()
+    fleet.server.after.append(prune_misspelled)
+    fleet.subject()
+    async with fleet.leader() as controller:
+        fleet.override(entry("*", items=TO_2, patches=[patch("add", f"{SPEC}/hostNetwrok", True)]))
+        await fleet.wait_for(lambda: fleet.condition()[1] == "FieldsNotKept")
+        fleet.override(entry("*", items=TO_2, patches=[patch("add", f"{SPEC}/hostNetwork", True)]))
+        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered", seconds=2)
+        assert fleet.server.writes[fleet.path()] == 2
+        assert len(controller.workloads.remainders) == 0
+
+
+async def test_empty_values_that_are_not_stored_are_no_drift() -> None:
+    fleet = Fleet()
+    fleet.server.after.append(drop_empty)
+    # The workload was stored without them, as an apiserver does it.
+    fleet.subject(emptyOne=False)
+    fleet.server.put(fleet.workload("demo", "hangzhou"))
+    async with fleet.leader():
+        fleet.override(entry("*", items=TO_2, patches=[patch("add", f"{SPEC}/emptyOther", "")]))
+        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered")
+        await fleet.wait(5 * MINUTE)
+        assert fleet.server.writes[fleet.path()] == 1
+        assert fleet.condition() == (
+            "True", "AllRendered",
+            f"1 of 1 workloads; defaults and empty values stored otherwise than requested: {SPEC}/emptyOne, {SPEC}/emptyOther",
+        )  # fmt: skip
+
+
+async def test_a_default_is_no_drift() -> None:
+    fleet = Fleet()
+    fleet.server.after.append(default_volumes)
+    fleet.subject()
+    volumes = [{"name": "v", "hostPath": {"path": "/x"}}]
+    async with fleet.leader():
+        fleet.override(entry("*", patches=[patch("add", f"{SPEC}/volumes", volumes)]))
+        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered")
+        await fleet.wait(5 * MINUTE)
+        assert fleet.server.writes[fleet.path()] == 1
+        assert fleet.condition()[0] == "True"
+
+
+async def test_what_is_not_kept_is_not_written_when_pods_become_ready() -> None:
+    """Each of a fleet's pods changes the status of its workload many times."""
+    fleet = Fleet()
+    fleet.server.after.append(prune_misspelled)
+    fleet.subject()
+    async with fleet.leader() as controller:
+        fleet.override(entry("*", items=TO_2, patches=[patch("add", f"{SPEC}/hostNetwrok", True)]))
+        await fleet.wait_for(lambda: fleet.condition()[1] == "FieldsNotKept")
+        await fleet.wait(1)
+        looked = controller.reconciled
+        for ready in range(20):
+            fleet.server.edit(fleet.path(), {"status": {"readyReplicas": ready}}, review=False)
+            await fleet.wait(1)
+        assert fleet.server.writes[fleet.path()] == 1
+        assert controller.reconciled == looked
+
+
+async def test_a_webhook_that_is_away_is_asked_four_times_in_the_first_minute_and_mends_when_it_is_back() -> None:
+    fleet = Fleet()
+    fleet.subject()
+    async with fleet.leader():
+        fleet.server.webhook = False
+        fleet.override(entry("*", items=TO_2))
+        await fleet.wait(MINUTE)
+        assert 3 <= fleet.server.writes[fleet.path()] <= 5
+        assert fleet.server.dry_runs[fleet.path()] == 1
+        assert fleet.condition()[:2] == ("False", "NotRendered")
+        assert "check that the webhook is registered" in fleet.condition()[2]
+        fleet.server.webhook = True
+        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered", seconds=5 * MINUTE)
+
+
+async def test_a_drift_behind_the_webhooks_back_is_mended_once() -> None:
+    fleet = Fleet()
+    fleet.subject()
+    async with fleet.leader():
+        fleet.override(entry("*", items=TO_2))
+        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered")
+        await fleet.wait(10 * MINUTE)
+        containers = [{"name": "nginx", "image": "edited:9"}]
+        fleet.server.edit(fleet.path(), {"spec": {"template": {"spec": {"containers": containers}}}}, review=False)
+        await fleet.wait_for(lambda: fleet.image() == "nginx:2.0", seconds=2)
+        assert fleet.server.writes[fleet.path()] == 2
+
+
+async def test_another_controller_that_changes_each_write_back_costs_four_writes_in_the_first_minute() -> None:
+    fleet = Fleet()
+    fleet.subject()
+
+    def revert(path: str) -> None:
+        document = copy.deepcopy(fleet.server[path])
+        pod_spec(document)["containers"][0]["image"] = "theirs:1"
+        fleet.server.put(document)
+
+    async with fleet.leader():
+        fleet.server.stored.append(revert)
+        fleet.override(entry("*", items=TO_2))
+        await fleet.wait(MINUTE)
+        assert 3 <= fleet.server.writes[fleet.path()] <= 5
+        assert fleet.server.dry_runs[fleet.path()] == 1
+        # Until the pause is at its longest, which is ten minutes.
+        await fleet.wait(15 * MINUTE)
+        assert fleet.server.writes[fleet.path()] <= 8
+
+
+async def test_an_admission_webhook_that_undoes_each_render_is_not_fought() -> None:
+    fleet = Fleet()
+    fleet.subject()
+
+    def undo(document: dict[str, Any]) -> dict[str, Any]:
+        pod_spec(document)["containers"][0]["image"] = "theirs:1"
+        return document
+
+    fleet.server.after.append(undo)
+    async with fleet.leader():
+        fleet.override(entry("*", items=TO_2))
+        await fleet.wait(5 * MINUTE)
+        assert fleet.server.writes[fleet.path()] == 1
+        assert fleet.condition()[:2] == ("False", "FieldsNotKept")
+        fleet.server.after.clear()
+        # Nothing says that it is gone; the next resync asks again.
+        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered", seconds=10 * MINUTE)
+
+
+@pytest.mark.parametrize("late", [True, False])
+async def test_the_event_of_its_own_write_is_no_reason_to_look_again(late: bool) -> None:
+    fleet = Fleet()
+    fleet.subject()
+    fleet.server.webhook, fleet.server.late = False, late
+    async with fleet.leader() as controller:
+        before = controller.reconciled
+        fleet.override(entry("*", items=TO_2))
+        await fleet.settle()
+        assert fleet.condition()[1] == "NotRendered"
+        looked = controller.reconciled
+        assert looked == before + 1
+        for number in range(10):
+            await fleet.wait(MINUTE)
+            assert controller.reconciled == looked + fleet.server.writes[fleet.path()] - 1 + (number == 9)
+
+
+async def test_a_status_is_not_written_again_before_its_event_has_come() -> None:
+    fleet = Fleet()
+    fleet.subject()
+    async with fleet.leader() as controller:
+        # From the write of the workload on, and so before the status is written.
+        fleet.server.stored.append(lambda _: fleet.server.silent.add("yurtappoverriders"))
+        rule = fleet.override(entry("*", items=TO_2))
+        await fleet.wait(MINUTE)
+        looked = controller.reconciled
+        fleet.server.edit(fleet.path(), {"metadata": {"annotations": {"fleethook.io/rendered": None}}}, review=False)
+        await fleet.wait(MINUTE)
+        assert controller.reconciled > looked
+        assert fleet.server.statuses[rule] == 1
+
+
+async def test_a_hundred_conflicts_do_not_hold_up_an_edit() -> None:
+    fleet = Fleet()
+    fighting = [f"fight{number}" for number in range(100)]
+    for name in [*fighting, "calm"]:
+        fleet.subject(name)
+
+    def revert(path: str) -> None:
+        if "fight" in path:
+            document = copy.deepcopy(fleet.server[path])
+            pod_spec(document)["containers"][0]["image"] = "theirs:1"
+            fleet.server.put(document)
+
+    async with fleet.leader():
+        fleet.server.stored.append(revert)
+        for name in fighting:
+            fleet.override(entry("*", items=TO_2), subject=name)
+        await fleet.wait(10)
+        for number in range(5):
+            items = [image("nginx", f"nginx:{number}")]
+            fleet.override(entry("*", items=items), subject="calm")
+            await fleet.wait_for(lambda wanted=f"nginx:{number}": fleet.image("calm") == wanted, seconds=2)
+            await fleet.wait(9)
+        assert max(fleet.server.writes[fleet.path(name)] for name in fighting) <= 5
+
+
+async def test_an_overrider_that_does_not_fit_is_reported_without_a_write() -> None:
+    fleet = Fleet()
+    fleet.subject()
+    async with fleet.leader():
+        fleet.override(entry("*", patches=[patch("remove", "/spec/paused")]))
+        await fleet.wait(5 * MINUTE)
+        assert fleet.condition()[:2] == ("False", "NotRendered")
+        assert "member 'paused' does not exist" in fleet.condition()[2]
+        assert not fleet.server.writes
+
+
+async def test_a_refused_write_is_repeated_with_back_off_and_says_why() -> None:
+    fleet = Fleet()
+    fleet.subject()
+    async with fleet.leader():
+        refused = []
+
+        def refuse(method: str, path: str, dry: bool) -> APIError | None:
+            if method == "PATCH" and "deployments" in path:
+                refused.append(path)
+                return APIError(403, "Forbidden", "no")
+            return None
+
+        fleet.server.refuse = refuse
+        fleet.override(entry("*", items=TO_2))
+        await fleet.wait(MINUTE)
+        assert 3 <= len(refused) <= 5
+        assert fleet.condition()[2].endswith("the apiserver says: 403 Forbidden: no")
+
+
+async def test_a_server_without_dry_runs_is_asked_twice() -> None:
+    fleet = Fleet()
+    fleet.server.after.append(prune_misspelled)
+    fleet.server.refuse = lambda _method, _path, dry: APIError(400, "BadRequest", "no dry run") if dry else None
+    fleet.subject()
+    async with fleet.leader():
+        fleet.override(entry("*", items=TO_2, patches=[patch("add", f"{SPEC}/hostNetwrok", True)]))
+        await fleet.wait(5 * MINUTE)
+        assert fleet.server.writes[fleet.path()] == 2
+        assert fleet.condition()[1] == "FieldsNotKept"
+
+
+async def test_a_deleted_overrider_is_undone_and_nothing_is_remembered() -> None:
+    fleet = Fleet()
+    fleet.server.after.append(prune_misspelled)
+    fleet.subject()
+    async with fleet.leader() as controller:
+        rule = fleet.override(entry("*", items=TO_2, patches=[patch("add", f"{SPEC}/hostNetwrok", True)]))
+        await fleet.wait_for(lambda: fleet.condition()[1] == "FieldsNotKept")
+        fleet.server.delete(rule)
+        await fleet.wait_for(lambda: fleet.image() == "nginx:1.0", seconds=2)
+        assert ("Reverted", "went back to their template: demo-hangzhou-x in hangzhou") in fleet.server.events
+        assert len(controller.workloads.remainders) == 0
+
+
+async def test_a_deleted_workload_is_forgotten() -> None:
+    fleet = Fleet()
+    fleet.server.after.append(prune_misspelled)
+    fleet.subject()
+    async with fleet.leader() as controller:
+        fleet.override(entry("*", items=TO_2, patches=[patch("add", f"{SPEC}/hostNetwrok", True)]))
+        await fleet.wait_for(lambda: fleet.condition()[1] == "FieldsNotKept")
+        fleet.server.delete(fleet.path())
+        await fleet.settle()
+        assert len(controller.workloads.remainders) == 0
+        assert len(controller._attempts) == 0
+
+
+async def test_a_new_leader_finds_out_by_a_dry_run_what_is_not_kept() -> None:
+    fleet = Fleet()
+    fleet.server.after.append(prune_misspelled)
+    fleet.subject()
+    async with fleet.leader():
+        fleet.override(entry("*", items=TO_2, patches=[patch("add", f"{SPEC}/hostNetwrok", True)]))
+        await fleet.wait_for(lambda: fleet.condition()[1] == "FieldsNotKept")
+    async with fleet.leader():
+        await fleet.wait(MINUTE)
+        assert fleet.server.writes[fleet.path()] == 1
+        assert fleet.server.dry_runs[fleet.path()] == 2
+        assert fleet.condition()[1] == "FieldsNotKept"
+
+
+async def test_openyurts_own_renderer_is_shown_as_a_condition() -> None:
+    fleet = Fleet()
+    fleet.subject()
+    fleet.conflict = "webhook mutate.apps.v1.deployment of yurt-manager renders, too"
+    async with fleet.leader():
+        fleet.override(entry("*", items=TO_2))
+        await fleet.wait_for(lambda: fleet.condition("Conflict") == ("True", "OtherRenderer", fleet.conflict))
+        fleet.conflict = ""
+        fleet.override(entry("*", items=TO_3))
+        await fleet.wait_for(lambda: fleet.image() == "nginx:3.0")
+        await fleet.settle()
+        assert fleet.condition("Conflict") == ("", "", "")

@@ -1,0 +1,94 @@
+"""Whether OpenYurt's controller has written a changed template into a workload."""
+
+from typing import Any
+
+import pytest
+
+from app.model.openyurt import YURT_APP_SET
+from app.overrider.assess import Binding, assess, find_plan
+from app.overrider.owner_progress import has_observed, lags_behind
+from app.overrider.plans import PlanCache
+from app.store.narrow import narrow
+from tests.builders import (
+    container,
+    entry,
+    image,
+    overrider,
+    patch,
+    pod_template,
+    rendered,
+    store_of,
+    workload,
+    yurt_app_set,
+)
+
+RULE = overrider(entry("hangzhou", items=[image("nginx", "nginx:2.0")]))
+
+
+def lags(document: dict[str, Any], subject: dict[str, Any], rule: dict[str, Any] | None) -> bool:
+    store, plans = store_of(subject, *([rule] if rule else [])), PlanCache()
+    binding = Binding("", YURT_APP_SET, "default", "demo")
+    plan = find_plan(narrow(document), binding, rule, kind="Deployment", store=store, plans=plans)
+    return lags_behind(document, plan, assess(document, kind="Deployment", store=store, plans=plans))
+
+
+def subject_with(**container_fields: Any) -> dict[str, Any]:
+    template = pod_template(containers=[container(**container_fields)])
+    return yurt_app_set(template=template)
+
+
+@pytest.mark.parametrize("rule", [RULE, None])
+def test_a_workload_of_the_template_does_not_lag_rendered_or_not(rule: dict[str, Any] | None) -> None:
+    assert not lags(workload(), yurt_app_set(), rule)
+    if rule:
+        assert not lags(rendered(workload(), yurt_app_set(), rule), yurt_app_set(), rule)
+
+
+@pytest.mark.parametrize("rule", [RULE, None])
+def test_a_member_that_the_template_names_and_no_override_sets_is_the_owners_to_write(rule: Any) -> None:
+    assert lags(workload(), subject_with(args=["--new"]), rule)
+    assert lags(workload(), subject_with(env=[{"name": "A", "value": "1"}]), rule)
+
+
+def test_an_override_of_another_value_is_not_the_owners_to_write() -> None:
+    other = overrider(entry("hangzhou", items=[image("nginx", "nginx:3.0")]))
+    stored = rendered(workload(), yurt_app_set(), RULE)
+    assert not lags(stored, yurt_app_set(), other)
+    # The template's image changed, which the override covers.
+    assert not lags(stored, subject_with(image="nginx:9"), RULE)
+
+
+def test_an_override_beside_the_templates_change_does_not_hide_it() -> None:
+    side = overrider(entry("hangzhou", patches=[patch("add", "/spec/template/spec/containers/-", container("side"))]))
+    stored = rendered(workload(), yurt_app_set(), side)
+    assert not lags(stored, yurt_app_set(), side)
+    assert lags(stored, subject_with(image="nginx:9"), side)
+
+
+def test_defaults_and_empty_values_are_not_waited_for() -> None:
+    assert not lags(workload(), subject_with(tty=False, env=[], args=None), RULE)
+    assert not lags(workload(), yurt_app_set(paused=False), RULE)
+    assert lags(workload(progressDeadlineSeconds=600), yurt_app_set(progressDeadlineSeconds=0), RULE)
+
+
+def test_what_others_changed_beside_the_template_is_not_the_owners() -> None:
+    stored = workload(replicas=9, paused=True)
+    stored["spec"]["template"]["metadata"]["annotations"] = {"kubectl.kubernetes.io/restartedAt": "now"}
+    stored["spec"]["template"]["spec"]["containers"].append(container("istio"))
+    assert not lags(stored, yurt_app_set(), RULE)
+
+
+@pytest.mark.parametrize(
+    ("status", "observed"),
+    [
+        ({"observedGeneration": 3}, True),
+        ({"observedGeneration": 2}, False),
+        ({}, True),
+        ({"observedGeneration": "?"}, True),
+    ],
+)
+def test_the_subjects_status_says_what_its_controller_has_seen(status: dict[str, Any], observed: bool) -> None:
+    subject = yurt_app_set()
+    subject["metadata"]["generation"] = 3
+    assert has_observed({**subject, "status": status}) is observed
+    assert has_observed({**yurt_app_set(), "status": status})

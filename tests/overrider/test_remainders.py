@@ -1,0 +1,47 @@
+from app.model.gvk import GroupKind
+from app.overrider.differences import ABSENT, Difference
+from app.overrider.remainders import MAX_POINTERS, Remainders, remainder
+from app.store import ObjectKey
+
+LOST = remainder("lost", [Difference("/spec/misspelled", ("spec", "misspelled"), True, ABSENT)])
+EMPTY = remainder("empty", [Difference("/spec/paused", ("spec", "paused"), False, ABSENT)])
+
+
+def key(name: str) -> ObjectKey:
+    return ObjectKey("", GroupKind("apps", "Deployment"), "default", name)
+
+
+def test_lost_values_are_told_from_empty_ones() -> None:
+    assert (LOST.lost, LOST.insignificant) == (("/spec/misspelled",), ())
+    assert (EMPTY.lost, EMPTY.insignificant) == ((), ("/spec/paused",))
+
+
+def test_only_what_is_the_same_is_explained() -> None:
+    known = Remainders()
+    known.remember(key("a"), LOST)
+    assert known.explains(key("a"), "lost")
+    assert not known.explains(key("a"), "another")
+    assert not known.explains(key("b"), "lost")
+    known.forget(key("a"))
+    assert not known.explains(key("a"), "lost")
+
+
+def test_the_memory_is_bounded_in_number_and_size() -> None:
+    known = Remainders(most=2)
+    for name in "abac":
+        known.remember(key(name), LOST)
+    assert [known.explains(key(name), "lost") for name in "abc"] == [True, False, True]
+    many = [Difference(f"/spec/{number}", ("spec", str(number)), 1, ABSENT) for number in range(100)]
+    assert len(remainder("many", many).lost) == MAX_POINTERS
+
+
+def test_what_may_be_stored_another_time_is_asked_about_again_some_at_a_time() -> None:
+    known = Remainders()
+    for name in "abc":
+        known.remember(key(name), LOST)
+    known.remember(key("d"), EMPTY)
+    known.forget_lost(most=2)
+    assert [known.get(key(name)) is not None for name in "abcd"] == [False, False, True, True]
+    known.remember(key("a"), LOST)
+    known.forget_lost(most=1)
+    assert [known.get(key(name)) is not None for name in "abcd"] == [True, False, False, True]

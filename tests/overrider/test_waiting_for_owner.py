@@ -1,0 +1,240 @@
+"""The controller and OpenYurt's: who writes a changed template first, and what happens if nobody does."""
+
+from typing import Any
+
+import pytest
+
+from app.kube.errors import APIError
+from tests.builders import entry, patch
+from tests.overrider.running import Fleet
+
+# A sidecar, so that the template's image counts outside the override.
+SIDE = [patch("add", "/spec/template/spec/containers/-", {"name": "side", "image": "busybox:1"})]
+POOLS = ("hangzhou", "beijing")
+MINUTE = 60.0
+
+
+async def rendered(fleet: Fleet) -> None:
+    fleet.override(entry("hangzhou", patches=SIDE))
+    await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered")
+    await fleet.wait(MINUTE)
+
+
+async def test_a_template_that_its_owner_writes_costs_no_write() -> None:
+    fleet = Fleet()
+    subject = fleet.subject(pools=POOLS)
+    async with fleet.leader():
+        await rendered(fleet)
+        fleet.edit_template(subject, tag="9")
+        await fleet.wait(8)
+        fleet.owner_writes(*POOLS, tag="9")
+        await fleet.wait(5 * MINUTE)
+        assert fleet.server.writes == {fleet.path(): 1}
+        assert fleet.condition()[1] == "AllRendered"
+        assert fleet.server[fleet.path()]["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:9"
+
+
+async def test_an_owner_that_wrote_without_the_webhook_is_not_waited_for() -> None:
+    fleet = Fleet()
+    subject = fleet.subject(pools=POOLS)
+    async with fleet.leader():
+        await rendered(fleet)
+        fleet.edit_template(subject, tag="9")
+        fleet.owner_writes(*POOLS, tag="9", review=False)
+        await fleet.wait_for(lambda: fleet.server.writes[fleet.path()] == 2, seconds=2)
+
+
+async def test_an_owner_that_says_it_has_not_seen_the_change_is_waited_for_without_a_look() -> None:
+    fleet = Fleet()
+    subject = fleet.subject(pools=POOLS)
+    fleet.observed(subject)
+    async with fleet.leader():
+        await rendered(fleet)
+        reads = []
+        fleet.server.refuse = lambda method, path, _dry: reads.append((method, path))
+        fleet.edit_template(subject, tag="9")
+        await fleet.wait(9)
+        assert fleet.condition()[:2] == ("Unknown", "WaitingForOwner")
+        assert ("GET", fleet.path()) not in reads
+        assert fleet.server.writes[fleet.path()] == 1
+
+
+async def test_an_owner_that_writes_nothing_is_nudged_and_then_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    fleet = Fleet()
+    subject = fleet.subject(pools=POOLS)
+    async with fleet.leader():
+        await rendered(fleet)
+        fleet.edit_template(subject, tag="9")
+        await fleet.wait(9)
+        assert fleet.condition() == (
+            "Unknown", "WaitingForOwner",
+            "0 of 1 workloads; demo-hangzhou-x in hangzhou: waiting until the controller of YurtAppSet demo has written the changed template",
+        )  # fmt: skip
+        assert fleet.nudges(subject) is None
+        await fleet.wait(2)
+        nudged = fleet.nudges(subject)
+        assert nudged is not None
+        assert fleet.server.writes == {fleet.path(): 1, subject: 1}
+        assert [reason for reason, _ in fleet.server.events].count("OwnerNudged") == 1
+        await fleet.wait(11)
+        assert fleet.server.writes == {fleet.path(): 2, subject: 1}
+        assert "has not written the changed template within 10 s" in caplog.text
+        await fleet.wait(9 * MINUTE)
+        assert fleet.server.writes == {fleet.path(): 2, subject: 1}
+        assert fleet.condition()[1] == "AllRendered"
+
+
+async def test_a_nudge_makes_an_owner_write_that_does_not_retry() -> None:
+    """OpenYurt 1.4: a write that was refused while fleethook was away is not repeated."""
+    fleet = Fleet()
+    subject = fleet.subject(pools=POOLS)
+    async with fleet.leader():
+        await rendered(fleet)
+    fleet.edit_template(subject, tag="9")
+    async with fleet.leader():
+        await fleet.wait_for(lambda: fleet.nudges(subject))
+        fleet.owner_writes(*POOLS, tag="9")
+        await fleet.wait(5 * MINUTE)
+        assert fleet.server.writes[fleet.path()] == 1
+        assert fleet.condition()[1] == "AllRendered"
+
+
+async def test_an_owner_that_retries_after_an_outage_is_not_raced() -> None:
+    fleet = Fleet()
+    subject = fleet.subject(pools=POOLS)
+    async with fleet.leader():
+        await rendered(fleet)
+    fleet.edit_template(subject, tag="9")
+    await fleet.wait(MINUTE)
+    async with fleet.leader():
+        await fleet.wait(3)
+        fleet.owner_writes(*POOLS, tag="9")
+        await fleet.wait(5 * MINUTE)
+        assert fleet.server.writes == {fleet.path(): 1}
+
+
+async def test_an_edited_overrider_does_not_wait_for_anybody() -> None:
+    fleet = Fleet()
+    fleet.subject(pools=POOLS)
+    async with fleet.leader():
+        await rendered(fleet)
+        fleet.override(entry("*", patches=SIDE))
+        await fleet.wait_for(lambda: fleet.condition()[2] == "2 of 2 workloads", seconds=2)
+
+
+async def test_an_overrider_that_was_edited_while_nobody_led_is_rendered_at_once() -> None:
+    fleet = Fleet()
+    fleet.subject(pools=POOLS)
+    async with fleet.leader():
+        await rendered(fleet)
+    fleet.override(entry("*", patches=SIDE))
+    async with fleet.leader():
+        await fleet.wait_for(lambda: fleet.condition()[2] == "2 of 2 workloads", seconds=2)
+
+
+async def test_a_pool_without_workload_is_named_and_its_owner_nudged_less_and_less() -> None:
+    fleet = Fleet()
+    subject = fleet.subject(pools=POOLS)
+    fleet.server.delete(fleet.path(pool_name="beijing"))
+    async with fleet.leader():
+        fleet.override(entry("*", patches=SIDE))
+        await fleet.wait_for(lambda: fleet.condition()[0])
+        assert fleet.condition() == (
+            "Unknown",
+            "WorkloadsMissing",
+            "1 of 1 workloads; no workload in node pool beijing",
+        )
+        await fleet.wait(12)
+        assert fleet.condition()[:2] == ("False", "WorkloadsMissing")
+        nudges = [fleet.nudges(subject)]
+        for _ in range(60):
+            await fleet.wait(MINUTE)
+            if (last := fleet.nudges(subject)) not in nudges:
+                nudges.append(last)
+        # At resyncs, which are every ten minutes from the start: after ten minutes at least, then twenty, then forty.
+        assert nudges == ["2026-06-01T00:00:10Z", "2026-06-01T00:20:00Z", "2026-06-01T00:40:00Z"]
+        fleet.server.put(fleet.workload("demo", "beijing"), review=True)
+        await fleet.wait(2)
+        assert fleet.condition() == ("True", "AllRendered", "2 of 2 workloads")
+
+
+async def test_a_new_leader_does_not_repeat_a_nudge() -> None:
+    fleet = Fleet()
+    subject = fleet.subject(pools=POOLS)
+    fleet.server.delete(fleet.path(pool_name="beijing"))
+    fleet.override(entry("*", patches=SIDE))
+    async with fleet.leader():
+        await fleet.wait_for(lambda: fleet.nudges(subject))
+    async with fleet.leader():
+        await fleet.wait(5 * MINUTE)
+        assert fleet.server.writes[subject] == 1
+
+
+async def test_a_workload_without_override_that_lags_has_its_owner_nudged() -> None:
+    """Its write was refused, too: the webhook is asked about all workloads of a pool."""
+    fleet = Fleet()
+    subject = fleet.subject(pools=POOLS)
+    fleet.override(entry("elsewhere", patches=SIDE))
+    fleet.edit_template(subject, tag="9")
+    async with fleet.leader():
+        await fleet.wait_for(lambda: fleet.nudges(subject))
+        assert fleet.server.writes == {subject: 1}
+        fleet.owner_writes(*POOLS, tag="9")
+        await fleet.wait(60 * MINUTE)
+        assert fleet.server.writes == {subject: 1}
+
+
+async def test_a_subject_without_overrider_is_not_nudged() -> None:
+    fleet = Fleet()
+    subject = fleet.subject(pools=POOLS)
+    fleet.server.delete(fleet.path(pool_name="beijing"))
+    fleet.edit_template(subject, tag="9")
+    async with fleet.leader():
+        await fleet.wait(60 * MINUTE)
+        assert not fleet.server.writes
+
+
+async def test_a_nudge_that_is_refused_is_logged_and_holds_nothing_up(caplog: pytest.LogCaptureFixture) -> None:
+    fleet = Fleet()
+    subject = fleet.subject(pools=POOLS)
+
+    def refuse(method: str, path: str, _dry: bool) -> APIError | None:
+        return APIError(403, "Forbidden", "no") if method == "PATCH" and path == subject else None
+
+    fleet.server.refuse = refuse
+    async with fleet.leader():
+        await rendered(fleet)
+        fleet.edit_template(subject, tag="9")
+        await fleet.wait(12)
+        assert fleet.server.writes[fleet.path()] == 2
+        assert "annotation fleethook.io/nudged-at could not be set: 403 Forbidden: no" in caplog.text
+
+
+def own_as_v1beta1(document: dict[str, Any]) -> dict[str, Any]:
+    document["metadata"]["ownerReferences"][0]["apiVersion"] = "apps.openyurt.io/v1beta1"
+    return document
+
+
+async def test_workloads_of_a_later_version_are_said_not_to_be_rendered() -> None:
+    fleet = Fleet()
+    subject = fleet.subject(pools=())
+    fleet.server.edit(subject, {"spec": {"topology": {"pools": [{"name": "hangzhou"}]}}})
+    fleet.server.put(own_as_v1beta1(fleet.workload("demo", "hangzhou")))
+    async with fleet.leader():
+        fleet.override(entry("*", patches=SIDE))
+        await fleet.wait(5 * MINUTE)
+        assert fleet.condition()[:2] == ("False", "OwnedByOtherVersion")
+        assert "the workloads in node pool hangzhou have an owner reference" in fleet.condition()[2]
+        assert fleet.nudges(subject) is None
+
+
+async def test_no_status_is_written_twice_and_no_event_repeated() -> None:
+    fleet = Fleet()
+    fleet.subject(pools=POOLS)
+    async with fleet.leader() as controller:
+        await rendered(fleet)
+        said, written = list(fleet.server.events), dict(fleet.server.statuses)
+        looked = controller.reconciled
+        await fleet.wait(60 * MINUTE)
+        assert controller.reconciled >= looked + 6
+        assert (fleet.server.events, fleet.server.statuses) == (said, written)
