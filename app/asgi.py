@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app import __version__
 from app.api.codec import encode_error
 from app.api.dispatch import Standing
-from app.api.endpoint import Endpoint, not_synced
+from app.api.endpoint import Gate
 from app.api.health import Check, health_routes
 from app.api.logs import LogSink, write_line
 from app.api.metrics import Metrics, script_gauges, store_gauges
@@ -35,9 +35,9 @@ from app.interpret.webhook import DEFINITIONS_BY_KIND, WebhookLayer
 from app.lifetime import Cluster, following_cluster, following_manifests, settle_garbage_collector
 from app.outbound.client import HookClient
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
-from app.overrider.freshness import LiveSource
 from app.overrider.manifest_report import ManifestReport
 from app.overrider.plans import PlanCache
+from app.overrider.surroundings import Surroundings
 from app.registration.paths import CLUSTERS
 from app.settings import Settings
 from app.store import Store
@@ -63,11 +63,12 @@ class Fleethook(FastAPI):
         self.store: Final = Store(INDEXES)
         self.metrics: Final = Metrics()
         self.cluster: Final = Cluster(settings, self.store) if settings.follows_cluster else None
+        observes = self.cluster is not None and "overrider" in settings.engines
+        self.surroundings: Final = Surroundings(self.store) if observes else None
         self.source: Final[Source | None] = self._source()
         self.synced: Final = asyncio.Event()
         self.draining = False
         self.ended: Final[list[str]] = []
-        live = None if self.cluster is None else self.cluster.source
         self.plans: Final = PlanCache()
         self.manifest_report: Final = ManifestReport(self.store)
         self.hook_client: Final = HookClient(allow_private=True)
@@ -75,19 +76,17 @@ class Fleethook(FastAPI):
         self.customizations: Final = Customizations(self.store, namespace=settings.karmada_namespace)
         self.runner: Final = Runner(Limits(settings.lua_seconds, settings.lua_instructions, settings.lua_memory << 20))
         self.routes_of_reviews: Final[list[ReviewRoute]] = [
-            *(self._overrider_routes(live) if "overrider" in settings.engines else ()),
+            *(self._overrider_routes() if "overrider" in settings.engines else ()),
             *(self._interpret_routes() if "interpret" in settings.engines else ()),
             *(self._dispatch_routes() if "dispatch" in settings.engines else ()),
             *(crds_routes() if "crds" in settings.engines else ()),
         ]
         self._log: Final = log
-        self.reviews: dict[str, ASGIApp] = {}
+        self.reviews: Final[dict[str, ASGIApp]] = {
+            route.path: self._endpoint(route) for route in self.routes_of_reviews
+        }
         if self.cluster is None:
-            self.open_reviews()
-        else:
-            self.reviews = {
-                route.path: self._endpoint(route) if route.waits else not_synced for route in self.routes_of_reviews
-            }
+            self.synced.set()
 
     def _source(self) -> Source | None:
         if self.cluster is not None:
@@ -95,9 +94,14 @@ class Fleethook(FastAPI):
         manifests = self.settings.manifests
         return None if manifests is None else ManifestSource(manifests, self.store)
 
-    def _overrider_routes(self, live: LiveSource | None) -> list[ReviewRoute]:
+    def _overrider_routes(self) -> list[ReviewRoute]:
         edits = self.settings.unfit_subject_edits
-        return overrider_routes(self.store, self.plans, live, unfit_subject_edits=edits)
+        if self.cluster is None:
+            return overrider_routes(self.store, self.plans, None, unfit_subject_edits=edits)
+        announcer = self.cluster.announcer
+        announce = None if announcer is None else announcer.announce
+        source = self.cluster.source
+        return overrider_routes(self.store, self.plans, source, unfit_subject_edits=edits, announce=announce)
 
     def _interpret_routes(self) -> list[ReviewRoute]:
         settings = self.settings
@@ -135,19 +139,17 @@ class Fleethook(FastAPI):
         silent = (part for part in parts if (part.age or 0.0) > self.settings.stale_after)
         return "; ".join(f"no word of {part.name} from the apiserver for {part.age:.0f} s" for part in silent)
 
-    def open_reviews(self) -> None:
-        """Begin to answer reviews: what they are answered from is there."""
-        self.reviews = {route.path: self._endpoint(route) for route in self.routes_of_reviews}
-        self.synced.set()
-
-    def _endpoint(self, route: ReviewRoute) -> Endpoint:
-        return route.make(
+    def _endpoint(self, route: ReviewRoute) -> ASGIApp:
+        endpoint = route.make(
             route.path,
             metrics=self.metrics,
             body_limit=self.settings.body_limit,
             log=self._log,
             known_clients_only=self.settings.client_ca_file is not None,
         )
+        if self.cluster is None or not route.needs:
+            return endpoint
+        return Gate(endpoint, partial(self.cluster.source.missing, route.needs))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer reviews here and leave everything else to FastAPI."""
@@ -178,6 +180,9 @@ class Fleethook(FastAPI):
         if self.source is None:
             yield Check("manifests", ok=True, detail="no source of objects is configured; the store is empty")
             return
+        if self.surroundings is not None:
+            for text in self.surroundings.findings():
+                yield Check("openyurt", ok=True, detail=text)
         for part in self.source.parts():
             yield self._check(part)
         if detail := self.manifest_report.detail():
@@ -192,7 +197,7 @@ class Fleethook(FastAPI):
         """Return how a part of the source stands; one that is long out of touch is used as it last was."""
         stale = self.cluster is not None and part.age is not None and part.age > self.settings.stale_after
         if not stale or part.age is None:
-            return Check(part.name, part.synced, part.detail)
+            return Check(part.name, part.synced, part.detail, degraded=part.refused)
         silence = f"no word from the apiserver for {part.age:.0f} s, answering from what was known then"
         detail = f"{silence}: {part.detail}" if part.detail else silence
         return Check(part.name, part.synced and not self.settings.stale_is_unready, detail)
@@ -229,7 +234,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             await stack.enter_async_context(following_manifests(app.source, changed=app.check_manifests))
         elif app.cluster is not None:
             await stack.enter_async_context(
-                following_cluster(app.cluster, synced=app.open_reviews, ended=app.ended.append)
+                following_cluster(app.cluster, synced=app.synced.set, ended=app.ended.append)
             )
         else:
             settle_garbage_collector()

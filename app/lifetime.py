@@ -5,8 +5,10 @@ import contextlib
 import gc
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, Final
 
+from app.overrider.selected import bound_subjects
 from app.settings import Settings
 from app.store import Store
 from app.store.sources.manifests import ManifestSource
@@ -36,18 +38,24 @@ async def following_manifests(source: ManifestSource, *, changed: Callable[[], A
 
 @contextlib.asynccontextmanager
 async def following_cluster(cluster: "Cluster", *, synced: Callable[[], None], ended: "Ended") -> AsyncIterator[None]:
-    """Connect, and follow an apiserver's objects; ``synced`` is called once they have all been read."""
+    """Connect, and follow an apiserver's objects; ``synced`` is called once those were read that dispatching needs."""
     async with cluster.connection, contextlib.AsyncExitStack() as tasks:
 
         async def announce() -> None:
-            await cluster.source.wait_synced()
+            # A kind that cannot be read does not keep the others from being answered, perhaps for days.
+            await cluster.source.wait_tried()
             settle_garbage_collector()
+            await cluster.source.wait_synced()
             _log.info("all resources are read", extra={"fields": {"host": cluster.connection.host}})
+
+        async def open_dispatching() -> None:
+            await cluster.source.wait_synced(cluster.dispatching_kinds)
             synced()
 
         gc.disable()
         await tasks.enter_async_context(running(cluster.source.run(), name="source", ended=ended))
         await tasks.enter_async_context(running(announce(), name="first sync", ended=ended))
+        await tasks.enter_async_context(running(open_dispatching(), name="first sync of dispatching", ended=ended))
         yield
 
 
@@ -91,10 +99,13 @@ class Cluster:
     def __init__(self, settings: Settings, store: Store) -> None:
         # Imported here because it takes 0.3 s and 65 MB, which a server of manifests does not need.
         from app.kube.connection import Connection  # noqa: PLC0415
+        from app.registration.announcer import Announcer  # noqa: PLC0415
+        from app.registration.condition_client import ConditionClient  # noqa: PLC0415
         from app.store.sources.kubernetes.resources import (  # noqa: PLC0415
             DISPATCHING,
             INTERPRETING,
             RESOURCES,
+            SURROUNDINGS,
             karmada_config,
         )
         from app.store.sources.kubernetes.source import KubernetesSource  # noqa: PLC0415
@@ -105,13 +116,20 @@ class Cluster:
             "interpret": (*INTERPRETING, karmada_config(settings.karmada_namespace)),
             "dispatch": DISPATCHING,
         }
-        self.dispatching: Final = frozenset(resource.name for resource in DISPATCHING)
+        dispatching = DISPATCHING if "dispatch" in settings.engines else ()
+        self.dispatching: Final = frozenset(resource.name for resource in dispatching)
+        self.dispatching_kinds: Final = frozenset(resource.group_kind for resource in dispatching)
         # Each once, also where several engines read it.
-        wanted = dict.fromkeys(one for engine in by_engine if engine in settings.engines for one in by_engine[engine])
+        needed = dict.fromkeys(one for engine in by_engine if engine in settings.engines for one in by_engine[engine])
+        advisory = [one for one in SURROUNDINGS if "overrider" in settings.engines and one not in needed]
         self.source: Final = KubernetesSource(
-            list(wanted),
+            [*needed, *advisory],
             self.connection,
             store,
             absent_seconds=settings.discovery_interval,
             every_cluster=settings.kcp,
+            advisory=[one.group_kind for one in advisory],
         )
+        client = ConditionClient(self.connection)
+        # The configuration of a kcp is in another cluster than the workloads, and selects nothing.
+        self.announcer: Final = None if settings.kcp else Announcer(client, partial(bound_subjects, store))

@@ -26,6 +26,8 @@ from app.overrider.freshness import StaleError
 ReviewHandler = Callable[[AdmissionRequest], Response]
 Prepare = Callable[[AdmissionRequest], Awaitable[None]]
 """What has to be waited for before a handler is asked; raises StaleError where that does not come."""
+Conclude = Callable[[AdmissionRequest, Response], Awaitable[None]]
+"""What has to be done between the decision and the answer."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -42,12 +44,14 @@ class ReviewEndpoint(Endpoint):
         body_limit: int,
         log: LogSink | None,
         prepare: Prepare | None = None,
+        conclude: Conclude | None = None,
         known_clients_only: bool = False,
     ) -> None:
         super().__init__(path, metrics=metrics, body_limit=body_limit, known_clients_only=known_clients_only)
         self._handler: Final = handler
         self._log: Final = log
         self._prepare: Final = prepare
+        self._conclude: Final = conclude
 
     async def _answer(self, body: bytes, request_id: str, scope: Scope) -> tuple[int, bytes]:
         del scope
@@ -66,6 +70,8 @@ class ReviewEndpoint(Endpoint):
                 # Not a verdict: the caller is to ask again, which an apiserver's clients do after a failed call.
                 raise RequestError(503, "ServiceUnavailable", str(error)) from error
         response = self._decide(review)
+        if self._conclude is not None and review.request is not None:
+            await self._conclude(review.request, response)
         answer = encode_response(response, uid=review.uid, api_version=review.api_version)
         self._record(review, response, seconds=time.perf_counter() - started, request_id=request_id or review.uid)
         return 200, answer

@@ -1,9 +1,10 @@
 """What all routes that take a review have in common: method, client, headers, body, and what goes wrong with those."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Final
 
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.body import ClientGoneError, RequestError, check_headers, read_body
 from app.api.codec import encode_error
@@ -61,7 +62,30 @@ async def respond(send: Send, status: int, body: bytes, *headers: tuple[bytes, b
     await send({"type": "http.response.body", "body": body})
 
 
-async def not_synced(_scope: Scope, _receive: Receive, send: Send) -> None:
-    """Answer a review that arrives before the store is filled: nothing may be admitted on what is not known yet."""
-    message = "the objects of the cluster are still being read; ask again"
-    await respond(send, 503, encode_error(503, "ServiceUnavailable", message), (b"retry-after", b"1"))
+class Gate:
+    """Refuses requests until the objects that an endpoint answers from were read.
+
+    The refusal is an HTTP error and no verdict, so that the webhook's failurePolicy decides. It has no Retry-After:
+    with one, an apiserver's client asks again until its timeout, and the write hangs that long (client-go v0.36,
+    rest/with_retry.go).
+    """
+
+    def __init__(self, endpoint: ASGIApp, missing: Callable[[], str]) -> None:
+        """Guard an endpoint.
+
+        Args:
+            endpoint: What answers.
+            missing: Returns which objects were not read yet and why, ``""`` once all were.
+        """
+        self._endpoint: Final = endpoint
+        self._missing: Final = missing
+        self._open = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request."""
+        problem = "" if self._open else self._missing()
+        if problem:
+            await respond(send, 503, encode_error(503, "ServiceUnavailable", problem))
+            return
+        self._open = True
+        await self._endpoint(scope, receive, send)

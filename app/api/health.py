@@ -14,6 +14,8 @@ class Check(NamedTuple):
     name: str
     ok: bool
     detail: str
+    degraded: bool = False
+    """Whether a check that is not ok is no reason to send requests elsewhere: another replica could not do better."""
 
 
 class CheckReport(BaseModel):
@@ -22,6 +24,7 @@ class CheckReport(BaseModel):
     name: str
     ok: bool
     detail: str
+    degraded: bool
 
 
 class Health(BaseModel):
@@ -32,7 +35,11 @@ class Health(BaseModel):
 
 
 class Readiness(BaseModel):
-    """What ``/readyz`` answers: 200 when ready, 503 when not, and every check either way."""
+    """What ``/readyz`` answers: 200 when ready, 503 when not, and every check either way.
+
+    With ``?partial=true`` checks that are degraded do not count: the server answers every request that does not depend
+    on them, and a Service should send it requests.
+    """
 
     ready: bool
     checks: list[CheckReport]
@@ -59,9 +66,9 @@ def health_routes(
         return JSONResponse({"status": "ok"})
 
     @router.get("/readyz", response_model=Readiness, responses={503: {"model": Readiness}}, summary="Whether to call")
-    async def readyz() -> JSONResponse:
+    async def readyz(*, partial: bool = False) -> JSONResponse:
         found = list(checks())
-        ready = all(check.ok for check in found)
+        ready = all(check.ok or (partial and check.degraded) for check in found)
         body = {"ready": ready, "checks": [check._asdict() for check in found]}
         return JSONResponse(body, status_code=200 if ready else 503)
 

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from app.api.dispatch import DispatchEndpoint, ExplainEndpoint, Standing
-from app.api.edge import ReviewEndpoint
+from app.api.edge import Conclude, Prepare, ReviewEndpoint
 from app.api.endpoint import Endpoint
 from app.api.interpret import InterpretEndpoint
 from app.api.logs import LogSink
@@ -16,11 +16,19 @@ from app.interpret.review import validate_configuration
 from app.interpret.samples.bar import bar
 from app.interpret.samples.foo import foo
 from app.model.admission import AdmissionRequest, AdmissionReview, Response
-from app.model.karmada import InterpretReview
+from app.model.gvk import GroupKind
+from app.model.karmada import (
+    CONFIG_MAP,
+    CUSTOMIZATION,
+    EXPLORING_CONFIGURATION,
+    INTERPRETER_CONFIGURATION,
+    InterpretReview,
+)
 from app.overrider.freshness import LiveSource, freshen_overrider, freshen_workload
 from app.overrider.plans import PlanCache
 from app.overrider.render import mutate_workload
 from app.overrider.review import default_overrider, validate_overrider
+from app.overrider.selected import Announce, announce_overrider
 from app.overrider.subject_review import Policy, validate_subject
 from app.registration.paths import (
     CLUSTER_EXPLAIN,
@@ -45,6 +53,11 @@ from app.registration.paths import (
     VALIDATE_VALIDATING,
 )
 from app.store import StoreView
+from app.store.sources.kubernetes.resources import DEFINITIONS
+
+_INTERPRETED_FROM = (
+    EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION, CUSTOMIZATION, CONFIG_MAP, DEFINITIONS.group_kind,
+)  # fmt: skip
 
 
 class Make(Protocol):
@@ -63,12 +76,21 @@ class ReviewRoute(NamedTuple):
     summary: str
     make: Make
     review: type[Any] = AdmissionReview
-    waits: bool = False
-    """Whether it answers by itself while the objects are still being read."""
+    needs: tuple[GroupKind, ...] = ()
+    """Kinds that every answer depends on. Routes whose answers depend on different kinds look for themselves."""
 
 
-def _admission(path: str, summary: str, handler: Callable[[AdmissionRequest], Response], **rest: Any) -> ReviewRoute:
-    return ReviewRoute(path, summary, partial(_review_endpoint, handler=handler, **rest))
+def _admission(
+    path: str,
+    summary: str,
+    handler: Callable[[AdmissionRequest], Response],
+    *,
+    needs: tuple[GroupKind, ...] = (),
+    prepare: Prepare | None = None,
+    conclude: Conclude | None = None,
+) -> ReviewRoute:
+    make = partial(_review_endpoint, handler=handler, prepare=prepare, conclude=conclude)
+    return ReviewRoute(path, summary, make, needs=needs)
 
 
 def _review_endpoint(path: str, *, handler: Callable[[AdmissionRequest], Response], **rest: Any) -> Endpoint:
@@ -76,7 +98,12 @@ def _review_endpoint(path: str, *, handler: Callable[[AdmissionRequest], Respons
 
 
 def overrider_routes(
-    store: StoreView, plans: PlanCache, live: LiveSource | None, *, unfit_subject_edits: Policy
+    store: StoreView,
+    plans: PlanCache,
+    live: LiveSource | None,
+    *,
+    unfit_subject_edits: Policy,
+    announce: Announce | None = None,
 ) -> list[ReviewRoute]:
     """Return the routes of YurtAppOverriders.
 
@@ -85,6 +112,7 @@ def overrider_routes(
         plans: What was compiled from them.
         live: The source of the objects, if they can be read past the store.
         unfit_subject_edits: The answer to edits of subjects that no longer fit their overriders.
+        announce: Has the workloads of a subject sent, if an apiserver selects them by subject.
     """
 
     def render(request: AdmissionRequest) -> Response:
@@ -100,12 +128,13 @@ def overrider_routes(
     if live is not None:
         workloads = partial(freshen_workload, store=store, live=live)
         overriders = partial(freshen_overrider, live=live)
+    conclude = None if announce is None else partial(announce_overrider, announce=announce)
     rehearse = "Validate a YurtAppOverrider and rehearse it for every pool"
     return [
         _admission(MUTATE_DEPLOYMENT, "Render a Deployment for its node pool", render, prepare=workloads),
         _admission(MUTATE_STATEFULSET, "Render a StatefulSet for its node pool", render, prepare=workloads),
         _admission(MUTATE_OVERRIDER, "Set the defaults of a YurtAppOverrider", default_overrider),
-        _admission(VALIDATE_OVERRIDER, rehearse, validate, prepare=overriders),
+        _admission(VALIDATE_OVERRIDER, rehearse, validate, prepare=overriders, conclude=conclude),
         _admission(VALIDATE_APP_SET, "Check that a YurtAppSet still fits its overrider", validate_edit),
         _admission(VALIDATE_APP_DAEMON, "Check that a YurtAppDaemon still fits its overrider", validate_edit),
     ]
@@ -121,15 +150,19 @@ def interpret_routes(everything: Chain, validate: Callable[[AdmissionRequest], R
     chains = (
         (EXPLORE, "Answer an ExploreReview of any kind and operation", everything),
         (INTERPRET, "Answer a ResourceInterpreterContext of any kind and operation", everything),
+    )
+    samples = (
         (EXPLORE_FOO, "The proposal's example hook for Foo: retaining, health", Chain([PythonLayer([foo])])),
         (EXPLORE_BAR, "The proposal's example hook for Bar: dependencies, health", Chain([PythonLayer([bar])])),
     )
     validation = "Validate a ResourceExploring- or ResourceInterpreterWebhookConfiguration"
+    scripts = "Validate a ResourceInterpreterCustomization and its Lua"
     return [
         _admission(VALIDATE_HOOKS, validation, validate_configuration),
-        _admission(VALIDATE_CUSTOMIZATION, "Validate a ResourceInterpreterCustomization and its Lua", validate),
+        _admission(VALIDATE_CUSTOMIZATION, scripts, validate, needs=(CUSTOMIZATION,)),
         _admission(VALIDATE_CONFIG_MAP, "Refuse a karmada-config whose Lua does not compile", validate),
-        *_interpret_routes(chains),
+        *_interpret_routes(chains, needs=_INTERPRETED_FROM),
+        *_interpret_routes(samples, needs=()),
     ]
 
 
@@ -162,12 +195,12 @@ def dispatch_routes(standing: Standing, validate: Callable[[AdmissionRequest], R
 
 
 def _cluster(path: str, summary: str, make: Make) -> ReviewRoute:
-    return ReviewRoute(path, summary, make, waits=True)
+    return ReviewRoute(path, summary, make)
 
 
-def _interpret_routes(chains: Iterable[tuple[str, str, Chain]]) -> list[ReviewRoute]:
+def _interpret_routes(chains: Iterable[tuple[str, str, Chain]], *, needs: tuple[GroupKind, ...]) -> list[ReviewRoute]:
     return [
-        ReviewRoute(path, summary, partial(_interpret_endpoint, chain=chain), InterpretReview)
+        ReviewRoute(path, summary, partial(_interpret_endpoint, chain=chain), InterpretReview, needs)
         for path, summary, chain in chains
     ]
 

@@ -77,8 +77,11 @@ class Workers:
             [sys.executable, "-m", "app", *self._arguments], env=environment, pass_fds=[self._listener.fileno()]
         )
         self._children[child.pid] = child
+        self._forward_missed(child)
+
+    def _forward_missed(self, child: "subprocess.Popen[bytes]") -> None:
+        """Pass on a signal that came while the worker started, and so did not reach it."""
         if self._stopping:
-            # The signal came while the worker started, and did not reach it.
             child.send_signal(signal.SIGTERM)
 
     def _forward(self, number: int, _frame: FrameType | None) -> None:

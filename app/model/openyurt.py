@@ -9,17 +9,23 @@ from app.model.gvk import GroupKind
 GROUP: Final = "apps.openyurt.io"
 VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
+SUBJECT_API_VERSIONS: Final = (API_VERSION,)
+"""Versions of the owner references that workloads are rendered for; an apiserver sends no others."""
 
 YURT_APP_OVERRIDER: Final = GroupKind(GROUP, "YurtAppOverrider")
 YURT_APP_SET: Final = GroupKind(GROUP, "YurtAppSet")
 YURT_APP_DAEMON: Final = GroupKind(GROUP, "YurtAppDaemon")
 NODE_POOL: Final = GroupKind(GROUP, "NodePool")
+SUBJECT_KINDS: Final = frozenset({YURT_APP_SET, YURT_APP_DAEMON})
 
 POOL_NAME_LABEL: Final = "apps.openyurt.io/pool-name"
 REVISION_LABEL: Final = "apps.openyurt.io/controller-revision-hash"
 POOL_PATCH_ANNOTATION: Final = "apps.openyurt.io/patch"
 REF_NODEPOOL_ANNOTATION: Final = "apps.openyurt.io/ref-nodepool"
 TRIGGER_ANNOTATION: Final = "LastOverrideTime"
+RENDERED_ANNOTATION: Final = "fleethook.io/rendered"
+"""Hash over everything that a render depended on."""
+NUDGED_ANNOTATION: Final = "fleethook.io/nudged-at"
 NODE_LABEL_NODEPOOL: Final = "apps.openyurt.io/nodepool"
 NODEPOOL_TOKEN: Final = "{{nodepool}}"  # noqa: S105 - a placeholder, not a secret
 

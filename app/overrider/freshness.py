@@ -1,43 +1,58 @@
-"""Seeing what was written just before: rendering with the overrider as it is, not as it was a moment ago.
+"""Reading before rendering, so that no workload is rendered from a subject or an overrider that is already replaced.
 
-A watch is some milliseconds behind the server, and a workload may be created in exactly those. So a workload that is
-being created is rendered with its subject and overriders read anew (once in the life of each pool's workload). Later
-reviews use the store, unless they are told that it is behind: whoever touches a workload because its overrider changed
-writes into the trigger annotation which version he saw, and a replica that has not seen it yet waits for its watch
-and, failing that, reads.
+A watch is some milliseconds behind the server. Three kinds of writes arrive within these milliseconds:
+
+- the owner's controller creates a workload right after its subject was created;
+- it writes the workload right after its subject was changed: the new spec, or the new revision, is in the review;
+- fleethook's controller touches a workload right after an overrider or a subject was changed. The trigger annotation
+  carries the versions that the controller had seen.
+
+For the first two, the subject and the overriders of the namespace are read from the apiserver before the review is
+answered. For the third, the review waits until the watch has passed those versions, and reads only if that takes too
+long. Every other write (metadata, a workload without an overrider) uses the store.
 """
 
 import asyncio
 import logging
 import re
-from collections.abc import Coroutine
-from typing import Any, Final, Protocol
+from collections.abc import Coroutine, Iterable
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
 from app.kube.errors import APIError, UnreachableError
 from app.model.admission import AdmissionRequest
 from app.model.gvk import GroupKind
-from app.model.json import JSONObject, as_object
+from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import cluster_of
-from app.model.openyurt import TRIGGER_ANNOTATION, YURT_APP_OVERRIDER
-from app.overrider.binding import subject_of
-from app.overrider.owner import SUBJECT_KINDS, find_owner
+from app.model.openyurt import NODE_POOL, POOL_NAME_LABEL, TRIGGER_ANNOTATION, YURT_APP_DAEMON, YURT_APP_OVERRIDER
+from app.overrider.binding import overriders_of, subject_of
+from app.overrider.changes import changes_overrider, changes_workload
+from app.overrider.owner import SUBJECT_KINDS, Owner, find_owner
+from app.overrider.undo import RENDERED_ANNOTATION
 from app.store import StoreView
 
 _log: Final = logging.getLogger(__name__)
 
-_SEEN: Final = re.compile(r"\boverrider@(\d{1,20})\b")
-# A watch that works is behind by milliseconds; one that is not there within this is better not waited for.
+_OVERRIDERS: Final = (YURT_APP_OVERRIDER,)
+_SEEN_OVERRIDER: Final = re.compile(r"\boverrider@(\d{1,20})\b")
+_SEEN_SUBJECT: Final = re.compile(r"\bsubject@(\d{1,20})\b")
+_RENDERED_BYTES: Final = RENDERED_ANNOTATION.encode()
+# A watch that works is behind by milliseconds. After this long, reading is quicker than waiting.
 CATCH_UP_SECONDS: Final = 1.0
+# With the wait before, four of the five seconds that an apiserver gives a webhook.
+_READ_SECONDS: Final = 3.0
 
 
 class StaleError(Exception):
-    """The store is behind for certain, and what it lacks cannot be read; the review has to be asked again."""
+    """The objects that the answer depends on cannot be read, so there is no answer; the caller has to ask again."""
 
 
 class LiveSource(Protocol):
     """A source that can be waited for and read past."""
+
+    def missing(self, group_kinds: Iterable[GroupKind]) -> str:
+        """Return why the store does not hold these kinds yet, ``""`` if it does."""
 
     def behind(self, group_kind: GroupKind, resource_version: int) -> bool:
         """Return whether the store may lack a change of that kind up to ``resource_version``."""
@@ -52,84 +67,164 @@ class LiveSource(Protocol):
         """Bring the objects of a kind in a namespace up to date; raises APIError, UnreachableError."""
 
 
-def trigger(time: str, *, overrider: str) -> str:
+def trigger(time: str, *, overrider: str, subject: str = "") -> str:
     """Return the text of the trigger annotation.
 
     Args:
-        time: When, RFC 3339: a changed text is what makes a write of it.
-        overrider: The resourceVersion of the overrider that was seen, or of its deletion.
+        time: The time of the write, RFC 3339: only a changed text makes an apiserver call the webhook.
+        overrider: The resourceVersion of the overrider that the writer has seen, or of its deletion.
+        subject: The resourceVersion of the subject that the writer has seen, ``""`` if the subject did not change.
     """
-    return f"{time} overrider@{overrider}"
+    seen = f"{time} overrider@{overrider}"
+    return f"{seen} subject@{subject}" if subject else seen
+
+
+class _Workload(NamedTuple):
+    """A workload under review, as far as reading goes."""
+
+    cluster: str
+    namespace: str
+    owner: Owner
+    pool: str
+    trigger: str
+    rendered: bool
+    """Whether the workload carries the hash of a render, or did before this write."""
 
 
 async def freshen_workload(request: AdmissionRequest, *, store: StoreView, live: LiveSource) -> None:
-    """Bring the store up to what the review of a workload needs.
+    """Bring the store up to what the review of a workload depends on.
+
+    An update of a workload's spec is caused by a subject that is newer than the store, as far as anybody can tell. A
+    read that fails leaves the store as it is: nothing says that it is behind.
 
     Raises:
-        StaleError: It is behind, and stays so.
+        StaleError: The store is behind or does not hold a kind that the answer depends on.
     """
-    try:
-        workload = request.desired_object
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return  # The handler says what is wrong with it.
-    metadata = as_object(as_object(workload).get("metadata"))
-    owner = find_owner(metadata)
-    if owner is None or request.sub_resource or request.operation not in ("CREATE", "UPDATE"):
+    workload = _workload_of(request)
+    if workload is None:
         return
-    cluster = cluster_of(workload)
-    namespace = request.namespace or metadata.get("namespace") or ""
-    creating = request.operation == "CREATE"
-    reads = []
-    if creating or store.get(cluster, owner.group_kind, namespace, owner.name) is None:
-        # Its owner's controller creates a workload as soon as it sees the owner, which may be before we do.
-        reads.append(live.read_one(owner.group_kind, cluster=cluster, namespace=namespace, name=owner.name))
-    seen = _seen(metadata)
-    behind = live.behind(YURT_APP_OVERRIDER, seen) and not await live.catch_up(
-        YURT_APP_OVERRIDER, seen, seconds=CATCH_UP_SECONDS
-    )
-    if creating or behind:
-        reads.append(live.read_namespace(YURT_APP_OVERRIDER, cluster=cluster, namespace=namespace))
-    if reads:
-        try:
-            await asyncio.gather(*reads)
-        except (APIError, UnreachableError) as error:
-            if behind:
-                raise StaleError(f"overriders changed and cannot be read just now: {error}") from error
-            # The store is not known to be behind: better its answer than none.
-            _log.warning("live read failed, the store is used: %s", error)
+    if problem := live.missing(_OVERRIDERS):
+        raise StaleError(problem)
+    inputs = _inputs(workload.owner, pool=workload.pool)
+    unread = live.missing(inputs)
+    depends = request.operation == "CREATE" or (_is_overridden(workload, store) and changes_workload(request))
+    behind = bool(workload.trigger) and not unread and await _is_behind(workload, live)
+    if depends or behind:
+        reads = [live.read_namespace(YURT_APP_OVERRIDER, cluster=workload.cluster, namespace=workload.namespace)]
+        if not unread:
+            reads += [_read_input(kind, workload, live) for kind in inputs]
+        problem = await _read(reads)
+        if problem and behind:
+            raise StaleError(f"overriders or their subject changed and cannot be read now: {problem}")
+    if unread and depends and _is_overridden(workload, store):
+        raise StaleError(unread)
 
 
 async def freshen_overrider(request: AdmissionRequest, *, live: LiveSource) -> None:
-    """Bring the store up to what the validation of an overrider needs: its subject, and its rivals for it."""
+    """Bring the store up to what the validation of an overrider depends on: its subject, and rivals for the subject.
+
+    Raises:
+        StaleError: The store does not hold a kind that the answer depends on.
+    """
     try:
         document = request.object
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return
-    if not isinstance(document, dict):
+    if not isinstance(document, dict) or (request.operation == "UPDATE" and not changes_overrider(request)):
         return
-    reads = [
-        live.read_namespace(YURT_APP_OVERRIDER, cluster=cluster_of(document), namespace=request.namespace),
-        *_subject_reads(document, request.namespace, live),
-    ]
+    subject = _subject_of(document)
+    inputs = () if subject is None else _inputs(subject, pool="*")
+    if problem := live.missing((YURT_APP_OVERRIDER, *inputs)):
+        raise StaleError(problem)
+    cluster, namespace = cluster_of(document), request.namespace
+    reads = [live.read_namespace(YURT_APP_OVERRIDER, cluster=cluster, namespace=namespace)]
+    if subject is not None:
+        reads.append(live.read_one(subject.group_kind, cluster=cluster, namespace=namespace, name=subject.name))
+    await _read(reads)
+
+
+def _workload_of(request: AdmissionRequest) -> _Workload | None:
+    """Return the workload under review, None if the answer depends on no object of the store."""
+    if request.sub_resource or request.operation not in ("CREATE", "UPDATE"):
+        return None
     try:
-        await asyncio.gather(*reads)
-    except (APIError, UnreachableError) as error:
-        _log.warning("live read failed, the store is used: %s", error)
+        document = request.desired_object
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None  # The handler says what is wrong with it.
+    if not isinstance(document, dict):
+        return None
+    metadata = as_object(document.get("metadata"))
+    owner = find_owner(metadata)
+    if owner is None or metadata.get("deletionTimestamp"):
+        return None
+    annotations = as_object(metadata.get("annotations"))
+    return _Workload(
+        cluster_of(document),
+        request.namespace or _text(metadata.get("namespace")),
+        owner,
+        _text(as_object(metadata.get("labels")).get(POOL_NAME_LABEL)),
+        _text(annotations.get(TRIGGER_ANNOTATION)),
+        # A client that replaces the whole object may have dropped the annotation.
+        RENDERED_ANNOTATION in annotations or _RENDERED_BYTES in bytes(request.old_object_raw),
+    )
 
 
-def _subject_reads(document: JSONObject, namespace: str, live: LiveSource) -> list[Coroutine[Any, Any, None]]:
-    subject = subject_of(document)
+def _text(value: JSON) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _is_overridden(workload: _Workload, store: StoreView) -> bool:
+    """Return whether an overrider is bound to the workload's owner, or was when the workload was rendered."""
+    cluster, namespace, owner = workload[:3]
+    return workload.rendered or bool(
+        overriders_of(store, cluster=cluster, namespace=namespace, group_kind=owner.group_kind, name=owner.name)
+    )
+
+
+def _inputs(owner: Owner, *, pool: str) -> tuple[GroupKind, ...]:
+    """Return the kinds that the template of a pool's workload is built from."""
+    kind = owner.group_kind
+    # Taints of the node pool become tolerations of a YurtAppDaemon's workload (`app.overrider.template`).
+    return (kind, NODE_POOL) if kind == YURT_APP_DAEMON and pool else (kind,)
+
+
+def _subject_of(overrider: JSONObject) -> Owner | None:
+    subject = subject_of(overrider)
     if subject is None:
-        return []
-    kind, name = subject
-    group_kind = GroupKind(YURT_APP_OVERRIDER.group, kind)
-    if group_kind not in SUBJECT_KINDS:
-        return []
-    return [live.read_one(group_kind, cluster=cluster_of(document), namespace=namespace, name=name)]
+        return None
+    group_kind = GroupKind(YURT_APP_OVERRIDER.group, subject[0])
+    return Owner(group_kind, subject[1], "") if group_kind in SUBJECT_KINDS else None
 
 
-def _seen(metadata: object) -> int:
-    """Return the version of the overrider that whoever touched the workload saw, 0 if nobody says."""
-    text = as_object(as_object(metadata).get("annotations")).get(TRIGGER_ANNOTATION)
-    found = _SEEN.search(text) if isinstance(text, str) else None
-    return int(found[1]) if found else 0
+async def _is_behind(workload: _Workload, live: LiveSource) -> bool:
+    """Wait until the store has what the trigger names; return whether it still has not."""
+    seen = {
+        YURT_APP_OVERRIDER: _SEEN_OVERRIDER.search(workload.trigger),
+        workload.owner.group_kind: _SEEN_SUBJECT.search(workload.trigger),
+    }
+    late = [(kind, int(found[1])) for kind, found in seen.items() if found and live.behind(kind, int(found[1]))]
+    if not late:
+        return False
+    waits = (live.catch_up(kind, version, seconds=CATCH_UP_SECONDS) for kind, version in late)
+    return not all(await asyncio.gather(*waits))
+
+
+def _read_input(kind: GroupKind, workload: _Workload, live: LiveSource) -> Coroutine[Any, Any, None]:
+    if kind == NODE_POOL:
+        return live.read_one(kind, cluster=workload.cluster, namespace="", name=workload.pool)
+    return live.read_one(kind, cluster=workload.cluster, namespace=workload.namespace, name=workload.owner.name)
+
+
+async def _read(reads: Iterable[Coroutine[Any, Any, None]]) -> str:
+    """Run live reads side by side; return why one failed, ``""`` if none did."""
+    try:
+        async with asyncio.timeout(_READ_SECONDS):
+            await asyncio.gather(*reads)
+    except (APIError, UnreachableError) as error:
+        problem = str(error)
+    except TimeoutError:
+        problem = f"no answer within {_READ_SECONDS:.0f} s"
+    else:
+        return ""
+    _log.warning("live read failed, the store is used: %s", problem)
+    return problem

@@ -1,13 +1,13 @@
 """Which YurtAppSet or YurtAppDaemon a workload belongs to."""
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from app.model.gvk import GroupKind, parse_api_version
 from app.model.json import JSON
-from app.model.openyurt import GROUP, YURT_APP_DAEMON, YURT_APP_SET
+from app.model.openyurt import SUBJECT_API_VERSIONS, SUBJECT_KINDS
 
-SUBJECT_KINDS: Final = frozenset({YURT_APP_SET, YURT_APP_DAEMON})
+__all__ = ["SUBJECT_KINDS", "Owner", "find_owner"]
 
 
 class Owner(NamedTuple):
@@ -21,8 +21,8 @@ class Owner(NamedTuple):
 def find_owner(metadata: Mapping[str, JSON]) -> Owner | None:
     """Return the subject that owns a workload, or None if no overrider can apply to it.
 
-    All owner references are looked at and the controlling one wins; upstream read element 0 only
-    (deploymentrender_default.go). Versions past alpha are left alone: a v1beta1 YurtAppSet renders its own tweaks
+    The controlling owner reference wins, wherever it is in the list; upstream read element 0 only
+    (deploymentrender_default.go). Owners of other versions are left alone: a v1beta1 YurtAppSet renders its own tweaks
     and has no topology to render from.
 
     Args:
@@ -44,9 +44,8 @@ def _subject_of(reference: JSON) -> Owner | None:
     api_version, kind, name = reference.get("apiVersion"), reference.get("kind"), reference.get("name")
     if not (isinstance(api_version, str) and isinstance(kind, str) and isinstance(name, str) and name):
         return None
-    group, version = parse_api_version(api_version)
-    group_kind = GroupKind(group, kind)
-    if group != GROUP or group_kind not in SUBJECT_KINDS or "alpha" not in version:
+    group_kind = GroupKind(parse_api_version(api_version)[0], kind)
+    if api_version not in SUBJECT_API_VERSIONS or group_kind not in SUBJECT_KINDS:
         return None
     uid = reference.get("uid")
     return Owner(group_kind, name, uid if isinstance(uid, str) else "")

@@ -3,25 +3,32 @@
 import asyncio
 import base64
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final
 
 from app.kube.connection import APPLY_PATCH, Connection
 from app.kube.errors import APIError, UnreachableError
 from app.model.crd import RESOURCES, custom_resource_definition
 from app.model.json import JSONObject
-from app.registration.webhooks import ENGINES, LABELS, Reference, ca_bundles, webhook_configurations
+from app.registration.webhooks import (
+    ENGINES,
+    LABELS,
+    Reference,
+    ca_bundles,
+    configuration_path,
+    webhook_configurations,
+)
 
 _log: Final = logging.getLogger(__name__)
 
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_CONFIGURATIONS: Final = {
-    "MutatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
-    "ValidatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
-}
 _MANAGER: Final = "fleethook"
 _BUNDLE_MANAGER: Final = "fleethook-ca-bundle"
 CHECK_SECONDS: Final = 10.0
+
+
+async def _at_once() -> None:
+    """Wait for nothing."""
 
 
 class Registrar:
@@ -37,6 +44,8 @@ class Registrar:
         bundle: Callable[[], bytes],
         *,
         check_seconds: float = CHECK_SECONDS,
+        ready: Callable[[], Awaitable[None]] = _at_once,
+        defined: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare.
 
@@ -44,10 +53,14 @@ class Registrar:
             connection: To the apiserver.
             bundle: Returns the authorities, PEM, that this server's certificate may be from now or soon.
             check_seconds: How often to compare.
+            ready: Waits until every request can be answered. Before, nothing is installed; ``caBundle`` is kept.
+            defined: Called when a CustomResourceDefinition was applied.
         """
         self._connection: Final = connection
         self._bundle: Final = bundle
         self._check_seconds: Final = check_seconds
+        self._ready: Final = ready
+        self._defined: Final = defined
         self.problem = ""
 
     async def install(
@@ -74,6 +87,7 @@ class Registrar:
             return
         labelled = {**definition, "metadata": {**definition["metadata"], "labels": dict(LABELS)}}
         await self._apply(path, labelled, manager=_MANAGER)
+        self._defined()
 
     async def _get(self, path: str) -> JSONObject | None:
         try:
@@ -87,21 +101,28 @@ class Registrar:
     async def run(
         self, reference: Reference | None, *, exempt_namespaces: Sequence[str], engines: Collection[str] = ENGINES
     ) -> None:
-        """Install once, if there is a ``reference``, then keep ``caBundle``, until cancelled."""
+        """Install once, if there is a ``reference``, and keep ``caBundle``, until cancelled."""
         installed = reference is None
-        while True:
-            try:
-                if not installed and reference is not None:
-                    await self.install(reference, exempt_namespaces=exempt_namespaces, engines=engines)
-                    installed = True
-                    _log.info("registered with the apiserver")
-                await self.apply_bundles()
-                self.problem = ""
-            except (APIError, UnreachableError, OSError) as error:
-                if self.problem != str(error):
-                    _log.error("registration failed and is tried again: %s", error)
-                self.problem = str(error)
-            await asyncio.sleep(self._check_seconds)
+        ready = asyncio.ensure_future(_at_once() if installed else self._ready())
+        try:
+            while True:
+                try:
+                    if reference is not None and not installed and ready.done():
+                        await self.install(reference, exempt_namespaces=exempt_namespaces, engines=engines)
+                        installed = True
+                        _log.info("registered with the apiserver")
+                    await self.apply_bundles()
+                    self.problem = ""
+                except (APIError, UnreachableError, OSError) as error:
+                    if self.problem != str(error):
+                        _log.error("registration failed and is tried again: %s", error)
+                    self.problem = str(error)
+                if ready.done():
+                    await asyncio.sleep(self._check_seconds)
+                else:
+                    await asyncio.wait([ready], timeout=self._check_seconds)
+        finally:
+            ready.cancel()
 
     async def apply_bundles(self) -> None:
         """Set ``caBundle``, and nothing else, where it differs; raises APIError, UnreachableError."""
@@ -127,4 +148,4 @@ class Registrar:
 
 
 def _path(configuration: JSONObject) -> str:
-    return f"{_CONFIGURATIONS[configuration['kind']]}/{configuration['metadata']['name']}"
+    return configuration_path(configuration["kind"])

@@ -22,6 +22,7 @@ from app.registration.paths import (
     VALIDATE_KARMADA,
     VALIDATE_OVERRIDER,
 )
+from app.registration.selection import OWNED
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 CONFIGURATION_NAME: Final = "fleethook"
@@ -33,13 +34,6 @@ _NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 
 # A workload being deleted must go whatever an overrider says; a finalizer's removal is an UPDATE, too.
 _NOT_DELETING: Final = {"name": "not-being-deleted", "expression": "!has(object.metadata.deletionTimestamp)"}
-_OWNED: Final = {
-    "name": "owned-by-openyurt",
-    "expression": (
-        "has(object.metadata.ownerReferences) && "
-        f"object.metadata.ownerReferences.exists(owner, owner.apiVersion.startsWith('{GROUP}/'))"
-    ),
-}
 
 # Status and metadata of a subject do not change the rendering.
 _SPEC_CHANGES: Final = {"name": "spec-changes", "expression": "oldObject == null || object.spec != oldObject.spec"}
@@ -100,6 +94,7 @@ class Webhook(NamedTuple):
     scope: Literal["Namespaced", "Cluster"] = "Namespaced"
     advises: bool = False
     """Whether a request may go on without an answer, because whatever is refused here is refused again later."""
+    side_effects: Literal["None", "NoneOnDryRun"] = "None"
 
 
 _POOLED: Final[JSONObject] = {"matchExpressions": [{"key": POOL_NAME_LABEL, "operator": "Exists"}]}
@@ -107,11 +102,11 @@ _POOLED: Final[JSONObject] = {"matchExpressions": [{"key": POOL_NAME_LABEL, "ope
 WEBHOOKS: Final = (
     Webhook(
         "overrider", "deployments.overrider.fleethook.io", MUTATING, MUTATE_DEPLOYMENT, "apps", "v1", ("deployments",),
-        _POOLED, (_NOT_DELETING, _OWNED),
+        _POOLED, (_NOT_DELETING, OWNED),
     ),
     Webhook(
         "overrider", "statefulsets.overrider.fleethook.io", MUTATING, MUTATE_STATEFULSET, "apps", "v1",
-        ("statefulsets",), _POOLED, (_NOT_DELETING, _OWNED),
+        ("statefulsets",), _POOLED, (_NOT_DELETING, OWNED),
     ),
     Webhook(
         "overrider", "defaults.yurtappoverrider.fleethook.io", MUTATING, MUTATE_OVERRIDER, GROUP, VERSION,
@@ -120,6 +115,8 @@ WEBHOOKS: Final = (
     Webhook(
         "overrider", "rules.yurtappoverrider.fleethook.io", VALIDATING, VALIDATE_OVERRIDER, GROUP, VERSION,
         ("yurtappoverriders",), {}, (_NOT_DELETING,),
+        # The subject of a new overrider is announced: `app.registration.announcer`.
+        side_effects="NoneOnDryRun",
     ),
     Webhook(
         "overrider", "fit.yurtappset.fleethook.io", VALIDATING, VALIDATE_APP_SET, GROUP, VERSION,
@@ -153,7 +150,15 @@ WEBHOOKS: Final = (
 )  # fmt: skip
 
 
+SELECTED: Final = tuple(webhook.name for webhook in WEBHOOKS if OWNED in webhook.conditions)
+"""The webhooks that the leader adds the condition of `app.registration.selection` to."""
+
 LABELS: Final = {"app.kubernetes.io/name": "fleethook"}
+
+
+def configuration_path(kind: str) -> str:
+    """Return where an apiserver keeps this server's configuration of a kind."""
+    return f"/apis/{API_VERSION}/{kind.lower()}s/{CONFIGURATION_NAME}"
 
 
 def webhook_templates() -> list[JSONObject]:
@@ -231,7 +236,7 @@ def _webhook(webhook: Webhook, reference: Reference, *, namespaces: JSONObject) 
         "matchPolicy": "Exact" if webhook.advises else "Equivalent",
         # The workloads that an edit of a subject breaks are refused one by one later, so the edit need not wait for us.
         "failurePolicy": "Ignore" if webhook.advises else "Fail",
-        "sideEffects": "None",
+        "sideEffects": webhook.side_effects,
         "timeoutSeconds": _TIMEOUT_SECONDS,
         "admissionReviewVersions": ["v1", "v1beta1"],
     }

@@ -6,13 +6,16 @@ from typing import Any
 import pytest
 
 from app.api.edge import ReviewEndpoint
+from app.api.endpoint import Gate
 from app.api.metrics import Metrics
 from app.asgi import Fleethook, create_app
 from app.model.admission import AdmissionRequest, errored
 from app.overrider.freshness import StaleError
 from app.settings import Settings
+from app.store.sources.source import PartState
 from tests.asgi_client import call
 from tests.builders import entry, image, overrider, workload, yurt_app_set
+from tests.overrider.test_surroundings import render_configuration
 
 MUTATE = "/mutate-apps-v1-deployment"
 VALIDATE = "/validate-apps-openyurt-io-v1alpha1-yurtappoverrider"
@@ -60,7 +63,7 @@ async def test_an_answer_without_patch_has_neither_patch_nor_patch_type(app: Fle
 
 
 async def test_a_denial_carries_code_reason_message_and_causes(app: Fleethook) -> None:
-    broken = {**RULE, "entries": [{"pools": []}], "metadata": {"name": "n", "namespace": "default"}}
+    broken = {**RULE, "entries": [{"items": []}], "metadata": {"name": "n", "namespace": "default"}}
     kind = {"group": "apps.openyurt.io", "version": "v1alpha1", "kind": "YurtAppOverrider"}
     response = (await call(app, VALIDATE, review(broken, kind=kind))).json()["response"]
     status = response["status"]
@@ -235,17 +238,66 @@ async def test_health_goes_off_when_something_ended_that_does_not_come_back(app:
     assert (await call(app, MUTATE, review())).status == 200
 
 
-async def test_before_the_cluster_is_read_no_review_is_answered(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", [MUTATE, VALIDATE, "/interpret"])
+async def test_before_its_objects_are_read_a_review_is_not_answered(tmp_path: Path, path: str) -> None:
     unread = create_app(Settings(kubeconfig=tmp_path / "none"), log=None)
-    answer = await call(unread, MUTATE, review())
-    assert (answer.status, answer.headers["retry-after"]) == (503, "1")
-    assert "still being read" in answer.json()["message"]
+    answer = await call(unread, path, review(RULE if path == VALIDATE else None))
+    assert answer.status == 503
+    # An apiserver's client would ask again until its timeout.
+    assert "retry-after" not in answer.headers
+    assert "cannot be read: not listed yet" in answer.json()["message"]
     readiness = await call(unread, "/readyz", method="GET")
     assert readiness.status == 503
     checks = {check["name"]: check for check in readiness.json()["checks"]}
     assert checks["yurtappsets.apps.openyurt.io"] == {
-        "name": "yurtappsets.apps.openyurt.io", "ok": False, "detail": "not listed yet",
+        "name": "yurtappsets.apps.openyurt.io", "ok": False, "detail": "not listed yet", "degraded": False,
     }  # fmt: skip
+
+
+async def test_a_gate_stays_open_once_everything_was_read() -> None:
+    problems = iter(["widgets cannot be read: 500", ""])
+    endpoint = ReviewEndpoint(MUTATE, lambda _: errored("answered"), metrics=Metrics(), body_limit=9999, log=None)
+    gate = Gate(endpoint, lambda: next(problems))
+    refused = await call(gate, MUTATE, review())
+    assert (refused.status, refused.json()["message"]) == (503, "widgets cannot be read: 500")
+    answers = [await call(gate, MUTATE, review()) for _ in range(3)]
+    assert [answer.status for answer in answers] == [200, 200, 200]
+
+
+async def test_before_the_cluster_is_read_a_review_that_needs_none_of_it_is_answered(tmp_path: Path) -> None:
+    unread = create_app(Settings(kubeconfig=tmp_path / "none"), log=None)
+    free = review(workload(owners=[]))
+    assert (await call(unread, MUTATE, free)).json()["response"] == {"uid": "u-1", "allowed": True}
+    defaults = "/mutate-apps-openyurt-io-v1alpha1-yurtappoverrider"
+    assert (await call(unread, defaults, review(RULE))).status == 200
+    assert (await call(unread, "/explore-foo", b"{}")).status == 400
+
+
+async def test_a_server_that_lacks_a_kind_is_ready_for_what_does_not_need_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = create_app(Settings(kubeconfig=tmp_path / "none"), log=None)
+    assert app.cluster is not None
+    states = [
+        PartState("a", True, "", 1.0, failing=False),
+        PartState("b", False, "500", None, failing=True, refused=True),
+    ]
+    monkeypatch.setattr(app.cluster.source, "parts", lambda: iter(states))
+    whole, partial = [await call(app, "/readyz", method="GET", query=query) for query in (b"", b"partial=true")]
+    assert (whole.status, partial.status) == (503, 200)
+    assert whole.json()["checks"] == partial.json()["checks"]
+    assert whole.json()["checks"][-1] == {"name": "b", "ok": False, "detail": "500", "degraded": True}
+    states[1] = states[1]._replace(refused=False)
+    assert (await call(app, "/readyz", method="GET", query=b"partial=true")).status == 503
+
+
+async def test_what_openyurt_does_besides_is_told_and_does_not_make_unready(tmp_path: Path) -> None:
+    app = create_app(Settings(kubeconfig=tmp_path / "none"), log=None)
+    app.store.put(render_configuration())
+    checks = (await call(app, "/readyz", method="GET")).json()["checks"]
+    (found,) = (check for check in checks if check["name"] == "openyurt")
+    assert found["ok"]
+    assert "OpenYurt's own renderer is on" in found["detail"]
 
 
 async def test_an_answer_that_would_be_stale_is_none() -> None:

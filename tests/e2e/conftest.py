@@ -16,6 +16,8 @@ from tests.crds.origin import Origin, serving, tarball
 from tests.e2e.chart import Release, define
 from tests.e2e.cluster import CRDS, Api, ControlPlane, control_plane, established
 from tests.e2e.controlplane import build
+from tests.e2e.fleet import unregister
+from tests.e2e.installation import Installation
 from tests.e2e.karmadas import BODY, Make, prepare
 from tests.waiting import wait_for
 
@@ -143,6 +145,12 @@ def make(admin: Api, namespace: str) -> Iterator[Make]:
     made = Make(admin, namespace)
     yield made
     made.remove_all()
+
+
+@pytest.fixture
+def installation(plane: ControlPlane, crds: None, tmp_path: Path) -> Iterator[Installation]:
+    yield Installation(plane, tmp_path)
+    unregister(plane.api())
 
 
 @pytest.fixture(scope="session")

@@ -220,7 +220,10 @@ def edited_behind_its_back(admin: Api, subject: Subject) -> None:
 def daemon_reviewed(server: Server) -> None:
     """The review of a workload whose YurtAppDaemon is not known yet: it is read live."""
     reference = {"apiVersion": "apps.openyurt.io/v1alpha1", "kind": "YurtAppDaemon", "name": "new", "uid": "u"}
-    metadata = {"name": "w", "namespace": "default", "ownerReferences": [{**reference, "controller": True}]}
+    metadata = {
+        "name": "w", "namespace": "default", "labels": {"apps.openyurt.io/pool-name": "hangzhou"},
+        "ownerReferences": [{**reference, "controller": True}],
+    }  # fmt: skip
     request = {
         "uid": "u", "operation": "CREATE", "namespace": "default",
         "kind": {"group": "apps", "version": "v1", "kind": "Deployment"},

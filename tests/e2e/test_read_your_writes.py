@@ -87,7 +87,7 @@ class Cluster:
             "kind": given.get("kind") or {"group": "apps", "version": "v1", "kind": "Deployment"},
         }  # fmt: skip
         if operation == "UPDATE":
-            request["oldObject"] = document
+            request["oldObject"] = given.get("old") or document
         review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
         return await call(self.app, route, json.dumps(review).encode())
 
@@ -151,7 +151,7 @@ async def test_a_create_by_an_owner_that_was_made_just_now_is_rendered(cluster: 
     assert [step["value"] for step in patch if step["path"] == "/spec/replicas"] == [7]
 
 
-async def test_an_update_that_nobody_triggered_is_answered_from_the_store_until_the_watch_arrives(
+async def test_an_update_of_metadata_that_nobody_triggered_is_answered_from_the_store_until_the_watch_arrives(
     cluster: Cluster,
 ) -> None:
     await cluster.write("yurtappoverriders", rule("nginx:3.0"))
@@ -160,6 +160,20 @@ async def test_an_update_that_nobody_triggered_is_answered_from_the_store_until_
     cluster.watch.flowing.set()
     await until(lambda: version(cluster) == "nginx:3.0", what="the watch brings it")
     assert await cluster.image("UPDATE") == "nginx:3.0"
+
+
+async def test_an_update_of_the_spec_is_rendered_with_the_change_that_was_made_just_now(cluster: Cluster) -> None:
+    await cluster.write("yurtappoverriders", rule("nginx:3.0"))
+    made = yurt_app_set()
+    template = made["spec"]["workloadTemplate"]["deploymentTemplate"]["spec"]
+    template["minReadySeconds"] = 7
+    await cluster.write("yurtappsets", made)
+    document = workload(owners=[owner(uid=cluster.owner)], minReadySeconds=7, replicas=1)
+    response = (await cluster.review("UPDATE", document=document, old=workload())).json()["response"]
+    patch = json.loads(base64.b64decode(response["patch"]))
+    stored: Any = apply(document, patch)
+    assert stored["spec"]["minReadySeconds"] == 7
+    assert stored["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:3.0"
 
 
 def version(cluster: Cluster) -> str:
@@ -183,7 +197,7 @@ async def test_an_update_by_trigger_waits_for_the_watch_and_reads_nothing(
 async def test_an_update_by_trigger_reads_live_where_the_watch_does_not_come(cluster: Cluster) -> None:
     seen = (await cluster.write("yurtappoverriders", rule("nginx:3.0")))["metadata"]["resourceVersion"]
     assert await cluster.image("UPDATE", seen=seen) == "nginx:3.0"
-    assert len(cluster.watch.reads) == 1
+    assert [path.rpartition("/")[2] for path in cluster.watch.reads] == ["yurtappoverriders", "demo"]
 
 
 async def test_a_deletion_that_triggered_an_update_is_seen(cluster: Cluster) -> None:
@@ -198,7 +212,7 @@ async def test_what_is_behind_and_cannot_be_read_is_no_answer(cluster: Cluster) 
     cluster.watch.readable = False
     answer = await cluster.review("UPDATE", seen=seen)
     assert answer.status == 503
-    assert "overriders changed and cannot be read just now" in answer.json()["message"]
+    assert "overriders or their subject changed and cannot be read now" in answer.json()["message"]
     cluster.watch.readable = True
     assert await cluster.image("UPDATE", seen=seen) == "nginx:3.0"
 

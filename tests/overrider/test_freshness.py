@@ -1,6 +1,8 @@
 """Which reads a review asks for; tests/e2e/test_read_your_writes.py has a real apiserver answer them."""
 
+import copy
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -10,15 +12,23 @@ from app.kube.errors import UnreachableError
 from app.model.admission import AdmissionRequest
 from app.model.gvk import GroupKind
 from app.overrider.freshness import StaleError, freshen_overrider, freshen_workload, trigger
-from tests.builders import entry, overrider, owner, store_of, workload, yurt_app_set
+from app.store import Store
+from tests.builders import entry, image, overrider, owner, store_of, workload, yurt_app_daemon, yurt_app_set
+
+REVISION = "apps.openyurt.io/controller-revision-hash"
+RULE = overrider(entry("*", items=[image("nginx", "nginx:2.0")]))
+BOTH = ["/default/YurtAppOverrider", "/default/YurtAppSet/demo"]
 
 
 class Live:
     """Remembers what it was asked; ``progress`` is how far the watch is, ``coming`` how far it gets in time."""
 
-    def __init__(self, progress: int = 100, coming: int = 100, *, readable: bool = True) -> None:
-        self.progress, self.coming, self.readable = progress, coming, readable
+    def __init__(self, progress: int = 100, coming: int = 100, *, readable: bool = True, unread: str = "") -> None:
+        self.progress, self.coming, self.readable, self.unread = progress, coming, readable, unread
         self.asked: list[str] = []
+
+    def missing(self, group_kinds: Iterable[GroupKind]) -> str:
+        return next((f"{kind.kind} cannot be read" for kind in group_kinds if kind.kind == self.unread), "")
 
     def behind(self, group_kind: GroupKind, resource_version: int) -> bool:
         del group_kind
@@ -41,17 +51,19 @@ class Live:
             raise UnreachableError("refused")
 
 
-def request(operation: str, document: Any, **fields: Any) -> AdmissionRequest:
+def request(operation: str, document: Any, old: Any = None, **fields: Any) -> AdmissionRequest:
     body = {
-        "uid": "u", "operation": operation, "namespace": "default", "object": document,
+        "uid": "u", "operation": operation, "namespace": "default", "object": document, "oldObject": old,
         "kind": {"group": "apps", "version": "v1", "kind": "Deployment"}, **fields,
     }  # fmt: skip
     return msgspec.json.decode(json.dumps(body), type=AdmissionRequest)
 
 
-async def asked(operation: str, document: Any, live: Live | None = None, **fields: Any) -> list[str]:
+async def asked(
+    operation: str, document: Any, live: Live | None = None, *, store: Store | None = None, **fields: Any
+) -> list[str]:
     live = live or Live()
-    await freshen_workload(request(operation, document, **fields), store=store_of(yurt_app_set()), live=live)
+    await freshen_workload(request(operation, document, **fields), store=store or store_of(yurt_app_set()), live=live)
     return live.asked
 
 
@@ -61,23 +73,77 @@ def annotated(**annotations: str) -> dict[str, Any]:
     return made
 
 
-def triggered(version: str) -> dict[str, Any]:
-    text = trigger("2026-06-01T00:00:00Z", overrider=version)
+def triggered(version: str, subject: str = "") -> dict[str, Any]:
+    text = trigger("2026-06-01T00:00:00Z", overrider=version, subject=subject)
     return annotated(LastOverrideTime=text)
 
 
+def rendered(**spec: Any) -> dict[str, Any]:
+    made = workload(**spec)
+    made["metadata"]["annotations"] = {"fleethook.io/rendered": "h"}
+    return made
+
+
 async def test_a_create_reads_its_subject_and_the_overriders() -> None:
-    assert await asked("CREATE", workload()) == ["/default/YurtAppSet/demo", "/default/YurtAppOverrider"]
+    assert await asked("CREATE", workload()) == BOTH
+
+
+async def test_a_yurt_app_daemons_create_reads_the_node_pool_too() -> None:
+    made = workload(owners=[owner("YurtAppDaemon", "agent")])
+    reads = ["/default/YurtAppOverrider", "/default/YurtAppDaemon/agent", "//NodePool/hangzhou"]
+    assert await asked("CREATE", made) == reads
+    del made["metadata"]["labels"]["apps.openyurt.io/pool-name"]
+    assert await asked("CREATE", made) == reads[:2]
 
 
 async def test_in_kcp_they_are_read_in_the_workloads_cluster() -> None:
     made = annotated(**{"kcp.io/cluster": "ws1"})
-    assert await asked("CREATE", made) == ["ws1/default/YurtAppSet/demo", "ws1/default/YurtAppOverrider"]
+    assert await asked("CREATE", made) == ["ws1/default/YurtAppOverrider", "ws1/default/YurtAppSet/demo"]
 
 
-async def test_an_update_reads_nothing_unless_its_subject_is_unknown() -> None:
-    assert await asked("UPDATE", workload()) == []
-    assert await asked("UPDATE", workload(owners=[owner(name="new")])) == ["/default/YurtAppSet/new"]
+@pytest.mark.parametrize("bound", ["by an overrider", "by an earlier render", "by a render that the writer dropped"])
+async def test_an_update_of_the_spec_reads_what_it_is_rendered_from(bound: str) -> None:
+    store = store_of(yurt_app_set(), RULE) if bound == "by an overrider" else store_of(yurt_app_set())
+    old = workload() if bound == "by an overrider" else rendered()
+    new = rendered(minReadySeconds=7) if bound == "by an earlier render" else workload(minReadySeconds=7)
+    assert await asked("UPDATE", new, old=old, store=store) == BOTH
+
+
+@pytest.mark.parametrize("place", ["the workload", "the pod template"])
+async def test_an_update_of_the_revision_reads_what_it_is_rendered_from(place: str) -> None:
+    old = rendered()
+    new = copy.deepcopy(old)
+    where = new if place == "the workload" else new["spec"]["template"]
+    where["metadata"]["labels"][REVISION] = "2"
+    assert await asked("UPDATE", new, old=old) == BOTH
+
+
+async def test_an_update_of_metadata_reads_nothing() -> None:
+    store = store_of(yurt_app_set(), RULE)
+    new = rendered()
+    new["metadata"]["labels"]["team"] = "edge"
+    new["metadata"]["finalizers"] = []
+    new["status"] = {"replicas": 2}
+    assert await asked("UPDATE", new, old=rendered(), store=store) == []
+
+
+async def test_an_update_of_a_workload_without_overrider_reads_nothing() -> None:
+    assert await asked("UPDATE", workload(minReadySeconds=7), old=workload()) == []
+    other = overrider(entry("*"), subject={"kind": "YurtAppSet", "name": "other"})
+    store = store_of(yurt_app_set(), other)
+    assert await asked("UPDATE", workload(minReadySeconds=7), old=workload(), store=store) == []
+
+
+@pytest.mark.parametrize("member", ["scale", "status"])
+async def test_subresources_read_nothing(member: str) -> None:
+    new, old = rendered(minReadySeconds=7), rendered()
+    assert await asked("UPDATE", new, old=old, store=store_of(yurt_app_set(), RULE), subResource=member) == []
+
+
+async def test_the_update_of_a_workload_that_is_being_deleted_reads_nothing() -> None:
+    new = rendered(minReadySeconds=7)
+    new["metadata"]["deletionTimestamp"] = "2026-06-01T00:00:00Z"
+    assert await asked("UPDATE", new, old=rendered()) == []
 
 
 @pytest.mark.parametrize("operation", ["DELETE", "CONNECT"])
@@ -97,7 +163,13 @@ async def test_a_trigger_that_was_seen_is_not_waited_for() -> None:
 
 async def test_a_trigger_that_was_not_seen_is_waited_for_and_then_read() -> None:
     assert await asked("UPDATE", triggered("101"), Live(coming=101)) == ["wait YurtAppOverrider 101"]
-    assert await asked("UPDATE", triggered("101")) == ["wait YurtAppOverrider 101", "/default/YurtAppOverrider"]
+    assert await asked("UPDATE", triggered("101")) == ["wait YurtAppOverrider 101", *BOTH]
+
+
+async def test_a_trigger_may_name_the_subject_too() -> None:
+    assert await asked("UPDATE", triggered("90", subject="100")) == []
+    assert await asked("UPDATE", triggered("90", subject="101"), Live(coming=101)) == ["wait YurtAppSet 101"]
+    assert await asked("UPDATE", triggered("90", subject="101")) == ["wait YurtAppSet 101", *BOTH]
 
 
 async def test_behind_and_unreadable_is_stale() -> None:
@@ -105,8 +177,44 @@ async def test_behind_and_unreadable_is_stale() -> None:
         await asked("UPDATE", triggered("101"), Live(readable=False))
 
 
-async def test_unreadable_but_not_known_to_be_behind_is_the_stores_answer() -> None:
+async def test_unreadable_but_not_known_to_be_behind_is_the_stores_answer(caplog: pytest.LogCaptureFixture) -> None:
     assert len(await asked("CREATE", workload(), Live(readable=False))) == 2
+    assert "live read failed, the store is used: refused" in caplog.text
+    assert await asked("UPDATE", rendered(minReadySeconds=7), Live(readable=False), old=rendered()) == BOTH
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+async def test_without_the_overriders_no_workload_of_a_subject_is_answered(operation: str) -> None:
+    live = Live(unread="YurtAppOverrider")
+    with pytest.raises(StaleError, match="YurtAppOverrider cannot be read"):
+        await asked(operation, workload(), live, old=workload())
+    assert live.asked == []
+    assert await asked(operation, workload(owners=[]), live, old=workload()) == []
+
+
+async def test_without_the_subjects_a_workload_is_answered_unless_an_overrider_is_bound() -> None:
+    live = Live(unread="YurtAppSet")
+    assert await asked("CREATE", workload(), live) == ["/default/YurtAppOverrider"]
+    store = store_of(RULE)
+    with pytest.raises(StaleError, match="YurtAppSet cannot be read"):
+        await asked("CREATE", workload(), live, store=store)
+    with pytest.raises(StaleError, match="YurtAppSet cannot be read"):
+        await asked("UPDATE", rendered(minReadySeconds=7), live, old=rendered())
+
+
+async def test_without_the_subjects_metadata_can_be_written() -> None:
+    live = Live(unread="YurtAppSet")
+    assert await asked("UPDATE", rendered(), live, old=rendered(), store=store_of(RULE)) == []
+
+
+async def test_a_kind_that_the_answer_does_not_depend_on_may_be_missing() -> None:
+    assert await asked("CREATE", workload(), Live(unread="NodePool"), store=store_of(RULE)) == BOTH
+    assert await asked("CREATE", workload(), Live(unread="YurtAppDaemon"), store=store_of(RULE)) == BOTH
+    daemon = workload(owners=[owner("YurtAppDaemon", "agent")])
+    rule = overrider(entry("*"), subject={"kind": "YurtAppDaemon", "name": "agent"})
+    store = store_of(yurt_app_daemon(), rule)
+    with pytest.raises(StaleError, match="NodePool cannot be read"):
+        await asked("CREATE", daemon, Live(unread="NodePool"), store=store)
 
 
 @pytest.mark.parametrize("text", ["overrider@", "overrider@x", "overrider@" + "9" * 30, ""])
@@ -114,10 +222,31 @@ async def test_a_trigger_that_says_nothing_is_no_reason_to_wait(text: str) -> No
     assert await asked("UPDATE", annotated(LastOverrideTime=text)) == []
 
 
+async def freshened(document: Any, live: Live | None = None, *, old: Any = None) -> list[str]:
+    live = live or Live()
+    await freshen_overrider(request("UPDATE" if old else "CREATE", document, old), live=live)
+    return live.asked
+
+
 async def test_an_overriders_review_reads_its_rivals_and_its_subject() -> None:
-    live = Live()
-    await freshen_overrider(request("CREATE", overrider(entry("*"))), live=live)
-    assert live.asked == ["/default/YurtAppOverrider", "/default/YurtAppSet/demo"]
-    live = Live()
-    await freshen_overrider(request("CREATE", overrider(subject={"kind": "Pod", "name": "x"})), live=live)
-    assert live.asked == ["/default/YurtAppOverrider"]
+    assert await freshened(RULE) == BOTH
+    changed = overrider(entry("hangzhou"))
+    assert await freshened(changed, old=RULE) == BOTH
+    assert await freshened(overrider(subject={"kind": "Pod", "name": "x"})) == BOTH[:1]
+
+
+async def test_an_overriders_update_that_changes_metadata_reads_nothing() -> None:
+    labelled = overrider(*RULE["entries"], labels={"team": "edge"})
+    assert await freshened(labelled, Live(unread="YurtAppOverrider"), old=RULE) == []
+
+
+async def test_an_overrider_is_validated_without_the_kinds_that_it_does_not_name() -> None:
+    for_daemon = overrider(entry("*"), subject={"kind": "YurtAppDaemon", "name": "agent"})
+    assert await freshened(RULE, Live(unread="NodePool")) == BOTH
+    assert await freshened(RULE, Live(unread="YurtAppDaemon")) == BOTH
+    assert await freshened(for_daemon, Live(unread="YurtAppSet"))
+    for rule, kind in ((RULE, "YurtAppSet"), (for_daemon, "NodePool"), (RULE, "YurtAppOverrider")):
+        live = Live(unread=kind)
+        with pytest.raises(StaleError, match=f"{kind} cannot be read"):
+            await freshened(rule, live)
+        assert live.asked == []

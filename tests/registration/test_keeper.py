@@ -1,12 +1,15 @@
 """Keeping caBundle, against an apiserver that answers as it is told; tests/e2e has a real one."""
 
+import asyncio
 import base64
 from typing import Any
 
 import pytest
 
 from app.kube.errors import APIError
+from app.lifetime import running
 from app.registration.keeper import Registrar
+from app.registration.webhooks import ServiceReference
 
 BUNDLE = base64.b64encode(b"authority").decode()
 
@@ -64,3 +67,40 @@ async def test_what_differs_is_written_and_nothing_but_the_bundle() -> None:
 )
 async def test_where_there_is_nothing_to_do_nothing_is_written(present: Any) -> None:
     assert await kept(present) == []
+
+
+class Installing(Server):
+    """A server without anything of ours."""
+
+    async def request(self, _method: str, path: str, *, query: Any, body: Any, **_: Any) -> bytes:
+        del query
+        self.written.append((path.rpartition("/")[2], {}, body["kind"]))
+        return b"{}"
+
+
+async def test_nothing_is_installed_before_every_request_can_be_answered() -> None:
+    server, ready, defined = Installing(None), asyncio.Event(), []
+
+    async def wait_ready() -> None:
+        await ready.wait()
+
+    registrar = Registrar(
+        server,  # type: ignore[arg-type]
+        lambda: b"authority",
+        check_seconds=3600,
+        ready=wait_ready,
+        defined=lambda: defined.append(len(server.written)),
+    )
+    service = ServiceReference("fleet", "fleethook")
+    async with running(registrar.run(service, exempt_namespaces=[]), name="registration", ended=pytest.fail):
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert server.written == []
+        ready.set()
+        for _ in range(100):
+            await asyncio.sleep(0)
+    kinds = [kind for _, _, kind in server.written]
+    definitions = kinds.count("CustomResourceDefinition")
+    assert kinds[-2:] == ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
+    # Whoever waits for a definition is told of each as soon as it is there.
+    assert defined == list(range(1, definitions + 1))

@@ -192,7 +192,7 @@ async def test_pauses_grow_with_each_failure_and_are_spread() -> None:
         ceilings = [min(5.0, 0.25 * 2**number) for number in range(12)]
         assert all(0 < slept <= ceiling for slept, ceiling in zip(script.slept, ceilings, strict=True))
         assert len(set(script.slept)) == 12
-        assert informer.state() == ("gadgets.example.com", False, "refused", None, True)
+        assert informer.state() == ("gadgets.example.com", False, "refused", None, True, False)
         script.lists.put_nowait(page(1))
         await informer.wait_synced()
         assert not informer.state().failing
@@ -213,10 +213,59 @@ async def test_a_resource_that_is_not_served_is_synced_empty_and_asked_for_again
     async with informing(script, store) as informer:
         await informer.wait_synced()
         assert "not served" in informer.state().detail
-        assert script.slept == [10.0]
+        await settled(lambda: script.slept == [10.0])
         script.lists.put_nowait(page(5, gadget("a", 3)))
         await settled(lambda: names(store))
         await settled(lambda: informer.state().detail == "")
+
+
+NOT_SERVED = APIError(404, "NotFound", "the server could not find the requested resource")
+
+
+async def test_a_resource_that_was_just_defined_is_asked_for_at_once_and_soon_again() -> None:
+    """An apiserver serves it a moment after its definition was stored, and nobody says when."""
+    script, store = Script(), Store()
+    endless: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def sleep(seconds: float) -> None:
+        script.slept.append(seconds)
+        await (endless if seconds == 10.0 else asyncio.sleep(0))
+
+    informer = Informer(GADGETS, script, store, sleep=sleep)
+    script.lists.put_nowait(NOT_SERVED)
+    async with running(informer.run(), name="informer", ended=pytest.fail):
+        await settled(lambda: script.slept == [10.0])
+        for _ in range(3):
+            script.lists.put_nowait(NOT_SERVED)
+        informer.ask_again()
+        await settled(lambda: script.slept == [10.0, 0.1, 0.2, 0.4])
+        script.lists.put_nowait(page(5, gadget("a", 3)))
+        await settled(lambda: names(store))
+
+
+@pytest.mark.parametrize(
+    ("error", "refused"),
+    [
+        (APIError(500, "InternalError", "conversion webhook failed"), True),
+        (APIError(429, "TooManyRequests", "storage is (re)initializing"), True),
+        (APIError(403, "Forbidden", "cannot list"), False),
+        (UnreachableError("refused"), False),
+    ],
+)
+async def test_a_list_that_the_server_refuses_again_and_again_is_told_from_one_that_we_cannot_read(
+    error: Exception, *, refused: bool
+) -> None:
+    script = Script()
+    async with informing(script, Store()) as informer:
+        for count in (1, 2, 3):
+            assert not informer.state().refused
+            script.lists.put_nowait(error)
+            await settled(lambda count=count: len(script.slept) == count)
+        await asyncio.wait_for(informer.wait_tried(), 5)
+        assert informer.state().refused == refused
+        script.lists.put_nowait(page(1))
+        await informer.wait_synced()
+        assert not informer.state().refused
 
 
 async def test_a_list_that_expires_half_read_starts_over() -> None:
@@ -298,3 +347,68 @@ async def test_a_live_read_does_not_remove_what_was_created_meanwhile() -> None:
 async def test_a_live_read_does_not_replace_what_was_changed_meanwhile() -> None:
     events = (event("MODIFIED", gadget("a", 11, newest=True)),)
     assert await read_while(Script(), Store(), gadget("a", 7), *events) == {"a": {"newest": True}}
+
+
+async def test_live_reads_of_one_object_share_a_request() -> None:
+    script, store = Script(), Store()
+    source, _ = source_of(script, store)
+    answers = iter([gadget("a", 12, first=True), gadget("a", 13, second=True)])
+    asked: list[asyncio.Future[None]] = []
+
+    async def answered() -> Any:
+        answer = next(answers)
+        asked.append(asyncio.get_running_loop().create_future())
+        await asked[-1]
+        return answer
+
+    script.singles[ONE] = answered
+
+    def read() -> "asyncio.Task[None]":
+        return asyncio.create_task(source.read_one(KIND, cluster="", namespace="ns", name="a"))
+
+    early = [read() for _ in range(5)]
+    await settled(lambda: len(asked) == 1)
+    late = [read() for _ in range(5)]
+    asked[0].set_result(None)
+    await asyncio.gather(*early)
+    assert names(store) == {"a": {"first": True}}
+    await settled(lambda: len(asked) == 2)
+    asked[1].set_result(None)
+    await asyncio.gather(*late)
+    assert names(store) == {"a": {"second": True}}
+
+
+def definition_of(name: str) -> dict[str, Any]:
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": name}}
+
+
+async def test_a_definition_that_changes_has_its_resource_asked_for_again() -> None:
+    script, store = Script(), Store()
+    source = KubernetesSource([GADGETS], script, store, absent_seconds=3600)
+    script.lists.put_nowait(NOT_SERVED)
+    async with running(source.run(), name="source", ended=pytest.fail):
+        await source.wait_synced()
+        await settled(script.lists.empty)
+        script.lists.put_nowait(page(5, gadget("a", 3)))
+        store.put(definition_of("widgets.example.com"))
+        assert names(store) == {}
+        store.put(definition_of("gadgets.example.com"))
+        await settled(lambda: names(store))
+
+
+async def test_what_no_answer_depends_on_is_waited_for_by_nobody() -> None:
+    script, store = Script(), Store()
+    other = GADGETS._replace(plural="others", kind="Other")
+    script.singles[other.path] = lambda: asyncio.sleep(0, APIError(403, "Forbidden", "cannot list others"))
+    source = KubernetesSource([GADGETS, other], script, store, absent_seconds=1, advisory=[other.group_kind])
+    assert not source.synced
+    assert source.missing([KIND]) == "gadgets.example.com cannot be read: not listed yet"
+    script.lists.put_nowait(page(1))
+    async with running(source.run(), name="source", ended=pytest.fail):
+        await asyncio.wait_for(source.wait_synced(), 5)
+        await asyncio.wait_for(source.wait_tried(), 5)
+        assert (source.synced, source.missing([KIND])) == (True, "")
+        (advisory,) = (part for part in source.parts() if part.name == other.name)
+        assert advisory.synced
+        assert "cannot list others" in advisory.detail
+        assert "cannot list others" in source.missing([other.group_kind])

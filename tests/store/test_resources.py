@@ -1,6 +1,7 @@
 """What is kept of objects that are watched, and where they are listed."""
 
 import json
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,6 +17,7 @@ from app.store.sources.kubernetes.resources import (
     MUTATING_CONFIGURATIONS,
     NAMESPACES,
     VALIDATING_CONFIGURATIONS,
+    YURT_APP_OVERRIDERS,
     WatchedResource,
 )
 
@@ -127,3 +129,11 @@ def test_each_is_listed_where_it_is_served() -> None:
         "/apis/apis.kcp.io/v1alpha1/apiresourceschemas": GroupKind("apis.kcp.io", "APIResourceSchema"),
         "/apis/core.kcp.io/v1alpha1/logicalclusters": GroupKind("core.kcp.io", "LogicalCluster"),
     }  # fmt: skip
+
+
+def test_of_the_definition_of_overriders_the_schema_is_kept() -> None:
+    """It says which members an apiserver drops."""
+    spec = {"versions": [{"name": "v1alpha1", "schema": SCHEMA}, {"name": "v0"}]}
+    for name, schemas in ((YURT_APP_OVERRIDERS.name, [SCHEMA, None]), ("yurtappsets.apps.openyurt.io", [None, None])):
+        kept: Any = decoded(DEFINITIONS, {"metadata": {"name": name}, "spec": spec})
+        assert [version.get("schema") for version in kept["spec"]["versions"]] == schemas

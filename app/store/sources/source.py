@@ -16,6 +16,8 @@ class PartState(NamedTuple):
     """Seconds since this part last agreed with the store for certain, None before it first did."""
     failing: bool
     """Whether it cannot be read just now, so that the store holds its last good state."""
+    refused: bool = False
+    """Whether it was never read because the other side fails to answer, again and again: no replica could read it."""
 
 
 class Source(Protocol):

@@ -21,6 +21,7 @@ import msgspec
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
 from app.store import ObjectKey, Store, key_of
+from app.store.sources.kubernetes.absence import AbsencePauses
 from app.store.sources.kubernetes.resources import WatchedResource
 from app.store.sources.kubernetes.wire import Page, as_number, decode_event, decode_page, failure_of, version_of
 from app.store.sources.source import PartState
@@ -39,8 +40,11 @@ _ABSENT_SECONDS: Final = 10.0
 # A stream that ends sooner did no good; without a pause the next would follow at once.
 _SHORT_STREAM_SECONDS: Final = 1.0
 _TRIES_BEFORE_RELIST: Final = 3
+# An apiserver that starts refuses a list once or twice; one that goes on refusing does so to every replica.
+_TRIES_BEFORE_REFUSED: Final = 3
 
 _GONE: Final = 410
+_TOO_MANY_REQUESTS: Final = 429
 
 
 class Reader(Protocol):
@@ -99,13 +103,15 @@ class Informer:
         self._reader: Final = reader
         self._path: Final = prefix + resource.path
         self._store: Final = store
-        self._absent_seconds: Final = absent_seconds
+        self._absences: Final = AbsencePauses(absent_seconds, sleep=sleep)
         self._sleep: Final = sleep
         self._place = ""
         self._progress = 0
         self._changed = 0
         self._synced: Final = asyncio.Event()
+        self._tried: Final = asyncio.Event()
         self._absent = False
+        self._refused = 0
         self._problem = ""
         self._heard_at: float | None = None
         self._failures = 0
@@ -120,6 +126,14 @@ class Informer:
     async def wait_synced(self) -> None:
         """Return as soon as it is `synced`."""
         await self._synced.wait()
+
+    async def wait_tried(self) -> None:
+        """Return as soon as it is `synced`, or the first attempt to list it has failed."""
+        await self._tried.wait()
+
+    def ask_again(self) -> None:
+        """Ask at once for a resource that was not served: its CustomResourceDefinition was installed or changed."""
+        self._absences.end()
 
     @property
     def progress(self) -> int:
@@ -142,7 +156,8 @@ class Informer:
         if not detail and not self.synced:
             detail = "not listed yet"
         age = None if self._heard_at is None else time.monotonic() - self._heard_at
-        return PartState(self.resource.name, self.synced, detail, age, failing=bool(self._problem))
+        refused = not self.synced and self._refused >= _TRIES_BEFORE_REFUSED
+        return PartState(self.resource.name, self.synced, detail, age, failing=bool(self._problem), refused=refused)
 
     async def run(self) -> None:
         """Follow the resource until cancelled."""
@@ -155,7 +170,7 @@ class Informer:
             except (APIError, UnreachableError, msgspec.DecodeError) as error:
                 if isinstance(error, APIError) and error.code == 404:
                     self._not_served()
-                    await self._sleep(self._absent_seconds)
+                    await self._absences.pause()
                 else:
                     await self._back_off(error)
 
@@ -188,17 +203,23 @@ class Informer:
         if not self._absent:
             _log.info("%s is not served by the apiserver", self.resource.name)
         self._absent = True
-        self._synced.set()
+        self._set_synced()
         self._problem = ""
         self._heard()
         for key in list(self._store.keys(self.resource.group_kind)):
             self._store.remove(key)
+
+    def _set_synced(self) -> None:
+        self._synced.set()
+        self._tried.set()
 
     async def _back_off(self, error: Exception) -> None:
         """Wait, longer each time in a row; full jitter, so that clients spread over the whole interval."""
         if self._problem != str(error):
             _log.warning("%s: %s", self.resource.name, error)
         self._problem = str(error)
+        self._refused = self._refused + 1 if _is_server_fault(error) else 0
+        self._tried.set()
         least, most = _BACKOFF_SECONDS
         ceiling = min(most, least * 2 ** min(self._failures, 16))
         self._failures += 1
@@ -240,7 +261,7 @@ class Informer:
                 self._store.remove(key)
         self.relists += 1
         self._absent = False
-        self._synced.set()
+        self._set_synced()
         self._heard()
         self._well()
         # A list may be older than what was seen before only if the server's own history was set back.
@@ -332,6 +353,11 @@ class Informer:
         )
         document["kind"] = self.resource.kind
         return key_of(document)
+
+
+def _is_server_fault(error: Exception) -> bool:
+    """Return whether the apiserver answered that it cannot, as opposed to: it may not, or no answer at all."""
+    return isinstance(error, APIError) and (error.code >= 500 or error.code == _TOO_MANY_REQUESTS)
 
 
 def _version(document: JSONObject) -> int:

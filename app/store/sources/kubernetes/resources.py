@@ -121,11 +121,12 @@ class _Names(TypedDict, total=False):
 
 
 class _Version(TypedDict, total=False):
-    """What is kept of a version of a custom resource: not its schema, which nobody asks for, nor its columns."""
+    """What is kept of a version of a custom resource: not its columns, and its schema only where `definition` says."""
 
     name: Any
     served: Any
     subresources: Any
+    schema: msgspec.Raw
 
 
 class _DefinitionSpec(TypedDict, total=False):
@@ -147,8 +148,18 @@ _decode_definition: Final = msgspec.json.Decoder(_Definition).decode
 
 
 def definition(text: bytes | msgspec.Raw) -> JSONObject:
-    """Decode what is kept of a definition of a custom resource: how it is called, and its versions without a schema."""
-    return dict(_decode_definition(text))
+    """Decode what is kept of a definition of a custom resource: its names, and its versions.
+
+    Schemas are most of its text and are not kept, but for the one of YurtAppOverriders: an older one prunes what users
+    write (`app.overrider.surroundings`).
+    """
+    found: JSONObject = dict(_decode_definition(text))
+    kept = (found.get("metadata") or {}).get("name") == YURT_APP_OVERRIDERS.name
+    for version in (found.get("spec") or {}).get("versions") or ():
+        schema = version.pop("schema", None)
+        if kept and schema is not None:
+            version["schema"] = msgspec.json.decode(schema)
+    return found
 
 
 class _BindingSpec(TypedDict, total=False):
@@ -266,3 +277,6 @@ def karmada_config(namespace: str) -> WatchedResource:
 
 RESOURCES: Final = (YURT_APP_OVERRIDERS, YURT_APP_SETS, YURT_APP_DAEMONS, NODE_POOLS)
 """What rendering reads."""
+
+SURROUNDINGS: Final = (DEFINITIONS, MUTATING_CONFIGURATIONS)
+"""What tells how the cluster treats overriders; no answer depends on it."""

@@ -1,14 +1,17 @@
 """A store kept equal to what an apiserver holds."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from app.kube.errors import APIError
 from app.model.gvk import GroupKind
-from app.store import ObjectKey, Store
+from app.model.json import JSONObject
+from app.store import ObjectKey, Store, Stored
 from app.store.sources.kubernetes.informer import Informer, Reader
-from app.store.sources.kubernetes.resources import WatchedResource
+from app.store.sources.kubernetes.resources import DEFINITIONS, WatchedResource
+from app.store.sources.kubernetes.singleflight import SharedReads
 from app.store.sources.kubernetes.wire import as_number, decode_page
 from app.store.sources.source import PartState
 
@@ -36,6 +39,7 @@ class KubernetesSource:
         *,
         absent_seconds: float,
         every_cluster: bool = False,
+        advisory: Collection[GroupKind] = (),
     ) -> None:
         """Prepare to follow ``resources``.
 
@@ -43,7 +47,9 @@ class KubernetesSource:
             resources: What to follow.
             reader: Where from.
             store: Where to.
-            absent_seconds: How often to ask again for a resource that the server does not serve.
+            absent_seconds: How often to ask again for a resource that the server does not serve. It is asked for at
+                once when its CustomResourceDefinition changes, if those are among ``resources``.
+            advisory: Kinds that no answer depends on; nothing waits for them.
             every_cluster: Whether the server is kcp's, and all its logical clusters are to be read at once. Their
                 objects say by annotation where they live.
         """
@@ -57,25 +63,57 @@ class KubernetesSource:
             )
             for resource in resources
         }
+        self._needed: Final = frozenset(self._informers.keys() - set(advisory))
+        self._unread: Final = set(self._informers)
+        self._reads: Final = SharedReads()
+        store.subscribe(self._definition_changed)
 
     @property
     def synced(self) -> bool:
-        """Whether every resource was listed once, or is known not to be served."""
-        return all(informer.synced for informer in self._informers.values())
+        """Whether every resource that an answer depends on was listed once, or is known not to be served."""
+        return not self.missing(self._needed)
+
+    def missing(self, group_kinds: Iterable[GroupKind]) -> str:
+        """Return why nothing can be answered that depends on these kinds, ``""`` if all of them were read."""
+        # Every review asks; what was read once stays so.
+        unread = [kind for kind in group_kinds if kind in self._unread]
+        if not unread:
+            return ""
+        self._unread.difference_update([kind for kind in unread if self._informers[kind].synced])
+        missing = [self._informers[kind] for kind in unread if kind in self._unread]
+        return "; ".join(f"{one.resource.name} cannot be read: {one.state().detail}" for one in missing)
 
     def parts(self) -> Iterator[PartState]:
-        """Yield the state of every resource."""
+        """Yield the state of every resource; one that no answer depends on is never in the way of being ready."""
+        for group_kind, informer in self._informers.items():
+            state = informer.state()
+            yield state if group_kind in self._needed else state._replace(synced=True)
+
+    def ask_again(self) -> None:
+        """Ask at once for all resources that were not served: CustomResourceDefinitions were installed."""
         for informer in self._informers.values():
-            yield informer.state()
+            informer.ask_again()
+
+    def _definition_changed(self, key: ObjectKey, _before: Stored | None, after: JSONObject | None) -> None:
+        if key.group_kind != DEFINITIONS.group_kind or after is None:
+            return
+        for informer in self._informers.values():
+            if informer.resource.name == key.name:
+                informer.ask_again()
 
     def informer(self, group_kind: GroupKind) -> Informer:
         """Return what follows a kind; raises KeyError if nothing does."""
         return self._informers[group_kind]
 
-    async def wait_synced(self) -> None:
-        """Return as soon as it is `synced`."""
+    async def wait_synced(self, group_kinds: Iterable[GroupKind] | None = None) -> None:
+        """Return as soon as these kinds were read; without any, as soon as it is `synced`."""
+        for group_kind in self._needed if group_kinds is None else group_kinds:
+            await self._informers[group_kind].wait_synced()
+
+    async def wait_tried(self) -> None:
+        """Return as soon as it was at least tried to read every resource."""
         for informer in self._informers.values():
-            await informer.wait_synced()
+            await informer.wait_tried()
 
     async def catch_up(self, group_kind: GroupKind, resource_version: int, *, seconds: float) -> bool:
         """Wait until everything of a kind up to ``resource_version`` is in the store; return whether it is."""
@@ -91,10 +129,16 @@ class KubernetesSource:
         return self._informers[group_kind].progress < resource_version
 
     async def read_one(self, group_kind: GroupKind, *, cluster: str, namespace: str, name: str) -> None:
-        """Bring one object of the store up to what the server holds now; raises APIError, UnreachableError."""
-        informer = self._informers[group_kind]
-        path = self.scope(cluster) + informer.resource.in_namespace(namespace, name)
+        """Bring one object of the store up to what the server holds now; raises APIError, UnreachableError.
+
+        Callers share a request, but none that started before they called.
+        """
         key = ObjectKey(cluster, group_kind, namespace, name)
+        await self._reads.join(key, partial(self._read_one, key))
+
+    async def _read_one(self, key: ObjectKey) -> None:
+        informer = self._informers[key.group_kind]
+        path = self.scope(key.cluster) + informer.resource.in_namespace(key.namespace, key.name)
         before = informer.stored_version(key)
         try:
             text = await self._reader.request("GET", path, timeout=_LIVE_SECONDS)
@@ -109,6 +153,10 @@ class KubernetesSource:
 
     async def read_namespace(self, group_kind: GroupKind, *, cluster: str, namespace: str) -> None:
         """Bring the objects of one kind in a namespace up to what the server holds now; raises as `read_one`."""
+        key = ObjectKey(cluster, group_kind, namespace, "")
+        await self._reads.join(key, partial(self._read_namespace, group_kind, cluster=cluster, namespace=namespace))
+
+    async def _read_namespace(self, group_kind: GroupKind, *, cluster: str, namespace: str) -> None:
         informer = self._informers[group_kind]
         path = self.scope(cluster) + informer.resource.in_namespace(namespace)
         try:

@@ -1,0 +1,194 @@
+"""The work that one replica does for all: registering, and keeping workloads as they should be."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from app.api.metrics import LeaderState, Leading
+from app.asgi import Fleethook
+from app.interpret.lua.announce import announce
+from app.model.openyurt import YURT_APP_OVERRIDER
+from app.overrider.selected import bound_subjects, call_on_change, call_when_selected
+from app.registration.webhooks import Reference, ServiceReference, URLReference
+from app.settings import Settings
+
+if TYPE_CHECKING:
+    from app.kube.connection import Connection
+    from app.kube.lease import Elector
+    from app.overrider.controller import OverriderController
+    from app.registration.keeper import Registrar
+
+_POD_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+class Leader:
+    """What is known of the work that one replica does for all."""
+
+    def __init__(self, elector: "Elector") -> None:
+        self._elector: Final = elector
+        self.controller: OverriderController | None = None
+
+    def state(self) -> LeaderState:
+        """Return how it stands, for metrics."""
+        controller = self.controller
+        if controller is None:
+            return LeaderState(leading=self._elector.leading)
+        workloads = controller.workloads
+        return LeaderState(
+            leading=self._elector.leading,
+            queued=len(controller.queue),
+            reconciled=controller.reconciled,
+            touched=workloads.touched,
+            failed=workloads.failed,
+        )
+
+
+async def lead(settings: Settings, app: Fleethook, bundle: Callable[[], bytes], listening: asyncio.Event) -> None:
+    """Wait for the Lease again and again, and do the leader's work while this replica holds it.
+
+    Args:
+        settings: What to do.
+        app: The application.
+        bundle: Returns the authorities, PEM, that this server's certificate may be from.
+        listening: Set once the server listens. Before, nobody may be sent here.
+    """
+    from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
+    from app.kube.lease import Elector, LeaseName, Timing, identity  # noqa: PLC0415 - as above
+
+    await listening.wait()
+    assert app.cluster is not None
+    await app.cluster.source.wait_tried()
+    async with Connection(settings.kubeconfig) as connection:
+        lease = LeaseName(_namespace(settings), "fleethook")
+        elector = Elector(connection, lease, identity(), timing=Timing.of(settings.lease_duration))
+        leader = Leader(elector)
+        app.metrics.registry.register(Leading(leader.state))
+        # One of the replicas writes: with certificates that differ, they would undo each other's caBundle for ever.
+        await elector.run(partial(_work, settings, app, connection, bundle=bundle, leader=leader))
+
+
+async def _work(
+    settings: Settings, app: Fleethook, connection: "Connection", *, bundle: Callable[[], bytes], leader: Leader
+) -> None:
+    from app.control.events import Recorder  # noqa: PLC0415 - see app.kube
+
+    async with asyncio.TaskGroup() as tasks:
+        if settings.registration != "off":
+            tasks.create_task(_register(settings, _registrar(app, connection, bundle)), name="registration")
+        if "interpret" in settings.engines:
+            recorder = Recorder(connection, component="fleethook", now=lambda: datetime.now(UTC))
+            tasks.create_task(announce(app.customizations, recorder), name="customizations")
+        if settings.controls:
+            leader.controller = _controller(settings, app, connection)
+            tasks.create_task(leader.controller.run(), name="controller")
+        if selects(settings):
+            tasks.create_task(_select(app, connection), name="selection")
+
+
+def _registrar(app: Fleethook, connection: "Connection", bundle: Callable[[], bytes]) -> "Registrar":
+    from app.registration.keeper import Registrar  # noqa: PLC0415 - see app.kube
+
+    assert app.cluster is not None
+    source = app.cluster.source
+    return Registrar(connection, bundle, ready=source.wait_synced, defined=source.ask_again)
+
+
+async def _register(settings: Settings, registrar: "Registrar") -> None:
+    exempt = [settings.service.partition("/")[0]] if settings.service else []
+    reference = _reference(settings) if settings.registration == "all" else None
+    await registrar.run(reference, exempt_namespaces=exempt, engines=settings.engines)
+
+
+def _controller(settings: Settings, app: Fleethook, connection: "Connection") -> "OverriderController":
+    from app.overrider.controller import OverriderController  # noqa: PLC0415 - see app.kube
+    from app.overrider.workload_client import Limits  # noqa: PLC0415 - as above
+
+    assert app.cluster is not None
+    return OverriderController(
+        connection,
+        app.store,
+        app.cluster.source,
+        app.plans,
+        limits=Limits(settings.controller_rate, settings.controller_concurrency),
+        resync_seconds=settings.resync_interval,
+        absent_seconds=settings.discovery_interval,
+        openyurt_conflict=(lambda: "") if app.surroundings is None else app.surroundings.describe,
+    )
+
+
+def selects(settings: Settings) -> bool:
+    """Return whether the leader tells the apiserver which subjects have an overrider.
+
+    Only where the controller runs, which finds what was not sent, and not in kcp, whose webhook configurations are in
+    other clusters than the workloads.
+    """
+    return settings.controls and not settings.kcp
+
+
+def withdraws_selection(settings: Settings) -> bool:
+    """Return whether a replica takes back the selection of an earlier leader.
+
+    Only where an installation switches the controller off; a server that somebody points at a cluster writes nothing.
+    """
+    installed = settings.service is not None or settings.webhook_url is not None
+    off = settings.controller is False and "overrider" in settings.engines
+    return off and installed and settings.follows_cluster and not settings.kcp
+
+
+async def _select(app: Fleethook, connection: "Connection") -> None:
+    from app.registration.condition_client import ConditionClient  # noqa: PLC0415 - see app.kube
+    from app.registration.writer import SelectionWriter  # noqa: PLC0415 - as above
+
+    assert app.cluster is not None
+    # An empty list is only true once the overriders were read.
+    await app.cluster.source.wait_synced((YURT_APP_OVERRIDER,))
+    writer = SelectionWriter(ConditionClient(connection), partial(bound_subjects, app.store))
+    end = call_on_change(app.store, writer.wake)
+    try:
+        await writer.run()
+    finally:
+        end()
+
+
+async def withdraw_selection(app: Fleethook, listening: asyncio.Event) -> None:
+    """Take back a selection that nobody keeps up to date, until cancelled: it would hide new overriders for ever."""
+    from app.registration.condition_client import ConditionClient  # noqa: PLC0415 - see app.kube
+    from app.registration.writer import SelectionWriter  # noqa: PLC0415 - as above
+
+    await listening.wait()
+    assert app.cluster is not None
+    writer = SelectionWriter(ConditionClient(app.cluster.connection), None)
+    end = call_when_selected(app.store, writer.wake)
+    try:
+        await writer.run()
+    finally:
+        end()
+
+
+def _namespace(settings: Settings) -> str:
+    """Return the namespace of this server."""
+    if settings.namespace is not None:
+        return settings.namespace
+    if settings.in_cluster and _POD_NAMESPACE.exists():
+        return _POD_NAMESPACE.read_text().strip()
+    for named in (settings.service, settings.cert_secret):
+        if named is not None:
+            return named.partition("/")[0]
+    return "kube-system"
+
+
+def _reference(settings: Settings) -> Reference:
+    if settings.webhook_url is not None:
+        return URLReference(settings.webhook_url)
+    assert settings.service is not None
+    return service_of(settings.service)
+
+
+def service_of(text: str) -> ServiceReference:
+    """Return the Service that ``NAMESPACE/NAME[:PORT]`` names."""
+    namespace, _, rest = text.partition("/")
+    name, _, port = rest.partition(":")
+    return ServiceReference(namespace, name, int(port or 443))

@@ -1,0 +1,67 @@
+"""Which subjects have an overrider, for the selection of the workloads that an apiserver sends."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from app.model.admission import AdmissionRequest, Response
+from app.model.gvk import GroupKind
+from app.model.json import JSONObject
+from app.model.openyurt import YURT_APP_OVERRIDER
+from app.overrider.binding import subject_of
+from app.registration.selection import SubjectName, bound_condition_of
+from app.registration.webhooks import CONFIGURATION_NAME
+from app.store import ObjectKey, Store, Stored
+
+Announce = Callable[[SubjectName], Awaitable[None]]
+"""Has the workloads of a subject sent."""
+
+_CONFIGURATION: Final = GroupKind("admissionregistration.k8s.io", "MutatingWebhookConfiguration")
+
+
+def bound_subjects(store: Store) -> set[SubjectName]:
+    """Return the subjects that overriders are bound to, over all clusters."""
+    overriders = (store.get(*key) for key in list(store.keys(YURT_APP_OVERRIDER)))
+    return {name for overrider in overriders if (name := _subject_name(overrider)) is not None}
+
+
+async def announce_overrider(request: AdmissionRequest, response: Response, *, announce: Announce) -> None:
+    """Announce the subject of an overrider that is about to be created; nobody can change the subject afterwards."""
+    if request.operation != "CREATE" or request.sub_resource or request.dry_run or not response.allowed:
+        return
+    subject = subject_of(request.object)
+    if subject is not None:
+        await announce(SubjectName(request.namespace, *subject))
+
+
+def call_on_change(store: Store, changed: Callable[[], None]) -> Callable[[], None]:
+    """Call ``changed`` when the subjects of overriders change, or fleethook's webhook configuration; return the end."""
+
+    def told(key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
+        is_overrider = key.group_kind == YURT_APP_OVERRIDER
+        if _is_ours(key) or (is_overrider and _subject_name(before) != _subject_name(after)):
+            changed()
+
+    return store.subscribe(told)
+
+
+def call_when_selected(store: Store, found: Callable[[], None]) -> Callable[[], None]:
+    """Call ``found`` if fleethook's webhook configuration names subjects, now and at each change; return the end."""
+
+    def told(key: ObjectKey, _before: Stored | None, after: JSONObject | None) -> None:
+        if _is_ours(key) and after is not None and any(map(bound_condition_of, after.get("webhooks") or ())):
+            found()
+
+    for key in list(store.keys(_CONFIGURATION)):
+        told(key, None, store.get(*key))
+    return store.subscribe(told)
+
+
+def _is_ours(key: ObjectKey) -> bool:
+    return key.group_kind == _CONFIGURATION and key.name == CONFIGURATION_NAME
+
+
+def _subject_name(overrider: JSONObject | None) -> SubjectName | None:
+    subject = None if overrider is None else subject_of(overrider)
+    if overrider is None or subject is None:
+        return None
+    return SubjectName(overrider["metadata"].get("namespace") or "", *subject)

@@ -1,0 +1,41 @@
+"""The pauses between requests for a resource that an apiserver does not serve."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+# A CustomResourceDefinition that was just installed is served within a second or two, by each apiserver at its time.
+_FIRST_SECONDS: Final = 0.1
+
+
+class AbsencePauses:
+    """Long pauses, and short ones that grow after something has changed."""
+
+    def __init__(self, seconds: float, *, sleep: Callable[[float], Awaitable[None]]) -> None:
+        """Prepare.
+
+        Args:
+            seconds: The usual pause.
+            sleep: Waits that many seconds.
+        """
+        self._longest: Final = seconds
+        self._sleep: Final = sleep
+        self._next = seconds
+        self._ended: Final = asyncio.Event()
+
+    def end(self) -> None:
+        """End the current pause, and start over with short ones."""
+        self._next = min(_FIRST_SECONDS, self._longest)
+        self._ended.set()
+
+    async def pause(self) -> None:
+        """Wait for one pause, no longer than until `end`."""
+        self._ended.clear()
+        waits = [asyncio.ensure_future(self._sleep(self._next)), asyncio.ensure_future(self._ended.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if not self._ended.is_set():
+            self._next = min(self._longest, 2 * self._next)

@@ -1,0 +1,59 @@
+"""A fleethook that registers itself, and that a test can take down and start again."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from app.registration.selection import bound_condition_of
+from tests.e2e.cluster import Api, ControlPlane, _free_port
+from tests.e2e.fleet import NAMESPACE, WEBHOOKS, ready, service_account, trusted
+from tests.serving import Server, serving
+from tests.waiting import wait_for
+
+CONFIGURATION = f"{WEBHOOKS}/mutatingwebhookconfigurations/fleethook"
+
+
+class Installation:
+    """A server that registers itself at an address of its own, and that can be down."""
+
+    def __init__(self, plane: ControlPlane, directory: Path) -> None:
+        self._admin = plane.api()
+        self._directory = directory
+        port = _free_port()
+        self._given = ["--kubeconfig", str(service_account(plane)), "--port", str(port), "--namespace", NAMESPACE]
+        self._given += ["--register", "--webhook-url", f"https://127.0.0.1:{port}"]
+
+    @contextlib.contextmanager
+    def up(self, **environment: str) -> Iterator[Server]:
+        """Start the server, and wait until it is ready and the apiserver trusts it."""
+        with self.started(**environment) as server:
+            wait_for(lambda: ready(server), what="the server is ready")
+            wait_for(lambda: trusted(self._admin, server), what="the apiserver trusts the server")
+            yield server
+
+    @contextlib.contextmanager
+    def started(self, **environment: str) -> Iterator[Server]:
+        """Start the server without waiting for anything."""
+        given = {"FLEETHOOK_LEASE_DURATION": "3", **environment}
+        with serving(self._directory, *self._given, manifests=None, **given) as server:
+            yield server
+
+
+def checks(server: Server, *, query: str = "") -> tuple[int, dict[str, str]]:
+    """The status of ``/readyz``, and the details of the checks that have any."""
+    status, body = server.request("GET", f"/readyz{query}")
+    return status, {check["name"]: check["detail"] for check in json.loads(body)["checks"] if check["detail"]}
+
+
+def expressions(admin: Api) -> set[str]:
+    """What the condition on overriders says, one text for each webhook for workloads."""
+    found = map(bound_condition_of, admin[CONFIGURATION]["webhooks"])
+    return {condition["expression"] for condition in found if condition}
+
+
+def selects(admin: Api, namespace: str, subject: str = "YurtAppSet/demo") -> bool:
+    """Whether the condition names a subject, by kind and name."""
+    (text,) = expressions(admin) or {""}
+    _, _, listed = text.partition(f'"{namespace}":[')
+    return f'"{subject}"' in listed.partition("]")[0]

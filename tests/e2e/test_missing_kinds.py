@@ -1,0 +1,194 @@
+"""A kind that cannot be listed costs the requests that need it, at once, and no others; a kind that comes is followed."""
+
+import asyncio
+import contextlib
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.kube.connection import Connection
+from app.lifetime import running
+from app.model.crd import RESOURCES, custom_resource_definition
+from app.store import Store
+from app.store.sources.kubernetes.resources import DEFINITIONS, WatchedResource, whole
+from app.store.sources.kubernetes.source import KubernetesSource
+from tests.builders import entry, node_pool, overrider, yurt_app_daemon
+from tests.e2e.cluster import CRDS, Api, ControlPlane, RefusedError, control_plane, established
+from tests.e2e.conftest import install_crds
+from tests.e2e.fleet import OPENYURT, WEBHOOKS
+from tests.e2e.installation import Installation, checks, selects
+from tests.e2e.subject import TO_2, TO_3, Subject
+from tests.e2e.test_source_faults import config, definition, gadget, until
+from tests.e2e.workloads import images, path_of, workload_of
+from tests.overrider.test_surroundings import render_configuration, upstream
+from tests.waiting import wait_for
+
+SETS = f"{CRDS}/yurtappsets.apps.openyurt.io"
+GROUP = "missing.example.com"
+
+
+@contextlib.contextmanager
+def unlistable_sets(admin: Api, namespace: str) -> Iterator[None]:
+    """YurtAppSets as after an upgrade of OpenYurt, with its conversion webhook down."""
+    kept = admin[SETS]["spec"]
+    first = kept["versions"][0]
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    second = {"name": "v1beta1", "served": True, "storage": True, "schema": schema}
+    admin.merge(SETS, {"spec": {"versions": [{**first, "storage": False}, second]}})
+    later = f"/apis/apps.openyurt.io/v1beta1/namespaces/{namespace}/yurtappsets"
+    made = {"apiVersion": "apps.openyurt.io/v1beta1", "kind": "YurtAppSet", "metadata": {"name": "later"}}
+    wait_for(lambda: admin.call("POST", later, made)[0] == 201, what="v1beta1 is stored")
+    webhook = {"clientConfig": {"url": "https://127.0.0.1:9/convert"}, "conversionReviewVersions": ["v1"]}
+    try:
+        admin.merge(SETS, {"spec": {"conversion": {"strategy": "Webhook", "webhook": webhook}}})
+        wait_for(lambda: admin.call("GET", f"{OPENYURT}/yurtappsets")[0] >= 429, what="the kind cannot be listed")
+        yield
+    finally:
+        admin.merge(SETS, {"spec": {"conversion": {"strategy": "None", "webhook": None}}})
+        wait_for(lambda: admin.call("DELETE", f"{later}/later")[0] in (200, 404), what="v1beta1 can be deleted")
+        admin.merge(SETS, {"spec": {"versions": [first, {**second, "storage": False}]}})
+        admin.merge(f"{SETS}/status", {"status": {"storedVersions": ["v1alpha1"]}})
+        admin.merge(SETS, {"spec": {"versions": [first]}})
+        wait_for(lambda: admin.call("GET", f"{OPENYURT}/yurtappsets")[0] == 200, what="the kind can be listed again")
+
+
+class Daemon:
+    """A YurtAppDaemon with an overrider."""
+
+    def __init__(self, admin: Api, namespace: str) -> None:
+        self.admin, self.namespace = admin, namespace
+        made = yurt_app_daemon()
+        made["metadata"] = {"name": "agent", "namespace": namespace}
+        self.stored = admin.create(f"{OPENYURT}/namespaces/{namespace}/yurtappdaemons", made)
+        admin.apply(f"{OPENYURT}/nodepools/hangzhou", node_pool("hangzhou"))
+
+    def override(self, *entries: dict[str, Any]) -> None:
+        rule = overrider(*entries, name="agent", subject={"kind": "YurtAppDaemon", "name": "agent"})
+        rule["metadata"]["namespace"] = self.namespace
+        self.admin.apply(f"{OPENYURT}/namespaces/{self.namespace}/yurtappoverriders/agent", rule)
+
+    def create_workload(self) -> dict[str, Any]:
+        made = workload_of(self.stored, "hangzhou")
+        return dict(self.admin.create(path_of(made), made))
+
+
+def edited(subject: Subject, tag: str) -> dict[str, Any]:
+    stored = subject.workload("hangzhou")
+    stored["spec"]["template"]["spec"]["containers"][0]["image"] = tag
+    return stored
+
+
+def test_only_requests_that_need_the_missing_kind_are_refused(
+    installation: Installation, admin: Api, namespace: str
+) -> None:
+    with installation.up():
+        daemon, subject = Daemon(admin, namespace), Subject(admin, namespace, ["hangzhou"])
+        subject.override(entry("*", items=TO_2))
+        wait_for(lambda: subject.status().get("summary") == "1/1")
+    with unlistable_sets(admin, namespace), installation.started() as server:
+        wait_for(lambda: checks(server, query="?partial=true")[0] == 200, what="it is ready for what it can answer")
+        status, details = checks(server)
+        assert status == 503
+        assert "conversion webhook for apps.openyurt.io" in details["yurtappsets.apps.openyurt.io"]
+
+        daemon.override(entry("*", items=TO_2))
+        wait_for(lambda: selects(admin, namespace, "YurtAppDaemon/agent"), what="the subject's workloads are sent")
+        assert images(daemon.create_workload()) == {"nginx": "nginx:2.0"}
+        path = subject.paths["hangzhou"]
+        # An apiserver that asked again and again would end with its own timeout instead of our words.
+        reason = "failed to call webhook: yurtappsets.apps.openyurt.io cannot be read: 500: conversion webhook"
+        with pytest.raises(RefusedError, match=reason):
+            admin.replace(path, edited(subject, "nginx:7.0"))
+        with pytest.raises(RefusedError, match=reason):
+            admin.create(path_of(workload_of(subject.stored, "beijing")), workload_of(subject.stored, "beijing"))
+        with pytest.raises(RefusedError, match=reason):
+            subject.override(entry("*", items=TO_3))
+        admin.merge(path, {"metadata": {"labels": {"team": "edge"}}})
+        status, body = server.request("POST", "/explore-foo", b"{}")
+        assert (status, json.loads(body)["reason"]) == (400, "BadRequest")
+    with installation.up():
+        assert images(admin.replace(path, edited(subject, "nginx:7.0"))) == {"nginx": "nginx:2.0"}
+
+
+async def test_a_kind_is_followed_as_soon_as_it_is_defined(plane: ControlPlane, admin: Api, namespace: str) -> None:
+    late = WatchedResource(GROUP, "v1", "laggards", "Laggard", whole)
+    made = definition("laggards", "Laggard")
+    made["metadata"]["name"], made["spec"]["group"] = late.name, GROUP
+    store = Store()
+    async with Connection(config(plane, "late-kinds", plane.port)) as connection:
+        source = KubernetesSource([DEFINITIONS, late], connection, store, absent_seconds=3600)
+        async with running(source.run(), name="source", ended=pytest.fail):
+            await asyncio.wait_for(source.wait_synced(), 30)
+
+            def install() -> None:
+                admin.apply(f"{CRDS}/{late.name}", made)
+                wait_for(lambda: established(admin, late.name))
+                first = {**gadget(namespace, "first"), "apiVersion": f"{GROUP}/v1", "kind": "Laggard"}
+                wait_for(lambda: admin.call("POST", late.in_namespace(namespace), first)[0] == 201)
+
+            await asyncio.to_thread(install)
+            await until(lambda: list(store.each("", late.group_kind)), what="the object is there")
+
+
+def test_what_openyurt_does_besides_is_told_while_it_does(
+    installation: Installation, admin: Api, namespace: str
+) -> None:
+    del namespace
+    path = f"{WEBHOOKS}/mutatingwebhookconfigurations/yurt-manager-mutating-webhook-configuration"
+    made = render_configuration()
+    for webhook in made["webhooks"]:
+        # Nobody answers here, and no other test's Deployment is to wait for that.
+        webhook.update(objectSelector={"matchLabels": {"never": "matches"}})
+        webhook["clientConfig"]["service"]["namespace"] = "kube-system"
+    with installation.up() as server:
+        assert "openyurt" not in checks(server)[1]
+        try:
+            admin.apply(path, made)
+            wait_for(lambda: "OpenYurt's own renderer is on" in checks(server)[1].get("openyurt", ""))
+            assert checks(server)[0] == 200
+        finally:
+            admin.delete(path)
+        wait_for(lambda: "openyurt" not in checks(server)[1])
+    assert "OpenYurt's own renderer is on (webhook mutate.apps.v1.deployment" in server.log.read_text()
+
+
+@pytest.fixture
+def fresh(binaries: Path, tmp_path: Path) -> Iterator[ControlPlane]:
+    """A cluster without any of our kinds."""
+    with control_plane(binaries, tmp_path) as running_plane:
+        yield running_plane
+
+
+def test_on_a_fresh_cluster_overriders_are_followed_as_soon_as_they_are_defined(
+    fresh: ControlPlane, tmp_path: Path
+) -> None:
+    admin = fresh.api()
+    directory = tmp_path / "server"
+    directory.mkdir()
+    with Installation(fresh, directory).up(FLEETHOOK_DISCOVERY_INTERVAL="3600"):
+        for resource in RESOURCES:
+            wait_for(lambda name=f"{resource.plural}.{resource.group}": established(admin, name))
+        subject = Subject(admin, "default", ["hangzhou"])
+        subject.override(entry("*", items=TO_2))
+        wait_for(lambda: subject.status().get("summary") == "1/1", what="the overrider is followed")
+
+
+def test_a_definition_that_drops_members_is_told(fresh: ControlPlane, tmp_path: Path) -> None:
+    admin = fresh.api()
+    directory = tmp_path / "server"
+    directory.mkdir()
+    theirs = copy.deepcopy(upstream())
+    admin.apply(f"{CRDS}/{theirs['metadata']['name']}", theirs, manager="openyurt")
+    with Installation(fresh, directory).up() as server:
+        told = "drops entries[].items[].replicas"
+        wait_for(lambda: told in checks(server)[1].get("openyurt", ""), what=f"/readyz says: {told}")
+        install_crds(admin)
+        wait_for(lambda: "openyurt" not in checks(server)[1])
+    ours = custom_resource_definition(RESOURCES[0])["metadata"]["name"]
+    assert (
+        f"CustomResourceDefinition that somebody else installed is left alone: {CRDS}/{ours}" in server.log.read_text()
+    )

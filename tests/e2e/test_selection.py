@@ -1,0 +1,226 @@
+"""Which writes a real apiserver sends, and so which it refuses while fleethook is down."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from app.registration.selection import SubjectName, bound_condition
+from tests.builders import entry, overrider
+from tests.e2e.cluster import Api, RefusedError
+from tests.e2e.fleet import NAMESPACE, OPENYURT
+from tests.e2e.installation import CONFIGURATION, Installation, expressions, selects
+from tests.e2e.subject import TO_2, Subject
+from tests.e2e.workloads import images, path_of, workload_of
+from tests.waiting import wait_for
+
+
+@pytest.fixture
+def plain(admin: Api, namespace: str) -> Subject:
+    """A YurtAppSet without overrider."""
+    other = f"{namespace}-plain"
+    admin.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}})
+    return Subject(admin, other, ["hangzhou"])
+
+
+def edit(subject: Subject, tag: str) -> None:
+    """Write the workload of a pool as its owner's controller does."""
+    stored = subject.workload("hangzhou")
+    stored["spec"]["template"]["spec"]["containers"][0]["image"] = tag
+    subject.admin.replace(subject.paths["hangzhou"], stored)
+
+
+def refused(subject: Subject, tag: str) -> bool:
+    with pytest.raises(RefusedError, match=r'failed calling webhook "deployments\.overrider\.fleethook\.io"'):
+        edit(subject, tag)
+    return True
+
+
+def add_pool(subject: Subject, name: str) -> Any:
+    return subject.admin.create(path_of(workload_of(subject.stored, name)), workload_of(subject.stored, name))
+
+
+def test_while_it_is_down_only_what_an_overrider_concerns_is_refused(
+    installation: Installation, admin: Api, plain: Subject, namespace: str
+) -> None:
+    with installation.up():
+        bound = Subject(admin, namespace, ["beijing", "hangzhou"])
+        bound.override(entry("hangzhou", items=TO_2))
+        wait_for(lambda: bound.status().get("summary") == "1/1")
+        wait_for(lambda: selects(admin, bound.namespace), what="the configuration names the subject")
+
+    edit(plain, "nginx:7.0")
+    add_pool(plain, "beijing")
+    assert refused(bound, "nginx:7.0")
+    with pytest.raises(RefusedError, match="failed calling webhook"):
+        add_pool(bound, "shanghai")
+    # An overrider cannot come into being unseen: its validation is refused, too.
+    with pytest.raises(RefusedError, match="failed calling webhook"):
+        plain.override(entry("*", items=TO_2))
+
+    with installation.up():
+        bound.delete_override()
+        wait_for(lambda: bound.images() == {"beijing": "nginx:1.0", "hangzhou": "nginx:1.0"})
+        wait_for(lambda: not selects(admin, bound.namespace), what="the configuration names the subject no more")
+
+    edit(bound, "nginx:7.0")
+    assert images(bound.workload("hangzhou")) == {"nginx": "nginx:7.0"}
+
+
+def test_a_workload_that_is_still_rendered_is_sent_after_its_overrider_is_gone(
+    installation: Installation, admin: Api, namespace: str
+) -> None:
+    """The overrider went while nobody could restore the workloads."""
+    with installation.up():
+        subject = Subject(admin, namespace, ["hangzhou"])
+        subject.override(entry("*", items=TO_2))
+        wait_for(lambda: subject.status().get("summary") == "1/1")
+        wait_for(lambda: selects(admin, subject.namespace), what="the configuration names the subject")
+    subject.delete_override()
+    with installation.up(FLEETHOOK_CONTROLLER_RATE="0.0001", FLEETHOOK_CONTROLLER_CONCURRENCY="1"):
+        wait_for(lambda: not selects(admin, subject.namespace), what="the configuration names the subject no more")
+        edit(subject, "nginx:1.0")
+        assert "fleethook.io/rendered" not in subject.workload("hangzhou")["metadata"]["annotations"]
+
+
+def test_an_overrider_is_in_the_configuration_before_it_is_stored(
+    installation: Installation, admin: Api, plain: Subject
+) -> None:
+    """Otherwise the workloads that are created right after it would be rolled twice."""
+    with installation.up() as server:
+        wait_for(lambda: expressions(admin), what="the configuration has the condition")
+        dry = overrider(entry("*", items=TO_2))
+        dry["metadata"]["namespace"] = plain.namespace
+        admin.create(f"{OPENYURT}/namespaces/{plain.namespace}/yurtappoverriders", dry, dryRun="All")
+        assert not selects(admin, plain.namespace)
+        plain.override(entry("*", items=TO_2))
+        assert selects(admin, plain.namespace)
+        wait_for(lambda: plain.status().get("summary") == "1/1")
+        assert selects(admin, plain.namespace)
+        assert "was not announced" not in server.log.read_text()
+
+
+def test_an_overrider_is_in_the_configuration_while_no_replica_leads(
+    installation: Installation, admin: Api, plain: Subject
+) -> None:
+    with installation.up():
+        wait_for(lambda: expressions(admin), what="the configuration has the condition")
+    lease = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/fleethook"
+    admin.delete(lease)
+    held = {"holderIdentity": "somebody", "leaseDurationSeconds": 3600, "acquireTime": "2026-06-01T00:00:00.000000Z"}
+    spec = {**held, "renewTime": "2026-06-01T00:00:00.000000Z", "leaseTransitions": 0}
+    body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "fleethook"}, "spec": spec}
+    admin.create(lease.removesuffix("/fleethook"), body)
+    try:
+        with installation.up() as server:
+            plain.override(entry("*", items=TO_2))
+            assert selects(admin, plain.namespace)
+            assert "fleethook_leader 0.0" in server.request("GET", "/metrics")[1].decode()
+    finally:
+        admin.delete(lease)
+
+
+def other_owner(subject: Subject, **reference: str) -> dict[str, Any]:
+    made = workload_of(subject.stored, "hangzhou")
+    made["metadata"]["ownerReferences"][0].update(reference)
+    return made
+
+
+def test_owners_that_are_not_rendered_are_not_sent(
+    installation: Installation, admin: Api, plain: Subject, namespace: str
+) -> None:
+    with installation.up():
+        bound = Subject(admin, namespace, ["hangzhou"])
+        bound.override(entry("*", items=TO_2))
+        wait_for(lambda: selects(admin, bound.namespace), what="the configuration names the subject")
+    for reference in ({"apiVersion": "apps.openyurt.io/v1beta1"}, {"kind": "YurtStaticSet"}):
+        made = other_owner(bound, **reference)
+        admin.create(path_of(made), made)
+    made = workload_of(bound.stored, "hangzhou")
+    with pytest.raises(RefusedError, match="failed calling webhook"):
+        admin.create(path_of(made), made)
+
+
+def test_a_touch_is_sent_before_the_configuration_names_its_subject(
+    installation: Installation, admin: Api, plain: Subject
+) -> None:
+    """Otherwise an overrider would come too late for its own first render, or not at all after a rollback."""
+    with installation.up():
+        wait_for(lambda: expressions(admin), what="the configuration has the condition")
+    touch = {"metadata": {"annotations": {"LastOverrideTime": "2026-06-01T00:00:00Z overrider@1"}}}
+    with pytest.raises(RefusedError, match="failed calling webhook"):
+        admin.merge(plain.paths["hangzhou"], touch)
+    # OpenYurt's own controller uses the same annotation.
+    upstream = {"metadata": {"annotations": {"LastOverrideTime": "2026-06-01 00:00:00 +0000 UTC"}}}
+    admin.merge(plain.paths["hangzhou"], upstream)
+
+
+def test_without_a_controller_everything_of_a_subject_is_sent(
+    installation: Installation, admin: Api, plain: Subject
+) -> None:
+    with installation.up():
+        wait_for(lambda: expressions(admin), what="the configuration has the condition")
+    edit(plain, "nginx:7.0")
+    with installation.up(FLEETHOOK_CONTROLLER="false"):
+        wait_for(lambda: not expressions(admin), what="the condition is taken back")
+    assert refused(plain, "nginx:8.0")
+
+
+def test_a_condition_that_somebody_removes_or_edits_comes_back(installation: Installation, admin: Api) -> None:
+    with installation.up():
+        wait_for(lambda: expressions(admin), what="the configuration has the condition")
+        wanted = expressions(admin)
+        kept = admin[CONFIGURATION]["webhooks"]
+        without = copy.deepcopy(kept)
+        for webhook in without:
+            webhook["matchConditions"] = webhook["matchConditions"][:2]
+        admin.merge(CONFIGURATION, {"webhooks": without})
+        wait_for(lambda: expressions(admin) == wanted)
+        edited = copy.deepcopy(kept)
+        for webhook in edited:
+            for condition in webhook["matchConditions"]:
+                condition["expression"] = "false"
+        admin.merge(CONFIGURATION, {"webhooks": edited})
+        wait_for(lambda: expressions(admin) == wanted)
+        owned = {
+            condition["expression"] for webhook in admin[CONFIGURATION]["webhooks"] for condition in webhook["matchConditions"]
+        } - wanted  # fmt: skip
+        # What is the registration's own is not the leader's to mend.
+        assert owned == {"false"}
+
+
+def with_subjects(admin: Api, count: int, *, namespaces: int) -> str:
+    """Have the condition name many subjects, and return its expression."""
+    subjects = [SubjectName(f"team-{number % namespaces}", "YurtAppSet", f"app-{number}") for number in range(count)]
+    condition = bound_condition(subjects)
+    webhooks = [
+        {"name": f"{kind}.overrider.fleethook.io", "matchConditions": [condition]}
+        for kind in ("deployments", "statefulsets")
+    ]
+    body = {
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": "fleethook"}, "webhooks": webhooks,
+    }  # fmt: skip
+    admin.apply(CONFIGURATION, body, manager="fleethook-selection")
+    return str(condition["expression"])
+
+
+@pytest.mark.parametrize(("count", "namespaces"), [(1_900, 40), (3_000, 1_500), (9_000, 9_000)])
+def test_an_apiserver_takes_and_evaluates_the_longest_expressions(
+    installation: Installation, admin: Api, plain: Subject, count: int, namespaces: int
+) -> None:
+    with installation.up():
+        wait_for(lambda: expressions(admin), what="the configuration has the condition")
+    expression = with_subjects(admin, count, namespaces=namespaces)
+    admin.apply("/api/v1/namespaces/team-0", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-0"}})
+    meant = workload_of({**plain.stored, "metadata": {"name": "app-0", "namespace": "team-0", "uid": "u"}}, "hangzhou")
+
+    def is_refused() -> bool:
+        status, body, _ = admin.call("POST", path_of(meant), meant)
+        return status == 500 and "failed calling webhook" in body["message"]
+
+    wait_for(is_refused, what="the apiserver has compiled the new expression")
+    if expression == "true":
+        assert refused(plain, "nginx:7.0")
+    else:
+        edit(plain, "nginx:7.0")

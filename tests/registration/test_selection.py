@@ -1,0 +1,104 @@
+"""Which workloads an apiserver sends, as expressions; tests/e2e/test_selection.py has a real apiserver evaluate them."""
+
+import pytest
+
+from app.model.openyurt import RENDERED_ANNOTATION
+from app.overrider import undo
+from app.registration.selection import (
+    BOUND_CONDITION,
+    MAX_EXPRESSION_BYTES,
+    OWNED,
+    SubjectName,
+    bound_condition,
+    bound_condition_of,
+    covers,
+    listed_subjects,
+)
+
+
+def expression(*subjects: SubjectName) -> str:
+    condition = bound_condition(subjects)
+    assert condition["name"] == BOUND_CONDITION
+    return str(condition["expression"])
+
+
+def many(count: int, *, namespaces: int) -> list[SubjectName]:
+    return [SubjectName(f"team-{number % namespaces}", "YurtAppSet", f"app-{number}") for number in range(count)]
+
+
+def test_only_owners_of_a_version_that_is_rendered_are_meant() -> None:
+    assert "owner.apiVersion in ['apps.openyurt.io/v1alpha1']" in OWNED["expression"]
+    assert "owner.kind in ['YurtAppDaemon','YurtAppSet']" in OWNED["expression"]
+
+
+def test_subjects_are_listed_by_namespace_always_in_the_same_order() -> None:
+    one, two = SubjectName("a", "YurtAppSet", "x"), SubjectName("a", "YurtAppDaemon", "x")
+    three = SubjectName("b", "YurtAppSet", "x.y-z")
+    text = expression(three, one, two, one)
+    assert '{"a":["YurtAppDaemon/x","YurtAppSet/x"],"b":["YurtAppSet/x.y-z"]}[?request.namespace]' in text
+    assert text == expression(one, two, three)
+
+
+def test_without_subjects_only_rendered_and_touched_workloads_are_meant() -> None:
+    text = expression()
+    assert "request.namespace" not in text
+    assert f"'{RENDERED_ANNOTATION}' in object.metadata" in text
+    assert "'LastOverrideTime'" in text
+
+
+@pytest.mark.parametrize("name", ["", "x'] || true || ['", 'x"]}', "X", "a\nb", "ä", "-a", "a" * 254])
+def test_a_name_that_no_object_can_have_is_left_out(name: str) -> None:
+    """Of an overrider's subject only the text is known; it must not become CEL."""
+    assert expression(SubjectName("a", "YurtAppSet", name)) == expression()
+    assert expression(SubjectName(name, "YurtAppSet", "a")) == expression()
+
+
+def test_too_many_subjects_are_their_namespaces_and_too_many_namespaces_are_all() -> None:
+    some, namespaces, everything = (
+        expression(*many(1_500, namespaces=50)),
+        expression(*many(4_000, namespaces=50)),
+        expression(*many(9_000, namespaces=9_000)),
+    )
+    assert "YurtAppSet/app-1499" in some
+    assert len(some) <= MAX_EXPRESSION_BYTES
+    assert "request.namespace in ['team-0','team-1','team-10'," in namespaces
+    assert f"'{RENDERED_ANNOTATION}' in object.metadata" in namespaces
+    assert everything == "true"
+
+
+def test_the_condition_of_a_webhook_is_found_by_its_name() -> None:
+    condition = bound_condition([])
+    assert bound_condition_of({"matchConditions": [OWNED, condition]}) == condition
+    assert bound_condition_of({"matchConditions": [OWNED]}) is None
+    assert bound_condition_of({}) is None
+
+
+def test_the_annotation_is_the_one_that_a_render_leaves() -> None:
+    assert undo.RENDERED_ANNOTATION == RENDERED_ANNOTATION
+
+
+def test_what_was_written_is_read_back() -> None:
+    subjects = {
+        SubjectName("a", "YurtAppSet", "x.y"),
+        SubjectName("b", "YurtAppDaemon", "x"),
+        SubjectName("b", "X", "y"),
+    }
+    assert listed_subjects(expression(*subjects)) == subjects
+    assert listed_subjects(expression()) == frozenset()
+    assert all(covers(expression(*subjects), subject) for subject in subjects)
+    assert not covers(expression(*subjects), SubjectName("a", "YurtAppSet", "x"))
+    assert not covers(expression(*subjects), SubjectName("b", "YurtAppSet", "x.y"))
+
+
+def test_namespaces_and_everything_cover_subjects_without_naming_them() -> None:
+    namespaces, everything = expression(*many(4_000, namespaces=50)), expression(*many(9_000, namespaces=9_000))
+    assert (listed_subjects(namespaces), listed_subjects(everything)) == (None, None)
+    new = SubjectName("team-7", "YurtAppSet", "new")
+    assert covers(namespaces, new)
+    assert not covers(namespaces, new._replace(namespace="team-50"))
+    assert covers(everything, new._replace(namespace="team-50"))
+
+
+@pytest.mark.parametrize("text", ["false", "object.x in {'a': 1}[?request.namespace]", " in {}[?request.namespace]"])
+def test_somebody_elses_expression_names_nobody(text: str) -> None:
+    assert listed_subjects(text) == frozenset()
