@@ -5,52 +5,72 @@ not answer: uvloop waits 30 s for it, and uvicorn for uvloop until the shutdown 
 """
 
 import asyncio
-import math
+import fcntl
+import sys
+import termios
 from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-# The end of an answer may be in a buffer below TLS that cannot be asked for its size. It holds 64 KiB at most, and only
-# if the client has let the system's buffers fill. An answer that is older than this many seconds has left it.
-_FLUSH_SECONDS: Final = 2.0
+# Seconds between two looks at a connection that is being closed; enough for the event loop to write close_notify.
+_LOOK_SECONDS: Final = 0.05
 
 
 class ClosingProtocol(HttpToolsProtocol):
-    """Ends connections that are idle at shutdown at once, and the others once their answer is sent."""
+    """Ends connections that are idle at shutdown at once, and the others once the client has its answer."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._answered_at = -math.inf
         self._shutting_down = False
         self._end_timer: asyncio.TimerHandle | None = None
 
     def shutdown(self) -> None:
         """Start to close the connection: now if it is idle, else after the request in flight."""
         self._shutting_down = True
+        has_all = self._unsent() == 0
         super().shutdown()
-        self.end_when_closing()
+        self.end_when_closing(has_all=has_all)
 
     def on_response_complete(self) -> None:
-        """Note when an answer was written, and close the connection after it at shutdown."""
-        self._answered_at = self.loop.time()
+        """Close the connection after the answer at shutdown."""
         super().on_response_complete()
-        self.end_when_closing()
+        if self._shutting_down:
+            self.end_when_closing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop to wait for the client."""
+        """Stop looking at the connection."""
         if self._end_timer is not None:
             self._end_timer.cancel()
         super().connection_lost(exc)
 
-    def end_when_closing(self) -> None:
-        """At shutdown, end a connection that is being closed without waiting for the client."""
-        if self._shutting_down and self.transport.is_closing() and self._end_timer is None:
-            left = self._answered_at + _FLUSH_SECONDS - self.loop.time()
-            self._end_timer = self.loop.call_later(max(0.0, left), self._end)
+    def end_when_closing(self, *, has_all: bool = False) -> None:
+        """At shutdown, end a connection that is being closed without waiting for the client to close its side.
 
-    def _end(self) -> None:
-        if self.transport.get_write_buffer_size() > 0:
-            # The client still reads its answer; the shutdown timeout ends that.
-            self._end_timer = self.loop.call_later(_FLUSH_SECONDS, self._end)
-        else:
+        Args:
+            has_all: whether the client had received everything before the connection was closed, so that only
+                close_notify is under way.
+        """
+        if self._shutting_down and self.transport.is_closing() and self._end_timer is None:
+            self._look_again(looks_left=0 if has_all else 1)
+
+    def _look_again(self, *, looks_left: int) -> None:
+        self._end_timer = self.loop.call_later(_LOOK_SECONDS, self._look, looks_left)
+
+    def _look(self, looks_left: int) -> None:
+        if looks_left == 0:
             self.transport.abort()
+        elif self._unsent():
+            # The client still reads its answer; the shutdown timeout ends that.
+            self._look_again(looks_left=1)
+        else:
+            # The event loop may hold more and give it to the system before the next look.
+            self._look_again(looks_left=looks_left - 1)
+
+    def _unsent(self) -> int:
+        """Return how many bytes the client has not acknowledged, as far as TLS and the system know."""
+        try:
+            queued = fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, bytes(4))
+        except OSError:
+            # The connection is gone.
+            return 0
+        return int.from_bytes(queued, sys.byteorder) + self.transport.get_write_buffer_size()
