@@ -1,5 +1,5 @@
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +36,11 @@ class Front:
         cluster: str,
         phase: Phase = "validating",
         seconds: float = 30,
+        clock: Callable[[], float] = time.monotonic,
         **rest: Any,
     ) -> Dispatched:
         dispatcher = self.dispatcher(store, **rest)
-        deadline = Deadline(time.monotonic() + seconds)
+        deadline = Deadline(clock() + seconds, clock)
         return await dispatcher.dispatch(request_of(review), cluster=cluster, phase=phase, deadline=deadline)
 
 

@@ -20,6 +20,11 @@ from tests.dispatch.webhook_server import Webhooks, allow, hook, label, mutated,
 from tests.waiting import with_patience_async
 
 
+def stopped() -> float:
+    """A clock by which nothing takes any time."""
+    return 0.0
+
+
 async def test_a_failing_webhook_that_may_is_passed_over_and_written_down(front: Front, server: Webhooks) -> None:
     server.answers["/down"] = lambda _: web.Response(status=500, text="sorry")
     server.answers["/w"] = label("seen")
@@ -55,7 +60,7 @@ async def test_webhooks_are_told_the_smaller_of_their_time_and_what_is_left_roun
     hooks = (hook(server, "/w", timeoutSeconds=20), hook(server, "/w", timeoutSeconds=5))
     store = store_of(configuration("ws1", "mutating", *hooks), configuration("ws1", "validating", *hooks))
     for phase in ("mutating", "validating"):
-        await front.dispatch(store, review(), cluster="ws1", phase=phase, seconds=9.5)
+        await front.dispatch(store, review(), cluster="ws1", phase=phase, seconds=9.5, clock=stopped)
     assert sorted(call.query for call in server.calls) == ["timeout=10s", "timeout=10s", "timeout=5s", "timeout=5s"]
 
 
@@ -64,7 +69,7 @@ async def test_time_can_be_shared_among_webhooks_whose_failure_is_ignored(front:
     ignoring = {"failurePolicy": "Ignore", "timeoutSeconds": 30}
     hooks = (hook(server, "/w", **ignoring), hook(server, "/w", **ignoring), hook(server, "/w", timeoutSeconds=30))
     store = store_of(configuration("ws1", "mutating", *hooks))
-    await front.dispatch(store, review(), cluster="ws1", phase="mutating", seconds=29.7, share=True)
+    await front.dispatch(store, review(), cluster="ws1", phase="mutating", seconds=29.7, clock=stopped, share=True)
     assert [call.query for call in server.calls] == ["timeout=10s", "timeout=15s", "timeout=30s"]
 
 

@@ -25,7 +25,7 @@ from tests.e2e.subject import TO_2, TO_3, Subject
 from tests.e2e.test_source_faults import config, definition, gadget, until
 from tests.e2e.workloads import images, path_of, workload_of
 from tests.overrider.test_surroundings import render_configuration, upstream
-from tests.waiting import wait_for
+from tests.waiting import NET, wait_for
 
 SETS = f"{CRDS}/yurtappsets.apps.openyurt.io"
 GROUP = "missing.example.com"
@@ -122,7 +122,7 @@ async def test_a_kind_is_followed_as_soon_as_it_is_defined(plane: ControlPlane, 
     async with Connection(config(plane, "late-kinds", plane.port)) as connection:
         source = KubernetesSource([DEFINITIONS, late], connection, store, absent_seconds=3600)
         async with running(source.run(), name="source", ended=pytest.fail):
-            await asyncio.wait_for(source.wait_synced(), 30)
+            await asyncio.wait_for(source.wait_synced(), NET)
 
             def install() -> None:
                 admin.apply(f"{CRDS}/{late.name}", made)

@@ -14,7 +14,7 @@ from app.crds.failures import CRDsError, Exit
 from app.kube.connection import Connection
 from tests.crds.apply.apiserver import ESTABLISHED, ApiServer, Asked, kubeconfig, serving
 from tests.crds.tarballs import crd
-from tests.waiting import with_patience_async
+from tests.waiting import NET, with_patience_async
 
 NAMES = [f"{plural}.work.karmada.io" for plural in ("as", "bs", "cs")]
 CRDS = {name: yaml.safe_load(crd(name.partition(".")[0], "work.karmada.io")) for name in NAMES}
@@ -165,7 +165,7 @@ async def test_waiting_ends_when_all_are_established(api: ApiServer, connection:
     api.disturb = lambda asked, times: (
         (200, {"status": {"conditions": never}}) if asked.name == NAMES[1] and times < 2 else None
     )  # fmt: skip
-    await wait_established(connection, NAMES, seconds=60)
+    await wait_established(connection, NAMES, seconds=NET)
     assert [asked.name for asked in api.asked] == [*NAMES, NAMES[1], NAMES[1]]
 
 
@@ -177,7 +177,7 @@ async def test_a_server_that_is_away_for_a_while_is_waited_for(
 ) -> None:
     api.crds = dict(CRDS)
     api.disturb = lambda _asked, times: disturbance if times < 3 else None
-    await wait_established(connection, NAMES, seconds=60)
+    await wait_established(connection, NAMES, seconds=NET)
     assert len(api.asked) == 12
 
 
@@ -223,4 +223,4 @@ async def test_names_that_are_accepted_after_all_are_no_failure(api: ApiServer, 
     api.crds = dict(CRDS)
     refused = {"type": "NamesAccepted", "status": "False", "reason": "KindConflict", "message": "of what it was before"}
     api.disturb = lambda _asked, times: (200, {"status": {"conditions": [refused]}}) if times == 0 else None
-    await wait_established(connection, NAMES, seconds=60)
+    await wait_established(connection, NAMES, seconds=NET)

@@ -65,7 +65,7 @@ def cancelled(source: Source, into: Path, *, when: Callable[[], object], **rest:
 
 
 def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + NET
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
