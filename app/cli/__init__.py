@@ -30,7 +30,7 @@ app = typer.Typer(
             "lint": Place(
                 "app.cli.lint",
                 "lint",
-                "Find webhooks that never fire, are refused, cost too much time, or lock themselves out.",
+                "Find overriders that are refused or do nothing, and webhooks that never fire or lock themselves out.",
             ),
             "certs": Place("app.cli.certs", "certs", "Make and look at serving certificates."),
             "crds": Place(

@@ -32,7 +32,7 @@ def lint(
     strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")] = False,
     output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
 ) -> None:
-    """Find overriders that are refused or change nothing, and webhooks that never fire or lock themselves out.
+    """Find overriders that are refused or do nothing, and webhooks that never fire or lock themselves out.
 
     YurtAppOverriders, YurtAppSets and YurtAppDaemons get the findings of admission, with file and line. An error is a
     finding that admission refuses. An overrider whose subject is not in the files (if they have any), and an entry for
