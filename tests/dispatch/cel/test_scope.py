@@ -120,9 +120,11 @@ def test_one_scope_serves_many_expressions() -> None:
     assert compile_condition("object.kind == 'Pod'").evaluate(shared)
 
 
+# The library takes a name with a NUL for the part before it, so an object with both fails as a whole.
+NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text(),
-    lambda values: st.lists(values, max_size=4) | st.dictionaries(st.text(), values, max_size=4),
+    lambda values: st.lists(values, max_size=4) | st.dictionaries(NAMES, values, max_size=4),
     max_leaves=12,
 )
 
