@@ -38,7 +38,7 @@ from app.overrider.situation import Situation, look_around
 from app.overrider.status import Result, bound, conflicts, rendered, unrendered
 from app.overrider.steps import RenderError
 from app.overrider.template import SubjectError
-from app.overrider.workload_client import Limits
+from app.overrider.workload_client import Limits, Seen
 from app.overrider.workloads import Change, Workloads
 from app.store import ObjectKey, Store
 from app.store.sources.kubernetes.source import KubernetesSource
@@ -127,8 +127,8 @@ class OverriderController:
         self._converger: Final = Converger(self.workloads, self._attempts, time=clock.time)
         self._waits: Final = OwnerWaits(seconds=limits.owner_seconds, interval=resync_seconds, time=clock.time)
         self._reporter: Final = Reporter(connection, source, now=now)
-        self._nudger: Final = Nudger(connection, source, self._waits, self._reporter, now=now)
         self._laggards: Final = Laggards(self.workloads, store=objects, plans=plans)
+        self._nudger: Final = Nudger(connection, source, self._waits, self._laggards, self._reporter, now=now)
         self._inputs: Final = Inputs(self.queue, objects, self.workloads, self._waits, scheduler=clock)
 
     async def run(self) -> None:
@@ -172,7 +172,7 @@ class OverriderController:
         self._waits.keep(bindings)
 
     def _workload_changed(self, change: Change) -> None:
-        self._laggards.changed(change.key)
+        self._laggards.changed(change.key, gone=change.gone)
         if change.gone:
             self._converger.forget(change.key)
         self._inputs.workload_changed(change)
@@ -188,7 +188,7 @@ class OverriderController:
         at = look_around(binding, store=self._objects, workloads=self.workloads)
         patience = await self._nudger.wait_for_owner(at)
         brought = [one for one in await asyncio.gather(*(self._bring(key, at, patience) for key in at.keys)) if one]
-        self._note(at, brought)
+        self._nudger.note(at, waits=any(one.result.waits for one in brought))
         await self._tell_of_reverts(at, brought)
         reported = await self._report(at, [one.result for one in brought])
         if not any(one.result.error for one in brought):
@@ -208,7 +208,7 @@ class OverriderController:
             return None  # Its owner is gone or has no such pool any more, and will see to it.
         except RenderError as error:
             return _Brought(result._replace(error=str(error)), had, None)
-        outcome = await self._converger.bring(Target(key, at.binding, plan, self._seen(at.effective), patience))
+        outcome = await self._converger.bring(Target(key, at.binding, plan, self._seen(at), patience))
         after = self.workloads.get(key)
         if after is None:
             return None
@@ -216,15 +216,10 @@ class OverriderController:
             _result(result._replace(hash=plan.digest, generation=after.generation), outcome), had, outcome.again
         )
 
-    def _seen(self, overrider: JSONObject | None) -> str:
-        """Return the version that a replica must have seen to render what is wanted here."""
-        if overrider is not None:
-            return str(overrider["metadata"].get("resourceVersion") or "")
-        return str(self._source.informer(YURT_APP_OVERRIDER).changed)
-
-    def _note(self, at: Situation, brought: Sequence[_Brought]) -> None:
-        lagging = any(one.result.waits for one in brought) or self._laggards.any(at.keys)
-        self._waits.note(at.binding, lagging=lagging, missing=bool(at.missing))
+    def _seen(self, at: Situation) -> Seen:
+        """Return the versions that a replica must have seen to render what is wanted here."""
+        overrider = _version(at.effective) or str(self._source.informer(YURT_APP_OVERRIDER).changed)
+        return Seen(overrider, _version(at.subject))
 
     def _next(self, at: Situation, brought: Sequence[_Brought]) -> Worked:
         """Return when to look again although nothing changes."""
@@ -237,8 +232,7 @@ class OverriderController:
 
     async def _report(self, at: Situation, results: Sequence[Result]) -> bool:
         stored = True
-        over = self._waits.trouble(at.binding, pools=len(at.pools))
-        late = over is not None and self._clock.time() >= over
+        late = self._nudger.is_late(at)
         others = conflicts(self._openyurt_conflict())
         for overrider in at.overriders:
             is_bound = bound(overrider, at.binding, at.overriders[0], subject=at.subject is not None)
@@ -253,6 +247,10 @@ class OverriderController:
         about = at.effective or self._inputs.gone.get(at.binding) or at.subject
         if reverted and about is not None:
             await self._reporter.tell_of_reverts(at.binding, about, reverted)
+
+
+def _version(document: JSONObject | None) -> str:
+    return "" if document is None else str(document["metadata"].get("resourceVersion") or "")
 
 
 def _result(before: Result, outcome: Outcome) -> Result:

@@ -13,11 +13,13 @@ from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
 from app.overrider.assess import Assessment, Binding, hash_of
 from app.overrider.attempts import Attempts
-from app.overrider.owner_progress import lags_behind
+from app.overrider.differences import fingerprint
+from app.overrider.owner_progress import find_lag
 from app.overrider.owner_waits import Patience
 from app.overrider.plans import PoolPlan
 from app.overrider.remainders import remainder
 from app.overrider.undo import RENDERED_ANNOTATION
+from app.overrider.workload_client import Seen
 from app.overrider.workloads import Workloads
 from app.store import ObjectKey
 
@@ -41,8 +43,8 @@ class Target(NamedTuple):
     key: ObjectKey
     binding: Binding
     plan: PoolPlan
-    seen: str
-    """The version of the overrider that the replica which renders it must have seen."""
+    seen: Seen
+    """The versions that the replica which renders it must have seen."""
     patience: Patience
 
 
@@ -122,7 +124,7 @@ class Converger:
             if found.error:
                 # No write helps until an input or the workload changes.
                 return self._with_problem(key, found.error)
-            if sure and target.patience.wait and lags_behind(document, target.plan, found):
+            if sure and target.patience.wait and find_lag(document, target.plan, found):
                 self._lagging[key] = (document["metadata"]["resourceVersion"], target.plan.digest)
                 return Outcome(_waiting(target.binding), waits=True)
             if not sure:
@@ -189,8 +191,9 @@ class Converger:
     async def _kept(self, target: Target, document: JSONObject, found: Assessment) -> bool:
         """Return whether the apiserver would store any of what is missing if it were sent the rendered workload."""
         answer = await self._workloads.client.dry_run(target.key, document, found.operations, lane=target.binding)
-        left = {one.address for one in self._workloads.assess(target.key, answer).differences}
-        return any(one.address not in left for one in found.differences)
+        # What is stored in place of a request counts, too: another webhook may make something else of it each time.
+        left = {fingerprint([one]) for one in self._workloads.assess(target.key, answer).differences}
+        return any(fingerprint([one]) not in left for one in found.differences)
 
     def _remember(self, key: ObjectKey, found: Assessment) -> Outcome:
         left = remainder(found.identity, found.differences)

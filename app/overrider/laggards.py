@@ -4,18 +4,23 @@ Workloads with an override are found by their hash. These carry none, so they ar
 through, and only if their subject has an overrider: without one, fleethook refuses no write.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
+from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
-from app.overrider.assess import AS_WANTED, binding_of, find_plan, hash_of
-from app.overrider.owner_progress import lags_behind
+from app.model.openyurt import REVISION_LABEL
+from app.overrider.assess import AS_WANTED, Binding, binding_of, find_plan, hash_of
+from app.overrider.owner_progress import Lag, find_lag
 from app.overrider.plans import PlanCache
 from app.overrider.situation import find_overriders
 from app.overrider.steps import RenderError
 from app.overrider.template import SubjectError
 from app.overrider.workloads import Workloads
 from app.store import ObjectKey, StoreView
+
+# Of the workloads of one subject: what the apiserver makes of one of them it makes of the others, too.
+MAX_ASKED: Final = 3
 
 
 class Laggards:
@@ -33,32 +38,74 @@ class Laggards:
         self._store: Final = store
         self._plans: Final = plans
         self._behind: Final[set[ObjectKey]] = set()
+        # What workloads lack that the apiserver would not store for their owner either.
+        self._unkept: Final[dict[ObjectKey, frozenset[str]]] = {}
 
     def look(self, key: ObjectKey, document: JSONObject) -> None:
         """Compare a whole workload, as the apiserver holds it, with its template."""
         self._behind.discard(key)
-        if self._is_behind(key, document):
+        lag = self._lag(key, document)
+        if lag is not None and self._unkept.get(key) != lag.lacks:
             self._behind.add(key)
 
-    def changed(self, key: ObjectKey) -> None:
-        """Forget what was found about a workload."""
+    def changed(self, key: ObjectKey, *, gone: bool) -> None:
+        """Forget what was found about a workload that has changed."""
         self._behind.discard(key)
+        if gone:
+            self._unkept.pop(key, None)
 
-    def any(self, keys: Iterable[ObjectKey]) -> bool:
-        """Return whether one of these workloads is behind."""
-        return any(key in self._behind for key in keys)
+    def find(self, keys: Sequence[ObjectKey]) -> list[ObjectKey]:
+        """Return those of a subject's workloads that are behind.
 
-    def _is_behind(self, key: ObjectKey, document: JSONObject) -> bool:
+        One with the same revision as another that is not behind was written by its owner, and by somebody else since.
+        """
+        behind = [key for key in keys if key in self._behind]
+        if not behind:
+            return []
+        current = {self._revision(key) for key in keys if key not in self._behind} - {""}
+        return [key for key in behind if self._revision(key) not in current]
+
+    async def confirm(self, keys: Sequence[ObjectKey], *, lane: Binding) -> bool:
+        """Return whether the owner of these workloads could do anything about it, by what a dry run stores.
+
+        Another webhook may change each write of a member, so that no workload ever holds what its template says.
+        """
+        for key in keys[:MAX_ASKED]:
+            try:
+                if await self._could_catch_up(key, lane=lane):
+                    return True
+            except (APIError, UnreachableError):
+                return True  # It cannot be asked; a nudge does no harm.
+        # Those that were not asked about are found again when all workloads are gone through.
+        self._behind.difference_update(keys)
+        return False
+
+    async def _could_catch_up(self, key: ObjectKey, *, lane: Binding) -> bool:
+        document = await self._workloads.client.read(key)
+        before = self._lag(key, document)
+        if before is not None:
+            answer = await self._workloads.client.dry_run(key, document, before.operations, lane=lane)
+            after = self._lag(key, answer)
+            if after is None or before.lacks - after.lacks:
+                return True
+            self._unkept[key] = before.lacks
+        return False
+
+    def _revision(self, key: ObjectKey) -> str:
+        workload = self._workloads.get(key)
+        return "" if workload is None else str(workload.labels.get(REVISION_LABEL) or "")
+
+    def _lag(self, key: ObjectKey, document: JSONObject) -> Lag | None:
         workload = self._workloads.get(key)
         if workload is None or hash_of(workload) or (binding := binding_of(workload, key.cluster)) is None:
-            return False
+            return None
         overriders = find_overriders(self._store, binding)
         if not overriders:
-            return False
+            return None
         try:
             plan = find_plan(
                 workload, binding, overriders[0], kind=key.group_kind.kind, store=self._store, plans=self._plans
             )
         except (SubjectError, RenderError):
-            return False
-        return not plan.applies and lags_behind(document, plan, AS_WANTED)
+            return None
+        return None if plan.applies else find_lag(document, plan, AS_WANTED)

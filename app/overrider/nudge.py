@@ -13,6 +13,7 @@ from app.kube.connection import MERGE_PATCH, Connection
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
 from app.model.openyurt import NUDGED_ANNOTATION
+from app.overrider.laggards import Laggards
 from app.overrider.owner_progress import has_observed
 from app.overrider.owner_waits import OwnerWaits, Patience, nudged_lately
 from app.overrider.reports import Reporter
@@ -30,6 +31,7 @@ class Nudger:
         connection: Connection,
         source: KubernetesSource,
         waits: OwnerWaits,
+        laggards: Laggards,
         reporter: Reporter,
         *,
         now: Callable[[], datetime],
@@ -40,12 +42,14 @@ class Nudger:
             connection: To the apiserver.
             source: What follows the subjects.
             waits: How long to wait for whom.
+            laggards: The workloads without an override that are behind.
             reporter: Writes events.
             now: The time.
         """
         self._connection: Final = connection
         self._source: Final = source
         self._waits: Final = waits
+        self._laggards: Final = laggards
         self._reporter: Final = reporter
         self._now: Final = now
 
@@ -54,10 +58,10 @@ class Nudger:
         binding, pools = at.binding, len(at.pools)
         if at.subject is None:
             return Patience(wait=False, observed=True)
-        if not at.other_version and self._waits.should_nudge(binding, pools=pools):
+        if not at.other_version and self._waits.should_nudge(binding, pools=pools) and await self._may_help(at):
             await self._nudge(at, at.subject)
         patience = self._waits.patience(binding, pools=pools, observed=has_observed(at.subject))
-        if not patience.wait and self._waits.lagged(binding):
+        if not patience.wait and self._waits.waited(binding):
             _log.warning(
                 "%s: its controller has not written the changed template within %.0f s; workloads are rendered now, "
                 "and roll out once more when it does",
@@ -65,6 +69,22 @@ class Nudger:
                 self._waits.limit(pools),
             )
         return patience
+
+    async def _may_help(self, at: Situation) -> bool:
+        """Return whether the subject's controller has anything to do."""
+        if at.missing or self._waits.waited(at.binding):
+            return True
+        return await self._laggards.confirm(self._laggards.find(at.keys), lane=at.binding)
+
+    def note(self, at: Situation, *, waits: bool) -> None:
+        """Remember what a look found; ``waits`` is whether workloads with an override wait for the controller."""
+        behind = bool(self._laggards.find(at.keys))
+        self._waits.note(at.binding, waiting=waits, behind=behind, missing=bool(at.missing))
+
+    def is_late(self, at: Situation) -> bool:
+        """Return whether the subject's controller has had time enough."""
+        over = self._waits.trouble(at.binding, pools=len(at.pools))
+        return over is not None and self._waits.now >= over
 
     def next_look(self, at: Situation, *, waits: bool) -> float:
         """Return when the subject's controller is late, or its time over; infinity if nobody waits for it.

@@ -5,13 +5,18 @@ write at admission. If fleethook touched the workload before, the pods would be 
 once for the label.
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from app.model.json import JSONObject, as_object
 from app.model.merge_keys import WORKLOAD
 from app.overrider.assess import Assessment
 from app.overrider.differences import ABSENT, Difference, find_differences, fingerprint, is_empty
+from app.overrider.matching import matches
 from app.overrider.overlay import overlay
 from app.overrider.plans import PoolPlan
-from app.patch import apply
+from app.overrider.workload_schema import check_workload
+from app.patch import apply, diff
 
 
 def has_observed(subject: JSONObject) -> bool:
@@ -24,26 +29,57 @@ def has_observed(subject: JSONObject) -> bool:
     return not isinstance(observed, int) or not isinstance(generation, int) or observed >= generation
 
 
-def lags_behind(workload: JSONObject, plan: PoolPlan, found: Assessment) -> bool:
-    """Return whether ``workload`` lacks what its template names outside the overrides.
+class Lag(NamedTuple):
+    """What a workload lacks of its template."""
+
+    lacks: frozenset[str]
+    """Fingerprints of the differences."""
+    operations: Sequence[JSONObject]
+    """The JSON patch that makes up for them."""
+
+
+def find_lag(workload: JSONObject, plan: PoolPlan, found: Assessment) -> Lag | None:
+    """Return what ``workload`` lacks of what its template names outside the overrides, None if it lacks nothing.
 
     Such a member is one that both the bare template and the rendered workload want to be other than it is. Members
-    that an override sets differ in one of the two only, and defaults and empty values do not count.
+    that an override sets differ in one of the two only. Defaults and empty values do not count, and neither do fields
+    that Kubernetes does not have: no owner can write those.
 
     Args:
         workload: As the apiserver holds it.
         plan: The plan of its pool.
         found: How it compares with what the plan wants.
     """
+    if matches(workload, _named(plan.shared.plan.base), plan.pool):
+        return None  # The usual answer, which needs no plan of the pool's own.
     template = plan.full.base
+    bare = _lay(template, workload)
+    lacks = _leaves(workload, bare)
+    if lacks and (plan.applies or found.operations):
+        lacks &= _leaves(workload, apply(workload, found.operations))
+    if lacks:
+        lacks &= _leaves(workload, _lay(_without_unknown(template), workload))
+    if not lacks:
+        return None
+    return Lag(frozenset(lacks), found.operations or diff(workload, bare))
+
+
+def _named(template: JSONObject) -> JSONObject:
     metadata = {name: template["metadata"].get(name) or {} for name in ("labels", "annotations")}
-    bare = overlay(workload, {"metadata": metadata, "spec": template["spec"]}, WORKLOAD)
-    if bare is workload:
-        return False
-    missing = _leaves(workload, bare)
-    if plan.applies or found.operations:
-        missing &= _leaves(workload, apply(workload, found.operations))
-    return bool(missing)
+    return {"metadata": metadata, "spec": template["spec"]}
+
+
+def _lay(template: JSONObject, workload: JSONObject) -> JSONObject:
+    laid: JSONObject = overlay(workload, _named(template), WORKLOAD)
+    return laid
+
+
+def _without_unknown(template: JSONObject) -> JSONObject:
+    findings = check_workload(template, "StatefulSet" if template["kind"] == "StatefulSet" else "Deployment")
+    # From the last to the first, so that no removal moves an element that a later one is about.
+    unknown = sorted((finding.pointer for finding in findings if finding.problem == "unknown"), reverse=True)
+    kept: JSONObject = apply(template, [{"op": "remove", "path": pointer} for pointer in unknown])
+    return kept
 
 
 def _leaves(workload: JSONObject, wanted: JSONObject) -> set[str]:

@@ -36,10 +36,13 @@ class Patience(NamedTuple):
 class _Wait(NamedTuple):
     since: float
     """When the subject's spec changed, or the controller started."""
-    lagging: bool = False
-    """Whether workloads waited for the owner at the last look."""
-    settled: bool = False
-    """Whether a look since then found that none waits: what differs from now on is not the owner's."""
+    waiting: bool | None = None
+    """Whether workloads with an override waited for the owner at the last look; None before the first look since then.
+
+    Once none waits, no difference from then on is the owner's.
+    """
+    behind: bool = False
+    """Whether workloads without an override lacked the template at the last look."""
     missing_since: float | None = None
     """Since when pools lack a workload."""
     nudged: float | None = None
@@ -106,30 +109,33 @@ class OwnerWaits:
 
     def patience(self, binding: Binding, *, pools: int, observed: bool) -> Patience:
         """Return whether to wait for the controller; ``observed`` is whether it has seen the subject's spec."""
-        over = self._of(binding).settled or self._time() >= self.until(binding, pools=pools)
+        over = self._of(binding).waiting is False or self._time() >= self.until(binding, pools=pools)
         return Patience(not over, observed)
 
-    def lagged(self, binding: Binding) -> bool:
-        """Return whether workloads waited for the controller at the last look."""
-        return self._of(binding).lagging
+    def waited(self, binding: Binding) -> bool:
+        """Return whether workloads with an override waited for the controller at the last look."""
+        return bool(self._of(binding).waiting)
 
-    def note(self, binding: Binding, *, lagging: bool, missing: bool) -> None:
+    def note(self, binding: Binding, *, waiting: bool, behind: bool, missing: bool) -> None:
         """Remember what the last look found.
 
         Args:
             binding: The subject.
-            lagging: Whether a workload lacks what the template says outside the overrides.
+            waiting: Whether a workload with an override waits for its owner.
+            behind: Whether a workload without one lacks what the template says.
             missing: Whether a pool lacks a workload.
         """
         wait = self._of(binding)
-        since = (wait.missing_since or self._time()) if missing else None
-        nudges = wait.nudges if lagging or missing else 0
-        self._waits[binding] = wait._replace(lagging=lagging, settled=not lagging, missing_since=since, nudges=nudges)
+        since = None if not missing else self._time() if wait.missing_since is None else wait.missing_since
+        nudges = wait.nudges if waiting or behind or missing else 0
+        self._waits[binding] = wait._replace(waiting=waiting, behind=behind, missing_since=since, nudges=nudges)
 
     def trouble(self, binding: Binding, *, pools: int) -> float | None:
         """Return when the owner's time is over, of a subject whose workloads lag or miss; None if all is well."""
         wait = self._of(binding)
-        starts = ([wait.since] if wait.lagging else []) + ([] if wait.missing_since is None else [wait.missing_since])
+        starts = [] if wait.missing_since is None else [wait.missing_since]
+        if wait.waiting or wait.behind:
+            starts.append(wait.since)
         return min(starts) + self.limit(pools) if starts else None
 
     def should_nudge(self, binding: Binding, *, pools: int) -> bool:

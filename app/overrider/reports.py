@@ -1,13 +1,14 @@
 """Statuses and events of overriders: written where they changed, and only there."""
 
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from app.control.conditions import Finding, said
+from app.control.conditions import Finding
 from app.control.events import Recorder, Reference
 from app.kube.connection import MERGE_PATCH, Connection
 from app.kube.errors import APIError, UnreachableError
@@ -23,6 +24,18 @@ _log: Final = logging.getLogger(__name__)
 COMPONENT: Final = "fleethook-overrider"
 _MAX_NAMED: Final = 5
 _NOT_FOUND: Final = 404
+
+# Statuses that the apiserver does not store as they are; where it does, comparing with the stored one is enough.
+MAX_REMEMBERED: Final = 4096
+
+
+class _Said(NamedTuple):
+    uid: JSON
+    generation: int
+    findings: tuple[Finding, ...]
+    results: tuple[Result, ...]
+    stored: Mapping[str, JSON]
+    """The status that the apiserver made of it."""
 
 
 class Reporter:
@@ -40,6 +53,8 @@ class Reporter:
         self._source: Final = source
         self._now: Final = now
         self._recorder: Final = Recorder(connection, component=COMPONENT, now=now)
+        # What was said last, and what the apiserver stored of it: the definition of OpenYurt drops a part.
+        self._said: Final[OrderedDict[str, _Said]] = OrderedDict()
 
     async def report(
         self, binding: Binding, overrider: JSONObject, findings: Sequence[Finding], results: Sequence[Result]
@@ -51,25 +66,50 @@ class Reporter:
         """
         former = as_object(overrider.get("status"))
         status = status_of(overrider, findings, results, now=self._now())
-        if status == former:
+        said = _Said(
+            overrider["metadata"].get("uid"), status["observedGeneration"], tuple(findings), tuple(results), former
+        )
+        path = YURT_APP_OVERRIDERS.in_namespace(binding.namespace, overrider["metadata"]["name"])
+        path = self._source.scope(binding.cluster) + path
+        before = self._said.get(path)
+        if status == former or before == said:
             return True
-        scope = self._source.scope(binding.cluster)
-        path = scope + YURT_APP_OVERRIDERS.in_namespace(binding.namespace, overrider["metadata"]["name"])
+        try:
+            stored = await self._write(path, status)
+        except (APIError, UnreachableError, msgspec.DecodeError) as error:
+            _log.warning("the status of YurtAppOverrider %s was not written: %s", path, error)
+            return False
+        if stored is None:
+            return True
+        if stored != status:
+            self._remember(path, said._replace(stored=stored))
+        known = before.findings if before is not None and before.uid == said.uid else _said_in(former)
+        for finding in _worth_an_event(findings, known):
+            level: Literal["Normal", "Warning"] = "Normal" if _is_well(finding) else "Warning"
+            await self.tell(binding, overrider, level, finding.reason, finding.message)
+        return True
+
+    async def _write(self, path: str, status: JSONObject) -> Mapping[str, JSON] | None:
+        """Write a status and return what is stored of it; None if the overrider is gone."""
         try:
             answer = await self._connection.request(
                 "PATCH", f"{path}/status", body={"status": status}, content_type=MERGE_PATCH
             )
-            # The next look must compare with this status, even if it is taken before the watch brings it.
-            self._source.informer(YURT_APP_OVERRIDER).learn(YURT_APP_OVERRIDERS.decode(answer))
-        except (APIError, UnreachableError, msgspec.DecodeError) as error:
-            if isinstance(error, APIError) and error.code == _NOT_FOUND:
-                return True
-            _log.warning("the status of YurtAppOverrider %s was not written: %s", path, error)
-            return False
-        for finding in _worth_an_event(findings, former):
-            level: Literal["Normal", "Warning"] = "Normal" if _is_well(finding) else "Warning"
-            await self.tell(binding, overrider, level, finding.reason, finding.message)
-        return True
+        except APIError as error:
+            if error.code != _NOT_FOUND:
+                raise
+            # The definition of OpenYurt has no status at all; then events have to do.
+            return None if f'"{path.rpartition("/")[2]}" not found' in error.message else {}
+        document = YURT_APP_OVERRIDERS.decode(answer)
+        # The next look must compare with this status, even if it is taken before the watch brings it.
+        self._source.informer(YURT_APP_OVERRIDER).learn(document)
+        return as_object(document.get("status"))
+
+    def _remember(self, path: str, said: _Said) -> None:
+        self._said.pop(path, None)
+        self._said[path] = said
+        if len(self._said) > MAX_REMEMBERED:
+            self._said.popitem(last=False)
 
     async def tell(
         self,
@@ -90,13 +130,17 @@ class Reporter:
         await self.tell(binding, about, "Normal", "Reverted", f"went back to their template: {names}{more}")
 
 
-def _worth_an_event(findings: Sequence[Finding], former: Mapping[str, JSON]) -> list[Finding]:
-    changed = [finding for finding in findings if said(former.get("conditions"), finding.type) != finding[1:]]
+def _said_in(status: Mapping[str, JSON]) -> Sequence[tuple[JSON, ...]]:
+    stored = status.get("conditions")
+    conditions = [as_object(one) for one in stored] if isinstance(stored, list) else []
+    return [tuple(one.get(name) for name in Finding._fields) for one in conditions]
+
+
+def _worth_an_event(findings: Sequence[Finding], known: Sequence[tuple[JSON, ...]]) -> list[Finding]:
     # An overrider that is not in effect is not rendered either; one event is enough for both.
-    bound = [finding for finding in findings if finding.type == BOUND]
-    return [
-        finding for finding in changed if not (finding.type == RENDERED and bound and bound[0].reason == finding.reason)
-    ]
+    reasons = [finding.reason for finding in findings if finding.type == BOUND]
+    changed = [finding for finding in findings if finding not in known]
+    return [finding for finding in changed if not (finding.type == RENDERED and finding.reason in reasons)]
 
 
 def _is_well(finding: Finding) -> bool:

@@ -132,8 +132,8 @@ def _named(names: Sequence[str]) -> str:
 
 
 def conflicts(text: str) -> tuple[Finding, ...]:
-    """Return the condition for another renderer that is at work on the same workloads; none for ``""``."""
-    return (Finding(CONFLICT, "True", "OtherRenderer", text),) if text else ()
+    """Return the condition for settings of OpenYurt that disturb overriders; none for ``""``."""
+    return (Finding(CONFLICT, "True", "OpenYurtInterferes", text),) if text else ()
 
 
 def status_of(

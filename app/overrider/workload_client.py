@@ -40,6 +40,15 @@ class Limits(NamedTuple):
     take."""
 
 
+class Seen(NamedTuple):
+    """What the replica that renders a touched workload must have seen."""
+
+    overrider: str
+    """The resourceVersion of the overrider, or of its deletion."""
+    subject: str
+    """The resourceVersion of the subject."""
+
+
 class WorkloadClient:
     """Calls within limits; answers that were stored are learned by the source.
 
@@ -105,15 +114,15 @@ class WorkloadClient:
         async with self._slots:
             return self._learn(key, await self._connection.request("GET", self._path(key)))
 
-    async def touch(self, key: ObjectKey, *, seen: str, lane: Binding) -> JSONObject:
+    async def touch(self, key: ObjectKey, *, seen: Seen, lane: Binding) -> JSONObject:
         """Have a workload rendered, and return it as it is stored then.
 
         Args:
             key: The workload.
-            seen: The version of the overrider that the replica which renders it must have seen.
+            seen: The versions that the replica which renders it must have seen.
             lane: Its subject; subjects share the limits fairly.
         """
-        text = trigger(self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"), overrider=seen)
+        text = trigger(self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"), overrider=seen.overrider, subject=seen.subject)
         body: JSONObject = {"metadata": {"annotations": {TRIGGER_ANNOTATION: text}}}
         async with self._pace.turn(lane):
             self._writing[key] = text

@@ -41,6 +41,7 @@ class Apiserver:
         refuse: Returns the error that a request is answered with, None for none.
         late: Whether answers arrive after the events of what they answer.
         silent: Plurals whose watchers hear nothing.
+        drops: Members of statuses that are not stored.
     """
 
     def __init__(self, objects: Store, plans: PlanCache) -> None:
@@ -54,6 +55,7 @@ class Apiserver:
         self.refuse: Callable[[str, str, bool], APIError | None] = lambda _method, _path, _dry: None
         self.late = False
         self.silent: set[str] = set()
+        self.drops: set[str] = set()
         self._objects, self._plans = objects, plans
         self._documents: dict[str, Document] = {}
         self._watchers: list[tuple[str, asyncio.Queue[bytes]]] = []
@@ -141,6 +143,9 @@ class Apiserver:
             raise APIError(409, "Conflict", "the object has been modified")
         if is_workload(path):
             after = self._admitted(before, after)
+        if status:
+            kept = {name: value for name, value in after["status"].items() if name not in self.drops}
+            after = {**after, "status": kept}
         if dry:
             self.dry_runs[path] += 1
             return copy.deepcopy(after)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from app.kube.errors import APIError
+from app.overrider.controller import OverriderController
 from tests.builders import entry, image, patch
 from tests.overrider.running import Fleet
 
@@ -49,6 +50,21 @@ async def test_an_overrider_is_rendered_by_one_write_and_reported_once() -> None
         assert fleet.server.statuses == {rule: 1}
         assert not fleet.server.dry_runs
         assert [reason for reason, _ in fleet.server.events] == ["SubjectFound", "AllRendered"]
+
+
+async def test_a_write_names_the_versions_that_the_replica_which_renders_it_must_have_seen() -> None:
+    fleet = Fleet()
+    subject = fleet.subject()
+    async with fleet.leader():
+        rule = fleet.override(entry("*", items=TO_2))
+        versions = [fleet.server[path]["metadata"]["resourceVersion"] for path in (rule, subject)]
+        await fleet.wait_for(lambda: fleet.image() == "nginx:2.0")
+        text = fleet.server[fleet.path()]["metadata"]["annotations"]["LastOverrideTime"]
+        assert text.split()[1:] == [f"overrider@{versions[0]}", f"subject@{versions[1]}"]
+        fleet.server.delete(rule)
+        await fleet.wait_for(lambda: fleet.image() == "nginx:1.0")
+        text = fleet.server[fleet.path()]["metadata"]["annotations"]["LastOverrideTime"]
+        assert int(text.split()[1].removeprefix("overrider@")) > int(versions[0])
 
 
 async def test_an_unknown_field_is_named_and_requested_once() -> None:
@@ -156,6 +172,26 @@ async def test_a_drift_behind_the_webhooks_back_is_mended_once() -> None:
         assert fleet.server.writes[fleet.path()] == 2
 
 
+async def test_a_drift_is_mended_where_another_webhook_makes_something_else_of_each_write() -> None:
+    fleet = Fleet()
+
+    def mirror(document: dict[str, Any]) -> dict[str, Any]:
+        container = pod_spec(document)["containers"][0]
+        container["image"] = "mirror.local/" + container["image"].removeprefix("mirror.local/")
+        return document
+
+    fleet.server.after.append(mirror)
+    fleet.subject()
+    async with fleet.leader():
+        fleet.override(entry("*", items=TO_2))
+        await fleet.wait(5 * MINUTE)
+        assert (fleet.image(), fleet.server.writes[fleet.path()]) == ("mirror.local/nginx:2.0", 1)
+        containers = [{"name": "nginx", "image": "edited:9"}]
+        fleet.server.edit(fleet.path(), {"spec": {"template": {"spec": {"containers": containers}}}}, review=False)
+        await fleet.wait(5 * MINUTE)
+        assert (fleet.image(), fleet.server.writes[fleet.path()]) == ("mirror.local/nginx:2.0", 2)
+
+
 async def test_another_controller_that_changes_each_write_back_costs_four_writes_in_the_first_minute() -> None:
     fleet = Fleet()
     fleet.subject()
@@ -225,6 +261,58 @@ async def test_a_status_is_not_written_again_before_its_event_has_come() -> None
         await fleet.wait(MINUTE)
         assert controller.reconciled > looked
         assert fleet.server.statuses[rule] == 1
+
+
+async def reconciled_again(fleet: Fleet, controller: OverriderController) -> None:
+    """Have the subject looked at, and nothing found that is new."""
+    looked = controller.reconciled
+    await fleet.wait(11 * MINUTE)
+    assert controller.reconciled > looked
+
+
+async def test_a_status_of_which_the_apiserver_drops_a_part_is_written_once() -> None:
+    """OpenYurt's own definition of YurtAppOverriders knows other members."""
+    fleet = Fleet()
+    fleet.subject()
+    fleet.server.drops.update({"conditions", "pools"})
+    async with fleet.leader() as controller:
+        rule = fleet.override(entry("*", items=TO_2))
+        await fleet.wait(MINUTE)
+        await reconciled_again(fleet, controller)
+        assert fleet.server.statuses == {rule: 1}
+        assert [reason for reason, _ in fleet.server.events] == ["SubjectFound", "AllRendered"]
+        fleet.override(entry("elsewhere", items=TO_2))
+        await fleet.wait(MINUTE)
+        assert fleet.server.statuses == {rule: 2}
+        assert [reason for reason, _ in fleet.server.events[2:]] == ["Reverted", "NoWorkloads"]
+
+
+@pytest.mark.parametrize(
+    ("message", "events"),
+    [
+        ("the server could not find the requested resource", ["SubjectFound", "AllRendered"]),
+        ('yurtappoverriders.apps.openyurt.io "demo" not found', []),
+    ],
+)
+async def test_a_status_that_cannot_be_stored_is_said_by_events(message: str, events: list[str]) -> None:
+    fleet = Fleet()
+    fleet.subject()
+    asked = []
+
+    def refuse(_method: str, path: str, _dry: bool) -> APIError | None:
+        if not path.endswith("/status"):
+            return None
+        asked.append(path)
+        return APIError(404, "NotFound", message)
+
+    fleet.server.refuse = refuse
+    async with fleet.leader() as controller:
+        fleet.override(entry("*", items=TO_2))
+        await fleet.wait(MINUTE)
+        times = len(asked)
+        await reconciled_again(fleet, controller)
+        assert [reason for reason, _ in fleet.server.events] == events
+        assert (len(asked) == times) is bool(events)
 
 
 async def test_a_hundred_conflicts_do_not_hold_up_an_edit() -> None:
@@ -340,7 +428,7 @@ async def test_openyurts_own_renderer_is_shown_as_a_condition() -> None:
     fleet.conflict = "webhook mutate.apps.v1.deployment of yurt-manager renders, too"
     async with fleet.leader():
         fleet.override(entry("*", items=TO_2))
-        await fleet.wait_for(lambda: fleet.condition("Conflict") == ("True", "OtherRenderer", fleet.conflict))
+        await fleet.wait_for(lambda: fleet.condition("Conflict") == ("True", "OpenYurtInterferes", fleet.conflict))
         fleet.conflict = ""
         fleet.override(entry("*", items=TO_3))
         await fleet.wait_for(lambda: fleet.image() == "nginx:3.0")

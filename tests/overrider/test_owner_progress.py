@@ -6,7 +6,7 @@ import pytest
 
 from app.model.openyurt import YURT_APP_SET
 from app.overrider.assess import Binding, assess, find_plan
-from app.overrider.owner_progress import has_observed, lags_behind
+from app.overrider.owner_progress import find_lag, has_observed
 from app.overrider.plans import PlanCache
 from app.store.narrow import narrow
 from tests.builders import (
@@ -29,7 +29,7 @@ def lags(document: dict[str, Any], subject: dict[str, Any], rule: dict[str, Any]
     store, plans = store_of(subject, *([rule] if rule else [])), PlanCache()
     binding = Binding("", YURT_APP_SET, "default", "demo")
     plan = find_plan(narrow(document), binding, rule, kind="Deployment", store=store, plans=plans)
-    return lags_behind(document, plan, assess(document, kind="Deployment", store=store, plans=plans))
+    return find_lag(document, plan, assess(document, kind="Deployment", store=store, plans=plans)) is not None
 
 
 def subject_with(**container_fields: Any) -> dict[str, Any]:
@@ -69,6 +69,12 @@ def test_defaults_and_empty_values_are_not_waited_for() -> None:
     assert not lags(workload(), subject_with(tty=False, env=[], args=None), RULE)
     assert not lags(workload(), yurt_app_set(paused=False), RULE)
     assert lags(workload(progressDeadlineSeconds=600), yurt_app_set(progressDeadlineSeconds=0), RULE)
+
+
+def test_a_field_that_kubernetes_does_not_have_is_not_waited_for() -> None:
+    assert not lags(workload(), subject_with(imagePulPolicy="Always"), RULE)
+    assert not lags(workload(), yurt_app_set(template=pod_template(hostNetwrok=True)), None)
+    assert lags(workload(), subject_with(imagePulPolicy="Always", imagePullPolicy="Always"), RULE)
 
 
 def test_what_others_changed_beside_the_template_is_not_the_owners() -> None:

@@ -79,7 +79,7 @@ def test_another_renderer_is_a_condition_as_long_as_there_is_one() -> None:
     assert conflicts("yurt-manager renders, too")[0] == (
         "Conflict",
         "True",
-        "OtherRenderer",
+        "OpenYurtInterferes",
         "yurt-manager renders, too",
     )
 

@@ -184,6 +184,42 @@ async def test_a_workload_without_override_that_lags_has_its_owner_nudged() -> N
         assert fleet.server.writes == {subject: 1}
 
 
+def mirror(document: dict[str, Any]) -> dict[str, Any]:
+    """A webhook of somebody else that has images pulled from a mirror."""
+    for container in document["spec"]["template"]["spec"]["containers"]:
+        container["image"] = "mirror.local/" + container["image"].removeprefix("mirror.local/")
+    return document
+
+
+async def test_an_owner_whose_writes_are_changed_by_another_webhook_is_not_nudged() -> None:
+    fleet = Fleet()
+    fleet.server.after.append(mirror)
+    subject = fleet.subject(pools=POOLS)
+    fleet.override(entry("elsewhere", patches=SIDE))
+    fleet.owner_writes(*POOLS, tag="1.0")
+    async with fleet.leader():
+        await fleet.wait(60 * MINUTE)
+        assert not fleet.server.writes
+        assert sum(fleet.server.dry_runs.values()) == 2
+        # What the owner could write is told from that.
+        fleet.edit_template(subject, tag="9")
+        await fleet.wait_for(lambda: fleet.nudges(subject), seconds=11 * MINUTE)
+
+
+async def test_an_owner_that_has_written_is_not_nudged_for_what_somebody_edited_since() -> None:
+    fleet = Fleet()
+    fleet.subject(pools=POOLS)
+    fleet.override(entry("elsewhere", patches=SIDE))
+    for name in POOLS:
+        label = {"metadata": {"labels": {"apps.openyurt.io/controller-revision-hash": "demo-1"}}}
+        fleet.server.edit(fleet.path(pool_name=name), label)
+    containers = [{"name": "nginx", "image": "edited:1"}]
+    fleet.server.edit(fleet.path(), {"spec": {"template": {"spec": {"containers": containers}}}})
+    async with fleet.leader():
+        await fleet.wait(60 * MINUTE)
+        assert not fleet.server.writes
+
+
 async def test_a_subject_without_overrider_is_not_nudged() -> None:
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
