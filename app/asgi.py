@@ -96,12 +96,17 @@ class Fleethook(FastAPI):
 
     def _overrider_routes(self) -> list[ReviewRoute]:
         edits = self.settings.unfit_subject_edits
-        if self.cluster is None:
+        if self.cluster is None or self.surroundings is None:
             return overrider_routes(self.store, self.plans, None, unfit_subject_edits=edits)
         announcer = self.cluster.announcer
-        announce = None if announcer is None else announcer.announce
-        source = self.cluster.source
-        return overrider_routes(self.store, self.plans, source, unfit_subject_edits=edits, announce=announce)
+        return overrider_routes(
+            self.store,
+            self.plans,
+            self.cluster.source,
+            unfit_subject_edits=edits,
+            announce=None if announcer is None else announcer.announce,
+            findings=self.surroundings.findings,
+        )
 
     def _interpret_routes(self) -> list[ReviewRoute]:
         settings = self.settings

@@ -1,8 +1,10 @@
 """Which path answers which review."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
+
+import msgspec
 
 from app.api.dispatch import DispatchEndpoint, ExplainEndpoint, Standing
 from app.api.edge import Conclude, Prepare, ReviewEndpoint
@@ -24,6 +26,7 @@ from app.model.karmada import (
     INTERPRETER_CONFIGURATION,
     InterpretReview,
 )
+from app.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 from app.overrider.freshness import LiveSource, freshen_overrider, freshen_workload
 from app.overrider.plans import PlanCache
 from app.overrider.render import mutate_workload
@@ -104,6 +107,7 @@ def overrider_routes(
     *,
     unfit_subject_edits: Policy,
     announce: Announce | None = None,
+    findings: Callable[[], Sequence[str]] = tuple,
 ) -> list[ReviewRoute]:
     """Return the routes of YurtAppOverriders.
 
@@ -113,13 +117,15 @@ def overrider_routes(
         live: The source of the objects, if they can be read past the store.
         unfit_subject_edits: The answer to edits of subjects that no longer fit their overriders.
         announce: Has the workloads of a subject sent, if an apiserver selects them by subject.
+        findings: Returns what the cluster does to overriders, for the warnings of those who write one.
     """
 
     def render(request: AdmissionRequest) -> Response:
         return mutate_workload(request, store=store, plans=plans)
 
     def validate(request: AdmissionRequest) -> Response:
-        return validate_overrider(request, store=store)
+        response = validate_overrider(request, store=store)
+        return msgspec.structs.replace(response, warnings=(*response.warnings, *findings()))
 
     def validate_edit(request: AdmissionRequest) -> Response:
         return validate_subject(request, store=store, policy=unfit_subject_edits)
@@ -129,14 +135,17 @@ def overrider_routes(
         workloads = partial(freshen_workload, store=store, live=live)
         overriders = partial(freshen_overrider, live=live)
     conclude = None if announce is None else partial(announce_overrider, announce=announce)
+    fits = "Check that a {} still fits its overrider"
+    # Which node pools a daemon has is up to their labels; a set lists its own.
+    daemon_kinds = (YURT_APP_OVERRIDER, NODE_POOL)
     rehearse = "Validate a YurtAppOverrider and rehearse it for every pool"
     return [
         _admission(MUTATE_DEPLOYMENT, "Render a Deployment for its node pool", render, prepare=workloads),
         _admission(MUTATE_STATEFULSET, "Render a StatefulSet for its node pool", render, prepare=workloads),
         _admission(MUTATE_OVERRIDER, "Set the defaults of a YurtAppOverrider", default_overrider),
         _admission(VALIDATE_OVERRIDER, rehearse, validate, prepare=overriders, conclude=conclude),
-        _admission(VALIDATE_APP_SET, "Check that a YurtAppSet still fits its overrider", validate_edit),
-        _admission(VALIDATE_APP_DAEMON, "Check that a YurtAppDaemon still fits its overrider", validate_edit),
+        _admission(VALIDATE_APP_SET, fits.format("YurtAppSet"), validate_edit, needs=(YURT_APP_OVERRIDER,)),
+        _admission(VALIDATE_APP_DAEMON, fits.format("YurtAppDaemon"), validate_edit, needs=daemon_kinds),
     ]
 
 

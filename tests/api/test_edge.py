@@ -15,10 +15,11 @@ from app.settings import Settings
 from app.store.sources.source import PartState
 from tests.asgi_client import call
 from tests.builders import entry, image, overrider, workload, yurt_app_set
-from tests.overrider.test_surroundings import render_configuration
+from tests.overrider.test_surroundings import render_configuration, upstream
 
 MUTATE = "/mutate-apps-v1-deployment"
 VALIDATE = "/validate-apps-openyurt-io-v1alpha1-yurtappoverrider"
+VALIDATE_SET = "/validate-apps-openyurt-io-v1alpha1-yurtappset"
 RULE = overrider(entry("*", items=[image("nginx", "nginx:2.0")]))
 
 
@@ -238,7 +239,7 @@ async def test_health_goes_off_when_something_ended_that_does_not_come_back(app:
     assert (await call(app, MUTATE, review())).status == 200
 
 
-@pytest.mark.parametrize("path", [MUTATE, VALIDATE, "/interpret"])
+@pytest.mark.parametrize("path", [MUTATE, VALIDATE, VALIDATE_SET, "/interpret"])
 async def test_before_its_objects_are_read_a_review_is_not_answered(tmp_path: Path, path: str) -> None:
     unread = create_app(Settings(kubeconfig=tmp_path / "none"), log=None)
     answer = await call(unread, path, review(RULE if path == VALIDATE else None))
@@ -298,6 +299,25 @@ async def test_what_openyurt_does_besides_is_told_and_does_not_make_unready(tmp_
     (found,) = (check for check in checks if check["name"] == "openyurt")
     assert found["ok"]
     assert "OpenYurt's own renderer is on" in found["detail"]
+
+
+async def test_who_writes_an_overrider_is_told_what_openyurt_does_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = create_app(Settings(kubeconfig=tmp_path / "none"), log=None)
+    assert app.cluster is not None
+
+    async def read(*_: Any, **__: Any) -> None:
+        """The store is what it has to be."""
+
+    for method, replacement in (("missing", lambda _: ""), ("read_one", read), ("read_namespace", read)):
+        monkeypatch.setattr(app.cluster.source, method, replacement)
+    for document in (yurt_app_set(), upstream()):
+        app.store.put(document)
+    kind = {"group": "apps.openyurt.io", "version": "v1alpha1", "kind": "YurtAppOverrider"}
+    response = (await call(app, VALIDATE, review(RULE, kind=kind, dryRun=True))).json()["response"]
+    assert response["allowed"], response
+    assert "yurtappoverriders.apps.openyurt.io drops entries[].items[]" in response["warnings"][-1]
 
 
 async def test_an_answer_that_would_be_stale_is_none() -> None:
