@@ -50,6 +50,8 @@ class Audit:
         about = event.get("objectRef", {})
         if event["user"]["username"] != self._user or event["verb"] not in _WRITES or about.get("subresource"):
             return
+        if "dryRun=" in event["requestURI"]:
+            return  # Stores nothing.
         if about.get("apiGroup") == "apps" and about["resource"] in WORKLOADS:
             code = event.get("responseStatus", {}).get("code", 0)
             self._writes.append(Write(about["resource"], about["namespace"], about.get("name", ""), code))

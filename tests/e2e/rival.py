@@ -1,38 +1,78 @@
 """A mutating webhook of somebody else, which runs after fleethook's and once more if fleethook is asked again."""
 
-import asyncio
 import base64
 import contextlib
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-
-from aiohttp import web
 
 from app.patch import diff
 from tests.e2e.cluster import Api
 from tests.e2e.fleet import WEBHOOKS
-from tests.hook_server import Hook, hooking
+from tests.hook_server import tls
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 """Returns a workload as the webhook wants it; must not change its argument."""
 
 
-def _answering(hook: Hook, change: Change) -> Callable[[web.Request], Any]:
-    async def answer(_: web.Request) -> web.StreamResponse:
-        request = hook.reviews.pop()["request"]
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: "_Server"
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["request"]
         response: dict[str, Any] = {"uid": request["uid"], "allowed": True}
-        if operations := diff(request["object"], change(request["object"])):
+        if operations := diff(request["object"], self.server.change(request["object"])):
             text = base64.b64encode(json.dumps(operations).encode()).decode()
             response |= {"patch": text, "patchType": "JSONPatch"}
-        return web.json_response({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
+        answer = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+        body = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
-    return answer
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
 
 
-def _configuration(name: str, namespace: str, hook: Hook) -> dict[str, Any]:
+class _Server(ThreadingHTTPServer):
+    daemon_threads = False  # Waited for when it is closed, so that nothing is left open.
+
+    def __init__(self, directory: Path, change: Change) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.change = change
+        context, self.ca_bundle = tls(directory)
+        # The handshake is part of the first reading, on the connection's own thread.
+        self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+        self._open: set[socket.socket] = set()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._open.discard(request)
+        super().shutdown_request(request)
+
+    def handle_error(self, *_: Any) -> None:
+        """A client that goes away, or is cut off at the end."""
+
+    def end(self) -> None:
+        """Close every connection and wait for its thread."""
+        self.shutdown()
+        for one in list(self._open):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        self.server_close()
+
+
+def _configuration(name: str, namespace: str, server: _Server) -> dict[str, Any]:
     rule = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"]}
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -41,7 +81,7 @@ def _configuration(name: str, namespace: str, hook: Hook) -> dict[str, Any]:
         "webhooks": [
             {
                 "name": "rival.example.com",
-                "clientConfig": {"url": f"https://127.0.0.1:{hook.port}/hook", "caBundle": hook.ca_bundle},
+                "clientConfig": {"url": f"https://127.0.0.1:{server.server_port}/", "caBundle": server.ca_bundle},
                 "rules": [{**rule, "resources": ["deployments", "statefulsets"], "scope": "Namespaced"}],
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
                 "failurePolicy": "Fail", "sideEffects": "None", "timeoutSeconds": 10,
@@ -54,20 +94,14 @@ def _configuration(name: str, namespace: str, hook: Hook) -> dict[str, Any]:
 @contextlib.contextmanager
 def rival(admin: Api, directory: Path, namespace: str, change: Change) -> Iterator[None]:
     """Have a webhook change the workloads of a namespace; apiservers call webhooks by the names of configurations."""
-    name = f"zz-rival-{namespace}"
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="rival", daemon=True)
+    name, path = f"zz-rival-{namespace}", f"{WEBHOOKS}/mutatingwebhookconfigurations"
+    server = _Server(directory, change)
+    thread = threading.Thread(target=server.serve_forever, name="rival", daemon=True)
     thread.start()
-    serving = hooking(directory)
-    hook = asyncio.run_coroutine_threadsafe(serving.__aenter__(), loop).result(20)
-    hook.answer = _answering(hook, change)
-    path = f"{WEBHOOKS}/mutatingwebhookconfigurations"
     try:
-        admin.create(path, _configuration(name, namespace, hook))
+        admin.create(path, _configuration(name, namespace, server))
         yield
     finally:
         admin.call("DELETE", f"{path}/{name}")
-        asyncio.run_coroutine_threadsafe(serving.__aexit__(None, None, None), loop).result(20)
-        loop.call_soon_threadsafe(loop.stop)
+        server.end()
         thread.join(10)
-        loop.close()

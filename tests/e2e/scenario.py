@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import json
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -85,6 +86,15 @@ class Scenario:
     def stop_overriding(self, name: str = "demo") -> None:
         self.api.delete(self.overrider_path(name))
 
+    def remove(self, name: str) -> None:
+        """Delete a subject with everything that belongs to it."""
+        paths = [
+            f"{APPS}/namespaces/{self.namespace}/deployments/{one['metadata']['name']}"
+            for one in self.workloads(name).values()
+        ]
+        for path in (self.overrider_path(name), self.subject_path(name), *paths):
+            self.api.call("DELETE", path)
+
     # What becomes of it.
 
     def status(self, name: str = "demo") -> JSONObject:
@@ -137,13 +147,15 @@ class Scenario:
         self.create(BEIJING, name=SENTINEL)
         self.handle_sentinel()
 
-    def handle_sentinel(self) -> None:
-        """Edit the sentinel's overrider and wait until fleethook has handled that."""
+    def handle_sentinel(self) -> float:
+        """Edit the sentinel's overrider and wait until fleethook has handled that; return how many seconds it took."""
         self._sentinel += 1
+        started = time.monotonic()
         claim = f"sentinel:{self._sentinel}"
         self.override(entry("*", items=[image("nginx", claim)]), name=SENTINEL)
         wait_for(lambda: self._sentinel_image() == claim, what="fleethook handles another subject")
         wait_for(lambda: self.rendered(SENTINEL), what="fleethook writes the status of another subject")
+        return time.monotonic() - started
 
     def _sentinel_image(self) -> str:
         workload = self.workloads(SENTINEL).get(BEIJING)

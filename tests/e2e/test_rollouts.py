@@ -1,0 +1,220 @@
+"""ReplicaSets per change, with OpenYurt's controller, a real Deployment controller, late watches and outages.
+
+Each scenario is counted twice: the pod templates that were stored one after another, which no machine's speed hides, and
+the ReplicaSets that the Deployment controller made of them. Both must be what the changes themselves require.
+"""
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+
+from tests.builders import entry, image
+from tests.e2e.cluster import ControlPlane
+from tests.e2e.instance import Instance, installed
+from tests.e2e.openyurt import V1_4, V1_5, Release
+from tests.e2e.proxy import Proxy, delaying
+from tests.e2e.scenario import BEIJING, HANGZHOU, POOLS, SHANGHAI, Scenario, scenario, with_image
+from tests.waiting import wait_for
+
+DELAYS = (0, 20, 50, 200)
+TO_2, TO_3 = (entry(BEIJING, HANGZHOU, items=[image("nginx", claim)]) for claim in ("nginx:2.0", "nginx:3.0"))
+OVERRIDDEN = (BEIJING, HANGZHOU)
+
+
+@pytest.fixture(scope="module")
+def proxy(managed_plane: ControlPlane) -> Iterator[Proxy]:
+    with delaying(managed_plane.port) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def instance(managed_plane: ControlPlane, proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
+    directory = tmp_path_factory.mktemp("rollouts")
+    with installed(managed_plane, directory, proxy=proxy, FLEETHOOK_LEASE_DURATION="3") as made:
+        yield made
+
+
+@pytest.fixture(params=[V1_4, V1_5], ids=["openyurt-1.4", "openyurt-1.5"])
+def release(request: pytest.FixtureRequest) -> Release:
+    found: Release = request.param
+    return found
+
+
+@pytest.fixture
+def demo(managed_plane: ControlPlane, instance: Instance, release: Release) -> Iterator[Scenario]:
+    """A subject of three pools of which two are overridden, created with its overrider there."""
+    with started(managed_plane, release) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def started(plane: ControlPlane, release: Release) -> Iterator[Scenario]:
+    with scenario(plane.api(), release=release) as made:
+        made.start_sentinel()
+        made.override(TO_2)
+        made.create(args=["--first"])
+        await_images(made, "nginx:2.0")
+        made.settle("demo")
+        yield made
+
+
+def await_images(demo: Scenario, claim: str, *overridden: str, seconds: float = 30) -> None:
+    """Wait until the overridden pools are the template with that image, and the others are the template."""
+    chosen = overridden or OVERRIDDEN
+    specs = {pool: demo.expected(pool, *([with_image(claim)] if pool in chosen else [])) for pool in POOLS}
+    demo.wait_for_specs(specs, seconds=seconds)
+
+
+def await_template(demo: Scenario, seconds: float = 30) -> None:
+    demo.wait_for_specs({pool: demo.expected(pool) for pool in POOLS}, seconds=seconds)
+
+
+def expect(demo: Scenario, *, overridden: int, others: int, subject: str = "demo") -> None:
+    """Assert how many pod templates and ReplicaSets each pool has had, and print it for the report."""
+    wanted = {pool: (number, number) for pool, number in zip(POOLS, (overridden, overridden, others), strict=True)}
+    found = demo.counts(subject)
+    print(f"\ntemplates and ReplicaSets by pool: minimum {wanted}, found {found}")  # noqa: T201 - quoted in reports
+    assert found == wanted
+
+
+def test_a_subject_that_is_created_with_its_overrider_rolls_out_once(demo: Scenario) -> None:
+    expect(demo, overridden=1, others=1)
+
+
+def test_an_overrider_that_is_created_later_rolls_out_its_pools_once(
+    managed_plane: ControlPlane, instance: Instance, release: Release
+) -> None:
+    with scenario(managed_plane.api(), release=release) as demo:
+        demo.start_sentinel()
+        demo.create(args=["--first"])
+        await_template(demo)
+        demo.override(TO_2)
+        await_images(demo, "nginx:2.0")
+        demo.settle("demo")
+        expect(demo, overridden=2, others=1)
+
+
+def test_an_edit_of_the_overrider_rolls_out_its_pools_once(demo: Scenario) -> None:
+    demo.override(TO_3)
+    await_images(demo, "nginx:3.0")
+    demo.settle("demo")
+    expect(demo, overridden=2, others=1)
+
+
+def test_a_deleted_overrider_leaves_what_the_owner_writes(demo: Scenario) -> None:
+    demo.stop_overriding()
+    await_template(demo)
+    demo.settle()
+    expect(demo, overridden=2, others=1)
+    for workload in demo.workloads().values():
+        assert not [key for key in workload["metadata"]["annotations"] if key.startswith("fleethook.io/")]
+
+
+def test_edits_of_labels_roll_out_nothing(demo: Scenario) -> None:
+    label = {"metadata": {"labels": {"team": "a"}, "annotations": {"note": "b"}}}
+    for path in (demo.subject_path(), demo.overrider_path(), *(demo.workload_path(pool) for pool in POOLS)):
+        demo.api.merge(path, label)
+    await_images(demo, "nginx:2.0")
+    demo.settle("demo")
+    expect(demo, overridden=1, others=1)
+    assert all(workload["metadata"]["labels"]["team"] == "a" for workload in demo.workloads().values())
+
+
+@pytest.fixture(params=DELAYS, ids=lambda delay: f"{delay}ms")
+def late(request: pytest.FixtureRequest, proxy: Proxy, demo: Scenario) -> Iterator[int]:
+    """Everything that fleethook reads from the apiserver comes later; what the apiserver asks fleethook does not."""
+    proxy.delay = request.param / 1000
+    yield request.param
+    proxy.delay = 0.0
+
+
+def test_a_template_edit_rolls_out_each_pool_once(demo: Scenario, late: int) -> None:
+    demo.edit_container(image="nginx:1.1", args=["--second"])
+    await_images(demo, "nginx:2.0")
+    demo.settle("demo")
+    expect(demo, overridden=2, others=2)
+
+
+def test_what_the_template_drops_is_gone_and_stays_gone(demo: Scenario, late: int) -> None:
+    demo.edit_container()
+    await_images(demo, "nginx:2.0")
+    demo.settle("demo")
+    expect(demo, overridden=2, others=2)
+    demo.override(TO_3)
+    await_images(demo, "nginx:3.0")
+    demo.stop_overriding()
+    await_template(demo)
+    demo.settle()
+    expect(demo, overridden=4, others=2)
+
+
+def test_an_edit_of_the_template_and_of_the_overrider_together(demo: Scenario, late: int) -> None:
+    """The owner acts after both, so that one rollout is enough; two are right if fleethook sees the overrider first."""
+    with demo.owner.held():
+        demo.edit_container(image="nginx:1.1", args=["--second"])
+        demo.override(TO_3)
+    await_images(demo, "nginx:3.0")
+    demo.settle("demo")
+    found = demo.counts()
+    print(f"\ntemplates and ReplicaSets by pool: 2 or 3 for overridden pools, found {found}")  # noqa: T201 - as above
+    assert found[SHANGHAI] == (2, 2)
+    assert all(found[pool] in ((2, 2), (3, 3)) for pool in OVERRIDDEN), found
+
+
+def refused(demo: Scenario, name: str = "demo") -> bool:
+    """Whether the owner was refused a write of a subject's workload."""
+    return any(write.subject == name and write.code >= 400 for write in demo.owner.writes)
+
+
+def test_a_template_edit_while_nobody_answers_is_rolled_out_once_afterwards(demo: Scenario, instance: Instance) -> None:
+    demo.create(name="plain")
+    wait_for(lambda: demo.owner.settled("plain"))
+    with instance.away():
+        demo.edit_container(image="nginx:1.1", args=["--second"])
+        wait_for(lambda: refused(demo), what="the owner is refused")
+    await_images(demo, "nginx:2.0", seconds=60)
+    demo.settle("demo")
+    expect(demo, overridden=2, others=2)
+
+
+def test_an_overrider_edit_while_nobody_answers(demo: Scenario, instance: Instance) -> None:
+    """An overrider cannot be written then; one that was deleted is deleted, and its workloads are restored afterwards."""
+    with instance.away():
+        demo.stop_overriding()
+    await_template(demo, seconds=60)
+    demo.settle()
+    expect(demo, overridden=2, others=1)
+
+
+def test_a_subject_that_is_created_while_nobody_answers_is_complete_afterwards(
+    managed_plane: ControlPlane, instance: Instance, release: Release
+) -> None:
+    with scenario(managed_plane.api(), release=release) as demo:
+        demo.start_sentinel()
+        demo.override(TO_2)
+        with instance.away():
+            demo.create(args=["--first"])
+            wait_for(lambda: refused(demo), what="the owner is refused")
+        await_images(demo, "nginx:2.0", seconds=60)
+        demo.settle("demo")
+        expect(demo, overridden=1, others=1)
+
+
+def test_a_subject_without_an_overrider_does_not_wait_for_fleethook(
+    managed_plane: ControlPlane, instance: Instance, release: Release
+) -> None:
+    with scenario(managed_plane.api(), release=release) as demo:
+        demo.start_sentinel()
+        demo.create(name="there", args=["--first"])
+        wait_for(lambda: demo.owner.settled("there"), what="the subject is complete")
+        with instance.away():
+            demo.edit_container("there", args=["--second"])
+            demo.create(name="new")
+            for name in ("there", "new"):
+                wait_for(lambda name=name: demo.owner.settled(name), seconds=15, what=f"{name} is written")
+        assert not refused(demo, "there")
+        assert not refused(demo, "new")
+        demo.settle()
+        expect(demo, overridden=2, others=2, subject="there")
+        expect(demo, overridden=1, others=1, subject="new")
