@@ -43,6 +43,8 @@ class Target(NamedTuple):
     key: ObjectKey
     binding: Binding
     plan: PoolPlan
+    had: str
+    """The hash that it carries before."""
     seen: Seen
     """The versions that the replica which renders it must have seen."""
     patience: Patience
@@ -85,8 +87,8 @@ class Converger:
         self._attempts.forget(key)
         self._lagging.pop(key, None)
 
-    async def bring(self, target: Target) -> Outcome:
-        """Bring a workload to what it is to be unless that has to wait."""
+    def decide(self, target: Target) -> Outcome | None:
+        """Return how a workload stands that is not to be asked about now, None if it has to be brought."""
         key, workload = target.key, self._workloads.get(target.key)
         if workload is None:
             return Outcome()
@@ -99,6 +101,10 @@ class Converger:
         due = self._attempts.due(key, target.plan.digest, self._time())
         if due - self._time() > _ROUNDING_SECONDS:
             return Outcome(self._attempts.problem(key) or _conflict(drift or ()), again=due)
+        return None
+
+    async def bring(self, target: Target) -> Outcome:
+        """Bring a workload to what it is to be, now that `decide` says so."""
         try:
             outcome = await self._attempt(target)
         except (APIError, UnreachableError) as error:
