@@ -359,7 +359,7 @@ def hash_text(text: bytes) -> str:
 def _unknown_containers(bare: JSONObject, steps: tuple[Step, ...]) -> tuple[str, ...]:
     known = container_names(bare)
     return tuple(
-        f"{step.field}: no container is named {step.container!r}; there are {', '.join(known) or 'none'}"
+        f"{step.field}: no container is named '{step.container}'; there are {', '.join(known) or 'none'}"
         for step in steps
         if step.container and step.container not in known
     )

@@ -5,12 +5,14 @@ from typing import NamedTuple
 
 from app.model.admission import StatusCause
 from app.model.gvk import GroupKind
-from app.model.json import JSONObject, as_object
+from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import GROUP, YURT_APP_SET
 from app.overrider.binding import subject_of
-from app.overrider.plan import Plan, compile_plan
+from app.overrider.plan import Plan
+from app.overrider.plans import PoolPlan, SubjectPlans
+from app.overrider.pool_mark import POOL_MARK, REPLICAS_MARK
 from app.overrider.pools import pools_of_subject
-from app.overrider.steps import RenderError
+from app.overrider.steps import REPLICAS, RenderError, Step
 from app.overrider.template import CREATE_ONLY, SubjectError
 from app.store import StoreView
 
@@ -48,24 +50,38 @@ def workload_kinds(subject: JSONObject) -> list[str]:
 def rehearse(overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView) -> Findings:
     """Render ``overrider`` for each pool of its subject, and say what fails and what would change nothing.
 
-    The same entry failing alike in many pools is one finding that names the pools.
+    The same entry failing alike in many pools is one finding that names the pools. Pools that differ by name and
+    replicas share a plan, so that a subject with thousands of them does not hold the server for seconds.
     """
     subject = find_subject(overrider, cluster=cluster, namespace=namespace, store=store)
     if subject is None:
         kind, name = subject_of(overrider) or ("", "")
         return Findings([], [f"{kind} {namespace}/{name} is not known yet, so nothing could be rendered to check this"])
+    plans = SubjectPlans(subject.group_kind, subject.document, overrider)
     pools = pools_of_subject(subject.group_kind, subject.document, cluster=cluster, store=store)
     failures: dict[tuple[str, str], list[str]] = {}
     remarks: dict[str, list[str]] = {}
+    known: dict[tuple[int, int | None], list[str]] = {}
     for pool in pools:
         for kind in workload_kinds(subject.document):
-            _rehearse_pool(overrider, subject, kind=kind, pool=pool, failures=failures, remarks=remarks)
+            try:
+                plan = plans.plan(kind, pool, None)
+            except RenderError as error:
+                failures.setdefault((error.field, error.reason), []).append(pool)
+                continue
+            except SubjectError as error:
+                remarks.setdefault(f"not checked: {error}", []).append(pool)
+                continue
+            group = (id(plan.shared), plan.replicas)
+            if group not in known:
+                known[group] = list(_remarks(plan, subject.group_kind, kind=kind))
+            for remark in known[group]:
+                remarks.setdefault(remark.replace(POOL_MARK, pool), []).append(pool)
     causes = [
         StatusCause(field, f"{_pools(where)}: {reason}", "FieldValueInvalid")
         for (field, reason), where in failures.items()
     ]
-    warnings = [f"{text} ({_pools(where)})" for text, where in remarks.items()]
-    return Findings(causes, warnings)
+    return Findings(causes, [f"{text} ({_pools(where)})" for text, where in remarks.items()])
 
 
 def _pools(names: Sequence[str]) -> str:
@@ -73,37 +89,37 @@ def _pools(names: Sequence[str]) -> str:
     return f"node pool {shown}" if len(names) == 1 else f"node pools {shown}"
 
 
-def _rehearse_pool(
-    overrider: JSONObject,
-    subject: Subject,
-    *,
-    kind: str,
-    pool: str,
-    failures: dict[tuple[str, str], list[str]],
-    remarks: dict[str, list[str]],
-) -> None:
-    try:
-        for remark in _remarks(overrider, subject, kind=kind, pool=pool):
-            remarks.setdefault(remark, []).append(pool)
-    except RenderError as error:
-        failures.setdefault((error.field, error.reason), []).append(pool)
-    except SubjectError as error:
-        remarks.setdefault(f"not checked: {error}", []).append(pool)
+def _remarks(plan: PoolPlan, group_kind: GroupKind, *, kind: str) -> Iterator[str]:
+    """Yield what to say about a plan; a text may have the mark in place of the pool's name."""
+    shared = plan.shared.plan
+    yield from shared.warnings
+    before = shared.bare["spec"].get("replicas")
+    topology = plan.replicas if before == REPLICAS_MARK else before
+    counting = [step for step in shared.steps if step.path == REPLICAS]
+    yield from _idle(shared, counting, topology)
+    if counting and group_kind == YURT_APP_SET and topology is not None:
+        yield from _unlike_topology(shared, topology, kind=kind)
+    yield from _only_at_creation(shared)
 
 
-def _remarks(overrider: JSONObject, subject: Subject, *, kind: str, pool: str) -> Iterator[str]:
-    plan = compile_plan(subject.group_kind, subject.document, overrider, kind=kind, pool=pool, node_pool=None)
-    yield from plan.warnings
-    yield from plan.idle
-    yield from _unlike_topology(plan, subject.group_kind, kind=kind)
-    yield from _only_at_creation(plan)
+def _idle(shared: Plan, counting: Sequence[Step], topology: JSON) -> Iterator[str]:
+    """Yield what to say about steps that change nothing; those of replicas depend on the pool's own."""
+    texts = {f"{step.field}: {step.idle}": step for step in counting}
+    yield from (text for text in shared.idle if text not in texts)
+    counted: JSONObject = {"spec": {} if topology is None else {"replicas": topology}}
+    for text, step in texts.items():
+        after = step.run(counted)
+        if after == counted:
+            yield text
+        counted = after
 
 
-def _unlike_topology(plan: Plan, group_kind: GroupKind, *, kind: str) -> Iterator[str]:
-    topology, claimed = (one["spec"].get("replicas") for one in (plan.bare, plan.rendered))
-    if group_kind == YURT_APP_SET and claimed != topology and topology is not None:
+def _unlike_topology(shared: Plan, topology: int, *, kind: str) -> Iterator[str]:
+    claimed = shared.rendered["spec"].get("replicas")
+    if claimed != topology:
+        number = "no" if claimed is None else claimed
         yield (
-            f"{plan.source_of(('spec', 'replicas'))}: {claimed} replicas, but spec.topology.pools has {topology}: "
+            f"{shared.source_of(('spec', 'replicas'))}: {number} replicas, but spec.topology.pools has {topology}: "
             f"OpenYurt 1.4 then writes the {kind} at each reconcile, which undoes restarts, scales and pauses in that "
             "pool; set the pool's replicas in the topology as well"
         )

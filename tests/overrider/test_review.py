@@ -3,6 +3,8 @@ from typing import Any
 import pytest
 
 from app.model.admission import Response
+from app.overrider import plans
+from app.overrider.plan import compile_plan
 from app.overrider.review import default_overrider, validate_overrider
 from tests.builders import (
     API,
@@ -256,6 +258,30 @@ def test_a_daemons_pools_are_those_its_selector_matches() -> None:
     east, west = node_pool("hangzhou", {"region": "east"}), node_pool("chengdu", {"region": "west"})
     answer = validate(rule, yurt_app_daemon(), east, west)
     assert answer.warnings == ("entries[0].items[0]: no container is named 'x'; there are nginx (node pool hangzhou)",)
+
+
+def test_pools_that_differ_by_name_and_replicas_are_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+
+    def compile_counted(*arguments: Any, **rest: Any) -> Any:
+        compiled.append(rest["pool"])
+        return compile_plan(*arguments, **rest)
+
+    monkeypatch.setattr(plans, "compile_plan", compile_counted)
+    pools = [pool(f"p{number}", number % 3) for number in range(300)]
+    items = [image("nginx", "registry.example.org/{{nodepool}}:1"), {"replicas": 2}, {"replicas": 2}]
+    rule = overrider(entry("*", items=items), entry("p7", items=[image("absent-{{nodepool}}", "x")]))
+    answer = validate(rule, yurt_app_set(pools=pools))
+    assert len(compiled) <= 3
+    topology = "2 replicas, but spec.topology.pools has"
+    shown = [warning.partition(": OpenYurt 1.4")[0] for warning in answer.warnings]
+    assert shown == [
+        "entries[0].items[2]: replicas is 2 already (node pools p0, p1, p2, p3, p4 and 295 more)",
+        f"entries[0].items[2]: {topology} 0",
+        f"entries[0].items[2]: {topology} 1",
+        "entries[0].items[1]: replicas is 2 already (node pools p2, p5, p8, p11, p14 and 95 more)",
+        "entries[1].items[0]: no container is named 'absent-p7'; there are nginx (node pool p7)",
+    ]
 
 
 # Defaults.
