@@ -15,7 +15,19 @@ from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.merge_keys import WORKLOAD
 from app.model.openyurt import GROUP
-from app.overrider.delta import ObjectDelta, Token, delta_of, leaves, name_tokens, schema_at, value_at, without_removed
+from app.overrider.delta import (
+    MISSING,
+    Assign,
+    Change,
+    ObjectDelta,
+    Token,
+    delta_of,
+    leaves,
+    name_tokens,
+    schema_at,
+    value_at,
+    without_removed,
+)
 from app.overrider.elements import merge_repeated
 from app.overrider.fast_path import PrecompiledPatch, compile_fast_path
 from app.overrider.items import container_names
@@ -23,6 +35,7 @@ from app.overrider.overlay import overlay
 from app.overrider.steps import REPLICAS, RenderError, Step, compile_steps
 from app.overrider.template import (
     CREATE_ONLY,
+    REQUIRED,
     PoolTemplate,
     SubjectError,
     apply_pool_patch,
@@ -52,6 +65,8 @@ class Variant(NamedTuple):
     """What the pool's own patch changes of that."""
     delta: ObjectDelta
     """What the overrider changes of both."""
+    places: bool
+    """Whether the pool's node affinity is added to terms that others have set. The overrider may set the terms."""
 
 
 class Source(NamedTuple):
@@ -152,7 +167,7 @@ def compile_plan(
     base, target = on_update(stored), on_update(wanted)
     if claims and "replicas" in rendered["spec"]:
         target = {**target, "spec": {**target["spec"], "replicas": rendered["spec"]["replicas"]}}
-    undo = undo_of(base, target, named=base, schema=WORKLOAD)
+    undo = undo_of(base, target, named=restored_by_base(base), schema=WORKLOAD)
     undo_text = as_annotation(undo)
     digest = hash_text(digest_text(kind, pool, wanted, undo_text)) if steps else ""
     placed, named = as_stored(placed), as_stored({"kind": kind, **template.named})
@@ -178,7 +193,15 @@ def compile_plan(
 def _variant(named: JSONObject, placed: JSONObject, bare: JSONObject, rendered: JSONObject) -> Variant:
     pool_delta, delta = delta_of(placed, bare, WORKLOAD), delta_of(bare, rendered, WORKLOAD)
     kept: JSONObject = without_removed(without_removed(named, pool_delta), delta)
-    return Variant(kept, pool_delta, delta)
+    return Variant(kept, pool_delta, delta, places=not any(_sets_terms(leaf.tokens) for leaf in leaves(delta)))
+
+
+_TERMS: Final = (*("spec", "template", "spec", "affinity", "nodeAffinity"), REQUIRED, "nodeSelectorTerms")
+
+
+def _sets_terms(tokens: tuple[Token, ...]) -> bool:
+    shared = min(len(tokens), len(_TERMS))
+    return tokens[:shared] == _TERMS[:shared]
 
 
 def place_template(
@@ -207,6 +230,15 @@ def patch_pool(placed: JSONObject, template: PoolTemplate) -> JSONObject:
 def as_stored(workload: JSONObject) -> JSONObject:
     """Return ``workload`` as an apiserver writes it, apart from its defaults; unknown members stay."""
     return decode_workload(workload, "StatefulSet" if workload["kind"] == "StatefulSet" else "Deployment")
+
+
+def restored_by_base(base: JSONObject) -> JSONObject:
+    """Return the part of ``base`` that laying the template over a workload restores: placement only adds to terms."""
+    change: Change = Assign(None, MISSING, WORKLOAD)
+    for name in (REQUIRED, "nodeAffinity", "affinity", "spec", "template", "spec"):
+        change = ObjectDelta(((name, change),), WORKLOAD)
+    kept: JSONObject = without_removed(base, change)
+    return kept
 
 
 def on_update(workload: JSONObject) -> JSONObject:

@@ -15,7 +15,7 @@ from app.overrider.binding import overriders_of
 from app.overrider.delta import MISSING, apply_delta, describe_place, foreign_container, leaves, value_at
 from app.overrider.overlay import overlay
 from app.overrider.owner import Owner, find_owner
-from app.overrider.plan import Plan, Variant
+from app.overrider.plan import Plan, Variant, restored_by_base
 from app.overrider.plans import PlanCache, PoolPlan
 from app.overrider.steps import RenderError
 from app.overrider.template import CREATE_ONLY, SubjectError, place
@@ -216,7 +216,7 @@ def render_with(plan: Plan, workload: JSONObject, *, memory: Memory | None, crea
     if (name := foreign_container(variant.delta, bare, undo)) is not None:
         raise _taken(name, plan)
     rendered = apply_delta(bare, variant.delta)
-    replaced = undo_of(bare, rendered, named=plan.base, schema=WORKLOAD)
+    replaced = undo_of(bare, rendered, named=restored_by_base(plan.base), schema=WORKLOAD)
     # An unchanged overrider that finds another value than its own finds one that somebody wrote since: that is the one
     # to give back. A changed overrider finds its own former value.
     since, before = (replaced, kept) if memory is not None and memory.digest == plan.digest else (kept, replaced)
@@ -244,7 +244,8 @@ def _allowed_undo(memory: Memory | None) -> JSONObject:
 
 def _lay_template(workload: JSONObject, plan: Plan, variant: Variant) -> JSONObject:
     """Return ``workload`` as the template wants it, without overrides; other people's members survive."""
-    return apply_delta(place(overlay(workload, variant.named, WORKLOAD), plan.template), variant.pool_delta)
+    template = plan.template if variant.places else plan.template._replace(expressions=())
+    return apply_delta(place(overlay(workload, variant.named, WORKLOAD), template), variant.pool_delta)
 
 
 def _taken(name: str, plan: Plan) -> RenderError:

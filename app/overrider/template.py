@@ -190,8 +190,8 @@ def _app_daemon_template(named: JSONObject, *, node_pool: JSONObject | None, poo
     pod_spec = {**as_object(named["spec"]["template"].get("spec")), "nodeSelector": {NODE_LABEL_NODEPOOL: pool}}
     dropped = None
     if node_affinity := as_object(as_object(pod_spec.get("affinity")).get("nodeAffinity")):
-        dropped = node_affinity.get(_REQUIRED)
-        kept = {name: value for name, value in node_affinity.items() if name != _REQUIRED}
+        dropped = node_affinity.get(REQUIRED)
+        kept = {name: value for name, value in node_affinity.items() if name != REQUIRED}
         pod_spec["affinity"] = {**pod_spec["affinity"], "nodeAffinity": kept}
         if not kept:
             del pod_spec["affinity"]["nodeAffinity"]
@@ -244,7 +244,7 @@ def _is(left: JSON, right: JSON) -> bool:
     return left is right
 
 
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def apply_pool_patch(workload: JSONObject, template: PoolTemplate) -> JSONObject:
@@ -278,9 +278,9 @@ def is_placed(pod_spec: JSONObject, template: PoolTemplate) -> bool:
     if template.dropped_affinity is not None or not all(made in tolerations for made in template.tolerations):
         return False
     node_affinity = (pod_spec.get("affinity") or {}).get("nodeAffinity") or {}
-    terms = (node_affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms")
+    terms = (node_affinity.get(REQUIRED) or {}).get("nodeSelectorTerms")
     if not terms:
-        return not template.expressions and _REQUIRED not in node_affinity
+        return not template.expressions and REQUIRED not in node_affinity
     wanted = template.expressions
     return all(
         (present := term.get("matchExpressions") or ()) and all(expression in present for expression in wanted)
@@ -297,11 +297,11 @@ def _tolerating(pod_spec: JSONObject, tolerations: tuple[JSONObject, ...]) -> JS
 def _attracted(pod_spec: JSONObject, template: PoolTemplate) -> JSONObject:
     affinity = as_object(pod_spec.get("affinity"))
     node_affinity = as_object(affinity.get("nodeAffinity"))
-    required = node_affinity.get(_REQUIRED)
+    required = node_affinity.get(REQUIRED)
     wanted = _required_affinity(required, template)
     if wanted == required:
         return pod_spec
-    node_affinity = _with_member(node_affinity, _REQUIRED, wanted)
+    node_affinity = _with_member(node_affinity, REQUIRED, wanted)
     affinity = _with_member(affinity, "nodeAffinity", node_affinity or None)
     return _with_member(pod_spec, "affinity", affinity or None)
 

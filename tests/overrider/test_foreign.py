@@ -318,3 +318,20 @@ def test_ports_that_share_a_number_are_two_ports() -> None:
         {"containerPort": 9, "protocol": "TCP"},
         {"containerPort": 53, "protocol": "UDP", "name": "dns"},
     ]
+
+
+def test_node_affinity_that_an_overrider_sets_is_not_added_to_at_the_next_render() -> None:
+    pods = {"matchExpressions": [{"key": "apps.openyurt.io/nodepool", "operator": "In", "values": ["hangzhou"]}]}
+    subject = yurt_app_set(template=NGINX, pools=[pool("hangzhou", nodeSelectorTerm=pods)])
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    fields = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
+    own = {"nodeAffinity": {required: {"nodeSelectorTerms": [fields]}}}
+    rule = overrider(entry("*", patches=[patch("add", f"{SPEC}/affinity", own)]))
+    living = with_sidecar()
+    pod_spec(living)["affinity"] = {"nodeAffinity": {required: {"nodeSelectorTerms": [pods]}}}
+    first = rendered(living, subject, rule, operation="UPDATE", old=living)
+    assert pod_spec(first)["affinity"] == own
+    edited = copy.deepcopy(first)
+    edited["metadata"]["labels"]["team"] = "a"
+    assert rendered(edited, subject, rule, operation="UPDATE", old=first) == edited
+    assert pod_spec(rendered(first, subject, operation="UPDATE", old=first)) == pod_spec(living)
