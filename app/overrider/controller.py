@@ -32,9 +32,9 @@ from app.overrider.inputs import Inputs
 from app.overrider.laggards import Laggards
 from app.overrider.nudge import Nudger
 from app.overrider.owner_waits import OwnerWaits, Patience
-from app.overrider.plans import PlanCache
+from app.overrider.plans import PlanCache, same_input
 from app.overrider.reports import Reporter
-from app.overrider.situation import Situation, look_around
+from app.overrider.situation import Situation, find_overriders, look_around
 from app.overrider.status import Result, bound, conflicts, rendered, unrendered
 from app.overrider.steps import RenderError
 from app.overrider.template import SubjectError
@@ -174,7 +174,8 @@ class OverriderController:
         self._waits.keep(bindings)
 
     def _workload_changed(self, change: Change) -> None:
-        self._laggards.changed(change.key, gone=change.gone)
+        if change.respecified or change.gone:
+            self._laggards.changed(change.key, gone=change.gone)
         if change.gone:
             self._converger.forget(change.key)
         self._inputs.workload_changed(change)
@@ -187,9 +188,13 @@ class OverriderController:
             look again.
         """
         self.reconciled += 1
-        at = look_around(binding, store=self._objects, workloads=self.workloads)
-        patience = await self._nudger.wait_for_owner(at)
-        brought = await self._bring_all(at, patience)
+        at, patience = await self._look(binding)
+        targets, known = await self._aim_all(at, patience)
+        # A write that failed before was made from what was read then; nobody has to be asked again for each repetition.
+        if any(not self._attempts.problem(target.key) for target in targets) and await self._refresh(at):
+            at, patience = await self._look(binding)
+            targets, known = await self._aim_all(at, patience)
+        brought = [*known, *await self._bring_all(targets)]
         self._nudger.note(at, waits=any(one.result.waits for one in brought))
         await self._tell_of_reverts(at, brought)
         reported = await self._report(at, [one.result for one in brought])
@@ -197,23 +202,53 @@ class OverriderController:
             self._inputs.gone.pop(binding, None)
         return self._next(at, brought) if reported else False
 
-    async def _bring_all(self, at: Situation, patience: Patience) -> list[_Brought]:
-        """Bring each workload to what it is to be."""
+    async def _look(self, binding: Binding) -> tuple[Situation, Patience]:
+        at = look_around(binding, store=self._objects, workloads=self.workloads)
+        return at, await self._nudger.wait_for_owner(at)
+
+    async def _refresh(self, at: Situation) -> bool:
+        """Read subject and overriders from the apiserver; return whether they were other ones.
+
+        A workload's event may be ahead of the watch of its subject: another replica has rendered it from a subject that
+        is newer than the one here. To touch it now would have it rendered from the older one.
+        """
+        cluster, kind, namespace, name = at.binding
+        try:
+            await self._source.read_one(kind, cluster=cluster, namespace=namespace, name=name)
+            await self._source.read_namespace(YURT_APP_OVERRIDER, cluster=cluster, namespace=namespace)
+        except (APIError, UnreachableError) as error:
+            _log.warning("%s was not read again, the watch has to do: %s", at.name, error)
+            return False
+        now = find_overriders(self._objects, at.binding)
+        return not (
+            same_input(at.subject, self._objects.get(*at.binding))
+            and len(now) == len(at.overriders)
+            and all(map(same_input, at.overriders, now))
+        )
+
+    async def _aim_all(self, at: Situation, patience: Patience) -> tuple[list[Target], list[_Brought]]:
+        """Return the workloads that have to be brought to what they are to be, and how the others stand."""
         seen = self._seen(at)
-        known: list[_Brought | None] = []
-        begun: list[asyncio.Task[_Brought | None]] = []
+        targets: list[Target] = []
+        known: list[_Brought] = []
+        for number, key in enumerate(at.keys):
+            if number % _SLICE == _SLICE - 1:
+                await asyncio.sleep(0)  # Reviews are answered in between.
+            target = self._aim(key, at, seen, patience)
+            if isinstance(target, Target):
+                outcome = self._converger.decide(target)
+                if outcome is None:
+                    targets.append(target)
+                    continue
+                target = self._brought(target, outcome)
+            known += [] if target is None else [target]
+        return targets, known
+
+    async def _bring_all(self, targets: Sequence[Target]) -> list[_Brought]:
+        """Bring each of these workloads to what it is to be."""
         async with asyncio.TaskGroup() as tasks:
-            for number, key in enumerate(at.keys):
-                if number % _SLICE == _SLICE - 1:
-                    await asyncio.sleep(0)  # Reviews are answered in between.
-                target = self._aim(key, at, seen, patience)
-                if isinstance(target, Target) and (outcome := self._converger.decide(target)) is not None:
-                    target = self._brought(target, outcome)
-                if isinstance(target, Target):
-                    begun.append(tasks.create_task(self._bring(target)))
-                else:
-                    known.append(target)
-        return [one for one in (*known, *(task.result() for task in begun)) if one is not None]
+            begun = [tasks.create_task(self._bring(target)) for target in targets]
+        return [one for task in begun if (one := task.result()) is not None]
 
     def _aim(self, key: ObjectKey, at: Situation, seen: Seen, patience: Patience) -> Target | _Brought | None:
         """Return what a workload is to become; why it cannot; or None if nothing is to be said about it."""

@@ -39,6 +39,8 @@ class Change(NamedTuple):
     """Whether it carries a hash, or did before."""
     other_hash: bool
     """Whether it is new, is gone, or carries another hash than before."""
+    respecified: bool
+    """Whether its spec is another one than before."""
     gone: bool
 
 
@@ -109,20 +111,20 @@ class Workloads:
         kept: Narrow | None = before if after is None else self.get(key)
         binding = None if kept is None else binding_of(kept, key.cluster)
         drifted = False
-        if after is None:
+        respecified = before is None or kept is None or before.generation != kept.generation
+        if after is None or binding is None:
             self._drifts.pop(key, None)
             self.remainders.forget(key)
         # At the first reading hashes have to do: to plan for each workload there and then would hold up reviews.
-        elif binding is not None and self.source.synced:
+        elif self.source.synced:
             known = self._drifts.get(key)
             identity = self.note(key, self.assess(key, after))
-            respecified = before is not None and kept is not None and before.generation != kept.generation
             news = identity != (known.identity if known else "") or respecified
             drifted = bool(identity) and news and not self._is_ours(key, before, after)
         if binding is not None:
             hashes = {hash_of(one) for one in (before, kept) if one is not None}
             other = before is None or after is None or len(hashes) > 1
-            change = Change(binding, key, drifted, bool(hashes - {""}), other, gone=after is None)
+            change = Change(binding, key, drifted, bool(hashes - {""}), other, respecified, gone=after is None)
             for told in self._told:
                 told(change)
 

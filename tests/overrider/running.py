@@ -130,12 +130,12 @@ class Fleet:
         annotations: dict[str, str] = self.server[path]["metadata"].get("annotations", {})
         return annotations.get("fleethook.io/nudged-at")
 
+    def rule(self, subject: str = "demo") -> str:
+        """Where the overrider of a subject is."""
+        return f"/apis/apps.openyurt.io/v1alpha1/namespaces/default/yurtappoverriders/{subject}"
+
     def status(self, subject: str = "demo") -> dict[str, Any]:
-        return dict(
-            self.server[f"/apis/apps.openyurt.io/v1alpha1/namespaces/default/yurtappoverriders/{subject}"].get(
-                "status", {}
-            )
-        )
+        return dict(self.server[self.rule(subject)].get("status", {}))
 
     def condition(self, kind: str = "Rendered", subject: str = "demo") -> tuple[str, str, str]:
         for one in self.status(subject).get("conditions", []):

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from app.kube.errors import APIError
-from tests.builders import entry, patch
+from tests.builders import entry, image, patch
+from tests.builders import rendered as render_elsewhere
 from tests.overrider.running import Fleet
 
 # A sidecar, so that the template's image counts outside the override.
@@ -111,6 +112,28 @@ async def test_an_owner_that_retries_after_an_outage_is_not_raced() -> None:
         fleet.owner_writes(*POOLS, tag="9")
         await fleet.wait(5 * MINUTE)
         assert fleet.server.writes == {fleet.path(): 1}
+
+
+@pytest.mark.parametrize("late", ["yurtappsets", "yurtappoverriders"])
+async def test_a_workload_that_is_ahead_of_the_watch_of_its_inputs_is_not_rendered_from_older_ones(late: str) -> None:
+    """Another replica has rendered it from a template and an overrider of which this one has not heard yet."""
+    fleet = Fleet()
+    subject = fleet.subject(pools=POOLS)
+    async with fleet.leader():
+        await rendered(fleet)
+        fleet.server.silent.add(late)
+        if late == "yurtappsets":
+            fleet.edit_template(subject, tag="9")
+            fleet.owner_writes("hangzhou", tag="9", review=False)
+        else:
+            fleet.override(entry("hangzhou", patches=[], items=[image("nginx", "nginx:9")]))
+        inputs = [fleet.server[path] for path in (subject, fleet.rule())]
+        bare = fleet.server[fleet.path()]
+        fleet.server.put(render_elsewhere(bare, *inputs))
+        await fleet.wait(5 * MINUTE)
+        assert fleet.server.writes == {fleet.path(): 1}
+        assert fleet.image() == "nginx:9"
+        assert fleet.condition()[1] == "AllRendered"
 
 
 async def test_an_edited_overrider_does_not_wait_for_anybody() -> None:
