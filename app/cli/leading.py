@@ -1,7 +1,7 @@
 """The work that one replica does for all: registering, and keeping workloads as they should be."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -76,13 +76,17 @@ async def _work(
     from app.control.events import Recorder  # noqa: PLC0415 - see app.kube
 
     async with asyncio.TaskGroup() as tasks:
+        registered: Callable[[], Awaitable[object]] | None = None
         if settings.registration != "off":
-            tasks.create_task(_register(settings, _registrar(app, connection, bundle)), name="registration")
+            registrar = _registrar(app, connection, bundle)
+            tasks.create_task(_register(settings, registrar), name="registration")
+            # Where others register the server, nobody says when that is done.
+            registered = registrar.installed.wait if settings.registration == "all" else None
         if "interpret" in settings.engines:
             recorder = Recorder(connection, component="fleethook", now=lambda: datetime.now(UTC))
             tasks.create_task(announce(app.customizations, recorder), name="customizations")
         if settings.controls:
-            leader.controller = _controller(settings, app, connection)
+            leader.controller = _controller(settings, app, connection, registered)
             tasks.create_task(leader.controller.run(), name="controller")
         if selects(settings):
             tasks.create_task(_select(app, connection), name="selection")
@@ -102,7 +106,12 @@ async def _register(settings: Settings, registrar: "Registrar") -> None:
     await registrar.run(reference, exempt_namespaces=exempt, engines=settings.engines)
 
 
-def _controller(settings: Settings, app: Fleethook, connection: "Connection") -> "OverriderController":
+def _controller(
+    settings: Settings,
+    app: Fleethook,
+    connection: "Connection",
+    registered: Callable[[], Awaitable[object]] | None,
+) -> "OverriderController":
     from app.overrider.controller import OverriderController  # noqa: PLC0415 - see app.kube
     from app.overrider.workload_client import Limits  # noqa: PLC0415 - as above
 
@@ -115,6 +124,7 @@ def _controller(settings: Settings, app: Fleethook, connection: "Connection") ->
         limits=Limits(settings.controller_rate, settings.controller_concurrency),
         resync_seconds=settings.resync_interval,
         absent_seconds=settings.discovery_interval,
+        registered=registered,
         openyurt_conflict=(lambda: "") if app.surroundings is None else app.surroundings.describe,
     )
 

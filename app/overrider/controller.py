@@ -12,7 +12,7 @@ changed. The controller's own writes are no input. `Attempts` bounds the writes 
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -87,6 +87,7 @@ class OverriderController:
         resync_seconds: float = RESYNC_SECONDS,
         absent_seconds: float = 10.0,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        registered: Callable[[], Awaitable[object]] | None = None,
         openyurt_conflict: Callable[[], str] = lambda: "",
         scheduler: Scheduler | None = None,
     ) -> None:
@@ -101,6 +102,7 @@ class OverriderController:
             resync_seconds: Between two times that all workloads are gone through; the longest pause after failures.
             absent_seconds: How often to ask for a resource that is not served.
             now: The time.
+            registered: Waits until the webhooks are registered; None if that is not this server's to do.
             openyurt_conflict: Returns why OpenYurt's own rendering disturbs this one, ``""`` if it does not.
             scheduler: The clock and timers; None for the running event loop.
         """
@@ -123,6 +125,8 @@ class OverriderController:
         self._source: Final = source
         self._plans: Final = plans
         self._resync_seconds: Final = resync_seconds
+        self._registered: Final = registered
+        self._register_seconds: Final = limits.owner_seconds
         self._openyurt_conflict: Final = openyurt_conflict
         self._clock: Final = clock
         self._attempts: Final = Attempts(retries_per_second=limits.per_second * _RETRY_SHARE, longest=resync_seconds)
@@ -144,6 +148,7 @@ class OverriderController:
                 tasks.create_task(self.workloads.source.run(), name="workloads")
                 await self._source.wait_synced()
                 await self.workloads.source.wait_synced()
+                await self._wait_for_registration()
                 self._waits.start()
                 for binding in self._inputs.bindings():
                     self.queue.add(binding)
@@ -152,6 +157,16 @@ class OverriderController:
         finally:
             for end in endings:
                 end()
+
+    async def _wait_for_registration(self) -> None:
+        """Wait until the apiserver asks the webhook: to touch workloads before does nothing."""
+        if self._registered is None:
+            return
+        try:
+            async with asyncio.timeout(self._register_seconds):
+                await self._registered()
+        except TimeoutError:
+            _log.warning("not registered within %.0f s; workloads are looked at all the same", self._register_seconds)
 
     async def _resync(self) -> None:
         """Go through everything now and again."""

@@ -36,6 +36,7 @@ class Registrar:
 
     Attributes:
         problem: Why that has not been done, ``""`` once it has.
+        installed: Set as soon as the webhook configurations were applied.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Registrar:
         self._ready: Final = ready
         self._defined: Final = defined
         self.problem = ""
+        self.installed: Final = asyncio.Event()
 
     async def install(
         self, reference: Reference, *, exempt_namespaces: Sequence[str], engines: Collection[str] = ENGINES
@@ -110,6 +112,7 @@ class Registrar:
                     if reference is not None and not installed and ready.done():
                         await self.install(reference, exempt_namespaces=exempt_namespaces, engines=engines)
                         installed = True
+                        self.installed.set()
                         _log.info("registered with the apiserver")
                     await self.apply_bundles()
                     self.problem = ""
@@ -117,9 +120,10 @@ class Registrar:
                     if self.problem != str(error):
                         _log.error("registration failed and is tried again: %s", error)
                     self.problem = str(error)
-                if ready.done():
+                if ready.done() and (installed or self.problem):
                     await asyncio.sleep(self._check_seconds)
                 else:
+                    # It may have become ready while this looked at the bundles.
                     await asyncio.wait([ready], timeout=self._check_seconds)
         finally:
             ready.cancel()

@@ -31,6 +31,7 @@ class Fleet:
         self.plans = PlanCache()
         self.server = Apiserver(self.objects, self.plans)
         self.conflict = ""
+        self.registered: asyncio.Event | None = None
         self.controller: OverriderController | None = None
         self.source = KubernetesSource(RESOURCES, self.server, self.objects, absent_seconds=10.0)
 
@@ -47,6 +48,7 @@ class Fleet:
             self.plans,
             limits=Limits(**limits),
             now=self.now,
+            registered=None if self.registered is None else self.registered.wait,
             openyurt_conflict=lambda: self.conflict,
             scheduler=self.clock,
         )

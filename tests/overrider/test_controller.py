@@ -1,5 +1,6 @@
 """The controller against an apiserver in memory: how often it writes, when, and what it says."""
 
+import asyncio
 import copy
 from typing import Any
 
@@ -65,6 +66,36 @@ async def test_a_write_names_the_versions_that_the_replica_which_renders_it_must
         await fleet.wait_for(lambda: fleet.image() == "nginx:1.0")
         text = fleet.server[fleet.path()]["metadata"]["annotations"]["LastOverrideTime"]
         assert int(text.split()[1].removeprefix("overrider@")) > int(versions[0])
+
+
+async def test_nothing_is_written_before_the_webhook_is_registered() -> None:
+    fleet = Fleet()
+    fleet.registered = asyncio.Event()
+    fleet.subject()
+    rule = fleet.override(entry("*", items=TO_2))
+    async with fleet.leader():
+        assert not fleet.server.writes
+        fleet.registered.set()
+        await fleet.wait_for(lambda: fleet.image() == "nginx:2.0")
+        assert fleet.server.writes == {fleet.path(): 1}
+        assert rule in fleet.server.statuses
+
+
+async def test_a_registration_that_fails_does_not_keep_the_controller_from_its_work(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fleet = Fleet()
+    fleet.registered = asyncio.Event()
+    fleet.subject()
+    fleet.override(entry("*", items=TO_2))
+    async with fleet.leader(owner_seconds=0.01):
+        await asyncio.wait_for(written(fleet), 30)
+    assert "not registered within" in caplog.text
+
+
+async def written(fleet: Fleet) -> None:
+    while not fleet.server.writes:
+        await asyncio.sleep(0.01)
 
 
 async def test_an_unknown_field_is_named_and_requested_once() -> None:

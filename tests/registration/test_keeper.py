@@ -104,3 +104,26 @@ async def test_nothing_is_installed_before_every_request_can_be_answered() -> No
     assert kinds[-2:] == ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
     # Whoever waits for a definition is told of each as soon as it is there.
     assert defined == list(range(1, definitions + 1))
+
+
+async def test_a_server_that_becomes_ready_while_bundles_are_compared_is_installed_at_once() -> None:
+    ready = asyncio.Event()
+
+    class Slow(Installing):
+        async def json(self, method: str, path: str) -> Any:
+            ready.set()
+            for _ in range(10):
+                await asyncio.sleep(0)
+            return await super().json(method, path)
+
+    server = Slow(None)
+
+    async def wait_ready() -> None:
+        await ready.wait()
+
+    registrar = Registrar(server, lambda: b"authority", check_seconds=3600, ready=wait_ready)  # type: ignore[arg-type]
+    service = ServiceReference("fleet", "fleethook")
+    async with running(registrar.run(service, exempt_namespaces=[]), name="registration", ended=pytest.fail):
+        for _ in range(300):
+            await asyncio.sleep(0)
+        assert registrar.installed.is_set()
