@@ -1,5 +1,6 @@
 """Small objects for tests, each complete enough to be real."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from app.patch import apply
 from app.store import Store
 
 API = "apps.openyurt.io/v1alpha1"
+API_V1BETA1 = "apps.openyurt.io/v1beta1"
 POOL_LABEL = "apps.openyurt.io/pool-name"
 UID = "3f0c2b6e-5d0a-4c9e-9a51-5b8a9b6d8e01"
 
@@ -61,6 +63,34 @@ def yurt_app_daemon(name: str = "agent", **spec: Any) -> dict[str, Any]:
             },
         },
     }
+
+
+def yurt_app_set_v1beta1(
+    name: str = "demo",
+    pools: Sequence[str] = ("hangzhou", "beijing"),
+    tweaks: Sequence[dict[str, Any]] = (),
+    kind: str = "Deployment",
+    selector: dict[str, Any] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
+    member = "deploymentTemplate" if kind == "Deployment" else "statefulSetTemplate"
+    selected = {"selector": {"matchLabels": {"app": "demo"}}, "template": pod_template(), **spec}
+    workload = {"workloadTemplate": {member: {"metadata": {"labels": {"app": "demo"}}, "spec": selected}}}
+    return {
+        "apiVersion": API_V1BETA1,
+        "kind": "YurtAppSet",
+        "metadata": {"name": name, "namespace": "default", "uid": UID},
+        "spec": {
+            "workload": {**workload, **({"workloadTweaks": list(tweaks)} if tweaks else {})},
+            **({"pools": list(pools)} if pools else {}),
+            **({} if selector is None else {"nodepoolSelector": selector}),
+        },
+    }
+
+
+def tweak(*pools: str, selector: dict[str, Any] | None = None, **tweaks: Any) -> dict[str, Any]:
+    selection = {"pools": list(pools)} if selector is None else {"nodepoolSelector": selector}
+    return {**selection, "tweaks": tweaks}
 
 
 def node_pool(name: str, labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:

@@ -47,6 +47,7 @@ from app.registration.paths import (
     MUTATE_STATEFULSET,
     VALIDATE_APP_DAEMON,
     VALIDATE_APP_SET,
+    VALIDATE_APP_SET_V1BETA1,
     VALIDATE_CONFIG_MAP,
     VALIDATE_CUSTOMIZATION,
     VALIDATE_HOOKS,
@@ -133,11 +134,11 @@ def overrider_routes(
     workloads = overriders = None
     if live is not None:
         workloads = partial(freshen_workload, store=store, live=live)
-        overriders = partial(freshen_overrider, live=live)
+        overriders = partial(freshen_overrider, store=store, live=live)
     conclude = None if announce is None else partial(announce_overrider, announce=announce)
     fits = "Check that a {} still fits its overrider"
-    # Which node pools a daemon has is up to their labels; a set lists its own.
-    daemon_kinds = (YURT_APP_OVERRIDER, NODE_POOL)
+    # The labels of node pools decide which of them a daemon has, and a set of v1beta1; one of v1alpha1 lists its own.
+    pool_kinds = (YURT_APP_OVERRIDER, NODE_POOL)
     rehearse = "Validate a YurtAppOverrider and rehearse it for every pool"
     return [
         _admission(MUTATE_DEPLOYMENT, "Render a Deployment for its node pool", render, prepare=workloads),
@@ -145,7 +146,8 @@ def overrider_routes(
         _admission(MUTATE_OVERRIDER, "Set the defaults of a YurtAppOverrider", default_overrider),
         _admission(VALIDATE_OVERRIDER, rehearse, validate, prepare=overriders, conclude=conclude),
         _admission(VALIDATE_APP_SET, fits.format("YurtAppSet"), validate_edit, needs=(YURT_APP_OVERRIDER,)),
-        _admission(VALIDATE_APP_DAEMON, fits.format("YurtAppDaemon"), validate_edit, needs=daemon_kinds),
+        _admission(VALIDATE_APP_DAEMON, fits.format("YurtAppDaemon"), validate_edit, needs=pool_kinds),
+        _admission(VALIDATE_APP_SET_V1BETA1, fits.format("YurtAppSet v1beta1"), validate_edit, needs=pool_kinds),
     ]
 
 

@@ -19,9 +19,9 @@ from app.model.json import JSON
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_findings import check_documents
 from app.overrider.plans import PlanCache
+from app.overrider.pool_template import SubjectError
 from app.overrider.preview import Cell, Preview, cells, preview
 from app.overrider.steps import RenderError
-from app.overrider.template import SubjectError
 from app.store import Store
 from app.store.store import key_of
 from app.store.yaml_reader import Document

@@ -1,4 +1,4 @@
-"""OpenYurt's API group ``apps.openyurt.io``, version v1alpha1, as shipped in v1.4 to v1.6, and its well-known keys."""
+"""OpenYurt's API group ``apps.openyurt.io``, as shipped in v1.4 to v1.7, and its well-known keys."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -9,7 +9,9 @@ from app.model.gvk import GroupKind
 GROUP: Final = "apps.openyurt.io"
 VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
-SUBJECT_API_VERSIONS: Final = (API_VERSION,)
+VERSION_V1BETA1: Final = "v1beta1"
+API_VERSION_V1BETA1: Final = f"{GROUP}/{VERSION_V1BETA1}"
+SUBJECT_API_VERSIONS: Final = (API_VERSION, API_VERSION_V1BETA1)
 """Versions of the owner references that workloads are rendered for; an apiserver sends no others."""
 
 YURT_APP_OVERRIDER: Final = GroupKind(GROUP, "YurtAppOverrider")
@@ -17,17 +19,23 @@ YURT_APP_SET: Final = GroupKind(GROUP, "YurtAppSet")
 YURT_APP_DAEMON: Final = GroupKind(GROUP, "YurtAppDaemon")
 NODE_POOL: Final = GroupKind(GROUP, "NodePool")
 SUBJECT_KINDS: Final = frozenset({YURT_APP_SET, YURT_APP_DAEMON})
+SUBJECT_VERSIONS: Final = {YURT_APP_SET: (VERSION, VERSION_V1BETA1), YURT_APP_DAEMON: (VERSION,)}
+"""The versions of each kind of subject, the oldest first."""
 
 POOL_NAME_LABEL: Final = "apps.openyurt.io/pool-name"
 REVISION_LABEL: Final = "apps.openyurt.io/controller-revision-hash"
 POOL_PATCH_ANNOTATION: Final = "apps.openyurt.io/patch"
 REF_NODEPOOL_ANNOTATION: Final = "apps.openyurt.io/ref-nodepool"
+REF_APP_SET_LABEL: Final = "apps.openyurt.io/ref-yurtappset"
+"""By this label a YurtAppSet v1beta1 finds its workloads; one that loses it is released."""
 TRIGGER_ANNOTATION: Final = "LastOverrideTime"
 RENDERED_ANNOTATION: Final = "fleethook.io/rendered"
 """Hash over everything that a render depended on."""
 NUDGED_ANNOTATION: Final = "fleethook.io/nudged-at"
 NODE_LABEL_NODEPOOL: Final = "apps.openyurt.io/nodepool"
 NODEPOOL_TOKEN: Final = "{{nodepool}}"  # noqa: S105 - a placeholder, not a secret
+TWEAK_POOL_TOKEN: Final = "{{nodepool-name}}"  # noqa: S105 - as above
+"""What stands for the pool's name in the patches of a YurtAppSet v1beta1."""
 
 FreeObject = Annotated[dict[str, Any], msgspec.Meta(extra_json_schema={"x-kubernetes-preserve-unknown-fields": True})]
 """An object of somebody else's schema: kept as it is."""

@@ -9,9 +9,9 @@ from app.model.openyurt import POOL_NAME_LABEL
 from app.overrider.differences import Difference, find_differences, fingerprint
 from app.overrider.owner import SUBJECT_KINDS, Owner, find_owner
 from app.overrider.plans import PlanCache, PoolPlan
+from app.overrider.pool_template import SubjectError
 from app.overrider.render import Place, render
 from app.overrider.steps import RenderError
-from app.overrider.template import SubjectError
 from app.overrider.undo import RENDERED_ANNOTATION, remembered
 from app.patch import apply
 from app.store import Index, ObjectKey, StoreView
@@ -56,6 +56,12 @@ def binding_of(workload: Narrow, cluster: str) -> Binding | None:
     return None if owner is None else Binding(cluster, owner.group_kind, workload.namespace, owner.name)
 
 
+def owner_version(workload: Narrow) -> str:
+    """Return the API version in which a workload names its owner, ``""`` if no overrider can apply to it."""
+    owner = find_owner({"ownerReferences": list(workload.owners)})
+    return "" if owner is None else owner.api_version
+
+
 def _binding_keys(cluster: str, workload: Narrow) -> list[Binding]:
     binding = binding_of(workload, cluster)
     return [] if binding is None else [binding]
@@ -81,7 +87,7 @@ WORKLOAD_INDEXES: Final = {kind: Index(f"{kind}_by_binding", GroupKind("apps", k
 OTHER_VERSION_INDEXES: Final = {
     kind: Index(f"{kind}_of_other_version", GroupKind("apps", kind), _other_version_keys) for kind in _KINDS
 }
-"""The workloads of subjects in a version to which overriders do not apply (OpenYurt 1.5 and later own as v1beta1)."""
+"""The workloads of subjects in a version that is not known."""
 
 
 def find_plan(

@@ -11,7 +11,8 @@ from app.overrider.delta import MISSING, Assign, Change, ListDelta, ObjectDelta
 from app.overrider.matching import Path, matches, value_of
 from app.overrider.overlay import EXCLUSIVE
 from app.overrider.pool_mark import fill_name, has_mark
-from app.overrider.template import PoolTemplate, is_placed
+from app.overrider.pool_template import PoolTemplate
+from app.overrider.template import is_placed
 from app.overrider.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION, Memory, annotations_of, remembered
 from app.patch import format_pointer
 

@@ -25,12 +25,13 @@ from app.model.admission import AdmissionRequest
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import cluster_of
-from app.model.openyurt import NODE_POOL, POOL_NAME_LABEL, TRIGGER_ANNOTATION, YURT_APP_DAEMON, YURT_APP_OVERRIDER
+from app.model.openyurt import NODE_POOL, POOL_NAME_LABEL, TRIGGER_ANNOTATION, YURT_APP_OVERRIDER
 from app.overrider.binding import overriders_of, subject_of
 from app.overrider.changes import changes_overrider, changes_workload
 from app.overrider.owner import SUBJECT_KINDS, Owner, find_owner
+from app.overrider.subject_parts import depends_on_node_pools
 from app.overrider.undo import RENDERED_ANNOTATION
-from app.store import StoreView
+from app.store import ObjectKey, StoreView
 
 _log: Final = logging.getLogger(__name__)
 
@@ -105,7 +106,7 @@ async def freshen_workload(request: AdmissionRequest, *, store: StoreView, live:
         return
     if problem := live.missing(_OVERRIDERS):
         raise StaleError(problem)
-    inputs = _inputs(workload.owner, pool=workload.pool)
+    inputs = _inputs(workload.owner.group_kind, workload.owner.api_version, pool=workload.pool)
     unread = live.missing(inputs)
     depends = request.operation == "CREATE" or (_is_overridden(workload, store) and changes_workload(request))
     behind = bool(workload.trigger) and not unread and await _is_behind(workload, live)
@@ -120,7 +121,7 @@ async def freshen_workload(request: AdmissionRequest, *, store: StoreView, live:
         raise StaleError(unread)
 
 
-async def freshen_overrider(request: AdmissionRequest, *, live: LiveSource) -> None:
+async def freshen_overrider(request: AdmissionRequest, *, store: StoreView, live: LiveSource) -> None:
     """Bring the store up to what the validation of an overrider depends on: its subject, and rivals for the subject.
 
     Raises:
@@ -132,15 +133,25 @@ async def freshen_overrider(request: AdmissionRequest, *, live: LiveSource) -> N
         return
     if not isinstance(document, dict) or (request.operation == "UPDATE" and not changes_overrider(request)):
         return
-    subject = _subject_of(document)
-    inputs = () if subject is None else _inputs(subject, pool="*")
-    if problem := live.missing((YURT_APP_OVERRIDER, *inputs)):
-        raise StaleError(problem)
     cluster, namespace = cluster_of(document), request.namespace
+    subject = _subject_of(document, cluster=cluster, namespace=namespace)
+    if problem := live.missing((YURT_APP_OVERRIDER, *_subject_kinds(subject, store))):
+        raise StaleError(problem)
     reads = [live.read_namespace(YURT_APP_OVERRIDER, cluster=cluster, namespace=namespace)]
     if subject is not None:
         reads.append(live.read_one(subject.group_kind, cluster=cluster, namespace=namespace, name=subject.name))
     await _read(reads)
+    # The subject may be new in the store.
+    if problem := live.missing(_subject_kinds(subject, store)):
+        raise StaleError(problem)
+
+
+def _subject_kinds(subject: ObjectKey | None, store: StoreView) -> tuple[GroupKind, ...]:
+    """Return the kinds that an overrider of this subject is checked with, as far as the store knows the subject."""
+    if subject is None:
+        return ()
+    known = store.get(*subject)
+    return _inputs(subject.group_kind, "" if known is None else known["apiVersion"], pool="*")
 
 
 def _workload_of(request: AdmissionRequest) -> _Workload | None:
@@ -181,19 +192,20 @@ def _is_overridden(workload: _Workload, store: StoreView) -> bool:
     )
 
 
-def _inputs(owner: Owner, *, pool: str) -> tuple[GroupKind, ...]:
+def _inputs(kind: GroupKind, api_version: str, *, pool: str) -> tuple[GroupKind, ...]:
     """Return the kinds that the template of a pool's workload is built from."""
-    kind = owner.group_kind
-    # Taints of the node pool become tolerations of a YurtAppDaemon's workload (`app.overrider.template`).
-    return (kind, NODE_POOL) if kind == YURT_APP_DAEMON and pool else (kind,)
+    # Taints of the node pool become tolerations of a YurtAppDaemon's workload (`app.overrider.template`), and labels
+    # choose the tweaks of a YurtAppSet v1beta1.
+    depends = depends_on_node_pools(kind, {"apiVersion": api_version})
+    return (kind, NODE_POOL) if depends and pool else (kind,)
 
 
-def _subject_of(overrider: JSONObject) -> Owner | None:
+def _subject_of(overrider: JSONObject, *, cluster: str, namespace: str) -> ObjectKey | None:
     subject = subject_of(overrider)
     if subject is None:
         return None
     group_kind = GroupKind(YURT_APP_OVERRIDER.group, subject[0])
-    return Owner(group_kind, subject[1], "") if group_kind in SUBJECT_KINDS else None
+    return ObjectKey(cluster, group_kind, namespace, subject[1]) if group_kind in SUBJECT_KINDS else None
 
 
 async def _is_behind(workload: _Workload, live: LiveSource) -> bool:

@@ -6,13 +6,14 @@ from app.control.queue import WorkQueue
 from app.control.scheduler import Scheduler
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject
-from app.model.openyurt import GROUP, NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER
+from app.model.openyurt import GROUP, NODE_POOL, YURT_APP_OVERRIDER
 from app.overrider.assess import Binding
 from app.overrider.binding import subject_of
 from app.overrider.owner import SUBJECT_KINDS
 from app.overrider.owner_waits import OwnerWaits
 from app.overrider.plans import same_input
 from app.overrider.situation import find_overriders
+from app.overrider.subject_parts import depends_on_node_pools
 from app.overrider.workloads import Change, Workloads
 from app.store import ObjectKey, Store, Stored
 
@@ -55,7 +56,7 @@ class Inputs:
         self._workloads: Final = workloads
         self._waits: Final = waits
         self._scheduler: Final = scheduler
-        self._daemons_due = False
+        self._node_pools_due = False
 
     def bindings(self) -> set[Binding]:
         """Return every subject that has or had an overrider."""
@@ -71,10 +72,10 @@ class Inputs:
             self._overrider_changed(key.cluster, before, after)
         elif key.group_kind in SUBJECT_KINDS:
             self._subject_changed(key, before, after)
-        elif not self._daemons_due:
-            # Node pools change in numbers, and all daemons are gone through once for all of them.
-            self._daemons_due = True
-            self._scheduler.call_at(self._scheduler.time() + _SETTLE_SECONDS, self._add_daemons)
+        elif not self._node_pools_due:
+            # Node pools change in numbers, and their subjects are gone through once for all of them.
+            self._node_pools_due = True
+            self._scheduler.call_at(self._scheduler.time() + _SETTLE_SECONDS, self._add_pool_subjects)
 
     def workload_changed(self, change: Change) -> None:
         """Take note of a change of a workload."""
@@ -100,10 +101,11 @@ class Inputs:
             self._queue.add_after(binding, _SETTLE_SECONDS)
         self._waits.restart(binding)
 
-    def _add_daemons(self) -> None:
-        self._daemons_due = False
+    def _add_pool_subjects(self) -> None:
+        self._node_pools_due = False
         for binding in self.bindings():
-            if binding.group_kind == YURT_APP_DAEMON:
+            subject = self._objects.get(*binding)
+            if subject is not None and depends_on_node_pools(binding.group_kind, subject):
                 self._queue.add(binding)
 
 

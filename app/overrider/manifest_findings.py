@@ -14,9 +14,10 @@ from app.model.json import JSONObject
 from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_OVERRIDER
 from app.overrider.finding import Finding, Level
 from app.overrider.findings import check
-from app.overrider.manifest_kinds import check_kind, is_alpha
+from app.overrider.manifest_kinds import check_kind
 from app.overrider.owner import SUBJECT_KINDS
-from app.overrider.subject_patches import check_pool_patches
+from app.overrider.subject_parts import is_v1beta1
+from app.overrider.subject_patches import check_pool_patches, check_tweaks
 from app.overrider.subject_pools import knows_node_pools
 from app.overrider.subject_rules import check_subject
 from app.store import ObjectKey, StoreView
@@ -83,9 +84,9 @@ def _check_document(manifest: JSONObject, key: ObjectKey, store: StoreView) -> I
         yield misspelled
     elif key.group_kind == YURT_APP_OVERRIDER:
         yield from check(manifest, cluster=key.cluster, namespace=key.namespace, store=store, every_namespace=True)
-    elif key.group_kind in SUBJECT_KINDS and is_alpha(manifest, key.group_kind):
+    elif key.group_kind in SUBJECT_KINDS:
         found = [*check_subject(key.group_kind, manifest)]
-        yield from found or check_pool_patches(manifest)
+        yield from found or (check_tweaks if is_v1beta1(manifest) else check_pool_patches)(manifest)
         if key.group_kind == YURT_APP_DAEMON and not knows_node_pools(store, key.cluster):
             yield Finding("not-checked", "", "no NodePool is known, so nothing could be rendered to check this")
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from app.model.gvk import GroupKind, parse_api_version
+from app.model.gvk import parse_api_version
 from app.model.json import JSONObject
 from app.model.openyurt import API_VERSION, GROUP, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
 from app.model.spelling import nearest
@@ -36,8 +36,3 @@ def check_kind(document: JSONObject) -> Finding | None:
         message = f"{kind} is in {API_VERSION}, not in {document['apiVersion']!r}"
         return Finding("unknown-kind", "apiVersion", message)
     return None
-
-
-def is_alpha(document: JSONObject, group_kind: GroupKind) -> bool:
-    """Return whether a document is of ``group_kind`` and of v1alpha1."""
-    return (document["apiVersion"], document["kind"]) == (API_VERSION, group_kind.kind)

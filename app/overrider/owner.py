@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from app.model.gvk import GroupKind, parse_api_version
 from app.model.json import JSON
-from app.model.openyurt import SUBJECT_API_VERSIONS, SUBJECT_KINDS
+from app.model.openyurt import SUBJECT_KINDS, SUBJECT_VERSIONS
 
 __all__ = ["SUBJECT_KINDS", "Owner", "find_owner"]
 
@@ -16,14 +16,15 @@ class Owner(NamedTuple):
     group_kind: GroupKind
     name: str
     uid: str
+    api_version: str
+    """The version in which the reference names it; a workload is rendered only from a subject of this version."""
 
 
 def find_owner(metadata: Mapping[str, JSON]) -> Owner | None:
     """Return the subject that owns a workload, or None if no overrider can apply to it.
 
     The controlling owner reference wins, wherever it is in the list; upstream read element 0 only
-    (deploymentrender_default.go). Owners of other versions are left alone: a v1beta1 YurtAppSet renders its own tweaks
-    and has no topology to render from.
+    (deploymentrender_default.go). Owners of versions that are not known are left alone.
 
     Args:
         metadata: The workload's metadata, as sent; nothing about its shape is taken for granted.
@@ -45,7 +46,7 @@ def _subject_of(reference: JSON) -> Owner | None:
     if not (isinstance(api_version, str) and isinstance(kind, str) and isinstance(name, str) and name):
         return None
     group_kind = GroupKind(parse_api_version(api_version)[0], kind)
-    if api_version not in SUBJECT_API_VERSIONS or group_kind not in SUBJECT_KINDS:
+    if parse_api_version(api_version)[1] not in SUBJECT_VERSIONS.get(group_kind, ()):
         return None
     uid = reference.get("uid")
-    return Owner(group_kind, name, uid if isinstance(uid, str) else "")
+    return Owner(group_kind, name, uid if isinstance(uid, str) else "", api_version)

@@ -32,18 +32,18 @@ from app.overrider.elements import merge_repeated
 from app.overrider.fast_path import PrecompiledPatch, compile_fast_path
 from app.overrider.items import container_names
 from app.overrider.overlay import overlay
-from app.overrider.steps import REPLICAS, RenderError, Step, compile_steps
-from app.overrider.template import (
+from app.overrider.pool_template import (
     CREATE_ONLY,
-    REQUIRED,
+    NOT_LOOKED_UP,
+    PoolSettings,
     PoolTemplate,
     SubjectError,
-    apply_pool_patch,
-    build_template,
-    place,
     seed,
     without_reserved,
 )
+from app.overrider.steps import REPLICAS, RenderError, Step, compile_steps
+from app.overrider.subject_parts import is_v1beta1
+from app.overrider.template import REQUIRED, apply_pool_patch, build_template, place
 from app.overrider.template_shape import shape_problem
 from app.overrider.undo import RESERVED_PREFIX, as_annotation, undo_of
 from app.overrider.workload_schema import Finding, check_workload, decode_workload
@@ -94,6 +94,8 @@ class Plan(msgspec.Struct, frozen=True):
     """How one pool's workload of one subject is rendered."""
 
     template: PoolTemplate
+    of_v1beta1: bool
+    """Whether the subject is a YurtAppSet of v1beta1."""
     steps: tuple[Step, ...]
     """Empty where no entry applies to the pool."""
     create: Variant
@@ -135,7 +137,7 @@ def compile_plan(
     kind: str,
     pool: str,
     node_pool: JSONObject | None,
-    config: JSONObject | None = None,
+    settings: PoolSettings = NOT_LOOKED_UP,
     applying: Sequence[int] | None = None,
 ) -> Plan:
     """Return the plan for ``subject``'s workloads of ``kind`` in ``pool``.
@@ -147,14 +149,14 @@ def compile_plan(
         kind: Deployment or StatefulSet.
         pool: The pool's name.
         node_pool: The NodePool object, where it is known.
-        config: The pool's element of a YurtAppSet's topology, where the caller has looked it up.
+        settings: What the subject says about the pool, as far as the caller has looked it up.
         applying: The numbers of the entries that apply, where the caller has found them.
 
     Raises:
         SubjectError: Nothing can be built from the subject.
         RenderError: An entry does not fit the template, or is broken in itself.
     """
-    template = build_template(group_kind, subject, kind=kind, pool=pool, node_pool=node_pool, config=config)
+    template = build_template(group_kind, subject, kind=kind, pool=pool, node_pool=node_pool, settings=settings)
     steps = compile_steps(overrider.get("entries") if overrider else None, pool, applying=applying)
     placed = place_template(group_kind, subject, template, kind=kind, pool=pool)
     bare = patch_pool(placed, template)
@@ -174,6 +176,7 @@ def compile_plan(
     update = _variant(on_update(named), on_update(placed), base, target)
     return Plan(
         template=template,
+        of_v1beta1=is_v1beta1(subject),
         steps=steps,
         create=_variant(named, placed, stored, wanted),
         update=update,

@@ -12,7 +12,7 @@ import msgspec
 
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
-from app.model.openyurt import NODE_POOL, NODEPOOL_TOKEN, YURT_APP_DAEMON, YURT_APP_SET
+from app.model.openyurt import NODE_POOL, NODEPOOL_TOKEN, TWEAK_POOL_TOKEN, YURT_APP_DAEMON, YURT_APP_SET
 from app.overrider.fast_path import PrecompiledPatch
 from app.overrider.plan import Plan, compile_plan, digest_text, hash_text
 from app.overrider.pool_mark import (
@@ -23,9 +23,11 @@ from app.overrider.pool_mark import (
     is_safe_name,
     mark_name,
 )
+from app.overrider.pool_template import PoolSettings, SubjectError, workload_prefix
 from app.overrider.pools import PoolSelector, topology
 from app.overrider.steps import RenderError
-from app.overrider.template import SubjectError, workload_prefix
+from app.overrider.subject_parts import SetSelections, depends_on_node_pools, is_v1beta1, tweaks_of
+from app.overrider.template import lacks_pool
 from app.overrider.undo import Memory
 from app.store import StoreView
 
@@ -145,6 +147,8 @@ class _Configuration(NamedTuple):
     config: JSONObject | None
     node_pool: JSONObject | None
     replicas: int | None
+    tweaks: tuple[int, ...]
+    """The numbers of the tweaks that a YurtAppSet v1beta1 has for the pool."""
 
 
 class SubjectPlans:
@@ -165,8 +169,11 @@ class SubjectPlans:
         listed = entries if isinstance(entries, list) else []
         self._selectors: Final = [PoolSelector(as_object(entry).get("pools")) for entry in listed]
         self._mark_taken: Final = has_mark((subject.get("spec"), entries))
-        self._says_pool: Final = NODEPOOL_TOKEN.encode() in msgspec.json.encode(entries)
-        self._configs: Final = topology(subject.get("spec")) if group_kind == YURT_APP_SET else {}
+        text = msgspec.json.encode((entries, tweaks_of(subject)))
+        self._says_pool: Final = NODEPOOL_TOKEN.encode() in text or TWEAK_POOL_TOKEN.encode() in text
+        self._selections: Final = SetSelections(subject) if is_v1beta1(subject) else None
+        with_topology = group_kind == YURT_APP_SET and self._selections is None
+        self._configs: Final = topology(subject.get("spec")) if with_topology else {}
         self._plans: Final[dict[Hashable, SharedPlan | SubjectError | RenderError | object]] = {}
         self._pools: Final[dict[tuple[str, str], tuple[JSONObject | None, Outcome]]] = {}
 
@@ -192,14 +199,12 @@ class SubjectPlans:
         return _result(outcome)
 
     def _compile(self, kind: str, pool: str, node_pool: JSONObject | None) -> Outcome:
-        if self._group_kind == YURT_APP_SET and pool not in self._configs:
-            metadata = self.inputs[0]["metadata"]
-            name = f"{self._group_kind.kind} {metadata.get('namespace') or 'default'}/{metadata['name']}"
-            return SubjectError(f"{name} has no pool {pool!r} in spec.topology.pools")
+        if not self._has_pool(pool, node_pool):
+            return SubjectError(lacks_pool(self._group_kind, self.inputs[0], pool))
         of = self._configuration(kind, pool, node_pool)
         shared = self._plans.get(of.key) or self._share(of, kind)
         if shared is NAMED_AFTER_POOL or (isinstance(shared, SharedPlan) and shared.confuses(pool)):
-            of = _Configuration((kind, pool), pool, of.applying, self._configs.get(pool), node_pool, of.replicas)
+            of = of._replace(key=(kind, pool), pool=pool, config=self._configs.get(pool))
             shared = self._plans.get(of.key) or self._share(of, kind)
         if isinstance(shared, SharedPlan):
             return PoolPlan(shared, pool, of.replicas)
@@ -207,6 +212,11 @@ class SubjectPlans:
             return RenderError(shared.field, shared.reason.replace(POOL_MARK, pool))
         assert isinstance(shared, SubjectError)
         return SubjectError(str(shared).replace(POOL_MARK, pool))
+
+    def _has_pool(self, pool: str, node_pool: JSONObject | None) -> bool:
+        if self._selections is not None:
+            return self._selections.selects(pool, node_pool)
+        return self._group_kind != YURT_APP_SET or pool in self._configs
 
     def _share(self, of: _Configuration, kind: str) -> "SharedPlan | SubjectError | RenderError | object":
         subject, overrider = self.inputs
@@ -219,7 +229,7 @@ class SubjectPlans:
                 kind=kind,
                 pool=of.pool,
                 node_pool=of.node_pool,
-                config=of.config,
+                settings=PoolSettings(of.config, of.tweaks),
                 applying=of.applying,
             )
             shared = SharedPlan(plan, kind=kind, pool=of.pool)
@@ -238,7 +248,10 @@ class SubjectPlans:
         config = self._configs.get(pool)
         taints = as_object(as_object(node_pool or {}).get("spec")).get("taints")
         replicas = None if config is None else config.get("replicas")
-        alone = _Configuration((kind, pool), pool, applying, config, node_pool, replicas)
+        tweaks = () if self._selections is None else self._selections.tweaks(pool, node_pool)
+        # Only a YurtAppDaemon's workloads tolerate the taints of their pools.
+        taints = taints if self._group_kind == YURT_APP_DAEMON else None
+        alone = _Configuration((kind, pool), pool, applying, config, node_pool, replicas, tweaks)
         name = self.inputs[0]["metadata"]["name"]
         if not is_safe_name(pool) or workload_prefix(name, pool) != f"{name}-{pool}-" or self._mark_taken:
             return alone
@@ -247,8 +260,8 @@ class SubjectPlans:
             config = {**config, **placement, "name": POOL_MARK}
             if replicas is not None:
                 config["replicas"] = REPLICAS_MARK
-        key = (kind, applying, msgspec.json.encode((config, taints)))
-        return _Configuration(key, POOL_MARK, applying, config, node_pool, replicas)
+        key = (kind, applying, tweaks, msgspec.json.encode((config, taints)))
+        return _Configuration(key, POOL_MARK, applying, config, node_pool, replicas, tweaks)
 
 
 _PLACEMENT: Final = ("nodeSelectorTerm", "tolerations")
@@ -322,7 +335,8 @@ class PlanCache:
             SubjectError: Nothing can be built from the subject.
             RenderError: An entry does not fit the template, or is broken in itself.
         """
-        node_pool = store.get(cluster, NODE_POOL, "", pool) if group_kind == YURT_APP_DAEMON else None
+        depends = depends_on_node_pools(group_kind, subject)
+        node_pool = store.get(cluster, NODE_POOL, "", pool) if depends else None
         plans = self.of_subject(group_kind, subject, overrider, cluster=cluster)
         before = plans.size
         try:

@@ -1,11 +1,13 @@
 """Which node pools an entry applies to, and which node pools a subject has."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import NODE_POOL, YURT_APP_SET
 from app.model.selectors import compile_selector
+from app.overrider.subject_parts import SetSelections, is_v1beta1
 from app.store import StoreView
 
 EVERY_POOL: Final = "*"
@@ -43,9 +45,13 @@ class PoolSelector:
 def pools_of_subject(group_kind: GroupKind, subject: JSONObject, *, cluster: str, store: StoreView) -> list[str]:
     """Return the names of the node pools that ``subject`` has workloads in, in a stable order.
 
-    A YurtAppSet lists them in its topology; a YurtAppDaemon selects NodePool objects by label.
+    A YurtAppSet v1alpha1 lists them in its topology; a YurtAppDaemon selects NodePool objects by label; a YurtAppSet
+    v1beta1 has those NodePools that it lists or selects. Where no NodePool is known at all, as in manifests without
+    any, the pools that it lists are taken to exist.
     """
     spec = as_object(subject.get("spec"))
+    if is_v1beta1(subject):
+        return _pools_of_set(subject, list(store.each(cluster, NODE_POOL)))
     if group_kind == YURT_APP_SET:
         return [name for name in topology(spec) if name]
     selects = compile_selector(spec.get("nodepoolSelector"))
@@ -54,6 +60,20 @@ def pools_of_subject(group_kind: GroupKind, subject: JSONObject, *, cluster: str
         for node_pool in store.each(cluster, NODE_POOL)
         if selects(as_object(node_pool["metadata"].get("labels")))
     )
+
+
+def _pools_of_set(subject: JSONObject, node_pools: Sequence[JSONObject]) -> list[str]:
+    if not node_pools:
+        return sorted(listed_pools(subject))
+    selections = SetSelections(subject)
+    named = ((node_pool["metadata"]["name"], node_pool) for node_pool in node_pools)
+    return sorted(name for name, node_pool in named if selections.selects(name, node_pool))
+
+
+def listed_pools(subject: JSONObject) -> list[str]:
+    """Return the names in ``spec.pools`` of a YurtAppSet v1beta1."""
+    listed = as_object(subject.get("spec")).get("pools")
+    return [name for name in listed if isinstance(name, str) and name] if isinstance(listed, list) else []
 
 
 def topology(spec: JSON) -> dict[str, JSONObject]:

@@ -11,8 +11,9 @@ from app.overrider.owner import SUBJECT_KINDS
 from app.overrider.plan import Plan
 from app.overrider.plans import PlanCache
 from app.overrider.pools import pools_of_subject
-from app.overrider.rehearsal import Subject, workload_kinds
+from app.overrider.rehearsal import Subject
 from app.overrider.render import render_with
+from app.overrider.subject_parts import workload_kinds
 from app.patch import identical
 from app.store import StoreView
 

@@ -5,15 +5,16 @@ from typing import NamedTuple
 
 from app.model.admission import StatusCause
 from app.model.gvk import GroupKind
-from app.model.json import JSON, JSONObject, as_object
-from app.model.openyurt import GROUP, YURT_APP_SET
+from app.model.json import JSON, JSONObject
+from app.model.openyurt import GROUP, NODE_POOL, YURT_APP_SET
 from app.overrider.binding import subject_of
 from app.overrider.plan import Plan
 from app.overrider.plans import PoolPlan, SubjectPlans
 from app.overrider.pool_mark import POOL_MARK, REPLICAS_MARK
+from app.overrider.pool_template import CREATE_ONLY, SubjectError
 from app.overrider.pools import pools_of_subject
 from app.overrider.steps import REPLICAS, RenderError, Step
-from app.overrider.template import CREATE_ONLY, SubjectError
+from app.overrider.subject_parts import is_v1beta1, workload_kinds
 from app.store import StoreView
 
 
@@ -40,13 +41,6 @@ def find_subject(overrider: JSONObject, *, cluster: str, namespace: str, store: 
     return None if document is None else Subject(group_kind, document, cluster)
 
 
-def workload_kinds(subject: JSONObject) -> list[str]:
-    """Return which workload kinds the subject has a template for."""
-    templates = as_object(as_object(subject.get("spec")).get("workloadTemplate"))
-    kinds = {"Deployment": "deploymentTemplate", "StatefulSet": "statefulSetTemplate"}
-    return [kind for kind, member in kinds.items() if templates.get(member)]
-
-
 def rehearse(overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView) -> Findings:
     """Render ``overrider`` for each pool of its subject, and say what fails and what would change nothing.
 
@@ -59,13 +53,14 @@ def rehearse(overrider: JSONObject, *, cluster: str, namespace: str, store: Stor
         return Findings([], [f"{kind} {namespace}/{name} is not known yet, so nothing could be rendered to check this"])
     plans = SubjectPlans(subject.group_kind, subject.document, overrider)
     pools = pools_of_subject(subject.group_kind, subject.document, cluster=cluster, store=store)
+    node_pools = _node_pools(subject, pools, store)
     failures: dict[tuple[str, str], list[str]] = {}
     remarks: dict[str, list[str]] = {}
     known: dict[tuple[int, int | None], list[str]] = {}
     for pool in pools:
         for kind in workload_kinds(subject.document):
             try:
-                plan = plans.plan(kind, pool, None)
+                plan = plans.plan(kind, pool, node_pools.get(pool))
             except RenderError as error:
                 failures.setdefault((error.field, error.reason), []).append(pool)
                 continue
@@ -84,6 +79,13 @@ def rehearse(overrider: JSONObject, *, cluster: str, namespace: str, store: Stor
     return Findings(causes, [f"{text} ({_pools(where)})" for text, where in remarks.items()])
 
 
+def _node_pools(subject: Subject, pools: Sequence[str], store: StoreView) -> dict[str, JSONObject | None]:
+    """Return the NodePools by whose labels a YurtAppSet v1beta1 chooses tweaks; taints are no question of an entry."""
+    if not is_v1beta1(subject.document):
+        return {}
+    return {pool: store.get(subject.cluster, NODE_POOL, "", pool) for pool in pools}
+
+
 def _pools(names: Sequence[str]) -> str:
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     return f"node pool {shown}" if len(names) == 1 else f"node pools {shown}"
@@ -97,7 +99,8 @@ def _remarks(plan: PoolPlan, group_kind: GroupKind, *, kind: str) -> Iterator[st
     topology = plan.replicas if before == REPLICAS_MARK else before
     counting = [step for step in shared.steps if step.path == REPLICAS]
     yield from _idle(shared, counting, topology)
-    if counting and group_kind == YURT_APP_SET and topology is not None:
+    # Only v1alpha1 has a topology, and only OpenYurt 1.4 compares replicas.
+    if counting and group_kind == YURT_APP_SET and topology is not None and not shared.of_v1beta1:
         yield from _unlike_topology(shared, topology, kind=kind)
     yield from _only_at_creation(shared)
 

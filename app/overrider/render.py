@@ -17,8 +17,9 @@ from app.overrider.overlay import overlay
 from app.overrider.owner import Owner, find_owner
 from app.overrider.plan import Plan, Variant, restored_by_base
 from app.overrider.plans import PlanCache, PoolPlan
+from app.overrider.pool_template import CREATE_ONLY, SubjectError
 from app.overrider.steps import RenderError
-from app.overrider.template import CREATE_ONLY, SubjectError, place
+from app.overrider.template import place
 from app.overrider.undo import (
     EVERYTHING,
     RENDERED_ANNOTATION,
@@ -71,7 +72,7 @@ NOTHING_TO_RENDER: Final = Rendering((), ())
 def mutate_workload(request: AdmissionRequest, *, store: StoreView, plans: PlanCache) -> Response:
     """Answer the review of a Deployment or StatefulSet (seed 004, "Workflow of mutating webhook").
 
-    Admitted unchanged: subresources (scale, status), objects being deleted, workloads that no alpha YurtAppSet or
+    Admitted unchanged: subresources (scale, status), objects being deleted, workloads that no YurtAppSet or
     YurtAppDaemon owns, and workloads whose pool no entry selects and none selected before. A render that fails denies
     a write that creates the workload or changes what it runs, and never any other write.
     """
@@ -154,7 +155,7 @@ def render(
     subject = store.get(cluster, owner.group_kind, namespace, owner.name)
     if subject is None:
         raise SubjectError(f"its owner {owner.group_kind.kind} {namespace}/{owner.name} is not known")
-    _check_uid(subject, owner)
+    _check_owner(subject, owner)
     overrider = overriders[0] if overriders else None
     try:
         plan = plans.plan(owner.group_kind, subject, overrider, kind=kind, pool=pool, cluster=cluster, store=store)
@@ -167,12 +168,23 @@ def render(
     return Rendering(operations, _second_overrider(overriders) + plan.warnings, plan, name)
 
 
-def _check_uid(subject: JSONObject, owner: Owner) -> None:
+def _check_owner(subject: JSONObject, owner: Owner) -> None:
+    if owner.api_version != subject["apiVersion"]:
+        raise SubjectError(other_version(owner, subject))
     uid = subject["metadata"].get("uid")
     if uid and owner.uid and uid != owner.uid:
         raise SubjectError(
             f"its owner has uid {owner.uid}, but {owner.group_kind.kind} {owner.name} is another object now ({uid})"
         )
+
+
+def other_version(owner: Owner, subject: JSONObject) -> str:
+    """Return the message that a workload belongs to a subject in another version than the one that is read."""
+    name = f"{owner.group_kind.kind} {subject['metadata'].get('namespace') or 'default'}/{owner.name}"
+    return (
+        f"its owner reference names {owner.api_version}, but {name} is read as {subject['apiVersion']}: an OpenYurt "
+        "that was upgraded creates other workloads and leaves this one behind"
+    )
 
 
 def _memory(request: AdmissionRequest, workload: JSONObject) -> Memory | None:
@@ -271,7 +283,7 @@ def _operations(plan: PoolPlan, workload: JSONObject, *, memory: Memory | None, 
 
 def _replicas_of_template(workload: JSONObject, plan: Plan) -> JSONObject:
     """Give back a replica count that an earlier override had claimed; nobody else's count is touched."""
-    replicas = plan.bare["spec"].get("replicas")
+    replicas = plan.bare["spec"].get("replicas", plan.template.default_replicas)
     if replicas is None or workload["spec"].get("replicas") == replicas:
         return workload
     return {**workload, "spec": {**workload["spec"], "replicas": replicas}}

@@ -87,9 +87,10 @@ def _immutable(request: AdmissionRequest, overrider: JSONObject) -> Iterator[Fin
         yield Finding("immutable", "subject", message)
 
 
-def _bound_to(overrider: JSON) -> tuple[JSON, JSON, JSON]:
+def _bound_to(overrider: JSON) -> tuple[JSON, JSON]:
+    """Return kind and name of the subject; both versions of a YurtAppSet mean the same one."""
     subject = as_object(as_object(overrider).get("subject"))
-    return subject.get("apiVersion") or API_VERSION, subject.get("kind"), subject.get("name")
+    return subject.get("kind"), subject.get("name")
 
 
 def _refused(overrider: JSONObject, namespace: str, causes: Sequence[StatusCause], warnings: Sequence[str]) -> Response:

@@ -6,8 +6,9 @@ that no apiserver has seen, and because a message can say what to write.
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject
-from app.model.openyurt import API_VERSION
+from app.model.openyurt import GROUP, SUBJECT_VERSIONS, VERSION, VERSION_V1BETA1
 from app.model.spelling import suggestion
 from app.overrider.finding import Finding
 from app.overrider.item_rules import check_item
@@ -44,8 +45,10 @@ def _check_subject(subject: JSON) -> Iterator[Finding]:
         hint = suggestion(kind, kinds) if isinstance(kind, str) else ""
         yield Finding("unsupported", "subject.kind", f"must be one of {', '.join(kinds)}, not {kind!r}{hint}")
     version = subject.get("apiVersion")
-    if version and version != API_VERSION:
-        message = f"must be {API_VERSION}, not {version!r}; workloads of other versions are not rendered by overriders"
+    known = [f"{GROUP}/{one}" for one in SUBJECT_VERSIONS.get(GroupKind(GROUP, str(kind)), (VERSION, VERSION_V1BETA1))]
+    if version and version not in known:
+        owner = kind if kind in kinds else "a subject"
+        message = f"must be {' or '.join(known)}, not {version!r}; {owner} has no other version to override"
         yield Finding("unsupported", "subject.apiVersion", message)
     name = subject.get("name")
     if not isinstance(name, str) or not name:

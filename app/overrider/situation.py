@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from app.model.json import JSONObject
-from app.overrider.assess import Binding, hash_of, pool_of
+from app.overrider.assess import Binding, hash_of, owner_version, pool_of
 from app.overrider.binding import overriders_of
 from app.overrider.pools import applies_to, pools_of_subject
 from app.overrider.status import Gaps
@@ -28,7 +28,7 @@ class Situation(NamedTuple):
     missing: tuple[str, ...]
     """Its node pools without a workload."""
     other_version: frozenset[str]
-    """Its node pools whose workloads it owns in an API version to which overriders do not apply."""
+    """Its node pools with workloads whose owner references name another API version than the subject has."""
 
     @property
     def effective(self) -> JSONObject | None:
@@ -79,12 +79,17 @@ def look_around(binding: Binding, *, store: StoreView, workloads: Workloads) -> 
         workloads: The workloads.
     """
     overriders, keys = find_overriders(store, binding), workloads.of(binding)
-    known = [workload for key in keys if (workload := workloads.get(key)) is not None]
     subject: JSONObject | None = store.get(*binding)
+    version = None if subject is None else subject["apiVersion"]
+    found = [(key, workload) for key in keys if (workload := workloads.get(key)) is not None]
+    other = {pool_of(one) for _, one in found if version is not None and owner_version(one) != version}
+    if other:
+        found = [(key, one) for key, one in found if owner_version(one) == version]
+        keys = [key for key, _ in found]
+    known = [one for _, one in found]
     if subject is None or not (overriders or any(map(hash_of, known))):
         return Situation(binding, overriders, subject, keys, (), (), frozenset())
     pools = pools_of_subject(binding.group_kind, subject, cluster=binding.cluster, store=store)
-    other = frozenset(workloads.of_other_version(binding))
-    having = other.union(map(pool_of, known))
+    having = {*(other := other | workloads.of_other_version(binding)), *map(pool_of, known)}
     missing = tuple(pool for pool in pools if pool not in having)
-    return Situation(binding, overriders, subject, keys, pools, missing, other)
+    return Situation(binding, overriders, subject, keys, pools, missing, frozenset(other))

@@ -1,13 +1,17 @@
-"""The pools' own patches of a YurtAppSet: whether they can be merged into its template."""
+"""The pools' own patches of a YurtAppSet, and its tweaks: whether they fit its template."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from app.model.json import JSONObject, as_object
 from app.model.openyurt import YURT_APP_SET
 from app.overrider.finding import Finding
 from app.overrider.plan import compile_plan
-from app.overrider.rehearsal import workload_kinds
-from app.overrider.template import SubjectError
+from app.overrider.pool_template import PoolSettings, SubjectError
+from app.overrider.subject_parts import tweaks_of, workload_kinds
+from app.overrider.template import build_template
+
+_ANY_POOL: Final = "pool"
 
 
 def check_pool_patches(subject: JSONObject) -> Iterator[Finding]:
@@ -27,3 +31,18 @@ def check_pool_patches(subject: JSONObject) -> Iterator[Finding]:
             except SubjectError as error:
                 field = f"spec.topology.pools[{number}].patch"
                 yield Finding("does-not-fit", field, f"{error} (node pool {name}, {kind})")
+
+
+def check_tweaks(subject: JSONObject) -> Iterator[Finding]:
+    """Yield the tweaks of a YurtAppSet v1beta1 that do not fit its template, each by itself, as OpenYurt checks them.
+
+    Args:
+        subject: A YurtAppSet of v1beta1.
+    """
+    for number in range(len(tweaks_of(subject))):
+        alone = PoolSettings(tweaks=[number])
+        for kind in workload_kinds(subject):
+            try:
+                build_template(YURT_APP_SET, subject, kind=kind, pool=_ANY_POOL, node_pool=None, settings=alone)
+            except SubjectError as error:
+                yield Finding("does-not-fit", f"spec.workload.workloadTweaks[{number}]", f"{error} ({kind})")

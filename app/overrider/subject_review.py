@@ -9,7 +9,7 @@ from app.model.admission import AdmissionRequest, Response, StatusCause
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import cluster_of
-from app.model.openyurt import VERSION
+from app.model.openyurt import API_VERSION, SUBJECT_VERSIONS
 from app.overrider.binding import overriders_of
 from app.overrider.finding import Finding
 from app.overrider.findings import check_fit
@@ -43,12 +43,21 @@ def validate_subject(request: AdmissionRequest, *, store: StoreView, policy: Pol
         return answer
     document, old = request.object, request.old_object
     untouched = request.operation == "UPDATE" and as_object(old).get("spec") == document.get("spec")
-    if untouched or request.kind.version != VERSION or not isinstance(document.get("spec"), dict):
-        return admission.allowed()
     kind = GroupKind(request.kind.group, request.kind.kind)
+    known_version = request.kind.version in SUBJECT_VERSIONS.get(kind, ())
+    if untouched or not known_version or not isinstance(document.get("spec"), dict):
+        return admission.allowed()
     key = ObjectKey(cluster_of(document), kind, request.namespace, request.name or _name(document))
     bound = overriders_of(store, cluster=key.cluster, namespace=key.namespace, group_kind=kind, name=key.name)
-    return _answer(bound[0], key, document, old, store=store, policy=policy) if bound else admission.allowed()
+    if not bound:
+        return admission.allowed()
+    stored = store.get(*key)
+    version = f"{request.kind.group}/{request.kind.version}"
+    if stored is not None and stored["apiVersion"] != version:
+        name = f"YurtAppOverrider {key.namespace}/{bound[0]['metadata']['name']}"
+        text = f"not checked: {name} is rendered from {stored['apiVersion']}, and this edit is in {version}"
+        return admission.allowed(warnings=[text])
+    return _answer(bound[0], key, document, old, store=store, policy=policy)
 
 
 def _answer(
@@ -73,7 +82,8 @@ def _misfits(overrider: JSONObject, key: ObjectKey, subject: JSON, store: StoreV
     known = [*check_overrider(overrider)]
     if any(finding.level == "error" for finding in known):
         return  # The overrider is broken in itself; its status says so.
-    named = {**subject, "metadata": {"namespace": key.namespace, "name": key.name, **subject["metadata"]}}
+    typed = {"apiVersion": API_VERSION, "kind": key.group_kind.kind, **subject}
+    named = {**typed, "metadata": {"namespace": key.namespace, "name": key.name, **subject["metadata"]}}
     changed = ChangedStore(store, key, named)
     yield from check_fit(overrider, Subject(key.group_kind, named, key.cluster), known=known, store=changed)
 

@@ -1,4 +1,4 @@
-"""Rules for a YurtAppSet or YurtAppDaemon of v1alpha1 in itself, as far as rendering depends on them.
+"""Rules for a YurtAppSet or YurtAppDaemon in itself, as far as rendering depends on them.
 
 OpenYurt validates its own objects at admission. These rules judge manifests that no apiserver has seen.
 """
@@ -9,13 +9,19 @@ from typing import Final
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import YURT_APP_SET
+from app.model.selectors import validate_selector
 from app.overrider.finding import Finding
 from app.overrider.members import METADATA, unknown_members
 from app.overrider.shapes import mistyped
+from app.overrider.subject_parts import is_v1beta1
 
 _OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
 _APP_SET: Final = ("selector", "workloadTemplate", "topology", "revisionHistoryLimit")
 _APP_DAEMON: Final = ("selector", "workloadTemplate", "nodepoolSelector", "revisionHistoryLimit")
+_APP_SET_V1BETA1: Final = ("workload", "nodepoolSelector", "pools", "revisionHistoryLimit")
+_WORKLOAD: Final = ("workloadTemplate", "workloadTweaks")
+_TWEAK: Final = ("nodepoolSelector", "pools", "tweaks")
+_TWEAKS: Final = ("replicas", "containerImages", "patches")
 _TEMPLATES: Final = ("deploymentTemplate", "statefulSetTemplate")
 _POOL: Final = ("name", "nodeSelectorTerm", "tolerations", "replicas", "patch")
 
@@ -25,7 +31,7 @@ def check_subject(group_kind: GroupKind, subject: JSONObject) -> Iterator[Findin
 
     Args:
         group_kind: YurtAppSet or YurtAppDaemon.
-        subject: An object of v1alpha1 with metadata.
+        subject: An object with metadata.
     """
     yield from unknown_members(subject, _OBJECT, field="", owner=f"a {group_kind.kind}")
     yield from unknown_members(subject["metadata"], METADATA, field="metadata", owner="metadata")
@@ -33,15 +39,65 @@ def check_subject(group_kind: GroupKind, subject: JSONObject) -> Iterator[Findin
     if not isinstance(spec, dict):
         yield Finding("required", "spec", "is required")
         return
+    if is_v1beta1(subject):
+        yield from _check_app_set_v1beta1(spec)
+        return
     app_set = group_kind == YURT_APP_SET
     yield from unknown_members(spec, _APP_SET if app_set else _APP_DAEMON, field="spec", owner="spec")
-    yield from _check_template(spec.get("workloadTemplate"))
+    yield from _check_template(spec.get("workloadTemplate"), "spec.workloadTemplate")
     if app_set:
         yield from _check_topology(as_object(spec.get("topology")))
 
 
-def _check_template(templates: JSON) -> Iterator[Finding]:
-    field = "spec.workloadTemplate"
+def _check_app_set_v1beta1(spec: Mapping[str, JSON]) -> Iterator[Finding]:
+    yield from unknown_members(spec, _APP_SET_V1BETA1, field="spec", owner="spec")
+    workload = spec.get("workload")
+    if not isinstance(workload, dict):
+        yield Finding("required", "spec.workload", "is required, with workloadTemplate")
+        return
+    yield from unknown_members(workload, _WORKLOAD, field="spec.workload", owner="workload")
+    yield from _check_template(workload.get("workloadTemplate"), "spec.workload.workloadTemplate")
+    yield from _check_selection(spec, "spec")
+    if not spec.get("pools") and not isinstance(spec.get("nodepoolSelector"), dict):
+        yield Finding("unused-entry", "spec", "selects no node pool: it has neither pools nor nodepoolSelector")
+    tweaks = workload.get("workloadTweaks")
+    if tweaks is not None and not isinstance(tweaks, list):
+        yield mistyped("spec.workload.workloadTweaks", "a list", tweaks)
+        return
+    for number, tweak in enumerate(tweaks or ()):
+        yield from _check_tweak(tweak, f"spec.workload.workloadTweaks[{number}]")
+
+
+def _check_selection(selection: Mapping[str, JSON], field: str) -> Iterator[Finding]:
+    pools, selector = selection.get("pools"), selection.get("nodepoolSelector")
+    if pools is not None and not (isinstance(pools, list) and all(isinstance(pool, str) for pool in pools)):
+        yield mistyped(f"{field}.pools", "a list of names", pools)
+    if selector is None:
+        return
+    if not isinstance(selector, dict):
+        yield mistyped(f"{field}.nodepoolSelector", "an object", selector)
+        return
+    for pointer, problem in validate_selector(selector, ""):
+        path = pointer.replace("/", ".")
+        yield Finding("invalid", f"{field}.nodepoolSelector{path}", problem)
+
+
+def _check_tweak(tweak: JSON, field: str) -> Iterator[Finding]:
+    if not isinstance(tweak, dict):
+        yield mistyped(field, "an object", tweak)
+        return
+    yield from unknown_members(tweak, _TWEAK, field=field, owner="a tweak")
+    yield from _check_selection(tweak, field)
+    if not tweak.get("pools") and not isinstance(tweak.get("nodepoolSelector"), dict):
+        yield Finding("unused-entry", field, "applies to no node pool: it has neither pools nor nodepoolSelector")
+    changes = tweak.get("tweaks")
+    if isinstance(changes, dict):
+        yield from unknown_members(changes, _TWEAKS, field=f"{field}.tweaks", owner="tweaks")
+    else:
+        yield mistyped(f"{field}.tweaks", "an object", changes)
+
+
+def _check_template(templates: JSON, field: str) -> Iterator[Finding]:
     if not isinstance(templates, dict):
         yield Finding("required", field, f"is required, with one of {' and '.join(_TEMPLATES)}")
         return

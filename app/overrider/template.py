@@ -1,22 +1,20 @@
 """What a subject's template says about the workload of one node pool.
 
-The rules are those by which OpenYurt's own controllers build these workloads (YurtAppSet:
-adapter.DeploymentAdapter.ApplyPoolTemplate; YurtAppDaemon: workloadcontroller.DeploymentController.ApplyTemplate),
-so that a pool with an override differs from one without by the override alone. They differ where upstream is wrong:
-the revision label is left as it came in, no empty node selector term is left behind, members that the template does
-not name are kept.
+The rules are those by which OpenYurt's own controllers build these workloads (YurtAppSet v1alpha1:
+adapter.DeploymentAdapter.ApplyPoolTemplate; YurtAppDaemon: workloadcontroller.DeploymentController.ApplyTemplate; for
+v1beta1 see `app.overrider.app_set_v1beta1`), so that a pool with an override differs from one without by the override
+alone. They differ where upstream is wrong: the revision label is left as it came in, no empty node selector term is
+left behind, members that the template does not name are kept.
 """
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
-from app.model.kcp import CLUSTER_ANNOTATION, cluster_of
 from app.model.merge_keys import WORKLOAD
-from app.model.meta import is_dns1123_subdomain
 from app.model.openyurt import (
     NODE_LABEL_NODEPOOL,
     POOL_NAME_LABEL,
@@ -24,37 +22,20 @@ from app.model.openyurt import (
     REF_NODEPOOL_ANNOTATION,
     YURT_APP_SET,
 )
-from app.overrider.pool_mark import POOL_MARK
+from app.overrider.app_set_v1beta1 import build_app_set_template
+from app.overrider.pool_template import (
+    NOT_LOOKED_UP,
+    PoolSettings,
+    PoolTemplate,
+    SubjectError,
+    members_of,
+    without_create_only,
+    without_reserved,
+)
 from app.overrider.pools import topology
+from app.overrider.subject_parts import TEMPLATES, SetSelections, is_v1beta1, templates_of, templates_path
 from app.overrider.template_shape import shape_problem
-from app.overrider.undo import RESERVED_PREFIX
 from app.patch import strategic_merge
-
-_TEMPLATES: Final = {"Deployment": "deploymentTemplate", "StatefulSet": "statefulSetTemplate"}
-
-# An apiserver refuses an update that changes these (ValidateDeploymentUpdate, ValidateStatefulSetUpdate), and the
-# replica count of a living workload belongs to whoever scales it unless an override claims it.
-CREATE_ONLY: Final = frozenset({"selector", "replicas", "serviceName", "podManagementPolicy", "volumeClaimTemplates"})
-
-
-class SubjectError(ValueError):
-    """A subject that no workload of this pool can be built from; the text says what is missing."""
-
-
-class PoolTemplate(NamedTuple):
-    """The template of one pool, taken apart into what is set, and how placement is added."""
-
-    named: JSONObject
-    """What a new workload is given."""
-    named_on_update: JSONObject
-    """The same without what only a new workload can be given."""
-    expressions: tuple[JSONObject, ...]
-    """Node affinity expressions that every required term must contain."""
-    tolerations: tuple[JSONObject, ...]
-    dropped_affinity: JSON
-    """A YurtAppDaemon template's own required node affinity, which gives way to the pool's node selector."""
-    pool_patch: JSON
-    """The pool's strategic merge patch, or None."""
 
 
 def build_template(
@@ -64,7 +45,7 @@ def build_template(
     kind: str,
     pool: str,
     node_pool: JSONObject | None,
-    config: JSONObject | None = None,
+    settings: PoolSettings = NOT_LOOKED_UP,
 ) -> PoolTemplate:
     """Return what ``subject`` says about its workload in ``pool``.
 
@@ -73,44 +54,55 @@ def build_template(
         subject: The subject as stored.
         kind: Deployment or StatefulSet.
         pool: The node pool's name.
-        node_pool: The NodePool object, where it is known; its taints matter to a YurtAppDaemon.
-        config: The pool's element of a YurtAppSet's topology, where the caller has looked it up.
+        node_pool: The NodePool object, where it is known; its taints matter to a YurtAppDaemon, its labels to tweaks.
+        settings: What the subject says about the pool, as far as the caller has looked it up.
 
     Raises:
         SubjectError: The subject has no valid template of that kind, or does not list the pool.
     """
-    spec = as_object(subject.get("spec"))
-    template = as_object(as_object(spec.get("workloadTemplate")).get(_TEMPLATES[kind]))
+    name = subject_name(group_kind, subject)
+    template = as_object(as_object(templates_of(subject)).get(TEMPLATES[kind]))
     if not template:
-        raise SubjectError(f"{_name(group_kind, subject)} has no spec.workloadTemplate.{_TEMPLATES[kind]}")
+        raise SubjectError(f"{name} has no {templates_path(subject)}.{TEMPLATES[kind]}")
     # OpenYurt's CustomResourceDefinition keeps a template as it is, so a wrong type in it reaches us.
     shape = {"metadata": template.get("metadata") or {}, "spec": template.get("spec") or {}}
     if (problem := shape_problem(shape)) is not None:
-        raise SubjectError(f"{_name(group_kind, subject)}: the template is not valid: {problem}")
+        raise SubjectError(f"{name}: the template is not valid: {problem}")
+    if is_v1beta1(subject):
+        numbers = SetSelections(subject).tweaks(pool, node_pool) if settings.tweaks is None else settings.tweaks
+        try:
+            return build_app_set_template(subject, dict(template), kind=kind, pool=pool, tweaks=numbers)
+        except SubjectError as error:
+            raise SubjectError(f"{name}: {error}") from error
+    spec = as_object(subject.get("spec"))
     named = _common(template, spec=spec, pool=pool)
     if group_kind == YURT_APP_SET:
-        config = topology(spec).get(pool) if config is None else config
+        config = topology(spec).get(pool) if settings.config is None else settings.config
         if config is None:
-            raise SubjectError(f"{_name(group_kind, subject)} has no pool {pool!r} in spec.topology.pools")
+            raise SubjectError(lacks_pool(group_kind, subject, pool))
         return _app_set_template(named, spec=spec, config=config)
     return _app_daemon_template(named, node_pool=node_pool, pool=pool)
 
 
-def _name(group_kind: GroupKind, subject: JSONObject) -> str:
+def lacks_pool(group_kind: GroupKind, subject: JSONObject, pool: str) -> str:
+    """Return the message that a YurtAppSet has no workload in a node pool."""
+    name = subject_name(group_kind, subject)
+    if is_v1beta1(subject):
+        return f"{name} has no pool {pool!r} in spec.pools, and spec.nodepoolSelector does not select it"
+    return f"{name} has no pool {pool!r} in spec.topology.pools"
+
+
+def subject_name(group_kind: GroupKind, subject: JSONObject) -> str:
+    """Return how messages name a subject."""
     metadata = subject["metadata"]
     return f"{group_kind.kind} {metadata.get('namespace') or 'default'}/{metadata['name']}"
-
-
-def without_reserved(values: JSON) -> JSONObject:
-    """Return labels or annotations without those that belong to fleethook: no template may forge or remove them."""
-    return {name: value for name, value in _members(values).items() if not name.startswith(RESERVED_PREFIX)}
 
 
 def _common(template: Mapping[str, JSON], *, spec: Mapping[str, JSON], pool: str) -> JSONObject:
     metadata = as_object(template.get("metadata"))
     selector = as_object(as_object(spec.get("selector")).get("matchLabels"))
     pool_label = {POOL_NAME_LABEL: pool}
-    workload_spec = dict(_members(template.get("spec")))
+    workload_spec = dict(members_of(template.get("spec")))
     own_selector = as_object(as_object(workload_spec.get("selector")).get("matchLabels"))
     workload_spec["selector"] = {"matchLabels": {**(own_selector or selector), **pool_label}}
     pod_template = as_object(workload_spec.get("template"))
@@ -124,34 +116,6 @@ def _common(template: Mapping[str, JSON], *, spec: Mapping[str, JSON], pool: str
         },
         "spec": workload_spec,
     }
-
-
-def _members(value: JSON) -> Mapping[str, JSON]:
-    return as_object(_without_nulls(value))
-
-
-def seed(group_kind: GroupKind, subject: JSONObject, *, kind: str, pool: str) -> JSONObject:
-    """Return the empty workload that OpenYurt's controller starts from: identity, owner and pool label."""
-    metadata = subject["metadata"]
-    owner = {"apiVersion": subject["apiVersion"], "kind": group_kind.kind, "name": metadata["name"]}
-    if metadata.get("uid"):
-        owner["uid"] = metadata["uid"]
-    seeded: JSONObject = {
-        "generateName": workload_prefix(metadata["name"], pool),
-        "labels": {POOL_NAME_LABEL: pool},
-        "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
-    }
-    if metadata.get("namespace"):
-        seeded["namespace"] = metadata["namespace"]
-    if cluster := cluster_of(subject):
-        seeded["annotations"] = {CLUSTER_ANNOTATION: cluster}
-    return {"apiVersion": "apps/v1", "kind": kind, "metadata": seeded, "spec": {}}
-
-
-def workload_prefix(controller: str, pool: str) -> str:
-    """Return the generateName of a pool's workload: without the pool where that would not be a valid name."""
-    prefix = f"{controller}-{pool}-"
-    return prefix if pool == POOL_MARK or is_dns1123_subdomain(prefix + "x") else f"{controller}-"
 
 
 def _app_set_template(named: JSONObject, *, spec: Mapping[str, JSON], config: JSONObject) -> PoolTemplate:
@@ -172,7 +136,7 @@ def _app_set_template(named: JSONObject, *, spec: Mapping[str, JSON], config: JS
     term = as_object(config.get("nodeSelectorTerm"))
     return PoolTemplate(
         named=named,
-        named_on_update=_on_update(named),
+        named_on_update=without_create_only(named),
         expressions=_objects(term.get("matchExpressions")),
         tolerations=_objects(config.get("tolerations")),
         dropped_affinity=None,
@@ -201,7 +165,7 @@ def _app_daemon_template(named: JSONObject, *, node_pool: JSONObject | None, poo
     taints = _objects(as_object(as_object(node_pool or {}).get("spec")).get("taints"))
     return PoolTemplate(
         named=named,
-        named_on_update=_on_update(named),
+        named_on_update=without_create_only(named),
         expressions=(),
         tolerations=tuple(tolerate(taint) for taint in taints),
         dropped_affinity=dropped,
@@ -215,33 +179,8 @@ def tolerate(taint: JSONObject) -> JSONObject:
     return {**toleration, "effect": taint["effect"]} if taint.get("effect") else toleration
 
 
-def _on_update(named: JSONObject) -> JSONObject:
-    spec = {name: value for name, value in named["spec"].items() if name not in CREATE_ONLY}
-    return {"metadata": named["metadata"], "spec": spec}
-
-
 def _objects(value: JSON) -> tuple[JSONObject, ...]:
     return tuple(item for item in value if isinstance(item, dict)) if isinstance(value, list) else ()
-
-
-def _without_nulls(value: JSON) -> JSON:
-    """Return ``value`` without null members: in the Kubernetes API they mean the same as absent ones.
-
-    What has none is shared: a plan keeps this as long as the store keeps the subject.
-    """
-    made: JSON
-    if isinstance(value, dict):
-        made = {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
-        same = len(made) == len(value) and all(made[name] is inner for name, inner in value.items())
-        return value if same else made
-    if isinstance(value, list):
-        made = [_without_nulls(inner) for inner in value]
-        return value if all(map(_is, made, value)) else made
-    return value
-
-
-def _is(left: JSON, right: JSON) -> bool:
-    return left is right
 
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 
 from app.model import karmada, operator
 from app.model.json import JSON, JSONObject
-from app.model.openyurt import GROUP, POOL_NAME_LABEL, VERSION
+from app.model.openyurt import GROUP, POOL_NAME_LABEL, VERSION, VERSION_V1BETA1
 from app.registration.paths import (
     MUTATE_DEPLOYMENT,
     MUTATE_KARMADA,
@@ -16,6 +16,7 @@ from app.registration.paths import (
     MUTATE_STATEFULSET,
     VALIDATE_APP_DAEMON,
     VALIDATE_APP_SET,
+    VALIDATE_APP_SET_V1BETA1,
     VALIDATE_CONFIG_MAP,
     VALIDATE_CUSTOMIZATION,
     VALIDATE_HOOKS,
@@ -121,6 +122,11 @@ WEBHOOKS: Final = (
     Webhook(
         "overrider", "fit.yurtappset.fleethook.io", VALIDATING, VALIDATE_APP_SET, GROUP, VERSION,
         ("yurtappsets",), {}, (_NOT_DELETING, _SPEC_CHANGES), advises=True,
+    ),
+    # An apiserver sends an edit in the version in which it was made, if that version is registered.
+    Webhook(
+        "overrider", "fit.v1beta1.yurtappset.fleethook.io", VALIDATING, VALIDATE_APP_SET_V1BETA1, GROUP,
+        VERSION_V1BETA1, ("yurtappsets",), {}, (_NOT_DELETING, _SPEC_CHANGES), advises=True,
     ),
     Webhook(
         "overrider", "fit.yurtappdaemon.fleethook.io", VALIDATING, VALIDATE_APP_DAEMON, GROUP, VERSION,

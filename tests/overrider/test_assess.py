@@ -16,7 +16,7 @@ from app.overrider.assess import (
     find_plan,
 )
 from app.overrider.plans import PlanCache
-from app.overrider.template import SubjectError
+from app.overrider.pool_template import SubjectError
 from app.overrider.undo import RENDERED_ANNOTATION
 from app.store.narrow import narrow
 from tests.builders import container, entry, image, overrider, owner, patch, rendered, store_of, workload, yurt_app_set
@@ -128,7 +128,13 @@ def test_the_same_is_wrong_as_long_as_the_identity_is_the_same() -> None:
 
 def test_workloads_of_a_later_version_are_found_by_their_subject_and_others_are_not() -> None:
     keys = OTHER_VERSION_INDEXES["Deployment"].keys
-    later = workload(owners=[owner(apiVersion="apps.openyurt.io/v1beta1")])
+    later = workload(owners=[owner(apiVersion="apps.openyurt.io/v1beta2")])
     assert list(keys("", narrow(later))) == [SUBJECT]
-    for document in (workload(), workload(owners=[]), workload(owners=[owner(apiVersion="apps/v1", kind="Other")])):
+    beta = workload(owners=[owner(apiVersion="apps.openyurt.io/v1beta1")])
+    for document in (
+        workload(),
+        beta,
+        workload(owners=[]),
+        workload(owners=[owner(apiVersion="apps/v1", kind="Other")]),
+    ):
         assert list(keys("", narrow(document))) == []

@@ -13,7 +13,17 @@ from app.model.admission import AdmissionRequest
 from app.model.gvk import GroupKind
 from app.overrider.freshness import StaleError, freshen_overrider, freshen_workload, trigger
 from app.store import Store
-from tests.builders import entry, image, overrider, owner, store_of, workload, yurt_app_daemon, yurt_app_set
+from tests.builders import (
+    entry,
+    image,
+    overrider,
+    owner,
+    store_of,
+    workload,
+    yurt_app_daemon,
+    yurt_app_set,
+    yurt_app_set_v1beta1,
+)
 
 REVISION = "apps.openyurt.io/controller-revision-hash"
 RULE = overrider(entry("*", items=[image("nginx", "nginx:2.0")]))
@@ -222,9 +232,10 @@ async def test_a_trigger_that_says_nothing_is_no_reason_to_wait(text: str) -> No
     assert await asked("UPDATE", annotated(LastOverrideTime=text)) == []
 
 
-async def freshened(document: Any, live: Live | None = None, *, old: Any = None) -> list[str]:
+async def freshened(document: Any, live: Live | None = None, *, old: Any = None, store: Any = None) -> list[str]:
     live = live or Live()
-    await freshen_overrider(request("UPDATE" if old else "CREATE", document, old), live=live)
+    asked_for = request("UPDATE" if old else "CREATE", document, old)
+    await freshen_overrider(asked_for, store=store_of() if store is None else store, live=live)
     return live.asked
 
 
@@ -250,3 +261,10 @@ async def test_an_overrider_is_validated_without_the_kinds_that_it_does_not_name
         with pytest.raises(StaleError, match=f"{kind} cannot be read"):
             await freshened(rule, live)
         assert live.asked == []
+
+
+async def test_an_overrider_of_a_v1beta1_set_is_validated_with_the_node_pools() -> None:
+    store = store_of(yurt_app_set_v1beta1())
+    assert await freshened(RULE, store=store) == BOTH
+    with pytest.raises(StaleError, match="NodePool cannot be read"):
+        await freshened(RULE, Live(unread="NodePool"), store=store)

@@ -11,8 +11,8 @@ from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from app.overrider.plan import Plan, compile_plan
 from app.overrider.plans import PlanCache, PoolPlan
 from app.overrider.pool_mark import POOL_MARK, REPLICAS_MARK
+from app.overrider.pool_template import SubjectError
 from app.overrider.steps import RenderError
-from app.overrider.template import SubjectError
 from tests.builders import (
     container,
     entry,

@@ -45,9 +45,14 @@ def test_a_good_overrider_is_admitted_without_a_word() -> None:
         ({"subject": {"kind": "Deployment", "name": "x"}}, "subject.kind", "must be one of YurtAppDaemon, YurtAppSet"),
         ({"subject": {"kind": "YurtAppSet"}}, "subject.name", "is required"),
         (
-            {"subject": {"apiVersion": "apps.openyurt.io/v1beta1", "kind": "YurtAppSet", "name": "x"}},
+            {"subject": {"apiVersion": "apps.openyurt.io/v1beta1", "kind": "YurtAppDaemon", "name": "x"}},
             "subject.apiVersion",
-            "must be apps.openyurt.io/v1alpha1",
+            "must be apps.openyurt.io/v1alpha1, not 'apps.openyurt.io/v1beta1'; YurtAppDaemon has no other version",
+        ),
+        (
+            {"subject": {"apiVersion": "apps.openyurt.io/v1beta2", "kind": "YurtAppSet", "name": "x"}},
+            "subject.apiVersion",
+            "must be apps.openyurt.io/v1alpha1 or apps.openyurt.io/v1beta1, not 'apps.openyurt.io/v1beta2'",
         ),
         (
             {"subject": {"kind": "YurtAppSet", "name": "demo", "nameSpace": "default"}},

@@ -114,7 +114,7 @@ def test_metadata_status_deletion_and_other_versions_are_admitted_without_a_look
         edit(MISFIT, labelled, RULE, policy="refuse"),
         edit(FITS, deleting, RULE, policy="refuse"),
         edit(FITS, MISFIT, RULE, policy="refuse", subResource="status"),
-        edit(FITS, MISFIT, RULE, policy="refuse", kind={"version": "v1beta1"}),
+        edit(FITS, MISFIT, RULE, policy="refuse", kind={"version": "v1beta2"}),
     ):
         assert answer == Response(allowed=True)
 

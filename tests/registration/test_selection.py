@@ -27,7 +27,7 @@ def many(count: int, *, namespaces: int) -> list[SubjectName]:
 
 
 def test_only_owners_of_a_version_that_is_rendered_are_meant() -> None:
-    assert "owner.apiVersion in ['apps.openyurt.io/v1alpha1']" in OWNED["expression"]
+    assert "owner.apiVersion in ['apps.openyurt.io/v1alpha1','apps.openyurt.io/v1beta1']" in OWNED["expression"]
     assert "owner.kind in ['YurtAppDaemon','YurtAppSet']" in OWNED["expression"]
 
 

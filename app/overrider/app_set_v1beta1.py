@@ -1,0 +1,99 @@
+"""What a YurtAppSet v1beta1 says about the workload of one node pool.
+
+The rules are those of OpenYurt's controller (workloadmanager: DeploymentManager.ApplyTemplate and
+StatefulSetManager.ApplyTemplate, v1.5 to v1.7): the template's spec is the workload's spec as a whole, the pool adds a
+node selector and labels, then come the tweaks. The revision label is left as it came in.
+"""
+
+from collections.abc import Sequence
+
+from app.model.json import JSON, JSONObject, as_object
+from app.model.merge_keys import WORKLOAD
+from app.model.openyurt import (
+    NODE_LABEL_NODEPOOL,
+    POOL_NAME_LABEL,
+    REF_APP_SET_LABEL,
+    REF_NODEPOOL_ANNOTATION,
+    YURT_APP_SET,
+)
+from app.overrider.overlay import overlay
+from app.overrider.pool_template import (
+    PoolTemplate,
+    SubjectError,
+    members_of,
+    seed,
+    without_create_only,
+    without_reserved,
+)
+from app.overrider.template_shape import shape_problem
+from app.overrider.tweaks import apply_tweaks
+
+_DEFAULT_REPLICAS = 1
+
+
+def build_app_set_template(
+    subject: JSONObject, template: JSONObject, *, kind: str, pool: str, tweaks: Sequence[int]
+) -> PoolTemplate:
+    """Return what ``subject`` says about its workload in ``pool``.
+
+    Args:
+        subject: A YurtAppSet v1beta1 as stored.
+        template: Its template of that kind, whose shape was checked.
+        kind: Deployment or StatefulSet.
+        pool: The node pool's name.
+        tweaks: The numbers of the tweaks that the pool gets.
+
+    Raises:
+        SubjectError: A tweak does not fit the template.
+    """
+    metadata = as_object(template.get("metadata"))
+    own = {REF_APP_SET_LABEL: subject["metadata"]["name"], POOL_NAME_LABEL: pool}
+    bare: JSONObject = {
+        "metadata": {
+            "labels": {**members_of(metadata.get("labels")), **own},
+            "annotations": {**members_of(metadata.get("annotations")), REF_NODEPOOL_ANNOTATION: pool},
+        },
+        "spec": _workload_spec(template, kind=kind, pool=pool),
+    }
+    if tweaks:
+        whole = overlay(seed(YURT_APP_SET, subject, kind=kind, pool=pool), bare, WORKLOAD)
+        tweaked = apply_tweaks(whole, subject, tweaks, kind=kind, pool=pool)
+        if (problem := shape_problem(tweaked)) is not None:
+            raise SubjectError(f"spec.workload.workloadTweaks: the patched workload is not valid: {problem}")
+        bare = {"metadata": tweaked["metadata"], "spec": tweaked["spec"]}
+    named: JSONObject = {
+        "metadata": {name: without_reserved(bare["metadata"].get(name)) for name in ("labels", "annotations")},
+        "spec": bare["spec"],
+    }
+    return PoolTemplate(
+        named=named,
+        named_on_update=without_create_only(named),
+        expressions=(),
+        tolerations=(),
+        dropped_affinity=None,
+        pool_patch=None,
+        default_replicas=_DEFAULT_REPLICAS,
+    )
+
+
+def _workload_spec(template: JSONObject, *, kind: str, pool: str) -> JSONObject:
+    spec = dict(members_of(template.get("spec")))
+    selector = as_object(spec.get("selector"))
+    spec["selector"] = {**selector, "matchLabels": {**as_object(selector.get("matchLabels")), POOL_NAME_LABEL: pool}}
+    pod_template = as_object(spec.get("template"))
+    pod_metadata, pod_spec = as_object(pod_template.get("metadata")), as_object(pod_template.get("spec"))
+    labels: JSON = {**as_object(pod_metadata.get("labels")), POOL_NAME_LABEL: pool}
+    if kind == "StatefulSet":
+        # Only its manager adds the labels of the template itself to those of the pods.
+        labels = {**as_object(pod_metadata.get("labels")), **_labels_of(template), POOL_NAME_LABEL: pool}
+    node_selector = {**as_object(pod_spec.get("nodeSelector")), NODE_LABEL_NODEPOOL: pool}
+    spec["template"] = {
+        **pod_template,
+        "metadata": {**pod_metadata, "labels": labels},
+        "spec": {**pod_spec, "nodeSelector": node_selector},
+    }
+    return spec
+
+
+def _labels_of(template: JSONObject) -> JSONObject:
+    return dict(members_of(as_object(template.get("metadata")).get("labels")))

@@ -1,0 +1,91 @@
+"""The members of a subject by the version of its API: where its templates are, and which tweaks a pool gets."""
+
+from typing import Final
+
+from app.model.gvk import GroupKind
+from app.model.json import JSON, JSONObject, as_object
+from app.model.openyurt import API_VERSION_V1BETA1, YURT_APP_DAEMON
+from app.model.selectors import compile_selector
+
+TEMPLATES: Final = {"Deployment": "deploymentTemplate", "StatefulSet": "statefulSetTemplate"}
+"""The members of a subject's workloadTemplate by the kind of the workloads."""
+
+
+def is_v1beta1(subject: JSONObject) -> bool:
+    """Return whether a subject is a YurtAppSet of v1beta1, which has tweaks and no topology."""
+    return subject.get("apiVersion") == API_VERSION_V1BETA1
+
+
+def depends_on_node_pools(group_kind: GroupKind, subject: JSONObject) -> bool:
+    """Return whether NodePool objects tell which workloads a subject has, or what is in them."""
+    return group_kind == YURT_APP_DAEMON or is_v1beta1(subject)
+
+
+def templates_path(subject: JSONObject) -> str:
+    """Return the field path of a subject's templates."""
+    return "spec.workload.workloadTemplate" if is_v1beta1(subject) else "spec.workloadTemplate"
+
+
+def templates_of(subject: JSONObject) -> JSON:
+    """Return the object with the templates of a subject."""
+    spec = as_object(subject.get("spec"))
+    return (as_object(spec.get("workload")) if is_v1beta1(subject) else spec).get("workloadTemplate")
+
+
+def workload_kinds(subject: JSONObject) -> list[str]:
+    """Return which workload kinds the subject has a template for."""
+    templates = as_object(templates_of(subject))
+    return [kind for kind, member in TEMPLATES.items() if templates.get(member)]
+
+
+def tweaks_of(subject: JSONObject) -> list[JSON]:
+    """Return ``spec.workload.workloadTweaks`` of a YurtAppSet v1beta1."""
+    tweaks = as_object(as_object(subject.get("spec")).get("workload")).get("workloadTweaks")
+    return tweaks if isinstance(tweaks, list) else []
+
+
+class PoolSelection:
+    """Which node pools ``pools`` and ``nodepoolSelector`` of a set, or of one of its tweaks, select.
+
+    Source: workloadmanager/util.go, isNodePoolRelated (OpenYurt v1.7.0).
+    """
+
+    __slots__ = ("_names", "_selects")
+
+    def __init__(self, members: JSON) -> None:
+        """Compile the object with these members: one question takes the same time however many pools it names."""
+        selection = as_object(members)
+        listed, selector = selection.get("pools"), selection.get("nodepoolSelector")
+        names = (name for name in listed if isinstance(name, str)) if isinstance(listed, list) else ()
+        self._names: Final = frozenset(names)
+        self._selects: Final = compile_selector(selector)
+
+    def selects(self, pool: str, node_pool: JSONObject | None) -> bool:
+        """Return whether a node pool is selected.
+
+        Args:
+            pool: Its name.
+            node_pool: The NodePool, None if it is not known; then only its name can select it.
+        """
+        if pool in self._names:
+            return True
+        return node_pool is not None and self._selects(as_object(node_pool["metadata"].get("labels")))
+
+
+class SetSelections:
+    """Which node pools a YurtAppSet v1beta1 has workloads in, and which tweaks they get."""
+
+    __slots__ = ("_set", "_tweaks")
+
+    def __init__(self, subject: JSONObject) -> None:
+        """Compile the selections of a subject."""
+        self._set: Final = PoolSelection(subject.get("spec"))
+        self._tweaks: Final = [PoolSelection(tweak) for tweak in tweaks_of(subject)]
+
+    def selects(self, pool: str, node_pool: JSONObject | None) -> bool:
+        """Return whether the set has a workload in a node pool."""
+        return self._set.selects(pool, node_pool)
+
+    def tweaks(self, pool: str, node_pool: JSONObject | None) -> tuple[int, ...]:
+        """Return the numbers of the tweaks that a node pool gets."""
+        return tuple(number for number, tweak in enumerate(self._tweaks) if tweak.selects(pool, node_pool))

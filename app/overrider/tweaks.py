@@ -1,0 +1,104 @@
+"""The tweaks of a YurtAppSet v1beta1, applied as OpenYurt's controller applies them.
+
+Source: workloadmanager/tweaks.go (OpenYurt v1.7.0; v1.5 and v1.6 do the same). All replicas and images come first, then
+the patches of all tweaks as one JSON patch. The controller reads the patched text into the struct that it printed, so
+what a patch removes stays: a workload with an override must not differ from the others in that.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from app.model.json import JSON, JSONObject, as_object
+from app.model.openyurt import TWEAK_POOL_TOKEN
+from app.overrider.pool_template import SubjectError
+from app.overrider.subject_parts import tweaks_of
+from app.overrider.workload_schema.fields import Kind
+from app.overrider.workload_schema.go_structs import DecodeError, decode_into, print_workload
+from app.patch import PatchError, apply
+
+_TWEAKS: Final = "spec.workload.workloadTweaks"
+
+
+def apply_tweaks(
+    workload: JSONObject, subject: JSONObject, numbers: Sequence[int], *, kind: str, pool: str
+) -> JSONObject:
+    """Return ``workload`` with tweaks applied.
+
+    Args:
+        workload: As the template describes it.
+        subject: A YurtAppSet v1beta1.
+        numbers: Which of its tweaks, as `app.overrider.subject_parts.tweaks_for` finds them.
+        kind: Deployment or StatefulSet.
+        pool: The node pool's name.
+
+    Raises:
+        SubjectError: A tweak does not fit the template; OpenYurt's controller writes no workload then.
+    """
+    tweaks = [(number, dict(as_object(as_object(tweaks_of(subject)[number]).get("tweaks")))) for number in numbers]
+    for _, tweak in tweaks:
+        workload = _set_replicas(workload, tweak.get("replicas"))
+        for image in _objects(tweak.get("containerImages")):
+            workload = _set_image(workload, image)
+    fields, operations = _operations(tweaks, pool)
+    return _patched(workload, fields, operations, kind=kind) if operations else workload
+
+
+def _set_replicas(workload: JSONObject, replicas: JSON) -> JSONObject:
+    if replicas is None:
+        return workload
+    return {**workload, "spec": {**workload["spec"], "replicas": replicas}}
+
+
+def _set_image(workload: JSONObject, image: JSONObject) -> JSONObject:
+    template = as_object(workload["spec"].get("template"))
+    pod_spec = as_object(template.get("spec"))
+    changed = {
+        member: [_with_image(container, image) for container in pod_spec[member]]
+        for member in ("containers", "initContainers")
+        if isinstance(pod_spec.get(member), list)
+    }
+    spec = {**workload["spec"], "template": {**template, "spec": {**pod_spec, **changed}}}
+    return {**workload, "spec": spec}
+
+
+def _with_image(container: JSON, image: JSONObject) -> JSON:
+    if not isinstance(container, dict) or container.get("name") != image.get("name"):
+        return container
+    return {**container, "image": image.get("targetImage", "")}
+
+
+def _operations(tweaks: Sequence[tuple[int, JSONObject]], pool: str) -> tuple[list[str], list[JSONObject]]:
+    """Return the operations of all patches, and the field path of each."""
+    fields, operations = [], []
+    for number, tweak in tweaks:
+        for position, patch in enumerate(_objects(tweak.get("patches"))):
+            fields.append(f"{_TWEAKS}[{number}].tweaks.patches[{position}]")
+            value = _named_after_pool(patch.get("value"), pool)
+            operations.append({"op": patch.get("operation"), "path": patch.get("path"), "value": value})
+    return fields, operations
+
+
+def _named_after_pool(value: JSON, pool: str) -> JSON:
+    """Return a value in which the pool's name stands for its token, also in keys: upstream replaces it in the text."""
+    text = msgspec.json.encode(value).decode()
+    if TWEAK_POOL_TOKEN not in text:
+        return value
+    return msgspec.json.decode(text.replace(TWEAK_POOL_TOKEN, pool))
+
+
+def _patched(workload: JSONObject, fields: Sequence[str], operations: Sequence[JSONObject], *, kind: str) -> JSONObject:
+    of: Kind = "StatefulSet" if kind == "StatefulSet" else "Deployment"
+    try:
+        text = apply(print_workload(workload, of), operations, dialect="kubernetes")
+        return decode_into(workload, text, of)
+    except PatchError as error:
+        field = fields[error.index] if error.index is not None else _TWEAKS
+        raise SubjectError(f"{field} does not fit the template: {error}") from error
+    except DecodeError as error:
+        raise SubjectError(f"{_TWEAKS}: the patched workload is not valid: {error}") from error
+
+
+def _objects(value: JSON) -> list[JSONObject]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
