@@ -1,0 +1,41 @@
+"""Writes v1beta1.json.gz: cases and the answers of OpenYurt's own code (takes Go)."""
+
+import gzip
+import json
+import subprocess
+from pathlib import Path
+
+from drawn import drawn_cases
+from written import every_case
+
+HERE = Path(__file__).parent
+_DRAWN = 200
+
+
+def _go(*arguments: str, text: str = "") -> str:
+    done = subprocess.run(["go", *arguments], cwd=HERE, check=True, input=text, text=True, stdout=subprocess.PIPE)
+    return done.stdout
+
+
+def _origin() -> dict[str, str]:
+    return {
+        "module": _go("list", "-m", "-f", "{{.Path}} {{.Version}}", "github.com/openyurtio/openyurt").strip(),
+        "licence": "Apache-2.0, Copyright The OpenYurt Authors; the cases are ours, the answers are that module's",
+        "go": _go("env", "GOVERSION").strip(),
+        "command": "python tests/conformance/openyurt/generate/generate.py",
+    }
+
+
+def main() -> None:
+    inputs = [*every_case(), *drawn_cases(_DRAWN)]
+    lines = "".join(json.dumps(one) + "\n" for one in inputs)
+    answered = _go("run", ".", text=lines)
+    cases = [json.loads(line) for line in answered.splitlines()]
+    text = json.dumps({"origin": _origin(), "cases": cases}, separators=(",", ":"), sort_keys=True) + "\n"
+    # Without a time and a name, so that the same cases are the same bytes.
+    (HERE.parent / "v1beta1.json.gz").write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+    print(f"{len(cases)} cases, {sum('error' in one for one in cases)} of them errors")
+
+
+if __name__ == "__main__":
+    main()
