@@ -199,6 +199,13 @@ def _tweaks(kind: str) -> Iterator[JSONObject]:
 def _patches(kind: str) -> Iterator[JSONObject]:
     for name, operations in patch_operations().items():
         yield case(f"patch-{name}", subject(kind, _rich(kind), tweak(["hangzhou"], patches=operations)))
+    if kind == "Deployment":
+        recreate = [operation("replace", "/spec/strategy", {"type": "Recreate"})]
+        yield case("patch-strategy-merges", subject(kind, _rich(kind), tweak(["hangzhou"], patches=recreate)))
+        without = [operation("replace", "/spec/strategy/rollingUpdate", None), *recreate]
+        yield case("patch-strategy-null", subject(kind, _rich(kind), tweak(["hangzhou"], patches=without)))
+        without = [*recreate, operation("add", "/spec/strategy/rollingUpdate", None)]
+        yield case("patch-strategy", subject(kind, _rich(kind), tweak(["hangzhou"], patches=without)))
 
 
 def _updates(kind: str) -> Iterator[JSONObject]:
