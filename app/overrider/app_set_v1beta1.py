@@ -27,6 +27,7 @@ from app.overrider.pool_template import (
 )
 from app.overrider.template_shape import shape_problem
 from app.overrider.tweaks import apply_tweaks
+from app.overrider.workload_schema import normalize_workload
 
 _DEFAULT_REPLICAS = 1
 
@@ -55,12 +56,13 @@ def build_app_set_template(
         },
         "spec": _workload_spec(template, kind=kind, pool=pool),
     }
+    # What OpenYurt's Go types do not know is lost when its controller reads the set.
+    whole = overlay(seed(YURT_APP_SET, subject, kind=kind, pool=pool), bare, WORKLOAD)
+    bare = normalize_workload(whole, "StatefulSet" if kind == "StatefulSet" else "Deployment").document
     if tweaks:
-        whole = overlay(seed(YURT_APP_SET, subject, kind=kind, pool=pool), bare, WORKLOAD)
-        tweaked = apply_tweaks(whole, subject, tweaks, kind=kind, pool=pool)
-        if (problem := shape_problem(tweaked)) is not None:
+        bare = apply_tweaks(bare, subject, tweaks, kind=kind, pool=pool)
+        if (problem := shape_problem(bare)) is not None:
             raise SubjectError(f"spec.workload.workloadTweaks: the patched workload is not valid: {problem}")
-        bare = {"metadata": tweaked["metadata"], "spec": tweaked["spec"]}
     named: JSONObject = {
         "metadata": {name: without_reserved(bare["metadata"].get(name)) for name in ("labels", "annotations")},
         "spec": bare["spec"],

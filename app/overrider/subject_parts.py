@@ -33,9 +33,13 @@ def templates_of(subject: JSONObject) -> JSON:
 
 
 def workload_kinds(subject: JSONObject) -> list[str]:
-    """Return which workload kinds the subject has a template for."""
+    """Return which workload kinds the subject has a template for.
+
+    Of a YurtAppSet v1beta1 with both, OpenYurt's controller takes the StatefulSet (yurt_app_set_controller.go).
+    """
     templates = as_object(templates_of(subject))
-    return [kind for kind, member in TEMPLATES.items() if templates.get(member)]
+    kinds = [kind for kind, member in TEMPLATES.items() if templates.get(member)]
+    return kinds[-1:] if is_v1beta1(subject) else kinds
 
 
 def tweaks_of(subject: JSONObject) -> list[JSON]:

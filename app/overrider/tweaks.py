@@ -90,6 +90,9 @@ def _named_after_pool(value: JSON, pool: str) -> JSON:
 
 def _patched(workload: JSONObject, fields: Sequence[str], operations: Sequence[JSONObject], *, kind: str) -> JSONObject:
     of: Kind = "StatefulSet" if kind == "StatefulSet" else "Deployment"
+    for field, operation in zip(fields, operations, strict=True):
+        if operation["path"] == "":
+            raise SubjectError(f"{field}.path does not fit the template: it is empty, and OpenYurt patches no whole")
     try:
         text = apply(print_workload(workload, of), operations, dialect="kubernetes")
         return decode_into(workload, text, of)

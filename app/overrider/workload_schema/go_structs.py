@@ -29,7 +29,7 @@ def print_workload(workload: JSONObject, kind: Kind) -> JSONObject:
     A patch may address those: ``/spec/strategy`` and each container's ``/resources`` are always there.
 
     Args:
-        workload: The workload without null members.
+        workload: The workload as it is stored (`normalize_workload`).
         kind: Its kind.
     """
     printed: JSONObject = _printed(workload, root_name(kind))
@@ -40,7 +40,7 @@ def decode_into(workload: JSONObject, text: JSON, kind: Kind) -> JSONObject:
     """Return ``workload`` after Go has read ``text`` into it.
 
     Args:
-        workload: The struct's present values, without null members.
+        workload: The struct's present values, as they are stored (`normalize_workload`).
         text: A patched form of what `print_workload` returns.
         kind: Its kind.
 
@@ -62,8 +62,7 @@ def _printed(value: JSON, type_: str) -> JSON:
     members = structs[type_]
     known = {name: _printed(inner, members[name].type) for name, inner in value.items() if name in members}
     empty = {name: _empty(field) for name, field in members.items() if name not in known and _is_printed(field)}
-    unknown = {name: inner for name, inner in value.items() if name not in members}
-    return {**known, **empty, **unknown}
+    return {**known, **empty}
 
 
 def _is_printed(field: Field) -> bool:
@@ -151,6 +150,7 @@ def _map(inner: str) -> _Decode:
 
 def _struct(name: str) -> _Decode:
     members = load_structs()[name]
+    folded = {member.casefold(): member for member in members}
 
     def decode(value: JSON, text: JSON, path: str) -> JSON:
         if text is None:
@@ -158,9 +158,12 @@ def _struct(name: str) -> _Decode:
         if not isinstance(text, dict):
             raise DecodeError(f"{path or 'the workload'} must be an object")
         made: JSONObject = dict(value or {})
-        for member, inner in text.items():
-            field = members.get(member)
-            read = inner if field is None else _decoder(field.type)(made.get(member), inner, f"{path}/{member}")
+        for given, inner in text.items():
+            # Go reads a name in any case, and skips those that it does not know.
+            member = given if given in members else folded.get(given.casefold())
+            if member is None:
+                continue
+            read = _decoder(members[member].type)(made.get(member), inner, f"{path}/{member}")
             if read is None:
                 made.pop(member, None)
             else:
