@@ -233,7 +233,9 @@ class SubjectPlans:
                 applying=of.applying,
             )
             shared = SharedPlan(plan, kind=kind, pool=of.pool)
-            if shared.names is None:
+            # A tweak may name an element of the template after the pool, which an entry then finds in that pool alone.
+            in_template = plan.of_v1beta1 and plan.steps and of.pool == POOL_MARK and _find_names((plan.bare,))
+            if shared.names is None or (in_template and in_template[0]):
                 shared = NAMED_AFTER_POOL
         except (SubjectError, RenderError) as error:
             # An entry that names the pool may fit in another pool, and says its name in the reason.

@@ -28,6 +28,7 @@ from app.overrider.undo import (
     annotations_of,
     as_annotation,
     merge_undos,
+    outside_added,
     remembered,
     retract,
     split_undo,
@@ -229,6 +230,7 @@ def render_with(plan: Plan, workload: JSONObject, *, memory: Memory | None, crea
         raise _taken(name, plan)
     rendered = apply_delta(bare, variant.delta)
     replaced = undo_of(bare, rendered, named=restored_by_base(plan.base), schema=WORKLOAD)
+    replaced = outside_added(replaced, kept, WORKLOAD) if kept else replaced
     # An unchanged overrider that finds another value than its own finds one that somebody wrote since: that is the one
     # to give back. A changed overrider finds its own former value.
     since, before = (replaced, kept) if memory is not None and memory.digest == plan.digest else (kept, replaced)

@@ -4,7 +4,8 @@ A render is recomputed from the template, but everything that the template does 
 to know which of those members an earlier render put there, and which values of other people it replaced. That memory
 is the annotation ``fleethook.io/undo``: a small strategic merge patch, readable by a person and applicable by
 ``kubectl patch --type strategic``. Null and ``$patch: delete`` stand for members and elements that a render added, a
-value stands for one that it replaced.
+value stands for one that it replaced. The undo of an added element names its members, too, which ``$patch: delete``
+ignores: an edited overrider may add the same element without one of them.
 """
 
 from collections.abc import Mapping
@@ -133,7 +134,13 @@ def _identifying(element: JSONObject, schema: MergeSchema) -> JSONObject:
 
 
 def _delete(element: JSONObject, schema: MergeSchema) -> JSONObject:
-    return {_DIRECTIVE: "delete", **_identifying(element, schema)}
+    identifying = _identifying(element, schema)
+    members = {
+        name: _undo_added(value, schema.fields.get(name, _NO_SCHEMA))
+        for name, value in element.items()
+        if name not in identifying
+    }
+    return {_DIRECTIVE: "delete", **identifying, **members}
 
 
 def retract(current: JSONObject, undo: Mapping[str, JSON], schema: MergeSchema) -> JSONObject:
@@ -249,14 +256,16 @@ def _split_elements(undo: list[JSON], places: list[JSON], schema: MergeSchema) -
         place = known.get(identify(step, schema)) if isinstance(step, dict) else None
         if place is None:
             beyond.append(step)
-        elif schema.retain_keys or _DIRECTIVE in step or _DIRECTIVE in place:
+        elif schema.retain_keys or (_DIRECTIVE in place and _DIRECTIVE not in step):
             within.append(step)
         else:
+            # An element that is still there keeps the memory that it was added; members that are gone are taken back.
             identifying = _identifying(step, schema)
-            parts = {name: part for name, part in step.items() if name not in identifying}
-            for made, part in zip((within, beyond), split_undo(parts, place, schema), strict=True):
-                if part:
-                    made.append({**identifying, **part})
+            directive = {name: step[name] for name in (_DIRECTIVE,) if name in step}
+            parts = {name: part for name, part in step.items() if name not in {*identifying, *directive}}
+            kept, gone = split_undo(parts, place, schema)
+            within += [{**directive, **identifying, **kept}] if kept or directive else []
+            beyond += [{**identifying, **gone}] if gone else []
     return within, beyond
 
 
@@ -286,3 +295,41 @@ def _merge_element_undos(first: list[JSON], second: list[JSON], schema: MergeSch
         else:
             by_identity[identity] = merge_undos(known, step, schema)
     return list(by_identity.values())
+
+
+def outside_added(undo: JSONObject, memory: JSONObject, schema: MergeSchema) -> JSONObject:
+    """Return ``undo`` without its steps inside elements that an earlier render added.
+
+    Such an element goes as a whole, and with it every value that was replaced in it.
+
+    Args:
+        undo: What a render replaced.
+        memory: The undo of the earlier render.
+        schema: Merge keys.
+    """
+    made: JSONObject = {}
+    for name, step in undo.items():
+        known, child = memory.get(name), schema.fields.get(name, _NO_SCHEMA)
+        kept: JSON = step
+        if isinstance(step, dict) and isinstance(known, dict):
+            kept = outside_added(step, known, child)
+        elif isinstance(step, list) and isinstance(known, list) and child.identity:
+            kept = _outside_added_elements(step, known, child)
+        if kept or kept is step:
+            made[name] = kept
+    return made
+
+
+def _outside_added_elements(undo: list[JSON], memory: list[JSON], schema: MergeSchema) -> list[JSON]:
+    known = {identify(step, schema): step for step in memory if isinstance(step, dict)}
+    made: list[JSON] = []
+    for step in undo:
+        former = known.get(identify(step, schema)) if isinstance(step, dict) else None
+        if former is None or _DIRECTIVE in step:
+            made.append(step)
+        elif _DIRECTIVE not in former:
+            identifying = _identifying(step, schema)
+            inner = {name: part for name, part in step.items() if name not in identifying}
+            if kept := outside_added(inner, former, schema):
+                made.append({**identifying, **kept})
+    return made

@@ -91,16 +91,14 @@ def test_preview_admission_and_validation_agree(subject: Any, rule: Any) -> None
         shown = preview(cell, store, PlanCache())
     except (RenderError, SubjectError):
         shown = None
-    bare = stored_by_owner(
-        compile_plan(YURT_APP_SET, subject, None, kind="Deployment", pool="hangzhou", node_pool=None).bare
-    )
+    bare = stored_by_owner(plan_of(subject, None).bare)
     answer = review(bare, subject, rule)
     if shown is None:
         assert not answer.allowed or answer.warnings
         return
     assert answer.allowed, answer.message
     created = apply(bare, answer.patch)
-    assert identical(created["spec"], shown.workload["spec"])
+    assert identical(created["spec"], {"replicas": 1, **shown.workload["spec"]})
     assert created["metadata"]["annotations"] == shown.workload["metadata"]["annotations"]
     updated = rendered(bare, subject, rule, operation="UPDATE", old=bare)
     for document in (created, updated):
@@ -204,6 +202,32 @@ def test_a_value_that_an_overrider_replaced_is_given_back() -> None:
     first = rendered(living, subject, rule, operation="UPDATE", old=living)
     assert pod_spec(first)["containers"][0]["env"] == [{"name": "MODE", "value": "ours"}]
     assert rendered(first, subject, operation="UPDATE", old=first) == living
+
+
+def test_a_member_that_an_edited_overrider_no_longer_adds_goes() -> None:
+    subject, living = yurt_app_set(template=NGINX), with_sidecar()
+    side = container("side", "side:1", workingDir="/w", env=[{"name": "A", "value": "1"}, {"name": "B", "value": "2"}])
+    first = rendered(living, subject, adding(side), operation="UPDATE", old=living)
+    edited = adding(container("side", "side:1", env=[{"name": "B", "value": "2"}]))
+    second = rendered(first, subject, edited, operation="UPDATE", old=first)
+    (found,) = [one for one in pod_spec(second)["containers"] if one["name"] == "side"]
+    assert found == container("side", "side:1", env=[{"name": "B", "value": "2"}])
+    assert rendered(second, subject, operation="UPDATE", old=second) == living
+
+
+def test_an_added_container_goes_with_the_values_that_somebody_changed_in_it() -> None:
+    subject, living = yurt_app_set(template=NGINX), with_sidecar()
+    rule = adding(container("side", "side:1"))
+    first = rendered(living, subject, rule, operation="UPDATE", old=living)
+    changed = copy.deepcopy(first)
+    next(one for one in pod_spec(changed)["containers"] if one["name"] == "side")["image"] = "theirs:1"
+    again = rendered(changed, subject, rule, operation="UPDATE", old=first)
+    assert again == first
+    assert rendered(again, subject, operation="UPDATE", old=again) == living
+
+
+def adding(made: dict[str, Any]) -> dict[str, Any]:
+    return overrider(entry("*", patches=[patch("add", f"{SPEC}/containers/-", made)]))
 
 
 def test_a_value_that_somebody_sets_meanwhile_is_replaced_with_a_warning_and_given_back() -> None:

@@ -13,6 +13,7 @@ from app.overrider.plans import PlanCache, PoolPlan
 from app.overrider.pool_mark import POOL_MARK, REPLICAS_MARK
 from app.overrider.pool_template import SubjectError
 from app.overrider.steps import RenderError
+from app.overrider.subject_parts import is_v1beta1, tweaks_of
 from tests.builders import (
     container,
     entry,
@@ -146,11 +147,7 @@ TOKENS = st.lists(
 )
 
 
-@settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], deadline=None)
-@given(SUBJECTS, OVERRIDERS, TOKENS, st.lists(st.sampled_from(["a", "b", "p2", "Ü", "1"]), min_size=1, unique=True))
-def test_a_shared_plan_is_the_one_that_a_pool_would_have_alone(
-    subject: Any, rule: Any, patches: Any, names: list[str]
-) -> None:
+def set_topology(subject: Any, names: list[str]) -> None:
     own = subject["spec"]["topology"]["pools"][0].get("patch")
     term = {"matchExpressions": [{**IN_POOL, "values": ["x"]}]}
     subject["spec"]["topology"]["pools"] = [
@@ -161,6 +158,19 @@ def test_a_shared_plan_is_the_one_that_a_pool_would_have_alone(
         }
         for number, name in enumerate(names)
     ]
+
+
+@settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(SUBJECTS, OVERRIDERS, TOKENS, st.lists(st.sampled_from(["a", "b", "p2", "Ü", "1"]), min_size=1, unique=True))
+def test_a_shared_plan_is_the_one_that_a_pool_would_have_alone(
+    subject: Any, rule: Any, patches: Any, names: list[str]
+) -> None:
+    if is_v1beta1(subject):
+        subject["spec"]["pools"] = names
+        for tweak in tweaks_of(subject):
+            tweak["pools"] = names[:2]
+    else:
+        set_topology(subject, names)
     rule["entries"].append(entry("*", "-b", patches=copy.deepcopy(patches)))
     cache = PlanCache()
     for name in names:

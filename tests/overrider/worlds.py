@@ -6,7 +6,18 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.builders import container, entry, overrider, patch, pod_template, pool, workload, yurt_app_set
+from tests.builders import (
+    container,
+    entry,
+    overrider,
+    patch,
+    pod_template,
+    pool,
+    tweak,
+    workload,
+    yurt_app_set,
+    yurt_app_set_v1beta1,
+)
 
 SPEC = "/spec/template/spec"
 
@@ -88,13 +99,58 @@ POOL_PATCHES = st.sampled_from(
         {"spec": {"template": {"spec": {"containers": [{"name": "m-b", "$patch": "delete"}]}}}},
     ]
 )
-SUBJECTS = st.builds(
+
+
+def template_of(spec: Any, annotations: Any) -> dict[str, Any]:
+    return {
+        **pod_template(),
+        "metadata": compact({"labels": {"app": "demo"}, "annotations": annotations}),
+        "spec": spec,
+    }
+
+
+ALPHA_SUBJECTS = st.builds(
     lambda spec, annotations, own: yurt_app_set(
-        pools=[pool("hangzhou", **({"patch": own} if own else {}))],
-        template={**pod_template(), "metadata": compact({"labels": {"app": "demo"}, "annotations": annotations}), "spec": spec},
+        pools=[pool("hangzhou", **({"patch": own} if own else {}))], template=template_of(spec, annotations)
     ),
     POD_SPECS, STRINGS, POOL_PATCHES,
 )  # fmt: skip
+
+# Of the paths some are in no template: then OpenYurt's controller writes nothing, and nothing is rendered.
+TWEAK_PATCHES = st.sampled_from(
+    [
+        patch("add", f"{SPEC}/containers/0/args", ["tweaked"]),
+        patch("add", f"{SPEC}/containers/-", container("z-tweak", "z:1")),
+        patch("remove", f"{SPEC}/containers/0"),
+        patch("replace", f"{SPEC}/containers/0/name", "m-{{nodepool-name}}"),
+        patch("add", f"{SPEC}/volumes", [{"name": "v-{{nodepool-name}}", "emptyDir": {}}]),
+        patch("add", f"{SPEC}/nodeSelector/zone", "{{nodepool-name}}"),
+        patch("add", "/metadata/annotations/{{nodepool-name}}", "a path is no value"),
+        patch("add", "/spec/template/metadata/labels/tweaked", "{{nodepool-name}}"),
+        patch("add", "/spec/minReadySeconds", 5),
+    ]
+)
+TWEAKS = st.lists(
+    st.builds(
+        lambda replicas, image, patches, selector: tweak(
+            "hangzhou",
+            selector=selector,
+            **compact({"replicas": replicas, "containerImages": image, "patches": patches}),
+        ),
+        st.sampled_from([None, 3]),
+        st.sampled_from([[], [{"name": "m-a", "targetImage": "tweaked:1"}]]),
+        st.lists(TWEAK_PATCHES, max_size=2),
+        st.sampled_from([None, {}, {"matchLabels": {"region": "east"}}]),
+    ),
+    max_size=2,
+)
+BETA_SUBJECTS = st.builds(
+    lambda spec, annotations, tweaks: yurt_app_set_v1beta1(
+        pools=["hangzhou"], tweaks=copy.deepcopy(tweaks), template=template_of(spec, annotations)
+    ),
+    POD_SPECS, STRINGS, TWEAKS,
+)  # fmt: skip
+SUBJECTS = st.one_of(ALPHA_SUBJECTS, BETA_SUBJECTS)
 
 CONTAINER_PATHS = st.sampled_from(
     [
@@ -240,7 +296,8 @@ def foreign_parts(value: Any, path: str = "") -> list[tuple[str, Any]]:
 def stored_by_owner(bare: dict[str, Any]) -> dict[str, Any]:
     """The workload as its owner's controller wrote it: what the template describes, with a name."""
     document = copy.deepcopy(workload())
-    document["spec"] = copy.deepcopy(bare["spec"])
+    document["spec"] = {"replicas": 1, **copy.deepcopy(bare["spec"])}
+    document["metadata"]["ownerReferences"] = copy.deepcopy(bare["metadata"]["ownerReferences"])
     document["metadata"]["labels"] = dict(bare["metadata"]["labels"])
     document["metadata"]["annotations"] = dict(bare["metadata"].get("annotations") or {})
     return document
