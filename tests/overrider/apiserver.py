@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from app.kube.errors import APIError
+from app.model.gvk import parse_api_version
 from app.overrider.plans import PlanCache
 from app.overrider.render import mutate_workload
 from app.patch import apply, merge_patch
@@ -42,6 +43,7 @@ class Apiserver:
         late: Whether answers arrive after the events of what they answer.
         silent: Plurals whose watchers hear nothing.
         drops: Members of statuses that are not stored.
+        served: The version of each plural that is served, where there are several.
     """
 
     def __init__(self, objects: Store, plans: PlanCache) -> None:
@@ -56,6 +58,7 @@ class Apiserver:
         self.late = False
         self.silent: set[str] = set()
         self.drops: set[str] = set()
+        self.served = {"yurtappsets": "v1alpha1", "nodepools": "v1alpha1"}
         self._objects, self._plans = objects, plans
         self._documents: dict[str, Document] = {}
         self._watchers: list[tuple[str, asyncio.Queue[bytes]]] = []
@@ -128,7 +131,9 @@ class Apiserver:
     def _list(self, path: str) -> Document:
         plural = path.rsplit("/", 1)[-1]
         if not any(resource.plural == plural for resource in PLURALS.values()):
-            raise APIError(404, "NotFound", path)
+            raise APIError(404, "NotFound", f'"{plural}" not found')
+        if self.served.get(plural, version := path.split("/")[3]) != version:
+            raise APIError(404, "", "404 page not found")
         items = [document for key, document in self._documents.items() if f"/{plural}/" in key]
         return {"metadata": {"resourceVersion": str(self._version)}, "items": items}
 
@@ -219,6 +224,7 @@ class Apiserver:
 
 def path_of(document: Document) -> str:
     resource, metadata = PLURALS[document["kind"]], document["metadata"]
+    resource = resource._replace(version=parse_api_version(document["apiVersion"])[1])
     return resource.in_namespace(metadata.get("namespace", ""), metadata["name"])
 
 

@@ -3,6 +3,8 @@
 What can go wrong and what is done: a stream that ends or is cut is taken up where it stopped, so nothing is lost and
 nothing is listed again; 410 Gone (etcd has compacted the place away) lists again; so does a server that three times in
 a row will not continue from the place. A list is the whole truth, so what it does not hold is removed from the store.
+A resource with several versions is read in the best one that is served (`versions`). The store holds objects of one
+version only: those of another one are read to the end before they replace the objects in the store, in one step.
 Between attempts there is a back-off with jitter, so that a fleet of replicas does not come back all at once.
 """
 
@@ -23,6 +25,7 @@ from app.model.json import JSONObject
 from app.store import ObjectKey, Store, key_of
 from app.store.sources.kubernetes.absence import AbsencePauses
 from app.store.sources.kubernetes.resources import WatchedResource
+from app.store.sources.kubernetes.versions import NOT_FOUND, ServedVersions, VersionChoice, unknown_versions
 from app.store.sources.kubernetes.wire import Page, as_number, decode_event, decode_page, failure_of, version_of
 from app.store.sources.source import PartState
 
@@ -42,6 +45,9 @@ _SHORT_STREAM_SECONDS: Final = 1.0
 _TRIES_BEFORE_RELIST: Final = 3
 # An apiserver that starts refuses a list once or twice; one that goes on refusing does so to every replica.
 _TRIES_BEFORE_REFUSED: Final = 3
+# Where one version replaces another, an apiserver answers 404 to both for a second or two: it registers the new one
+# after it has withdrawn the old one. With the pauses between, these attempts take some six seconds.
+_TRIES_BEFORE_ABSENT: Final = 7
 
 _GONE: Final = 410
 _TOO_MANY_REQUESTS: Final = 429
@@ -70,11 +76,15 @@ class _RelistError(Exception):
     """The watch cannot be continued from where it is."""
 
 
+class _NotServedError(Exception):
+    """The apiserver serves no version of the resource."""
+
+
 class Informer:
     """Follows one resource.
 
     Attributes:
-        relists: How often the whole list was read.
+        relists: How often a whole list was read.
     """
 
     def __init__(
@@ -85,6 +95,7 @@ class Informer:
         *,
         prefix: str = "",
         absent_seconds: float = _ABSENT_SECONDS,
+        served: ServedVersions = unknown_versions,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """Prepare to follow ``resource``.
@@ -94,14 +105,15 @@ class Informer:
             reader: Where from.
             store: Where to.
             prefix: Put before the resource's path.
-            absent_seconds: How often to ask again for a resource that the server does not serve (its
-                CustomResourceDefinition is not installed).
+            absent_seconds: How often to ask again for a resource, or a better version of it, that the server does not
+                serve (its CustomResourceDefinition is not installed or has no such version).
+            served: Returns the versions that the resource's CustomResourceDefinition serves, None if it is unknown.
             sleep: Waits that many seconds.
         """
-        self.resource: Final = resource
         self.relists = 0
         self._reader: Final = reader
-        self._path: Final = prefix + resource.path
+        self._prefix: Final = prefix
+        self._versions: Final = VersionChoice(resource, self._is_served, served=served)
         self._store: Final = store
         self._absences: Final = AbsencePauses(absent_seconds, sleep=sleep)
         self._sleep: Final = sleep
@@ -111,12 +123,23 @@ class Informer:
         self._synced: Final = asyncio.Event()
         self._tried: Final = asyncio.Event()
         self._absent = False
+        self._tries_absent = 0
         self._refused = 0
         self._problem = ""
         self._heard_at: float | None = None
         self._failures = 0
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._tickets: Final = itertools.count()
+
+    @property
+    def resource(self) -> WatchedResource:
+        """The resource in the version that is read."""
+        return self._versions.current
+
+    @property
+    def absent(self) -> bool:
+        """Whether the apiserver serves no version of the resource."""
+        return self._absent
 
     @property
     def synced(self) -> bool:
@@ -132,7 +155,7 @@ class Informer:
         await self._tried.wait()
 
     def ask_again(self) -> None:
-        """Ask at once for a resource that was not served: its CustomResourceDefinition was installed or changed."""
+        """Ask at once for what was not served: the CustomResourceDefinition was installed or changed."""
         self._absences.end()
 
     @property
@@ -150,29 +173,29 @@ class Informer:
 
     def state(self) -> PartState:
         """Return how it stands."""
-        detail = self._problem
+        detail = self._problem or self._versions.problem
+        failing = bool(detail)
         if not detail and self._absent:
             detail = "not served by the apiserver (is its CustomResourceDefinition installed?); asked again regularly"
         if not detail and not self.synced:
             detail = "not listed yet"
         age = None if self._heard_at is None else time.monotonic() - self._heard_at
         refused = not self.synced and self._refused >= _TRIES_BEFORE_REFUSED
-        return PartState(self.resource.name, self.synced, detail, age, failing=bool(self._problem), refused=refused)
+        return PartState(self.resource.name, self.synced, detail, age, failing=failing, refused=refused)
 
     async def run(self) -> None:
         """Follow the resource until cancelled."""
         while True:
             try:
                 await self._list()
-                await self._watch()
+                await self._follow()
             except _RelistError as reason:
                 _log.info("%s: listing again: %s", self.resource.name, reason)
+            except _NotServedError:
+                self._not_served()
+                await self._absences.pause()
             except (APIError, UnreachableError, msgspec.DecodeError) as error:
-                if isinstance(error, APIError) and error.code == 404:
-                    self._not_served()
-                    await self._absences.pause()
-                else:
-                    await self._back_off(error)
+                await self._back_off(error)
 
     async def wait_for(self, resource_version: int) -> None:
         """Return as soon as everything up to ``resource_version`` has been seen."""
@@ -200,6 +223,12 @@ class Informer:
         return _version(stored) if isinstance(stored, dict) else as_number(stored.resource_version)
 
     def _not_served(self) -> None:
+        self._tries_absent += 1
+        if self._is_changing_version():
+            self._problem = "no version of it is served by the apiserver just now"
+            if self._tries_absent == 1:
+                self._absences.end()
+            return
         if not self._absent:
             _log.info("%s is not served by the apiserver", self.resource.name)
         self._absent = True
@@ -208,6 +237,11 @@ class Informer:
         self._heard()
         for key in list(self._store.keys(self.resource.group_kind)):
             self._store.remove(key)
+
+    def _is_changing_version(self) -> bool:
+        """Return whether the apiserver may be replacing the version that was read by another one."""
+        several = len(self._versions.candidates) > 1
+        return several and self.synced and not self._absent and self._tries_absent < _TRIES_BEFORE_ABSENT
 
     def _set_synced(self) -> None:
         self._synced.set()
@@ -247,38 +281,97 @@ class Informer:
                 future.set_result(None)
 
     async def _list(self) -> None:
-        """Read the whole list, page by page, and bring the store up to it."""
+        """Read the whole list in the best version that is served, and bring the store up to it."""
+        for resource in self._versions.candidates:
+            try:
+                place = await self._list_version(resource)
+            except APIError as error:
+                # Any other error is no reason to read another version: a converted object may lack members.
+                if error.code != NOT_FOUND:
+                    raise
+            else:
+                self._listed(place)
+                return
+        raise _NotServedError
+
+    async def _list_version(self, resource: WatchedResource) -> str:
+        """Read the list of one version, page by page, into the store; return its resourceVersion."""
+        replaces = resource != self.resource and any(True for _ in self._store.keys(resource.group_kind))
         seen: set[ObjectKey] = set()
+        replacing: list[JSONObject] = []
         page: Page | None = None
         while page is None or page.continue_token:
-            page = await self._page(page.continue_token if page else "")
+            page = await self._page(resource, page.continue_token if page else "")
+            if not replaces:
+                self._versions.choose(resource)
             for item in page.items:
-                seen.add(self._put(self.resource.decode(item)))
+                document = _identified(resource.decode(item), resource)
+                seen.add(key_of(document))
+                if replaces:
+                    replacing.append(document)
+                else:
+                    self._store.put(document)
             # A page is decoded in one go; reviews that arrived meanwhile come first.
             await asyncio.sleep(0)
-        for key in list(self._store.keys(self.resource.group_kind)):
+        # From here on nobody else runs, so nobody sees objects of two versions.
+        self._versions.choose(resource)
+        for document in replacing:
+            self._store.put(document)
+        for key in list(self._store.keys(resource.group_kind)):
             if key not in seen:
                 self._store.remove(key)
+        return page.resource_version
+
+    def _listed(self, place: str) -> None:
         self.relists += 1
         self._absent = False
+        self._tries_absent = 0
         self._set_synced()
         self._heard()
         self._well()
         # A list may be older than what was seen before only if the server's own history was set back.
         self._progress = 0
-        self._advance(page.resource_version)
+        self._advance(place)
         self._changed = self._progress
 
-    async def _page(self, continue_token: str) -> Page:
-        query = {"limit": _PAGE, **self.resource.selectors}
+    async def _page(self, resource: WatchedResource, continue_token: str) -> Page:
+        query = {"limit": _PAGE, **resource.selectors}
         if continue_token:
             query["continue"] = continue_token
         try:
-            return decode_page(await self._reader.request("GET", self._path, query=query))
+            return decode_page(await self._reader.request("GET", self._prefix + resource.path, query=query))
         except APIError as error:
             if error.code == _GONE and continue_token:
                 raise _RelistError("the list changed too much while it was read") from error
             raise
+
+    async def _is_served(self, resource: WatchedResource) -> bool:
+        """Return whether the apiserver serves a version of the resource; raises APIError, UnreachableError."""
+        query = {"limit": "1", **resource.selectors}
+        try:
+            await self._reader.request("GET", self._prefix + resource.path, query=query)
+        except APIError as error:
+            if error.code != NOT_FOUND:
+                raise
+            return False
+        return True
+
+    async def _follow(self) -> None:
+        """Follow changes until another version has to be read; ends by an exception only."""
+        if len(self._versions.candidates) == 1:
+            await self._watch()
+        watch = asyncio.create_task(self._watch(), name=f"watch {self.resource.name}")
+        other = asyncio.create_task(self._versions.wait_for_other(self._absences), name="other version")
+        try:
+            await asyncio.wait((watch, other), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            watch.cancel()
+            other.cancel()
+            await asyncio.wait((watch, other))
+        for task in (watch, other):
+            if not task.cancelled():
+                task.result()
+        raise _RelistError("another version is to be read")
 
     async def _watch(self) -> None:
         """Follow changes from the current place; ends by an exception only."""
@@ -293,8 +386,9 @@ class Informer:
             except APIError as error:
                 if error.code == _GONE:
                     raise _RelistError(str(error)) from error
-                if error.code == 404:
-                    raise
+                if error.code == NOT_FOUND:
+                    await self._back_off(error)
+                    raise _RelistError(f"{self.resource.api_version} is not served any more") from error
                 refused += 1
                 if refused >= _TRIES_BEFORE_RELIST:
                     raise _RelistError(f"refused {refused} times to continue from {self._place}: {error}") from error
@@ -312,7 +406,7 @@ class Informer:
             **self.resource.selectors,
         }
         brought = False
-        async with self._reader.lines(self._path, query=query, idle=_IDLE_SECONDS) as lines:
+        async with self._reader.lines(self._prefix + self.resource.path, query=query, idle=_IDLE_SECONDS) as lines:
             self._heard()
             self._read_again()
             async for line in lines:
@@ -341,18 +435,15 @@ class Informer:
             self._advance(document["metadata"].get("resourceVersion") or self._place)
             self._changed = self._progress
 
-    def _put(self, document: JSONObject) -> ObjectKey:
-        key = self._keyed(document)
-        self._store.put(document)
-        return key
-
     def _keyed(self, document: JSONObject) -> ObjectKey:
-        """Say what the object is, which items of a list do not: their list does."""
-        document["apiVersion"] = (
-            f"{self.resource.group}/{self.resource.version}" if self.resource.group else self.resource.version
-        )
-        document["kind"] = self.resource.kind
-        return key_of(document)
+        return key_of(_identified(document, self.resource))
+
+
+def _identified(document: JSONObject, resource: WatchedResource) -> JSONObject:
+    """Set apiVersion and kind, which items of a list may lack: their list has them."""
+    document["apiVersion"] = resource.api_version
+    document["kind"] = resource.kind
+    return document
 
 
 def _is_server_fault(error: Exception) -> bool:

@@ -1,7 +1,7 @@
 """A store kept equal to what an apiserver holds."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -12,6 +12,7 @@ from app.store import ObjectKey, Store, Stored
 from app.store.sources.kubernetes.informer import Informer, Reader
 from app.store.sources.kubernetes.resources import DEFINITIONS, WatchedResource
 from app.store.sources.kubernetes.singleflight import SharedReads
+from app.store.sources.kubernetes.versions import NOT_FOUND, versions_served
 from app.store.sources.kubernetes.wire import as_number, decode_page
 from app.store.sources.source import PartState
 
@@ -40,6 +41,7 @@ class KubernetesSource:
         absent_seconds: float,
         every_cluster: bool = False,
         advisory: Collection[GroupKind] = (),
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """Prepare to follow ``resources``.
 
@@ -47,11 +49,13 @@ class KubernetesSource:
             resources: What to follow.
             reader: Where from.
             store: Where to.
-            absent_seconds: How often to ask again for a resource that the server does not serve. It is asked for at
-                once when its CustomResourceDefinition changes, if those are among ``resources``.
+            absent_seconds: How often to ask again for a resource, or for a better version of it, that the server does
+                not serve. It is asked for at once when its CustomResourceDefinition changes, if those are among
+                ``resources``.
             advisory: Kinds that no answer depends on; nothing waits for them.
             every_cluster: Whether the server is kcp's, and all its logical clusters are to be read at once. Their
                 objects say by annotation where they live.
+            sleep: Waits that many seconds.
         """
         self._store: Final = store
         self._reader: Final = reader
@@ -59,7 +63,13 @@ class KubernetesSource:
         self.everywhere: Final = _cluster_path("*") if every_cluster else ""
         self._informers: Final = {
             resource.group_kind: Informer(
-                resource, reader, store, prefix=self.everywhere, absent_seconds=absent_seconds
+                resource,
+                reader,
+                store,
+                prefix=self.everywhere,
+                absent_seconds=absent_seconds,
+                served=partial(self._served_versions, resource),
+                sleep=sleep,
             )
             for resource in resources
         }
@@ -101,6 +111,16 @@ class KubernetesSource:
             if informer.resource.name == key.name:
                 informer.ask_again()
 
+    def _served_versions(self, resource: WatchedResource) -> frozenset[str] | None:
+        """Return the versions that a resource's definition serves, None if it is unknown.
+
+        A kcp has a definition in each logical cluster, or an APIResourceSchema in its place, so there it is unknown.
+        """
+        definitions = self._informers.get(DEFINITIONS.group_kind)
+        if definitions is None or definitions.state().failing:
+            return None
+        return versions_served(self._store.get("", DEFINITIONS.group_kind, "", resource.name))
+
     def informer(self, group_kind: GroupKind) -> Informer:
         """Return what follows a kind; raises KeyError if nothing does."""
         return self._informers[group_kind]
@@ -138,18 +158,27 @@ class KubernetesSource:
 
     async def _read_one(self, key: ObjectKey) -> None:
         informer = self._informers[key.group_kind]
-        path = self.scope(key.cluster) + informer.resource.in_namespace(key.namespace, key.name)
+        resource = informer.resource
+        path = self.scope(key.cluster) + resource.in_namespace(key.namespace, key.name)
         before = informer.stored_version(key)
         try:
             text = await self._reader.request("GET", path, timeout=_LIVE_SECONDS)
         except APIError as error:
-            if error.code != 404:
+            if error.code != NOT_FOUND:
                 raise
-            # One that was created while the answer was under way is not what the answer is about.
-            if informer.stored_version(key) <= before:
-                self._store.remove(key)
+            if informer.absent or _is_about_object(error, key.name):
+                # One that was created while the answer was under way is not what the answer is about.
+                if informer.stored_version(key) <= before:
+                    self._store.remove(key)
+                return
+            if informer.resource == resource:
+                informer.ask_again()
+                raise
+        if informer.resource != resource:
+            # Another version was listed meanwhile, and the store holds objects of one version only.
+            await self._read_one(key)
             return
-        informer.learn(informer.resource.decode(text))
+        informer.learn(resource.decode(text))
 
     async def read_namespace(self, group_kind: GroupKind, *, cluster: str, namespace: str) -> None:
         """Bring the objects of one kind in a namespace up to what the server holds now; raises as `read_one`."""
@@ -158,14 +187,18 @@ class KubernetesSource:
 
     async def _read_namespace(self, group_kind: GroupKind, *, cluster: str, namespace: str) -> None:
         informer = self._informers[group_kind]
-        path = self.scope(cluster) + informer.resource.in_namespace(namespace)
+        resource = informer.resource
+        path = self.scope(cluster) + resource.in_namespace(namespace)
         try:
             page = decode_page(await self._reader.request("GET", path, timeout=_LIVE_SECONDS))
         except APIError as error:
-            if error.code == 404:
+            if error.code == NOT_FOUND and informer.absent:
                 return
             raise
-        found = {informer.learn(informer.resource.decode(item)) for item in page.items}
+        if informer.resource != resource:
+            await self._read_namespace(group_kind, cluster=cluster, namespace=namespace)
+            return
+        found = {informer.learn(resource.decode(item)) for item in page.items}
         for key in self._store.keys_in(cluster, group_kind, namespace):
             if key not in found and informer.stored_version(key) <= as_number(page.resource_version):
                 self._store.remove(key)
@@ -179,3 +212,11 @@ class KubernetesSource:
         async with asyncio.TaskGroup() as tasks:
             for informer in self._informers.values():
                 tasks.create_task(informer.run(), name=f"informer {informer.resource.name}")
+
+
+def _is_about_object(error: APIError, name: str) -> bool:
+    """Return whether a 404 says that an object does not exist, as opposed to: the version of its kind is not served.
+
+    The former is a Status that quotes the name (apimachinery, api/errors: NewNotFound), the latter plain text.
+    """
+    return error.reason == "NotFound" and f'"{name}"' in error.message

@@ -1,0 +1,94 @@
+"""Which version of a resource is read: the best one that the apiserver serves.
+
+Versions come and go while a server runs: an upgrade of OpenYurt adds v1beta1 to the CustomResourceDefinition of
+YurtAppSets, a downgrade takes it away. Answers of the apiserver decide. The definition only says when to ask, and saves
+requests whose answer it tells; a server that may not read definitions asks at regular intervals instead.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from app.kube.errors import APIError, UnreachableError
+from app.model.json import JSONObject, as_object
+from app.store.sources.kubernetes.absence import AbsencePauses
+from app.store.sources.kubernetes.resources import WatchedResource
+
+NOT_FOUND: Final = 404
+
+ServedVersions = Callable[[], frozenset[str] | None]
+
+
+def unknown_versions() -> frozenset[str] | None:
+    """Return None: it is not known which versions are served."""
+    return None
+
+
+class VersionChoice:
+    """The versions of one resource, and the one that is read.
+
+    Attributes:
+        candidates: The resource in each version that can be read, the best first.
+        current: The resource in the version that is read.
+        problem: Why it is not known whether another version has to be read, ``""`` if it is.
+    """
+
+    def __init__(
+        self,
+        resource: WatchedResource,
+        is_served: Callable[[WatchedResource], Awaitable[bool]],
+        *,
+        served: ServedVersions,
+    ) -> None:
+        """Prepare to read the best version.
+
+        Args:
+            resource: The resource in its best version.
+            is_served: Asks the apiserver for the resource in one version; raises APIError, UnreachableError.
+            served: Returns the versions that the resource's CustomResourceDefinition serves, None if it is unknown.
+        """
+        self.candidates: Final[Sequence[WatchedResource]] = resource.in_versions()
+        self.current = self.candidates[0]
+        self.problem = ""
+        self._is_served: Final = is_served
+        self._served: Final = served
+
+    def choose(self, resource: WatchedResource) -> None:
+        """Take note that the resource is read in this version from now on."""
+        self.current = resource
+        self.problem = ""
+
+    async def wait_for_other(self, pauses: AbsencePauses) -> None:
+        """Return as soon as a better version is served, or the current one is served no longer.
+
+        Args:
+            pauses: The pauses between two questions.
+        """
+        while True:
+            await pauses.pause()
+            try:
+                if await self._should_change():
+                    return
+                self.problem = ""
+            except UnreachableError:
+                continue  # The watch of the current version finds this out, too.
+            except APIError as error:
+                # The watch of the current version goes on, so nothing is lost but the better version.
+                self.problem = f"a better version than {self.current.version} cannot be read: {error}"
+
+    async def _should_change(self) -> bool:
+        served = self._served()
+        for better in self.candidates[: self.candidates.index(self.current)]:
+            if (served is None or better.version in served) and await self._is_served(better):
+                return True
+        return served is not None and self.current.version not in served and not await self._is_served(self.current)
+
+
+def versions_served(definition: JSONObject | None) -> frozenset[str] | None:
+    """Return the versions that a CustomResourceDefinition serves, None without a definition."""
+    if definition is None:
+        return None
+    versions = as_object(definition.get("spec")).get("versions")
+    listed = versions if isinstance(versions, list) else []
+    return frozenset(
+        str(one["name"]) for one in listed if isinstance(one, dict) and one.get("served") is True and "name" in one
+    )
