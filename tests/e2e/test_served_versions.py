@@ -1,0 +1,148 @@
+"""A kind whose versions come and go on a real apiserver, as when OpenYurt is upgraded and downgraded."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from app.kube.connection import Connection
+from app.lifetime import running
+from app.model.json import JSONObject
+from app.model.openyurt import GROUP, YURT_APP_SET
+from app.store import ObjectKey, Store
+from app.store.sources.kubernetes.resources import DEFINITIONS, YURT_APP_SETS, WatchedResource
+from app.store.sources.kubernetes.source import KubernetesSource
+from tests.builders import yurt_app_set
+from tests.e2e.cluster import CRDS, Api, ControlPlane
+from tests.e2e.test_source_faults import config, until
+from tests.waiting import NET, wait_for
+
+DEFINITION = f"{CRDS}/{YURT_APP_SETS.name}"
+ALPHA, BETA = "v1alpha1", "v1beta1"
+# Pauses of 0.1, 0.2, 0.4, 0.8, 1.6 s until the version is served, and one list of each version.
+MAX_LISTS = 12
+
+
+class CountingConnection:
+    """A connection that counts the lists of YurtAppSets."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.lists = 0
+
+    async def request(self, method: str, path: str, **rest: Any) -> bytes:
+        self.lists += path.endswith("/yurtappsets")
+        return await self._connection.request(method, path, **rest)
+
+    def lines(self, path: str, **rest: Any) -> Any:
+        return self._connection.lines(path, **rest)
+
+
+class Definition:
+    """The CustomResourceDefinition of YurtAppSets, which a test gives other versions."""
+
+    def __init__(self, admin: Api, namespace: str) -> None:
+        self._admin, self._namespace = admin, namespace
+        (self._alpha,) = admin[DEFINITION]["spec"]["versions"]
+        schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+        self._beta = {"name": BETA, "schema": schema}
+        self._made: list[str] = []
+
+    def create(self, version: str, *names: str) -> None:
+        for name in names:
+            self._create(name, version)
+
+    def _create(self, name: str, version: str) -> None:
+        made = yurt_app_set(name)
+        made["apiVersion"], made["metadata"] = f"{GROUP}/{version}", {"name": name}
+        resource = YURT_APP_SETS._replace(version=version)
+        wait_for(lambda: self._admin.call("POST", resource.in_namespace(self._namespace), made)[0] == 201)
+        self._made.append(name)
+
+    def add_beta(self) -> None:
+        self._write({**self._alpha, "storage": False}, {**self._beta, "served": True, "storage": True})
+
+    def withdraw_beta(self) -> None:
+        self._write(self._alpha, {**self._beta, "served": False, "storage": False})
+
+    def _write(self, *versions: dict[str, Any]) -> None:
+        self._admin.merge(DEFINITION, {"spec": {"versions": versions}})
+
+    def _delete(self, path: str) -> None:
+        wait_for(lambda: self._admin.call("DELETE", path)[0] in (200, 404), what=f"{path} is deleted")
+
+    def restore(self) -> None:
+        # What is stored in v1beta1 could not be read any more.
+        self.withdraw_beta()
+        alpha = YURT_APP_SETS._replace(version=ALPHA)
+        for name in self._made:
+            self._delete(alpha.in_namespace(self._namespace, name))
+        self._admin.merge(f"{DEFINITION}/status", {"status": {"storedVersions": [ALPHA]}})
+        self._write(self._alpha)
+        wait_for(lambda: self._admin.call("GET", alpha.path)[0] == 200)
+
+
+@pytest.fixture
+def definition(crds: None, admin: Api, namespace: str) -> Iterator[Definition]:
+    made = Definition(admin, namespace)
+    try:
+        yield made
+    finally:
+        made.restore()
+
+
+@contextlib.asynccontextmanager
+async def following(
+    plane: ControlPlane, store: Store, *resources: WatchedResource, absent_seconds: float
+) -> AsyncIterator[CountingConnection]:
+    async with Connection(config(plane, "versions", plane.port)) as connection:
+        counting = CountingConnection(connection)
+        source = KubernetesSource(resources, counting, store, absent_seconds=absent_seconds)
+        async with running(source.run(), name="source", ended=pytest.fail):
+            await asyncio.wait_for(source.wait_synced(), NET)
+            yield counting
+
+
+@pytest.mark.parametrize(
+    ("resources", "absent_seconds"),
+    [((DEFINITIONS, YURT_APP_SETS), 3600.0), ((YURT_APP_SETS,), 0.5)],
+    ids=["with definitions", "without the right to read definitions"],
+)
+async def test_a_version_that_is_added_and_withdrawn_is_followed(
+    plane: ControlPlane,
+    namespace: str,
+    definition: Definition,
+    resources: tuple[WatchedResource, ...],
+    absent_seconds: float,
+) -> None:
+    store, emptied = Store(), list[ObjectKey]()
+
+    def read() -> dict[str, str]:
+        found = (one for one in store.each("", YURT_APP_SET) if one["metadata"]["namespace"] == namespace)
+        return {one["metadata"]["name"]: one["apiVersion"].removeprefix(f"{GROUP}/") for one in found}
+
+    def note(key: ObjectKey, before: JSONObject | None, after: JSONObject | None) -> None:
+        if key.group_kind == YURT_APP_SET and before is not None and after is None:
+            emptied.append(key)
+
+    await asyncio.to_thread(definition.create, ALPHA, "a", "b")
+    async with following(plane, store, *resources, absent_seconds=absent_seconds) as connection:
+        store.subscribe(note)
+        await until(lambda: read() == {"a": ALPHA, "b": ALPHA}, what="v1alpha1 is read")
+
+        before = connection.lists
+        await asyncio.to_thread(definition.add_beta)
+        await until(lambda: read() == {"a": BETA, "b": BETA}, what="v1beta1 is read")
+        assert connection.lists - before <= MAX_LISTS
+        await asyncio.to_thread(definition.create, BETA, "c")
+        await until(lambda: read() == {"a": BETA, "b": BETA, "c": BETA}, what="v1beta1 is watched")
+
+        before = connection.lists
+        await asyncio.to_thread(definition.withdraw_beta)
+        await until(lambda: read() == {"a": ALPHA, "b": ALPHA, "c": ALPHA}, what="v1alpha1 is read again")
+        assert connection.lists - before <= MAX_LISTS
+        await asyncio.to_thread(definition.create, ALPHA, "d")
+        await until(lambda: read().get("d") == ALPHA, what="v1alpha1 is watched again")
+    assert emptied == []
