@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from app.model.json import JSONObject
-from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_OVERRIDER
+from app.model.openyurt import NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER
 from app.overrider.finding import Finding, Level
 from app.overrider.findings import check
 from app.overrider.manifest_kinds import check_kind
@@ -25,6 +25,7 @@ from app.store.store import key_of
 from app.store.yaml_lines import FieldLines
 from app.store.yaml_reader import Document
 
+_UNIQUE_KINDS: Final = frozenset({YURT_APP_OVERRIDER, NODE_POOL, *SUBJECT_KINDS})
 _CONTRADICTED: Final = frozenset({"unknown-subject", "unknown-pool"})
 
 
@@ -92,7 +93,8 @@ def _check_document(manifest: JSONObject, key: ObjectKey, store: StoreView) -> I
 
 
 def _check_duplicate(document: Document, first: Document) -> Iterator[Finding]:
-    group_kind = key_of(document.object).group_kind
-    if first is not document and (group_kind == YURT_APP_OVERRIDER or group_kind in SUBJECT_KINDS):
-        message = f"is already defined at {first.source}:{first.line}; remove one of them"
+    if first is not document and key_of(document.object).group_kind in _UNIQUE_KINDS:
+        now, before = document.object["apiVersion"], first.object["apiVersion"]
+        versions = "" if now == before else f" as {before}, which is the same object as in {now}"
+        message = f"is already defined at {first.source}:{first.line}{versions}; remove one of them"
         yield Finding("duplicate", "metadata.name", message)

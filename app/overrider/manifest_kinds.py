@@ -30,7 +30,8 @@ def check_kind(document: JSONObject) -> Finding | None:
             Finding("unknown-kind", "kind", f"{GROUP} has no kind {kind!r}; did you mean {meant}?") if meant else None
         )
     if group == GROUP and kind in _VERSIONS and version not in _VERSIONS[kind]:
-        message = f"{kind} has no version {version!r}; write {GROUP}/{_VERSIONS[kind][0]}"
+        known = " or ".join(f"{GROUP}/{one}" for one in _VERSIONS[kind])
+        message = f"{kind} has no version {version!r}; write {known}"
         return Finding("unknown-kind", "apiVersion", message)
     if group != GROUP and kind in _OWN_KINDS:
         message = f"{kind} is in {API_VERSION}, not in {document['apiVersion']!r}"

@@ -57,6 +57,9 @@ def written(tmp_path: Path) -> Written:
     return write
 
 
+NODE_POOL = "apiVersion: apps.openyurt.io/{}\nkind: NodePool\nmetadata: {{name: edge}}\n"
+
+
 def run(*arguments: str) -> tuple[int, str, str]:
     result = RUNNER.invoke(app, list(arguments))
     assert result.exception is None or isinstance(result.exception, SystemExit)
@@ -121,6 +124,29 @@ def test_an_object_that_is_defined_twice_is_an_error(written: Written) -> None:
     ((level, place, text),) = findings(directory)
     assert (level, place) == ("error", "c.yaml:3")
     assert text == f"metadata.name: is already defined at {directory / 'b.yaml'}:1; remove one of them"
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "second"),
+    [("YurtAppSet", "v1alpha1", "v1beta1"), ("YurtAppSet", "v1beta1", "v1alpha1"), ("NodePool", "v1beta1", "v1beta2")],
+)
+def test_an_object_in_two_versions_is_an_error_that_names_both_lines(
+    written: Written, kind: str, first: str, second: str
+) -> None:
+    text = "apiVersion: apps.openyurt.io/{}\nkind: {}\nmetadata: {{name: twice, namespace: default}}\n"
+    directory = written(a="---\n" + text.format(first, kind), b="# Another version.\n" + text.format(second, kind))
+    expected = (
+        f"metadata.name: is already defined at {directory / 'a.yaml'}:2 as apps.openyurt.io/{first}, which is the same "
+        f"object as in apps.openyurt.io/{second}; remove one of them"
+    )
+    assert ("error", "b.yaml:4", expected) in findings(directory)
+
+
+def test_a_version_that_a_kind_does_not_have_is_an_error_that_names_those_it_has(written: Written) -> None:
+    directory = written(a=NODE_POOL.format("v1beta2"), b=NODE_POOL.format("v1beta3").replace("edge", "other"))
+    versions = " or ".join(f"apps.openyurt.io/{one}" for one in ("v1alpha1", "v1beta1", "v1beta2"))
+    text = f"apiVersion: NodePool has no version 'v1beta3'; write {versions}"
+    assert findings(directory) == [("error", "b.yaml:1", text)]
 
 
 def test_warnings_are_errors_with_strict(written: Written) -> None:

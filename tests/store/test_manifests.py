@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from app.model.gvk import GroupKind
+from app.model.openyurt import NODE_POOL, YURT_APP_SET
 from app.store import Store
 from app.store.sources.manifests import ManifestSource
 from tests.waiting import NET
@@ -24,6 +25,10 @@ def store() -> Store:
 @pytest.fixture
 def source(tmp_path: Path, store: Store) -> ManifestSource:
     return ManifestSource(tmp_path, store)
+
+
+def versions(store: Store, *kinds: GroupKind) -> list[str]:
+    return [document["apiVersion"] for kind in kinds for document in store.each("", kind)]
 
 
 def names(store: Store) -> dict[str, str]:
@@ -92,6 +97,18 @@ def test_an_object_in_two_files_is_reported_and_the_first_wins(
     (text,) = source.errors.values()
     assert "ConfigMap d/same is already defined at" in text
     assert "a.yaml:1" in text
+
+
+def test_objects_are_kept_in_the_version_that_a_file_has(tmp_path: Path, source: ManifestSource, store: Store) -> None:
+    for kind, version in (("YurtAppSet", "v1beta1"), ("NodePool", "v1beta2")):
+        text = f"apiVersion: apps.openyurt.io/{version}\nkind: {kind}\nmetadata: {{name: a}}\n"
+        (tmp_path / f"{kind}.yaml").write_text(text)
+    source.load()
+    assert versions(store, YURT_APP_SET, NODE_POOL) == ["apps.openyurt.io/v1beta1", "apps.openyurt.io/v1beta2"]
+    text = (tmp_path / "YurtAppSet.yaml").read_text()
+    (tmp_path / "YurtAppSet.yaml").write_text(text.replace("v1beta1", "v1alpha1"))
+    source.load()
+    assert versions(store, YURT_APP_SET) == ["apps.openyurt.io/v1alpha1"]
 
 
 def test_a_directory_that_is_gone_keeps_everything(tmp_path: Path, store: Store) -> None:
