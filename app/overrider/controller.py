@@ -8,6 +8,9 @@ then.
 
 A subject is worked on when one of its inputs changed: overrider, subject, node pool, or a workload that somebody else
 changed. The controller's own writes are no input. `Attempts` bounds the writes of each workload.
+
+A kind that cannot be listed holds up its own subjects only. They are left as they are until the kind was read: what the
+store does not hold would look like deleted. Without the overriders, the controller does nothing at all.
 """
 
 import asyncio
@@ -23,11 +26,13 @@ from app.control.queue import Outcome as Worked
 from app.control.scheduler import LoopScheduler, Scheduler, sleep
 from app.kube.connection import Connection
 from app.kube.errors import APIError, UnreachableError
+from app.model.gvk import GroupKind
 from app.model.json import JSONObject
-from app.model.openyurt import YURT_APP_OVERRIDER
+from app.model.openyurt import NODE_POOL, SUBJECT_KINDS, YURT_APP_OVERRIDER
 from app.overrider.assess import Binding, find_plan, hash_of, pool_of
 from app.overrider.attempts import Attempts
 from app.overrider.converge import Converger, Outcome, Target
+from app.overrider.input_kinds import input_kinds
 from app.overrider.inputs import Inputs
 from app.overrider.laggards import Laggards
 from app.overrider.nudge import Nudger
@@ -55,6 +60,7 @@ _FIRST_PAUSE_SECONDS: Final = 1.0
 # To look at a workload that is as it should be takes some 30 µs.
 _SLICE: Final = 200
 _NEVER: Final = float("inf")
+_READ_KINDS: Final = SUBJECT_KINDS | {NODE_POOL, YURT_APP_OVERRIDER}
 
 
 class _Brought(NamedTuple):
@@ -121,6 +127,7 @@ class OverriderController:
             scheduler=clock,
         )
         self.reconciled = 0
+        self._read: Final[set[GroupKind]] = set()
         self._objects: Final = objects
         self._source: Final = source
         self._plans: Final = plans
@@ -146,10 +153,14 @@ class OverriderController:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.workloads.source.run(), name="workloads")
-                await self._source.wait_synced()
+                await self._source.wait_synced((YURT_APP_OVERRIDER,))
+                await self._source.wait_tried(_READ_KINDS)
                 await self.workloads.source.wait_synced()
                 await self._wait_for_registration()
                 self._waits.start()
+                self._read.update(kind for kind in _READ_KINDS if not self._source.missing((kind,)))
+                for kind in _READ_KINDS - self._read:
+                    tasks.create_task(self._start_when_read(kind), name=f"first read of {kind.kind}")
                 for binding in self._inputs.bindings():
                     self.queue.add(binding)
                 tasks.create_task(self.queue.run(self.reconcile, workers=_WORKERS), name="overriders")
@@ -168,21 +179,46 @@ class OverriderController:
         except TimeoutError:
             _log.warning("not registered within %.0f s; workloads are looked at all the same", self._register_seconds)
 
+    async def _start_when_read(self, kind: GroupKind) -> None:
+        """Have the subjects that depend on ``kind`` looked at as soon as it was read."""
+        _log.warning("%s; its workloads are left as they are until then", self._source.missing((kind,)))
+        await self._source.wait_synced((kind,))
+        # What was found wrong with workloads before was found without these objects.
+        while not await self._look_at_workloads():
+            await sleep(self._clock, self._retry_seconds)
+        self._read.add(kind)
+        for binding in self._inputs.bindings():
+            if kind in self._kinds_of(binding):
+                self.queue.add(binding)
+
     async def _resync(self) -> None:
         """Go through everything now and again."""
         while True:
-            pause = self._resync_seconds
-            try:
-                self.workloads.remainders.forget_lost(most=_MAX_RECHECKED)
-                async for key, document in self.workloads.look_at_all():
-                    self._laggards.look(key, document)
+            pause = self._retry_seconds
+            self.workloads.remainders.forget_lost(most=_MAX_RECHECKED)
+            if await self._look_at_workloads():
+                pause = self._resync_seconds
                 self._tidy(bindings := self._inputs.bindings())
                 for binding in bindings:
                     self.queue.add_retry(binding)
-            except (APIError, UnreachableError, msgspec.DecodeError) as error:
-                _log.warning("workloads were not gone through: %s", error)
-                pause = min(self._resync_seconds, 10 * _FIRST_PAUSE_SECONDS)
             await sleep(self._clock, pause)
+
+    async def _look_at_workloads(self) -> bool:
+        """Compare all workloads with what they are to be; return whether that was possible."""
+        try:
+            async for key, document in self.workloads.look_at_all():
+                self._laggards.look(key, document)
+        except (APIError, UnreachableError, msgspec.DecodeError) as error:
+            _log.warning("workloads were not gone through: %s", error)
+            return False
+        return True
+
+    @property
+    def _retry_seconds(self) -> float:
+        return min(self._resync_seconds, 10 * _FIRST_PAUSE_SECONDS)
+
+    def _kinds_of(self, binding: Binding) -> frozenset[GroupKind]:
+        return input_kinds(binding.group_kind, self._objects.get(*binding))
 
     def _tidy(self, bindings: set[Binding]) -> None:
         self._attempts.prune(self._clock.time())
@@ -202,6 +238,8 @@ class OverriderController:
             True if nothing is left to do until an input changes, False if the status could not be written, or when to
             look again.
         """
+        if not self._kinds_of(binding) <= self._read:
+            return True  # It is queued again when they were read.
         self.reconciled += 1
         at, patience = await self._look(binding)
         targets, known = await self._aim_all(at, patience)

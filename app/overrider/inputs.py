@@ -95,7 +95,7 @@ class Inputs:
     def _subject_changed(self, binding: Binding, before: JSONObject | None, after: JSONObject | None) -> None:
         if before is None or after is None:
             self._queue.add(binding)
-        elif before.get("spec") == after.get("spec") and _uid(before) == _uid(after):
+        elif _tells_same(before, after):
             return  # An annotation, such as the one that nudges its controller.
         else:
             self._queue.add_after(binding, _SETTLE_SECONDS)
@@ -115,6 +115,12 @@ def _bound_to(cluster: str, overrider: JSONObject) -> Binding | None:
         return None
     kind, name = subject
     return Binding(cluster, GroupKind(GROUP, kind), overrider["metadata"].get("namespace") or "", name)
+
+
+def _tells_same(before: JSONObject, after: JSONObject) -> bool:
+    """Return whether a subject has the same spec as before, and in the same API version."""
+    same = all(before.get(name) == after.get(name) for name in ("apiVersion", "spec"))
+    return same and _uid(before) == _uid(after)
 
 
 def _uid(document: JSONObject) -> JSON:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
+from app.control.scheduler import sleep
 from app.kube.connection import Connection
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.controller import OverriderController
@@ -33,7 +34,10 @@ class Fleet:
         self.conflict = ""
         self.registered: asyncio.Event | None = None
         self.controller: OverriderController | None = None
-        self.source = KubernetesSource(RESOURCES, self.server, self.objects, absent_seconds=10.0)
+        self.source = KubernetesSource(RESOURCES, self.server, self.objects, absent_seconds=600.0, sleep=self._sleep)
+
+    async def _sleep(self, seconds: float) -> None:
+        await sleep(self.clock, seconds)
 
     def now(self) -> datetime:
         return START + timedelta(seconds=self.clock.now)

@@ -130,10 +130,10 @@ class KubernetesSource:
         for group_kind in self._needed if group_kinds is None else group_kinds:
             await self._informers[group_kind].wait_synced()
 
-    async def wait_tried(self) -> None:
-        """Return as soon as it was at least tried to read every resource."""
-        for informer in self._informers.values():
-            await informer.wait_tried()
+    async def wait_tried(self, group_kinds: Iterable[GroupKind] | None = None) -> None:
+        """Return as soon as it was at least tried to read these kinds; without any, every resource."""
+        for group_kind in self._informers if group_kinds is None else group_kinds:
+            await self._informers[group_kind].wait_tried()
 
     async def catch_up(self, group_kind: GroupKind, resource_version: int, *, seconds: float) -> bool:
         """Wait until everything of a kind up to ``resource_version`` is in the store; return whether it is."""
