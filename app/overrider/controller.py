@@ -28,11 +28,11 @@ from app.kube.connection import Connection
 from app.kube.errors import APIError, UnreachableError
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
-from app.model.openyurt import NODE_POOL, SUBJECT_KINDS, YURT_APP_OVERRIDER
+from app.model.openyurt import YURT_APP_OVERRIDER
 from app.overrider.assess import Binding, find_plan, hash_of, pool_of
 from app.overrider.attempts import Attempts
 from app.overrider.converge import Converger, Outcome, Target
-from app.overrider.input_kinds import input_kinds
+from app.overrider.input_kinds import InputKinds
 from app.overrider.inputs import Inputs
 from app.overrider.laggards import Laggards
 from app.overrider.nudge import Nudger
@@ -60,7 +60,6 @@ _FIRST_PAUSE_SECONDS: Final = 1.0
 # To look at a workload that is as it should be takes some 30 µs.
 _SLICE: Final = 200
 _NEVER: Final = float("inf")
-_READ_KINDS: Final = SUBJECT_KINDS | {NODE_POOL, YURT_APP_OVERRIDER}
 
 
 class _Brought(NamedTuple):
@@ -127,7 +126,7 @@ class OverriderController:
             scheduler=clock,
         )
         self.reconciled = 0
-        self._read: Final[set[GroupKind]] = set()
+        self._kinds: Final = InputKinds(source, objects)
         self._objects: Final = objects
         self._source: Final = source
         self._plans: Final = plans
@@ -153,13 +152,11 @@ class OverriderController:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.workloads.source.run(), name="workloads")
-                await self._source.wait_synced((YURT_APP_OVERRIDER,))
-                await self._source.wait_tried(_READ_KINDS)
+                await self._kinds.wait_for_overriders()
                 await self.workloads.source.wait_synced()
                 await self._wait_for_registration()
                 self._waits.start()
-                self._read.update(kind for kind in _READ_KINDS if not self._source.missing((kind,)))
-                for kind in _READ_KINDS - self._read:
+                for kind in self._kinds.note():
                     tasks.create_task(self._start_when_read(kind), name=f"first read of {kind.kind}")
                 for binding in self._inputs.bindings():
                     self.queue.add(binding)
@@ -181,15 +178,14 @@ class OverriderController:
 
     async def _start_when_read(self, kind: GroupKind) -> None:
         """Have the subjects that depend on ``kind`` looked at as soon as it was read."""
-        _log.warning("%s; its workloads are left as they are until then", self._source.missing((kind,)))
-        await self._source.wait_synced((kind,))
+        _log.warning("workloads that depend on it are left as they are: %s", self._kinds.problem(kind))
+        await self._kinds.wait_for(kind)
         # What was found wrong with workloads before was found without these objects.
         while not await self._look_at_workloads():
             await sleep(self._clock, self._retry_seconds)
-        self._read.add(kind)
-        for binding in self._inputs.bindings():
-            if kind in self._kinds_of(binding):
-                self.queue.add(binding)
+        self._kinds.add(kind)
+        for binding in self._kinds.dependents(kind, self._inputs.bindings()):
+            self.queue.add(binding)
 
     async def _resync(self) -> None:
         """Go through everything now and again."""
@@ -217,9 +213,6 @@ class OverriderController:
     def _retry_seconds(self) -> float:
         return min(self._resync_seconds, 10 * _FIRST_PAUSE_SECONDS)
 
-    def _kinds_of(self, binding: Binding) -> frozenset[GroupKind]:
-        return input_kinds(binding.group_kind, self._objects.get(*binding))
-
     def _tidy(self, bindings: set[Binding]) -> None:
         self._attempts.prune(self._clock.time())
         self._waits.keep(bindings)
@@ -238,7 +231,7 @@ class OverriderController:
             True if nothing is left to do until an input changes, False if the status could not be written, or when to
             look again.
         """
-        if not self._kinds_of(binding) <= self._read:
+        if not self._kinds.were_read(binding):
             return True  # It is queued again when they were read.
         self.reconciled += 1
         at, patience = await self._look(binding)

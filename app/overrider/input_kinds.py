@@ -1,8 +1,16 @@
-"""Which kinds the workloads of a subject are rendered from."""
+"""Which kinds the workloads of a subject are rendered from, and which of them were read."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
-from app.model.openyurt import API_VERSION, NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER
+from app.model.openyurt import API_VERSION, NODE_POOL, SUBJECT_KINDS, YURT_APP_DAEMON, YURT_APP_OVERRIDER
+from app.overrider.assess import Binding
+from app.store import StoreView
+from app.store.sources.kubernetes.source import KubernetesSource
+
+_EVERY_KIND: Final = SUBJECT_KINDS | {NODE_POOL, YURT_APP_OVERRIDER}
 
 
 def input_kinds(group_kind: GroupKind, subject: JSONObject | None) -> frozenset[GroupKind]:
@@ -17,3 +25,54 @@ def input_kinds(group_kind: GroupKind, subject: JSONObject | None) -> frozenset[
     """
     selects = group_kind == YURT_APP_DAEMON or (subject is not None and subject["apiVersion"] != API_VERSION)
     return frozenset({YURT_APP_OVERRIDER, group_kind, *([NODE_POOL] if selects else [])})
+
+
+class InputKinds:
+    """Which kinds were read, so that it is known which subjects can be looked after."""
+
+    def __init__(self, source: KubernetesSource, store: StoreView) -> None:
+        """Prepare.
+
+        Args:
+            source: Reads the kinds.
+            store: The subjects.
+        """
+        self._source: Final = source
+        self._store: Final = store
+        self._read: Final[set[GroupKind]] = set()
+
+    async def wait_for_overriders(self) -> None:
+        """Wait until the overriders were read, and it was at least tried to read the other kinds.
+
+        Without the overriders, every override would look as if it had to be undone.
+        """
+        await self._source.wait_synced((YURT_APP_OVERRIDER,))
+        await self._source.wait_tried(_EVERY_KIND)
+
+    def note(self) -> frozenset[GroupKind]:
+        """Take note of the kinds that were read by now, and return the others."""
+        self._read.update(kind for kind in _EVERY_KIND if not self.problem(kind))
+        return _EVERY_KIND - self._read
+
+    def problem(self, kind: GroupKind) -> str:
+        """Return why a kind was not read, ``""`` if it was."""
+        return self._source.missing((kind,))
+
+    async def wait_for(self, kind: GroupKind) -> None:
+        """Wait until a kind was read."""
+        await self._source.wait_synced((kind,))
+
+    def add(self, kind: GroupKind) -> None:
+        """Take note that a kind was read, and that what was concluded without it is corrected."""
+        self._read.add(kind)
+
+    def were_read(self, binding: Binding) -> bool:
+        """Return whether all kinds were read that the workloads of a subject are rendered from."""
+        return self._kinds_of(binding) <= self._read
+
+    def dependents(self, kind: GroupKind, bindings: Iterable[Binding]) -> Iterator[Binding]:
+        """Yield the subjects whose workloads are rendered from objects of a kind."""
+        return (binding for binding in bindings if kind in self._kinds_of(binding))
+
+    def _kinds_of(self, binding: Binding) -> frozenset[GroupKind]:
+        return input_kinds(binding.group_kind, self._store.get(*binding))

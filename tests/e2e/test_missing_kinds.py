@@ -97,7 +97,10 @@ def test_only_requests_that_need_the_missing_kind_are_refused(
 
         daemon.override(entry("*", items=TO_2))
         wait_for(lambda: selects(admin, namespace, "YurtAppDaemon/agent"), what="the subject's workloads are sent")
-        assert images(daemon.create_workload()) == {"nginx": "nginx:2.0"}
+        made = daemon.create_workload()
+        assert images(made) == {"nginx": "nginx:2.0"}
+        daemon.override(entry("*", items=TO_3))
+        wait_for(lambda: images(admin[path_of(made)]) == {"nginx": "nginx:3.0"}, what="the leader renders what it can")
         path = subject.paths["hangzhou"]
         # An apiserver that asked again and again would end with its own timeout instead of our words.
         reason = "failed to call webhook: yurtappsets.apps.openyurt.io cannot be read: 500: conversion webhook"

@@ -26,11 +26,12 @@ START = datetime(2026, 6, 1, tzinfo=UTC)
 class Fleet:
     """Subjects with workloads and overriders, an apiserver, and the controller that looks after them."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: Apiserver | None = None) -> None:
+        """Start with an empty apiserver, or with that of another fleet, as a process that is started anew."""
         self.clock = FakeClock(0.0)
         self.objects = Store([OVERRIDERS_BY_SUBJECT])
         self.plans = PlanCache()
-        self.server = Apiserver(self.objects, self.plans)
+        self.server = server or Apiserver(self.objects, self.plans)
         self.conflict = ""
         self.registered: asyncio.Event | None = None
         self.controller: OverriderController | None = None

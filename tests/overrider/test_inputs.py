@@ -85,3 +85,14 @@ def test_node_pools_that_change_in_numbers_have_each_daemon_looked_at_once() -> 
         world.put({**node_pool(f"pool-{number}", taints=[]), "status": {"readyNodeNum": 1}})
     world.clock.advance(60)
     assert world.queued() == []
+
+
+def test_a_subject_that_is_read_in_another_version_is_looked_at_although_its_spec_is_the_same() -> None:
+    world = World()
+    now = {**yurt_app_set(), "apiVersion": "apps.openyurt.io/v1beta1"}
+    world.put(now)
+    world.clock.advance(10.0)
+    assert world.queued() == [SET]
+    world.put({**now, "metadata": {**now["metadata"], "annotations": {"fleethook.io/nudged-at": "now"}}})
+    world.clock.advance(10.0)
+    assert world.queued() == []

@@ -9,14 +9,11 @@ Between attempts there is a back-off with jitter, so that a fleet of replicas do
 """
 
 import asyncio
-import heapq
-import itertools
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 import msgspec
 
@@ -24,15 +21,15 @@ from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
 from app.store import ObjectKey, Store, key_of
 from app.store.sources.kubernetes.absence import AbsencePauses
+from app.store.sources.kubernetes.listing import GONE, Lister, NotServedError, Reader, RelistError, identified
+from app.store.sources.kubernetes.progress import Progress
 from app.store.sources.kubernetes.resources import WatchedResource
-from app.store.sources.kubernetes.versions import NOT_FOUND, ServedVersions, VersionChoice, unknown_versions
-from app.store.sources.kubernetes.wire import Page, as_number, decode_event, decode_page, failure_of, version_of
+from app.store.sources.kubernetes.versions import NOT_FOUND, ServedVersions, unknown_versions
+from app.store.sources.kubernetes.wire import as_number, decode_event, failure_of, version_of
 from app.store.sources.source import PartState
 
 _log: Final = logging.getLogger(__name__)
 
-# client-go's default page; 500 Deployments are some 4 MB and take 10 ms to decode, which is how long others wait.
-_PAGE: Final = "500"
 # The server ends a watch after this many seconds, chosen at random so that they do not all end together.
 _WATCH_SECONDS: Final = (300, 600)
 # An apiserver sends a bookmark about once a minute; two missed ones mean that nobody is there any more.
@@ -49,35 +46,7 @@ _TRIES_BEFORE_REFUSED: Final = 3
 # after it has withdrawn the old one. With the pauses between, these attempts take some six seconds.
 _TRIES_BEFORE_ABSENT: Final = 7
 
-_GONE: Final = 410
 _TOO_MANY_REQUESTS: Final = 429
-
-
-class Reader(Protocol):
-    """What is needed of a connection."""
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        timeout: float = ...,  # noqa: ASYNC109
-    ) -> bytes:
-        """Return the answer's body; raises APIError, UnreachableError."""
-
-    def lines(
-        self, path: str, *, query: Mapping[str, str], idle: float
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Open a stream of lines; raises APIError, UnreachableError."""
-
-
-class _RelistError(Exception):
-    """The watch cannot be continued from where it is."""
-
-
-class _NotServedError(Exception):
-    """The apiserver serves no version of the resource."""
 
 
 class Informer:
@@ -113,13 +82,12 @@ class Informer:
         self.relists = 0
         self._reader: Final = reader
         self._prefix: Final = prefix
-        self._versions: Final = VersionChoice(resource, self._is_served, served=served)
+        self._lister: Final = Lister(resource, reader, store, prefix=prefix, served=served)
+        self._versions: Final = self._lister.versions
         self._store: Final = store
         self._absences: Final = AbsencePauses(absent_seconds, sleep=sleep)
         self._sleep: Final = sleep
-        self._place = ""
-        self._progress = 0
-        self._changed = 0
+        self._progress: Final = Progress()
         self._synced: Final = asyncio.Event()
         self._tried: Final = asyncio.Event()
         self._absent = False
@@ -128,8 +96,6 @@ class Informer:
         self._problem = ""
         self._heard_at: float | None = None
         self._failures = 0
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
-        self._tickets: Final = itertools.count()
 
     @property
     def resource(self) -> WatchedResource:
@@ -161,15 +127,12 @@ class Informer:
     @property
     def progress(self) -> int:
         """The resource version up to which everything has been seen."""
-        return self._progress
+        return self._progress.seen
 
     @property
     def changed(self) -> int:
-        """The resource version of the last change that was seen, which every other follower sees, too.
-
-        `progress` may be further by a bookmark, and bookmarks come to each follower at another time.
-        """
-        return self._changed
+        """The resource version of the last change that was seen (`Progress`)."""
+        return self._progress.changed
 
     def state(self) -> PartState:
         """Return how it stands."""
@@ -187,11 +150,11 @@ class Informer:
         """Follow the resource until cancelled."""
         while True:
             try:
-                await self._list()
+                self._listed(await self._lister.read())
                 await self._follow()
-            except _RelistError as reason:
+            except RelistError as reason:
                 _log.info("%s: listing again: %s", self.resource.name, reason)
-            except _NotServedError:
+            except NotServedError:
                 self._not_served()
                 await self._absences.pause()
             except (APIError, UnreachableError, msgspec.DecodeError) as error:
@@ -199,11 +162,7 @@ class Informer:
 
     async def wait_for(self, resource_version: int) -> None:
         """Return as soon as everything up to ``resource_version`` has been seen."""
-        if self._progress >= resource_version:
-            return
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, (resource_version, next(self._tickets), future))
-        await future
+        await self._progress.wait_for(resource_version)
 
     def learn(self, document: JSONObject) -> ObjectKey:
         """Store an object that was read beside the watch, unless the watch is ahead of it, and return its key.
@@ -211,7 +170,7 @@ class Informer:
         What the watch has passed and does not hold was deleted while the answer was under way.
         """
         key = self._keyed(document)
-        if _version(document) > max(self.stored_version(key), self._progress):
+        if _version(document) > max(self.stored_version(key), self._progress.seen):
             self._store.put(document)
         return key
 
@@ -272,56 +231,6 @@ class Informer:
         # Not as soon as a stream opens: one that ends at once again and again is no better than none.
         self._failures = 0
 
-    def _advance(self, place: str) -> None:
-        self._place = place
-        self._progress = max(self._progress, as_number(place))
-        while self._waiting and self._waiting[0][0] <= self._progress:
-            future = heapq.heappop(self._waiting)[2]
-            if not future.done():
-                future.set_result(None)
-
-    async def _list(self) -> None:
-        """Read the whole list in the best version that is served, and bring the store up to it."""
-        for resource in self._versions.candidates:
-            try:
-                place = await self._list_version(resource)
-            except APIError as error:
-                # Any other error is no reason to read another version: a converted object may lack members.
-                if error.code != NOT_FOUND:
-                    raise
-            else:
-                self._listed(place)
-                return
-        raise _NotServedError
-
-    async def _list_version(self, resource: WatchedResource) -> str:
-        """Read the list of one version, page by page, into the store; return its resourceVersion."""
-        replaces = resource != self.resource and any(True for _ in self._store.keys(resource.group_kind))
-        seen: set[ObjectKey] = set()
-        replacing: list[JSONObject] = []
-        page: Page | None = None
-        while page is None or page.continue_token:
-            page = await self._page(resource, page.continue_token if page else "")
-            if not replaces:
-                self._versions.choose(resource)
-            for item in page.items:
-                document = _identified(resource.decode(item), resource)
-                seen.add(key_of(document))
-                if replaces:
-                    replacing.append(document)
-                else:
-                    self._store.put(document)
-            # A page is decoded in one go; reviews that arrived meanwhile come first.
-            await asyncio.sleep(0)
-        # From here on nobody else runs, so nobody sees objects of two versions.
-        self._versions.choose(resource)
-        for document in replacing:
-            self._store.put(document)
-        for key in list(self._store.keys(resource.group_kind)):
-            if key not in seen:
-                self._store.remove(key)
-        return page.resource_version
-
     def _listed(self, place: str) -> None:
         self.relists += 1
         self._absent = False
@@ -329,32 +238,7 @@ class Informer:
         self._set_synced()
         self._heard()
         self._well()
-        # A list may be older than what was seen before only if the server's own history was set back.
-        self._progress = 0
-        self._advance(place)
-        self._changed = self._progress
-
-    async def _page(self, resource: WatchedResource, continue_token: str) -> Page:
-        query = {"limit": _PAGE, **resource.selectors}
-        if continue_token:
-            query["continue"] = continue_token
-        try:
-            return decode_page(await self._reader.request("GET", self._prefix + resource.path, query=query))
-        except APIError as error:
-            if error.code == _GONE and continue_token:
-                raise _RelistError("the list changed too much while it was read") from error
-            raise
-
-    async def _is_served(self, resource: WatchedResource) -> bool:
-        """Return whether the apiserver serves a version of the resource; raises APIError, UnreachableError."""
-        query = {"limit": "1", **resource.selectors}
-        try:
-            await self._reader.request("GET", self._prefix + resource.path, query=query)
-        except APIError as error:
-            if error.code != NOT_FOUND:
-                raise
-            return False
-        return True
+        self._progress.restart(place)
 
     async def _follow(self) -> None:
         """Follow changes until another version has to be read; ends by an exception only."""
@@ -371,7 +255,7 @@ class Informer:
         for task in (watch, other):
             if not task.cancelled():
                 task.result()
-        raise _RelistError("another version is to be read")
+        raise RelistError("another version is to be read")
 
     async def _watch(self) -> None:
         """Follow changes from the current place; ends by an exception only."""
@@ -384,14 +268,16 @@ class Informer:
                 elif time.monotonic() - started < _SHORT_STREAM_SECONDS:
                     await self._back_off(UnreachableError("the watch ended at once"))
             except APIError as error:
-                if error.code == _GONE:
-                    raise _RelistError(str(error)) from error
+                if error.code == GONE:
+                    raise RelistError(str(error)) from error
                 if error.code == NOT_FOUND:
                     await self._back_off(error)
-                    raise _RelistError(f"{self.resource.api_version} is not served any more") from error
+                    raise RelistError(f"{self.resource.api_version} is not served any more") from error
                 refused += 1
                 if refused >= _TRIES_BEFORE_RELIST:
-                    raise _RelistError(f"refused {refused} times to continue from {self._place}: {error}") from error
+                    raise RelistError(
+                        f"refused {refused} times to continue from {self._progress.place}: {error}"
+                    ) from error
                 await self._back_off(error)
             except (UnreachableError, msgspec.DecodeError) as error:
                 await self._back_off(error)
@@ -401,7 +287,7 @@ class Informer:
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
-            "resourceVersion": self._place,
+            "resourceVersion": self._progress.place,
             "timeoutSeconds": str(random.randint(*_WATCH_SECONDS)),  # noqa: S311 - as above
             **self.resource.selectors,
         }
@@ -420,7 +306,7 @@ class Informer:
     def _handle(self, line: bytes) -> None:
         event = decode_event(line)
         if event.type == "BOOKMARK":
-            self._advance(version_of(event.object))
+            self._progress.advance(version_of(event.object))
         elif event.type == "ERROR":
             raise APIError(*failure_of(event.object))
         else:
@@ -432,18 +318,10 @@ class Informer:
             elif self.stored_version(self._keyed(document)) <= _version(document):
                 # A live read may have been ahead of the watch.
                 self._store.put(document)
-            self._advance(document["metadata"].get("resourceVersion") or self._place)
-            self._changed = self._progress
+            self._progress.change(document["metadata"].get("resourceVersion") or self._progress.place)
 
     def _keyed(self, document: JSONObject) -> ObjectKey:
-        return key_of(_identified(document, self.resource))
-
-
-def _identified(document: JSONObject, resource: WatchedResource) -> JSONObject:
-    """Set apiVersion and kind, which items of a list may lack: their list has them."""
-    document["apiVersion"] = resource.api_version
-    document["kind"] = resource.kind
-    return document
+        return key_of(identified(document, self.resource))
 
 
 def _is_server_fault(error: Exception) -> bool:

@@ -9,7 +9,8 @@ from app.kube.errors import APIError
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.store import ObjectKey, Store, Stored
-from app.store.sources.kubernetes.informer import Informer, Reader
+from app.store.sources.kubernetes.informer import Informer
+from app.store.sources.kubernetes.listing import Reader
 from app.store.sources.kubernetes.resources import DEFINITIONS, WatchedResource
 from app.store.sources.kubernetes.singleflight import SharedReads
 from app.store.sources.kubernetes.versions import NOT_FOUND, versions_served

@@ -1,0 +1,150 @@
+"""Reading the whole list of a resource into the store, in the best version that is served."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Final, Protocol
+
+from app.kube.errors import APIError
+from app.model.json import JSONObject
+from app.store import ObjectKey, Store, key_of
+from app.store.sources.kubernetes.resources import WatchedResource
+from app.store.sources.kubernetes.versions import NOT_FOUND, ServedVersions, VersionChoice
+from app.store.sources.kubernetes.wire import Page, decode_page
+
+# client-go's default page; 500 Deployments are some 4 MB and take 10 ms to decode, which is how long others wait.
+_PAGE: Final = "500"
+GONE: Final = 410
+
+
+class Reader(Protocol):
+    """What is needed of a connection."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        timeout: float = ...,  # noqa: ASYNC109
+    ) -> bytes:
+        """Return the answer's body; raises APIError, UnreachableError."""
+
+    def lines(
+        self, path: str, *, query: Mapping[str, str], idle: float
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Open a stream of lines; raises APIError, UnreachableError."""
+
+
+class RelistError(Exception):
+    """The list or the watch cannot be continued from where it is."""
+
+
+class NotServedError(Exception):
+    """The apiserver serves no version of the resource."""
+
+
+class Lister:
+    """Reads the lists of one resource.
+
+    Attributes:
+        versions: The version that is read.
+    """
+
+    def __init__(
+        self, resource: WatchedResource, reader: Reader, store: Store, *, prefix: str, served: ServedVersions
+    ) -> None:
+        """Prepare; arguments as for `Informer`."""
+        self.versions: Final = VersionChoice(resource, self._is_served, served=served)
+        self._reader: Final = reader
+        self._store: Final = store
+        self._prefix: Final = prefix
+
+    async def read(self) -> str:
+        """Read the whole list, bring the store up to it, and return its resourceVersion.
+
+        Raises:
+            NotServedError: No version is served.
+            RelistError: The list has to be read from its start.
+            APIError, UnreachableError, msgspec.DecodeError: It cannot be read. That is no reason to read an older
+                version, in which objects may lack members.
+        """
+        for resource in self.versions.candidates:
+            try:
+                return await self._read_version(resource)
+            except APIError as error:
+                if error.code != NOT_FOUND:
+                    raise
+        raise NotServedError
+
+    async def _read_version(self, resource: WatchedResource) -> str:
+        if resource != self.versions.current and any(True for _ in self._store.keys(resource.group_kind)):
+            return await self._replace_version(resource)
+        seen: set[ObjectKey] = set()
+        place = ""
+        async for page in self._pages(resource):
+            self.versions.choose(resource)
+            place = page.resource_version
+            for item in page.items:
+                document = identified(resource.decode(item), resource)
+                seen.add(key_of(document))
+                self._store.put(document)
+        self._keep(resource, seen)
+        return place
+
+    async def _replace_version(self, resource: WatchedResource) -> str:
+        """Read all objects, then replace those of another version at once: nobody sees objects of two versions."""
+        documents: list[JSONObject] = []
+        place = ""
+        async for page in self._pages(resource):
+            place = page.resource_version
+            documents += [identified(resource.decode(item), resource) for item in page.items]
+        self.versions.choose(resource)
+        for document in documents:
+            self._store.put(document)
+        self._keep(resource, {key_of(document) for document in documents})
+        return place
+
+    def _keep(self, resource: WatchedResource, seen: set[ObjectKey]) -> None:
+        for key in list(self._store.keys(resource.group_kind)):
+            if key not in seen:
+                self._store.remove(key)
+
+    async def _pages(self, resource: WatchedResource) -> AsyncIterator[Page]:
+        page = await self._page(resource, "")
+        while True:
+            yield page
+            # A page is decoded in one go; reviews that arrived meanwhile come first.
+            await asyncio.sleep(0)
+            if not page.continue_token:
+                return
+            page = await self._page(resource, page.continue_token)
+
+    async def _page(self, resource: WatchedResource, continue_token: str) -> Page:
+        query = {"limit": _PAGE, **resource.selectors}
+        if continue_token:
+            query["continue"] = continue_token
+        try:
+            return decode_page(await self._reader.request("GET", self._prefix + resource.path, query=query))
+        except APIError as error:
+            if error.code == GONE and continue_token:
+                raise RelistError("the list changed too much while it was read") from error
+            raise
+
+    async def _is_served(self, resource: WatchedResource) -> bool:
+        """Return whether the apiserver serves a version of the resource; raises APIError, UnreachableError."""
+        query = {"limit": "1", **resource.selectors}
+        try:
+            await self._reader.request("GET", self._prefix + resource.path, query=query)
+        except APIError as error:
+            if error.code != NOT_FOUND:
+                raise
+            return False
+        return True
+
+
+def identified(document: JSONObject, resource: WatchedResource) -> JSONObject:
+    """Set apiVersion and kind, which items of a list may lack: their list has them."""
+    document["apiVersion"] = resource.api_version
+    document["kind"] = resource.kind
+    return document
