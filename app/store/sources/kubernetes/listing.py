@@ -7,13 +7,15 @@ from typing import Final, Protocol
 
 from app.kube.errors import APIError
 from app.model.json import JSONObject
-from app.store import ObjectKey, Store, key_of
+from app.store import ObjectKey, Store, Stored, key_of
 from app.store.sources.kubernetes.resources import WatchedResource
 from app.store.sources.kubernetes.versions import NOT_FOUND, ServedVersions, VersionChoice
 from app.store.sources.kubernetes.wire import Page, decode_page
 
 # client-go's default page; 500 Deployments are some 4 MB and take 10 ms to decode, which is how long others wait.
 _PAGE: Final = "500"
+# Some 10 ms.
+_FREED_AT_ONCE: Final = 200
 GONE: Final = 410
 
 
@@ -99,10 +101,13 @@ class Lister:
         async for page in self._pages(resource):
             place = page.resource_version
             documents += [identified(resource.decode(item), resource) for item in page.items]
+        keys = {key_of(document) for document in documents}
+        former = [self._store.get(*key) for key in self._store.keys(resource.group_kind)]
         self.versions.choose(resource)
         for document in documents:
             self._store.put(document)
-        self._keep(resource, {key_of(document) for document in documents})
+        self._keep(resource, keys)
+        _free(former)
         return place
 
     def _keep(self, resource: WatchedResource, seen: set[ObjectKey]) -> None:
@@ -141,6 +146,13 @@ class Lister:
                 raise
             return False
         return True
+
+
+def _free(objects: list[Stored]) -> None:
+    """Free objects in slices: to free one takes longer than to replace it, and reviews come in between."""
+    del objects[-_FREED_AT_ONCE:]
+    if objects:
+        asyncio.get_running_loop().call_soon(_free, objects)
 
 
 def identified(document: JSONObject, resource: WatchedResource) -> JSONObject:
