@@ -5,8 +5,9 @@ from typing import Final
 
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
-from app.model.openyurt import API_VERSION, NODE_POOL, SUBJECT_KINDS, YURT_APP_DAEMON, YURT_APP_OVERRIDER
+from app.model.openyurt import NODE_POOL, SUBJECT_KINDS, YURT_APP_OVERRIDER
 from app.overrider.assess import Binding
+from app.overrider.subject_parts import depends_on_node_pools
 from app.store import StoreView
 from app.store.sources.kubernetes.source import KubernetesSource
 
@@ -16,15 +17,12 @@ _EVERY_KIND: Final = SUBJECT_KINDS | {NODE_POOL, YURT_APP_OVERRIDER}
 def input_kinds(group_kind: GroupKind, subject: JSONObject | None) -> frozenset[GroupKind]:
     """Return the kinds that have to be read before workloads of a subject are written.
 
-    NodePools count where they decide which pools a subject has: for a YurtAppDaemon, whose workloads also get
-    tolerations from the taints of a NodePool, and for a YurtAppSet of v1beta1 (OpenYurt v1.5, yurtappset controller).
-
     Args:
         group_kind: The subject's kind.
         subject: The subject as stored, None if the store does not hold it.
     """
-    selects = group_kind == YURT_APP_DAEMON or (subject is not None and subject["apiVersion"] != API_VERSION)
-    return frozenset({YURT_APP_OVERRIDER, group_kind, *([NODE_POOL] if selects else [])})
+    node_pools = [NODE_POOL] if depends_on_node_pools(group_kind, subject or {}) else []
+    return frozenset({YURT_APP_OVERRIDER, group_kind, *node_pools})
 
 
 class InputKinds:

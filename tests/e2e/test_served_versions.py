@@ -14,8 +14,10 @@ from app.model.openyurt import GROUP, YURT_APP_SET
 from app.store import ObjectKey, Store
 from app.store.sources.kubernetes.resources import DEFINITIONS, YURT_APP_SETS, WatchedResource
 from app.store.sources.kubernetes.source import KubernetesSource
-from tests.builders import yurt_app_set
+from tests.builders import entry, yurt_app_set
 from tests.e2e.cluster import CRDS, Api, ControlPlane
+from tests.e2e.installation import Installation
+from tests.e2e.subject import TO_2, TO_3, Subject
 from tests.e2e.test_source_faults import config, until
 from tests.waiting import NET, wait_for
 
@@ -146,3 +148,22 @@ async def test_a_version_that_is_added_and_withdrawn_is_followed(
         await asyncio.to_thread(definition.create, ALPHA, "d")
         await until(lambda: read().get("d") == ALPHA, what="v1alpha1 is watched again")
     assert emptied == []
+
+
+def test_an_upgrade_and_a_downgrade_beside_a_running_server_revert_no_workload(
+    installation: Installation, admin: Api, namespace: str, definition: Definition
+) -> None:
+    with installation.up():
+        subject = Subject(admin, namespace, ["hangzhou"])
+        subject.override(entry("*", items=TO_2))
+        wait_for(lambda: subject.status().get("summary") == "1/1")
+        before = subject.versions()
+        definition.add_beta()
+        # Its workload has an owner reference of v1alpha1, as after an upgrade of OpenYurt.
+        wait_for(lambda: subject.condition("Rendered")[1] == "OwnedByOtherVersion", what="v1beta1 is read")
+        assert subject.versions() == before
+        definition.withdraw_beta()
+        wait_for(lambda: subject.status().get("summary") == "1/1", what="v1alpha1 is read again")
+        assert subject.versions() == before
+        subject.override(entry("*", items=TO_3))
+        wait_for(lambda: subject.images() == {"hangzhou": "nginx:3.0"})
