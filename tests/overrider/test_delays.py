@@ -73,7 +73,7 @@ class Apiserver:
             return {"metadata": {"resourceVersion": str(self._version)}, "items": items}
         parent, _, name = collection.rpartition("/")
         if name not in self._objects.get(parent, {}):
-            raise APIError(404, "NotFound", "not found")
+            raise APIError(404, "NotFound", f'"{name}" not found')
         return dict(self._objects[parent][name])
 
     @contextlib.asynccontextmanager
