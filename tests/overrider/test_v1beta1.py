@@ -172,3 +172,15 @@ def test_replicas_that_differ_from_a_tweak_are_no_finding() -> None:
     subject = yurt_app_set_v1beta1(tweaks=[tweak("hangzhou", replicas=2)])
     rule = overrider(entry("*", items=[{"replicas": 5}]))
     assert check(rule, cluster="", namespace="default", store=store_of(subject)) == ()
+
+
+def test_a_tweaked_template_names_nothing_that_nobody_set() -> None:
+    """OpenYurt prints empty members before it patches; a value that somebody else set in one is not the template's."""
+    subject = yurt_app_set_v1beta1(tweaks=[tweak("hangzhou", patches=[patch("add", "/spec/minReadySeconds", 5)])])
+    assert "strategy" not in plan(subject, None, "hangzhou", store_of()).full.bare["spec"]
+    living = written()
+    living["spec"] |= {"minReadySeconds": 5, "replicas": 1, "strategy": {"type": "RollingUpdate"}}
+    rule = overrider(entry("*", patches=[patch("add", "/spec/strategy", {"type": "Recreate"})]))
+    first = rendered(living, subject, rule, operation="UPDATE", old=living)
+    assert first["spec"]["strategy"] == {"type": "Recreate"}
+    assert rendered(first, subject, operation="UPDATE", old=first) == living

@@ -37,7 +37,7 @@ def print_workload(workload: JSONObject, kind: Kind) -> JSONObject:
 
 
 def decode_into(workload: JSONObject, text: JSON, kind: Kind) -> JSONObject:
-    """Return ``workload`` after Go has read ``text`` into it.
+    """Return ``workload`` after Go has read ``text`` into it; empty members that only the print had are left out.
 
     Args:
         workload: The struct's present values, as they are stored (`normalize_workload`).
@@ -47,8 +47,9 @@ def decode_into(workload: JSONObject, text: JSON, kind: Kind) -> JSONObject:
     Raises:
         DecodeError: A member has a value of a wrong type.
     """
-    decoded: JSONObject = _decoder(root_name(kind))(workload, text, "")
-    return decoded
+    decoded = _decoder(root_name(kind))(workload, text, "")
+    kept: JSONObject = _without_printed(decoded, workload, root_name(kind))
+    return kept
 
 
 def _printed(value: JSON, type_: str) -> JSON:
@@ -73,6 +74,27 @@ def _is_printed(field: Field) -> bool:
 
 def _empty(field: Field) -> JSON:
     return _printed({}, field.type) if field.type in load_structs() else _ZEROS.get(field.type)
+
+
+def _without_printed(value: JSON, former: JSON, type_: str) -> JSON:
+    """Return ``value`` without the empty members that Go prints and that ``former`` did not have."""
+    type_ = type_.removeprefix("*")
+    if type_.startswith("[]") and isinstance(value, list):
+        known = former if isinstance(former, list) else []
+        padded = [*known, *([None] * (len(value) - len(known)))]
+        return [_without_printed(one, padded[number], type_[2:]) for number, one in enumerate(value)]
+    if type_ not in load_structs() or not isinstance(value, dict):
+        return value
+    members, before = load_structs()[type_], former if isinstance(former, dict) else {}
+    kept = {name: _without_printed(inner, before.get(name), members[name].type) for name, inner in value.items()}
+    return {
+        name: inner
+        for name, inner in kept.items()
+        if name in before or inner not in _EMPTY or not _is_printed(members[name])
+    }
+
+
+_EMPTY: Final[tuple[JSON, ...]] = (None, {}, "", 0)
 
 
 _Decode = Callable[[JSON, JSON, str], JSON]
