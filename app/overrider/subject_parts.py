@@ -91,5 +91,6 @@ class SetSelections:
         return self._set.selects(pool, node_pool)
 
     def tweaks(self, pool: str, node_pool: JSONObject | None) -> tuple[int, ...]:
-        """Return the numbers of the tweaks that a node pool gets."""
-        return tuple(number for number, tweak in enumerate(self._tweaks) if tweak.selects(pool, node_pool))
+        """Return the numbers of the tweaks that a node pool gets; one that is taken to exist has no labels."""
+        known = node_pool or {"metadata": {"name": pool}}
+        return tuple(number for number, tweak in enumerate(self._tweaks) if tweak.selects(pool, known))
