@@ -1,0 +1,108 @@
+"""Where a workload with tweaks differs from the one that was rendered before, and how to unset what survived.
+
+OpenYurt's controller reads a patched workload into the struct that it printed, so members that a patch removed survive
+(`app.overrider.workload_schema.go_structs`). Most survivors are unset by an explicit null or zero value in the patch.
+The keys of maps, such as labels and node selectors, are not.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from app.model.json import JSON, JSONObject
+from app.overrider.convert.operations import Operation
+from app.overrider.convert.zeros import ZEROS, without_zeros
+from app.overrider.workload_schema.fields import Kind, load_structs, root_name
+from app.patch import apply, format_pointer, identical, parse_pointer, resolve_pointer
+
+
+class _Missing:
+    """The value of a member that is not there."""
+
+
+MISSING: Final = _Missing()
+_NULLABLE: Final = ("*", "[]", "map[", "ResourceList")
+
+
+class Gap(NamedTuple):
+    """One difference."""
+
+    tokens: tuple[str, ...]
+    """Where, with the indexes of list elements."""
+    wanted: JSON
+    """The value before the conversion, MISSING if there was none."""
+    got: JSON
+    """The value after it, MISSING if there is none."""
+
+    @property
+    def path(self) -> str:
+        """The JSON pointer."""
+        return format_pointer(self.tokens)
+
+
+def find_gaps(wanted: JSONObject, got: JSONObject, kind: Kind) -> Iterator[Gap]:
+    """Yield the differences between two workloads as an apiserver stores them."""
+    return _find_gaps(without_zeros(wanted, kind), without_zeros(got, kind), ())
+
+
+def _find_gaps(wanted: JSON, got: JSON, tokens: tuple[str, ...]) -> Iterator[Gap]:
+    if isinstance(wanted, dict) and isinstance(got, dict):
+        for name in (*wanted, *(name for name in got if name not in wanted)):
+            yield from _find_gaps(wanted.get(name, MISSING), got.get(name, MISSING), (*tokens, name))
+    elif isinstance(wanted, list) and isinstance(got, list) and len(wanted) == len(got):
+        for number, (left, right) in enumerate(zip(wanted, got, strict=True)):
+            yield from _find_gaps(left, right, (*tokens, str(number)))
+    elif not identical(wanted, got):
+        yield Gap(tokens, wanted, got)
+
+
+def unset_operation(gap: Gap, kind: Kind) -> Operation | None:
+    """Return the operation that unsets a member that survived, None if there is no such operation."""
+    type_ = _type_at(gap.tokens, root_name(kind))
+    if gap.wanted is not MISSING or type_ is None:
+        return None
+    zero = _zero(type_, gap.got)
+    return None if zero is MISSING else {"op": "add", "path": gap.path, "value": zero}
+
+
+def unset_removals(before: JSONObject, operations: Sequence[Operation], kind: Kind) -> list[Operation]:
+    """Return operations that unset members by null or a zero value in place of removing them.
+
+    Removing a member has no effect upstream, and fails where the template alone lacks the member. The keys of maps and
+    the elements of lists are still removed.
+    """
+    made: list[Operation] = []
+    for operation in operations:
+        unset = None
+        if operation["op"] == "remove":
+            present = resolve_pointer(before, operation["path"])
+            unset = unset_operation(Gap(parse_pointer(operation["path"]), MISSING, present), kind)
+        made.append(unset or operation)
+        before = apply(before, [operation])
+    return made
+
+
+def _type_at(tokens: tuple[str, ...], type_: str) -> str | None:
+    """Return the Go type of a member of a struct; None for keys of maps, list elements and unknown members."""
+    in_list = False
+    for token in tokens:
+        type_ = type_.removeprefix("*")
+        in_list = type_.startswith("[]")
+        if in_list:
+            type_ = type_[2:]
+        elif (struct := load_structs().get(type_)) is not None and token in struct:
+            type_ = struct[token].type
+        else:
+            return None
+    return None if in_list else type_
+
+
+def _zero(type_: str, got: JSON) -> JSON:
+    if type_.startswith(_NULLABLE):
+        return None
+    struct = load_structs().get(type_)
+    if struct is None or not isinstance(got, dict):
+        return ZEROS.get(type_, MISSING)
+    zeros: JSONObject = {
+        name: _zero(struct[name].type, inner) if name in struct else MISSING for name, inner in got.items()
+    }
+    return MISSING if any(zero is MISSING for zero in zeros.values()) else zeros

@@ -1,0 +1,152 @@
+"""The states of one node pool's workload while it is rendered, from the bare template to the last entry.
+
+Each state is in the form of v1beta1 (`app.overrider.convert.placement`). The first is the workload that the converted
+subject describes without tweaks, the last the one that its tweaks must come to.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from app.model.gvk import GroupKind
+from app.model.json import JSON, JSONObject, as_object
+from app.model.merge_keys import WORKLOAD
+from app.model.openyurt import NODEPOOL_TOKEN, YURT_APP_SET
+from app.overrider.convert.operations import WrittenPatch
+from app.overrider.convert.placement import as_v1beta1
+from app.overrider.convert.tokens import replace_text
+from app.overrider.convert.zeros import without_zeros
+from app.overrider.elements import merge_repeated
+from app.overrider.plan import patch_pool, place_template
+from app.overrider.pool_mark import POOL_MARK
+from app.overrider.pool_template import PoolSettings
+from app.overrider.pools import applies_to
+from app.overrider.steps import RenderError, Step, compile_steps
+from app.overrider.template import build_template
+from app.overrider.workload_schema.fields import Kind
+
+_STEP: Final = re.compile(r"entries\[(\d+)\]\.(items|patches)\[(\d+)\]")
+
+
+class PoolSource(NamedTuple):
+    """One node pool of a subject of v1alpha1."""
+
+    group_kind: GroupKind
+    subject: JSONObject
+    entries: Sequence[JSON]
+    kind: str
+    pool: str
+    node_pool: JSONObject | None
+    converted: JSONObject
+    """The YurtAppSet v1beta1 of the subject, without tweaks."""
+    number: int = 0
+    """Its place among the pools of the subject."""
+    config: JSONObject | None = None
+    """Its element of a YurtAppSet's topology."""
+
+
+class State(NamedTuple):
+    """A workload after one step."""
+
+    order: tuple[int, ...]
+    """Sorts the steps of all node pools."""
+    owner: str
+    """The entry that the step belongs to, such as ``entries[0]``; ``""`` for the subject itself."""
+    field: str
+    """Path of the step in the overrider, or in the subject if ``owner`` is empty."""
+    workload: JSONObject
+    marked: JSONObject
+    """The same workload with a mark where the name of the node pool was filled in."""
+    item: JSONObject
+    """The item that the step is, empty for others."""
+    written: WrittenPatch | None = None
+    """The patch that the step is, None for others."""
+    written_marked: WrittenPatch | None = None
+
+
+def kind_of(source: PoolSource) -> Kind:
+    """Return the kind of the workloads, Deployment or StatefulSet."""
+    return "StatefulSet" if source.kind == "StatefulSet" else "Deployment"
+
+
+def base_of(source: PoolSource, pool: str) -> JSONObject:
+    """Return the workload that the converted subject describes in ``pool`` without tweaks."""
+    settings = PoolSettings(tweaks=())
+    return without_zeros(_bare(YURT_APP_SET, source.converted, source, pool, settings)[0], kind_of(source))
+
+
+def states_of(source: PoolSource, base: JSONObject) -> Iterator[State]:
+    """Yield the states after `base_of`; raises SubjectError or RenderError."""
+    marks = base_of(source, POOL_MARK)
+
+    def state(workload: JSONObject, marked: JSONObject, order: tuple[int, ...], owner: str, field: str) -> State:
+        shown = as_v1beta1(workload, base, pool=source.pool)
+        shown_marked = as_v1beta1(marked, marks, pool=source.pool, shown=POOL_MARK)
+        kind = kind_of(source)
+        return State(order, owner, field, without_zeros(shown, kind), without_zeros(shown_marked, kind), {})
+
+    placed, bare = _bare(source.group_kind, source.subject, source, source.pool, PoolSettings(source.config))
+    field = _pool_field(source)
+    yield state(placed, placed, (0,), "", field)
+    if bare is not placed:
+        yield state(bare, bare, (1,), "", f"{field}.patch")
+    workload = marked = bare
+    numbers = [number for number, entry in enumerate(source.entries) if _applies(entry, source.pool)]
+    steps = (compile_steps(source.entries, pool, applying=numbers) for pool in (source.pool, POOL_MARK))
+    for step, marked_step in zip(*steps, strict=True):
+        workload, marked = _run(step, workload), _run_marked(marked_step, marked)
+        number, member, position = _place_of(step)
+        order = (2, number, int(member == "patches"), position)
+        made = state(workload, marked or workload, order, f"entries[{number}]", step.field)
+        written = as_object(source.entries[number])[member][position]
+        yield _with_written(made, member, written, source.pool)
+
+
+def _bare(
+    group_kind: GroupKind, subject: JSONObject, source: PoolSource, pool: str, settings: PoolSettings
+) -> tuple[JSONObject, JSONObject]:
+    template = build_template(
+        group_kind, subject, kind=source.kind, pool=pool, node_pool=source.node_pool, settings=settings
+    )
+    placed = place_template(group_kind, subject, template, kind=source.kind, pool=pool)
+    return placed, patch_pool(placed, template)
+
+
+def _applies(entry: JSON, pool: str) -> bool:
+    return isinstance(entry, dict) and applies_to(entry.get("pools"), pool)
+
+
+def _pool_field(source: PoolSource) -> str:
+    if source.group_kind != YURT_APP_SET:
+        return "spec.nodepoolSelector"
+    return f"spec.topology.pools[{source.number}]"
+
+
+def _run(step: Step, workload: JSONObject) -> JSONObject:
+    after: JSONObject = merge_repeated(workload, step.run(workload), WORKLOAD)
+    return after
+
+
+def _run_marked(step: Step, marked: JSONObject) -> JSONObject:
+    """Return the marked workload after a step; unchanged if the step needs the name itself."""
+    try:
+        return _run(step, marked)
+    except RenderError:
+        return marked
+
+
+def _place_of(step: Step) -> tuple[int, str, int]:
+    found = _STEP.fullmatch(step.field)
+    assert found is not None
+    return int(found[1]), found[2], int(found[3])
+
+
+def _with_written(state: State, member: str, written: JSON, pool: str) -> State:
+    real, marked = (as_object(replace_text(written, NODEPOOL_TOKEN, name)) for name in (pool, POOL_MARK))
+    if member == "items":
+        return state._replace(item=dict(real))
+    return state._replace(written=_patch(real), written_marked=_patch(marked))
+
+
+def _patch(members: JSON) -> WrittenPatch:
+    return WrittenPatch(members["operation"], members["path"], members.get("value"))

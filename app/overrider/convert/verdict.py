@@ -1,0 +1,106 @@
+"""Whether a conversion means the same: each node pool's workload before and after, and what OpenYurt refuses."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from app.model.json import JSONObject
+from app.model.openyurt import NODE_LABEL_NODEPOOL, NODE_POOL, YURT_APP_DAEMON
+from app.overrider.convert.gaps import MISSING, Gap, find_gaps
+from app.overrider.convert.placement import is_confined, names_other_pool
+from app.overrider.convert.pool import PoolConversion, step_of, workload_of
+from app.overrider.convert.remark import Remark
+from app.overrider.convert.states import PoolSource, kind_of
+from app.overrider.convert.webhook import Trial, find_refusal
+from app.overrider.pool_template import SubjectError
+from app.overrider.subject_pools import knows_node_pools
+from app.patch import format_pointer
+from app.store import ObjectKey, StoreView
+from app.store.store import key_of
+
+
+class Subject(NamedTuple):
+    """A subject of v1alpha1 that is converted."""
+
+    key: ObjectKey
+    document: JSONObject
+    overrider: JSONObject | None
+    """The overrider in effect."""
+    kind: str
+    store: StoreView
+
+
+_SELECTOR = format_pointer(("spec", "template", "spec", "nodeSelector", NODE_LABEL_NODEPOOL))
+
+
+def check_pools(subject: Subject, pools: Sequence[str]) -> Iterator[Remark]:
+    """Yield what is wrong with the node pools of a subject."""
+    key, store = subject.key, subject.store
+    daemon = key.group_kind == YURT_APP_DAEMON
+    if daemon and not pools and subject.overrider is not None:
+        text = "selects no NodePool of the input, so no entry can be converted: add the NodePools"
+        yield Remark("error", "no-node-pools", key, "spec.nodepoolSelector", text)
+    if daemon:
+        return
+    if not knows_node_pools(store, key.cluster):
+        text = "the input has no NodePools, so they are taken to exist; v1beta1 has workloads only in those that do"
+        yield Remark("warning", "no-node-pools", key, "spec.topology.pools", text)
+        return
+    for number, pool in enumerate(pools):
+        if store.get(key.cluster, NODE_POOL, "", pool) is None:
+            text = "there is no such NodePool; v1beta1 has no workload in it until there is"
+            yield Remark("error", "no-node-pool", key, f"spec.topology.pools[{number}]", text, (pool,))
+
+
+def refusals(tweaks: Sequence[JSONObject], trial: Trial, subject: Subject) -> Iterator[Remark]:
+    """Yield the tweaks that OpenYurt's webhook refuses."""
+    for tweak in tweaks:
+        if reason := find_refusal(tweak, trial):
+            text = f"OpenYurt's webhook refuses the converted object, as it tries each tweak on the template: {reason}"
+            yield Remark("error", "refused", subject.key, "", text, tuple(tweak.get("pools") or ()))
+
+
+def compare_pool(
+    conversion: PoolConversion, converted: JSONObject, *, source: PoolSource, subject: Subject, tweaks: Sequence[int]
+) -> Iterator[Remark]:
+    """Yield where a pool's workload differs before and after the conversion, given the numbers of its tweaks."""
+    yield from _check_placement(conversion, source, subject)
+    try:
+        got = workload_of(converted, source, tweaks=tweaks)
+    except SubjectError as error:
+        text = f"the tweaks do not fit the template: {error}"
+        yield Remark("error", "lost", subject.key, "", text, (source.pool,), "/")
+        return
+    for gap in find_gaps(conversion.wanted, got, kind_of(source)):
+        step = step_of(gap, got, conversion)
+        owner = key_of(subject.overrider) if step.owner and subject.overrider is not None else subject.key
+        before, after = (None if value is MISSING else value for value in (gap.wanted, gap.got))
+        yield Remark("error", "lost", owner, step.field, _describe(gap), (source.pool,), gap.path, before, after)
+
+
+def _describe(gap: Gap) -> str:
+    if gap.wanted is MISSING:
+        return (
+            f"{gap.path} is not removed: OpenYurt's controller keeps the members that a patch removes; take it out of "
+            "the template, and add it in the node pools that need it"
+        )
+    if gap.got is MISSING:
+        return f"{gap.path} is lost; set it in the template, or by a tweak of its own"
+    return f"{gap.path} comes out another: {_short(gap.got)} in place of {_short(gap.wanted)}; set it in the template"
+
+
+_MAX_SHOWN = 60
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
+
+
+def _check_placement(conversion: PoolConversion, source: PoolSource, subject: Subject) -> Iterator[Remark]:
+    pool = source.pool
+    if names_other_pool(conversion.rendered, pool):
+        text = f"the pods ask for nodes of other node pools; v1beta1 places them on nodes of {pool} only"
+        yield Remark("error", "elsewhere", subject.key, conversion.states[0].field, text, (pool,), _SELECTOR)
+    elif not is_confined(conversion.rendered, pool):
+        text = "nothing confines the pods to the nodes of the node pool; v1beta1 does"
+        yield Remark("warning", "confined", subject.key, conversion.states[0].field, text, (pool,), _SELECTOR)

@@ -1,0 +1,488 @@
+"""What subjects and overriders become, and how inputs that tweaks cannot express are reported."""
+
+from typing import Any
+
+from app.overrider.convert.conversion import Converted, convert, lost_overriders, merge_remarks
+from app.overrider.convert.remark import CODES, Remark
+from tests.builders import (
+    container,
+    entry,
+    image,
+    node_pool,
+    overrider,
+    patch,
+    pod_template,
+    pool,
+    store_of,
+    yurt_app_daemon,
+    yurt_app_set,
+)
+from tests.serving import ROOT
+
+SPEC = "/spec/template/spec"
+POOLS = (node_pool("hangzhou", {"region": "east"}), node_pool("beijing"))
+EVERY: dict[str, Any] = {"nodepoolSelector": {}}
+LABEL = "apps.openyurt.io/nodepool"
+
+
+def in_pool(name: str, *further: dict[str, Any]) -> dict[str, Any]:
+    own = {"key": LABEL, "operator": "In", "values": [name]}
+    return {"nodeSelectorTerm": {"matchExpressions": [own, *further]}}
+
+
+PLACED = [pool("hangzhou", **in_pool("hangzhou")), pool("beijing", **in_pool("beijing"))]
+
+
+def app_set(*, pools: Any = None, **spec: Any) -> dict[str, Any]:
+    return yurt_app_set(pools=PLACED if pools is None else pools, **spec)
+
+
+def converted(subject: dict[str, Any], *objects: dict[str, Any], pools: Any = POOLS) -> Converted:
+    (made,) = convert([subject], store_of(subject, *objects, *pools))
+    return made
+
+
+def tweaks_of(made: Converted) -> list[dict[str, Any]]:
+    """The tweaks but for the first, which sets the replicas of the topology."""
+    assert made.document is not None, made.remarks
+    first, *others = made.document["spec"]["workload"]["workloadTweaks"]
+    assert first == {**EVERY, "tweaks": {"replicas": 2}}
+    return others
+
+
+def report(made: Converted) -> list[tuple[str, str, str, tuple[str, ...], str]]:
+    return [(one.level, one.code, one.field, one.pools, one.path) for one in merge_remarks(made.remarks)]
+
+
+def remark(made: Converted, code: str) -> Remark:
+    (found,) = [one for one in merge_remarks(made.remarks) if one.code == code]
+    return found
+
+
+def patched(operation: str, path: str, *value: Any) -> dict[str, Any]:
+    return patch(operation, path, *value)
+
+
+# What is converted without loss.
+
+
+def test_a_set_keeps_template_pools_and_history() -> None:
+    subject = app_set()
+    subject["spec"]["revisionHistoryLimit"] = 3
+    made = converted(subject)
+    assert made.document == {
+        "apiVersion": "apps.openyurt.io/v1beta1",
+        "kind": "YurtAppSet",
+        "metadata": {"name": "demo", "namespace": "default"},
+        "spec": {
+            "pools": ["hangzhou", "beijing"],
+            "revisionHistoryLimit": 3,
+            "workload": {
+                "workloadTemplate": {
+                    "deploymentTemplate": {
+                        "metadata": {"labels": {"app": "demo"}},
+                        "spec": {
+                            "selector": {"matchLabels": {"app": "demo"}},
+                            "revisionHistoryLimit": 3,
+                            "template": pod_template(),
+                        },
+                    }
+                },
+                "workloadTweaks": [{**EVERY, "tweaks": {"replicas": 2}}],
+            },
+        },
+    }
+    assert report(made) == []
+
+
+def test_a_daemon_becomes_a_selector_of_node_pools() -> None:
+    tainted = node_pool("hangzhou", {"region": "east"}, taints=[{"key": "edge", "effect": "NoSchedule"}])
+    made = converted(yurt_app_daemon("demo"), pools=(tainted, node_pool("suzhou", {"region": "east"})))
+    assert made.document is not None
+    assert made.document["kind"] == "YurtAppSet"
+    assert made.document["spec"]["nodepoolSelector"] == {"matchLabels": {"region": "east"}}
+    assert "pools" not in made.document["spec"]
+    tolerate = patched("add", f"{SPEC}/tolerations", [{"key": "edge", "operator": "Exists", "effect": "NoSchedule"}])
+    assert made.document["spec"]["workload"]["workloadTweaks"] == [
+        {"pools": ["hangzhou"], "tweaks": {"patches": [tolerate]}}
+    ]
+    assert report(made) == [("warning", "taints", "spec.nodepoolSelector", ("hangzhou",), "")]
+
+
+def test_image_and_replicas_of_an_entry_share_a_tweak() -> None:
+    made = converted(app_set(), overrider(entry("beijing", items=[image("nginx", "nginx:2"), {"replicas": 5}])))
+    tweaks = {"replicas": 5, "containerImages": [{"name": "nginx", "targetImage": "nginx:2"}]}
+    assert tweaks_of(made) == [{"pools": ["beijing"], "tweaks": tweaks}]
+    assert report(made) == []
+
+
+def test_a_later_entry_stays_later() -> None:
+    rule = overrider(entry("*", items=[image("nginx", "a:1")]), entry("beijing", items=[image("nginx", "b:1")]))
+    made = converted(app_set(), rule)
+    assert [tweak["tweaks"]["containerImages"][0]["targetImage"] for tweak in tweaks_of(made)] == ["a:1", "b:1"]
+    assert [{**tweak, "tweaks": None} for tweak in tweaks_of(made)] == [
+        {**EVERY, "tweaks": None},
+        {"pools": ["beijing"], "tweaks": None},
+    ]
+
+
+def test_the_name_of_the_pool_in_a_value_is_upstreams_token() -> None:
+    value = [{"name": "REGION", "value": "in-{{nodepool}}"}]
+    made = converted(app_set(), overrider(entry("*", patches=[patch("add", f"{SPEC}/containers/0/env", value)])))
+    changed = patched("add", f"{SPEC}/containers/0/env", [{"name": "REGION", "value": "in-{{nodepool-name}}"}])
+    assert tweaks_of(made) == [{**EVERY, "tweaks": {"patches": [changed]}}]
+    assert report(made) == []
+
+
+def test_the_name_of_the_pool_in_a_name_is_written_out() -> None:
+    """OpenYurt's webhook tries a tweak without a pool, and refuses a volume without a name."""
+    volume = {"name": "{{nodepool}}", "emptyDir": {}}
+    made = converted(app_set(), overrider(entry("*", patches=[patch("add", f"{SPEC}/volumes", [volume])])))
+    assert [(tweak["pools"], tweak["tweaks"]["patches"][0]["value"][0]["name"]) for tweak in tweaks_of(made)] == [
+        (["hangzhou"], "hangzhou"),
+        (["beijing"], "beijing"),
+    ]
+
+
+def test_further_terms_and_tolerations_of_a_pool_become_patches() -> None:
+    zone = {"key": "zone", "operator": "Exists"}
+    tolerations = [{"key": "edge", "operator": "Exists"}]
+    made = converted(app_set(pools=[PLACED[0], pool("beijing", **in_pool("beijing", zone), tolerations=tolerations)]))
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}}
+    patches = [
+        patched("add", f"{SPEC}/affinity", {"nodeAffinity": required}),
+        patched("add", f"{SPEC}/tolerations", tolerations),
+    ]
+    assert tweaks_of(made) == [{"pools": ["beijing"], "tweaks": {"patches": patches}}]
+    assert report(made) == []
+
+
+def test_pods_get_the_labels_of_their_selector() -> None:
+    subject = app_set(template={"metadata": {"labels": {"own": "1"}}, "spec": {"containers": [container()]}})
+    made = converted(subject)
+    assert made.document is not None
+    spec = made.document["spec"]["workload"]["workloadTemplate"]["deploymentTemplate"]["spec"]
+    assert spec["selector"] == {"matchLabels": {"app": "demo"}}
+    assert spec["template"]["metadata"]["labels"] == {"app": "demo", "own": "1"}
+    assert report(made) == [
+        ("warning", "label-added", "spec.workloadTemplate.deploymentTemplate", (), "/spec/template/metadata/labels/app")
+    ]
+
+
+def test_labels_of_a_stateful_set_stay_off_its_pods() -> None:
+    subject = yurt_app_set(pools=PLACED, kind="StatefulSet")
+    subject["spec"]["workloadTemplate"]["statefulSetTemplate"]["metadata"]["labels"]["tier"] = "1"
+    made = converted(subject)
+    assert made.document is not None
+    template = made.document["spec"]["workload"]["workloadTemplate"]["statefulSetTemplate"]
+    assert template["metadata"] == {"labels": {"app": "demo"}}
+    (tweak,) = made.document["spec"]["workload"]["workloadTweaks"]
+    assert tweak["tweaks"]["patches"][-1] == patched("add", "/metadata/labels/tier", "1")
+    assert report(made) == []
+
+
+def test_patches_that_depend_on_each_other_share_a_tweak() -> None:
+    """OpenYurt's webhook tries each tweak on the template alone, in which the list of the second patch is missing."""
+    rule = overrider(
+        entry("*", patches=[patch("add", f"{SPEC}/volumes/-", {"name": "a", "emptyDir": {}})]),
+        entry("beijing", patches=[patch("add", f"{SPEC}/volumes/-", {"name": "b", "emptyDir": {}})]),
+    )
+    made = converted(app_set(), rule)
+    assert [(tweak["pools"], len(tweak["tweaks"]["patches"])) for tweak in tweaks_of(made)] == [
+        (["hangzhou"], 2),
+        (["beijing"], 3),
+    ]
+    assert report(made) == []
+
+
+def test_a_mount_and_its_volume_share_a_tweak() -> None:
+    """OpenYurt's webhook validates the pod of each tweak, and refuses a mount without its volume."""
+    subject = app_set(template=pod_template(volumes=[{"name": "own", "emptyDir": {}}]))
+    mount = {"name": "logs", "mountPath": "/logs"}
+    rule = overrider(
+        entry("*", patches=[patch("add", f"{SPEC}/volumes/-", {"name": "logs", "emptyDir": {}})]),
+        entry("beijing", patches=[patch("add", f"{SPEC}/containers/0/volumeMounts", [mount])]),
+    )
+    made = converted(subject, rule)
+    assert [(tweak["pools"], len(tweak["tweaks"]["patches"])) for tweak in tweaks_of(made)] == [
+        (["hangzhou"], 1),
+        (["beijing"], 2),
+    ]
+    assert report(made) == []
+
+
+def test_patches_of_an_entry_keep_their_order() -> None:
+    labels = "/spec/template/metadata/labels"
+    patches = [
+        patch("add", f"{labels}/x", "1"),
+        patch("add", f"{labels}/{{{{nodepool}}}}", "own"),
+        patch("add", f"{labels}/hangzhou", "all"),
+    ]
+    made = converted(app_set(), overrider(entry("*", patches=patches)))
+    assert [(tweak.get("pools"), tweak["tweaks"]["patches"]) for tweak in tweaks_of(made)] == [
+        (None, [patched("add", f"{labels}/x", "1")]),
+        (["hangzhou"], [patched("add", f"{labels}/hangzhou", "own")]),
+        (["beijing"], [patched("add", f"{labels}/beijing", "own")]),
+        (None, [patched("add", f"{labels}/hangzhou", "all")]),
+    ]
+
+
+def test_named_elements_of_two_entries_are_appended() -> None:
+    """An index would depend on the other entry, and OpenYurt's webhook tries each tweak on the template alone."""
+    rule = overrider(
+        entry("*", patches=[patch("add", f"{SPEC}/containers/[name=a]", container("a"))]),
+        entry("beijing", patches=[patch("add", f"{SPEC}/containers/[name=b]", container("b"))]),
+    )
+    made = converted(app_set(), rule)
+    assert [tweak["tweaks"]["patches"] for tweak in tweaks_of(made)] == [
+        [patched("add", f"{SPEC}/containers/-", container("a"))],
+        [patched("add", f"{SPEC}/containers/-", container("b"))],
+    ]
+
+
+# Inputs that tweaks express in another way, or not at all.
+
+
+def test_an_exclusion_becomes_a_list() -> None:
+    made = converted(app_set(), overrider(entry("*", "-beijing", items=[{"replicas": 5}])))
+    assert tweaks_of(made) == [{"pools": ["hangzhou"], "tweaks": {"replicas": 5}}]
+    assert report(made) == [("warning", "listed-pools", "entries[0].pools", (), "")]
+
+
+def test_the_name_of_the_pool_in_a_path_makes_a_tweak_for_each_pool() -> None:
+    path = "/spec/template/metadata/annotations/{{nodepool}}"
+    made = converted(app_set(), overrider(entry("*", patches=[patch("add", path, "{{nodepool}}")])))
+    assert [(tweak["pools"], tweak["tweaks"]["patches"][-1]) for tweak in tweaks_of(made)] == [
+        (["hangzhou"], patched("add", path.replace("{{nodepool}}", "hangzhou"), "{{nodepool-name}}")),
+        (["beijing"], patched("add", path.replace("{{nodepool}}", "beijing"), "{{nodepool-name}}")),
+    ]
+    assert report(made) == [("warning", "listed-pools", "entries[0].patches[0].path", (), "")]
+
+
+def test_the_name_of_the_pool_in_an_image_makes_a_tweak_for_each_pool() -> None:
+    made = converted(app_set(), overrider(entry("*", items=[image("nginx", "r/{{nodepool}}/app:1")])))
+    assert [(tweak["pools"], tweak["tweaks"]["containerImages"][0]["targetImage"]) for tweak in tweaks_of(made)] == [
+        (["hangzhou"], "r/hangzhou/app:1"),
+        (["beijing"], "r/beijing/app:1"),
+    ]
+    assert report(made) == [("warning", "listed-pools", "entries[0].items[0]", (), "")]
+
+
+def test_a_removed_member_is_set_to_null_or_zero() -> None:
+    subject = app_set(
+        template=pod_template(
+            containers=[container(workingDir="/w", args=["a"])], terminationGracePeriodSeconds=5, hostNetwork=True
+        )
+    )
+    paths = ["containers/0/workingDir", "containers/0/args", "terminationGracePeriodSeconds", "hostNetwork"]
+    made = converted(subject, overrider(entry("*", patches=[patch("remove", f"{SPEC}/{path}") for path in paths])))
+    (tweak,) = tweaks_of(made)
+    assert [one["value"] for one in tweak["tweaks"]["patches"]] == ["", None, None, False]
+    assert {one["operation"] for one in tweak["tweaks"]["patches"]} == {"add"}
+    assert report(made) == []
+
+
+def test_a_removed_label_moves_from_the_template_to_tweaks() -> None:
+    """OpenYurt's controller keeps the keys of a map that a patch removes, if the template has them."""
+    subject = app_set(template=pod_template(nodeSelector={"disk": "ssd"}))
+    made = converted(subject, overrider(entry("beijing", patches=[patch("remove", f"{SPEC}/nodeSelector/disk")])))
+    assert made.document is not None
+    template = made.document["spec"]["workload"]["workloadTemplate"]["deploymentTemplate"]
+    assert "nodeSelector" not in template["spec"]["template"]["spec"]
+    path = f"{SPEC}/nodeSelector/disk"
+    assert [patched("add", path, "ssd") in tweak["tweaks"]["patches"] for tweak in tweaks_of(made)] == [True, True]
+    assert [patched("remove", path) in tweak["tweaks"]["patches"] for tweak in tweaks_of(made)] == [False, True]
+    assert report(made) == [("note", "moved", "entries[0].patches[0]", ("beijing",), "")]
+
+
+def test_a_replaced_object_loses_its_other_members() -> None:
+    subject = app_set(template=pod_template(volumes=[{"name": "v", "hostPath": {"path": "/a"}}]))
+    rule = overrider(entry("*", patches=[patch("replace", f"{SPEC}/volumes/0", {"name": "v", "emptyDir": {}})]))
+    made = converted(subject, rule)
+    (tweak,) = tweaks_of(made)
+    assert tweak["tweaks"]["patches"] == [
+        patched("replace", f"{SPEC}/volumes/0", {"name": "v", "emptyDir": {}}),
+        patched("add", f"{SPEC}/volumes/0/hostPath", None),
+    ]
+    assert report(made) == [("note", "unset", "entries[0].patches[0]", ("hangzhou", "beijing"), "")]
+
+
+def test_an_insertion_in_the_middle_leaves_nothing_in_its_neighbours() -> None:
+    subject = app_set(template=pod_template(containers=[container("a", args=["x"]), container("b")]))
+    made = converted(subject, overrider(entry("*", patches=[patch("add", f"{SPEC}/containers/0", container("new"))])))
+    (tweak,) = tweaks_of(made)
+    assert tweak["tweaks"]["patches"] == [
+        patched("add", f"{SPEC}/containers/0", container("new")),
+        patched("add", f"{SPEC}/containers/0/args", None),
+    ]
+    assert report(made) == [("note", "unset", "entries[0].patches[0]", ("hangzhou", "beijing"), "")]
+
+
+def test_an_item_after_a_patch_of_the_same_place_becomes_a_patch() -> None:
+    rule = overrider(
+        entry("*", patches=[patch("replace", f"{SPEC}/containers/0/image", "early:1")]),
+        entry("beijing", items=[image("nginx", "late:1")]),
+    )
+    made = converted(app_set(), rule)
+    late = {"patches": [patched("replace", f"{SPEC}/containers/0/image", "late:1")]}
+    assert tweaks_of(made)[1:] == [{"pools": ["beijing"], "tweaks": late}]
+    assert report(made) == [("note", "patch", "entries[1].items[0]", (), "")]
+
+
+def test_replicas_are_never_patched() -> None:
+    """In OpenYurt's controller a patch of replicas changes the tweak of the next pools, too."""
+    rule = overrider(entry("*", patches=[patch("add", "/spec/replicas", 7)]), entry("beijing", items=[{"replicas": 8}]))
+    made = converted(app_set(pools=[{**PLACED[0], "patch": {"spec": {"replicas": 6}}}, PLACED[1]]), rule)
+    assert tweaks_of(made) == [
+        {"pools": ["hangzhou"], "tweaks": {"replicas": 6}},
+        {**EVERY, "tweaks": {"replicas": 7}},
+        {"pools": ["beijing"], "tweaks": {"replicas": 8}},
+    ]
+    assert report(made) == []
+
+
+def test_an_item_after_a_patch_of_another_place_stays_an_item() -> None:
+    rule = overrider(
+        entry("*", patches=[patch("add", f"{SPEC}/hostNetwork", True)]), entry("*", items=[image("nginx", "late:1")])
+    )
+    made = converted(app_set(), rule)
+    assert tweaks_of(made)[1]["tweaks"] == {"containerImages": [{"name": "nginx", "targetImage": "late:1"}]}
+    assert report(made) == []
+
+
+def test_a_pool_patch_becomes_patches() -> None:
+    change = {"spec": {"template": {"spec": {"containers": [{"name": "nginx", "args": ["-v"]}]}}}}
+    made = converted(app_set(pools=[PLACED[0], {**PLACED[1], "patch": change}]))
+    assert tweaks_of(made) == [
+        {"pools": ["beijing"], "tweaks": {"patches": [patched("add", f"{SPEC}/containers/0/args", ["-v"])]}}
+    ]
+    assert report(made) == []
+
+
+def test_a_selected_element_becomes_an_index() -> None:
+    subject = app_set(template=pod_template(containers=[container("side"), container("app")]))
+    made = converted(
+        subject, overrider(entry("*", patches=[patch("add", f"{SPEC}/containers/[name=app]/args", ["-v"])]))
+    )
+    assert tweaks_of(made) == [{**EVERY, "tweaks": {"patches": [patched("add", f"{SPEC}/containers/1/args", ["-v"])]}}]
+    assert report(made) == [("note", "index", "entries[0].patches[0].path", (), "")]
+
+
+def test_other_items_become_patches() -> None:
+    made = converted(app_set(), overrider(entry("*", items=[{"labels": {"tier": "edge"}}])))
+    assert tweaks_of(made) == [
+        {**EVERY, "tweaks": {"patches": [patched("add", "/spec/template/metadata/labels/tier", "edge")]}}
+    ]
+    assert report(made) == [("note", "patch", "entries[0].items[0]", (), "")]
+
+
+def test_a_pool_without_a_node_pool_is_a_loss() -> None:
+    made = converted(app_set(), pools=POOLS[:1])
+    assert made.document is not None
+    assert made.document["spec"]["pools"] == ["hangzhou", "beijing"]
+    assert report(made) == [("error", "no-node-pool", "spec.topology.pools[1]", ("beijing",), "")]
+
+
+def test_pods_that_may_run_anywhere_are_confined() -> None:
+    made = converted(app_set(pools=[PLACED[0], pool("beijing")]))
+    path = f"{SPEC}/nodeSelector/apps.openyurt.io~1nodepool"
+    assert report(made) == [("warning", "confined", "spec.topology.pools[1]", ("beijing",), path)]
+
+
+def test_a_pool_of_another_node_pool_is_a_loss() -> None:
+    made = converted(app_set(pools=[PLACED[0], pool("beijing", **in_pool("suzhou"))]))
+    path = f"{SPEC}/nodeSelector/apps.openyurt.io~1nodepool"
+    assert report(made) == [("error", "elsewhere", "spec.topology.pools[1]", ("beijing",), path)]
+
+
+def test_a_text_that_upstream_takes_for_a_token_is_a_loss() -> None:
+    value = [{"name": "A", "value": "{{nodepool-name}}"}]
+    made = converted(app_set(), overrider(entry("beijing", patches=[patch("add", f"{SPEC}/containers/0/env", value)])))
+    lost = remark(made, "lost")
+    assert (lost.level, lost.field, lost.pools) == ("error", "entries[0].patches[0]", ("beijing",))
+    assert (lost.path, lost.before, lost.after) == (
+        f"{SPEC}/containers/0/env/0/value", "{{nodepool-name}}", "beijing",
+    )  # fmt: skip
+
+
+def test_a_member_that_upstream_does_not_know_is_a_loss() -> None:
+    made = converted(app_set(), overrider(entry("beijing", patches=[patch("add", f"{SPEC}/newMember", "x")])))
+    lost = remark(made, "lost")
+    assert (lost.field, lost.pools, lost.path) == ("entries[0].patches[0]", ("beijing",), f"{SPEC}/newMember")
+    assert "is lost" in lost.text
+
+
+def test_an_entry_that_does_not_fit_is_a_loss_in_its_pools() -> None:
+    rule = overrider(entry("beijing", patches=[patch("replace", f"{SPEC}/containers/7/image", "x")]))
+    made = converted(app_set(), rule)
+    assert tweaks_of(made) == []
+    assert report(made) == [("error", "not-rendered", "entries[0].patches[0]", ("beijing",), "")]
+
+
+def test_a_missing_template_is_not_converted() -> None:
+    subject = app_set()
+    subject["spec"]["workloadTemplate"] = {}
+    made = converted(subject)
+    assert made.document is None
+    assert report(made) == [("error", "not-converted", "spec.workloadTemplate", (), "")]
+
+
+def test_two_templates_are_not_converted() -> None:
+    subject = app_set()
+    templates = subject["spec"]["workloadTemplate"]
+    templates["statefulSetTemplate"] = templates["deploymentTemplate"]
+    made = converted(subject)
+    assert made.document is None
+    assert "v1beta1 takes one template" in remark(made, "not-converted").text
+
+
+def test_an_overrider_with_mistakes_is_not_converted() -> None:
+    made = converted(app_set(), overrider({"pools": "*", "items": [{"replicas": -1}]}))
+    assert made.document is None
+    assert {one.code for one in made.remarks} == {"not-converted"}
+    assert {one.key.group_kind.kind for one in made.remarks} == {"YurtAppOverrider"}
+
+
+def test_of_two_overriders_the_one_in_effect_is_converted() -> None:
+    first = overrider(entry("*", items=[{"replicas": 5}]), name="first", creationTimestamp="2026-01-01T00:00:00Z")
+    second = overrider(entry("*", items=[{"replicas": 6}]), name="second", creationTimestamp="2026-01-02T00:00:00Z")
+    made = converted(app_set(), second, first)
+    assert tweaks_of(made) == [{**EVERY, "tweaks": {"replicas": 5}}]
+    assert [(one.level, one.code, one.key.name) for one in made.remarks] == [("warning", "not-in-effect", "second")]
+
+
+def test_a_daemon_of_the_name_of_a_set_is_reported() -> None:
+    made = converted(yurt_app_daemon("demo"), app_set())
+    assert ("error", "name-taken", "metadata.name", (), "") in report(made)
+
+
+def test_entries_of_a_daemon_need_node_pools() -> None:
+    rule = overrider(entry("*", items=[{"replicas": 5}]), subject={"kind": "YurtAppDaemon", "name": "demo"})
+    made = converted(yurt_app_daemon("demo"), rule, pools=())
+    assert [(one.level, one.code) for one in made.remarks if one.level == "error"] == [("error", "no-node-pools")]
+
+
+def test_an_overrider_without_its_subject_is_reported() -> None:
+    rule = overrider(entry("*", items=[{"replicas": 5}]))
+    assert [(one.level, one.code, one.field) for one in lost_overriders([rule], store_of(rule))] == [
+        ("error", "not-converted", "subject")
+    ]
+
+
+def test_an_overrider_of_a_converted_set_is_kept() -> None:
+    subject, rule = app_set(), overrider(entry("*", items=[{"replicas": 5}]))
+    document = converted(subject).document
+    assert document is not None
+    store = store_of(document, rule)
+    assert list(convert([document, rule], store)) == []
+    assert [(one.level, one.code) for one in lost_overriders([rule], store)] == [("note", "kept")]
+
+
+def test_the_documentation_lists_every_code() -> None:
+    lines = (ROOT / "docs" / "convert.md").read_text().splitlines()
+    cells = [[cell.strip() for cell in line.split("|")[1:3]] for line in lines if line.startswith("| `")]
+    listed = {code.strip("`"): tuple(level.split(", ")) for code, level in cells if level.split(", ")[0] in LEVELS}
+    assert listed == CODES
+
+
+LEVELS = ("error", "warning", "note")
