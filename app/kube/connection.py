@@ -42,13 +42,15 @@ _JSON: Final = "application/json"
 class Connection:
     """Requests to one apiserver; use as an asynchronous context manager."""
 
-    def __init__(self, kubeconfig: Path | None) -> None:
+    def __init__(self, kubeconfig: Path | None, *, context: str | None = None) -> None:
         """Prepare a connection.
 
         Args:
             kubeconfig: The file to read, or None for the service account of the pod that this runs in.
+            context: The context in that file, or None for its current one.
         """
         self._kubeconfig: Final = kubeconfig
+        self._context: Final = context
         self._configuration: Configuration | None = None
         self._transport: RESTClientObject | None = None
         self._reloaded_at = -_RELOAD_SECONDS
@@ -76,7 +78,10 @@ class Connection:
                 kube_config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
             else:
                 await kube_config.load_kube_config(
-                    config_file=str(self._kubeconfig), client_configuration=configuration, persist_config=False
+                    config_file=str(self._kubeconfig),
+                    context=self._context,
+                    client_configuration=configuration,
+                    persist_config=False,
                 )
             transport = RESTClientObject(configuration)
             if self._kubeconfig is None:
