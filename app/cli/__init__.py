@@ -32,6 +32,12 @@ app = typer.Typer(
                 "lint",
                 "Find overriders that are refused or do nothing, and webhooks that never fire or lock themselves out.",
             ),
+            "convert": Place(
+                "app.cli.convert",
+                "convert_command",
+                "Convert v1alpha1 YurtAppSets and YurtAppDaemons with their overriders to v1beta1 YurtAppSets with "
+                "tweaks.",
+            ),
             "certs": Place("app.cli.certs", "certs", "Make and look at serving certificates."),
             "crds": Place(
                 "app.cli.crds",

@@ -1,0 +1,180 @@
+"""Printing a conversion: its objects, its report, and what it changes in workloads."""
+
+import sys
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import yaml
+from rich.console import Console
+from rich.text import Text
+
+from app.model.json import JSON
+from app.overrider.convert.conversion import Converted
+from app.overrider.convert.orphans import Orphan
+from app.overrider.convert.remark import Remark
+from app.store import ObjectKey
+from app.store.yaml_lines import FieldLines
+from app.store.yaml_reader import Document
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One line of the report, as ``--output json`` prints it."""
+
+    level: str
+    """``error``: a loss. ``warning``: to be kept in mind. ``note``: what became of it."""
+    code: str
+    cluster: str
+    kind: str
+    namespace: str
+    name: str
+    field: str
+    """Path of the member in the object, ``""`` for the object itself."""
+    pools: tuple[str, ...]
+    """The node pools that it is about, none for all."""
+    path: str
+    """JSON pointer of the difference in the workloads, ``""`` if there is none."""
+    text: str
+    place: str
+    """``FILE:LINE``, ``""`` for an object of a cluster."""
+
+
+class Places:
+    """Files and lines of the objects that were read from files."""
+
+    def __init__(self, documents: Sequence[Document], keys: Sequence[ObjectKey]) -> None:
+        """Prepare.
+
+        Args:
+            documents: The objects as read from files.
+            keys: Their keys.
+        """
+        self._documents = dict(zip(keys, documents, strict=True))
+        self._lines = FieldLines()
+
+    def find(self, key: ObjectKey, field: str) -> str:
+        """Return ``FILE:LINE`` of a member, ``""`` for an object of a cluster."""
+        document = self._documents.get(key)
+        return "" if document is None else f"{document.source}:{self._lines.line(document, field)}"
+
+
+def row_of(remark: Remark, places: Places) -> Row:
+    """Return the row of a remark."""
+    key = remark.key
+    place = places.find(key, remark.field)
+    return Row(
+        remark.level,
+        remark.code,
+        key.cluster,
+        key.group_kind.kind,
+        key.namespace,
+        key.name,
+        remark.field,
+        remark.pools,
+        remark.path,
+        remark.text,
+        place,
+    )
+
+
+def row_of_orphan(orphan: Orphan) -> Row:
+    """Return the row of a workload that no subject keeps."""
+    key = orphan.key
+    left = ", and it still has what an overrider set" if orphan.rendered else ""
+    text = f"{orphan.reason}{left}; delete it when the workload that replaces it is ready"
+    return Row(
+        "warning",
+        "orphan",
+        key.cluster,
+        key.group_kind.kind,
+        key.namespace,
+        key.name,
+        "",
+        (orphan.pool,),
+        "",
+        text,
+        "",
+    )
+
+
+_MAX_POOLS = 5
+
+
+def print_report(rows: Sequence[Row]) -> None:
+    """Write the report to standard error, one line each."""
+    for row in rows:
+        sys.stderr.write(f"{row.place or 'cluster'}: {row.level}: {_describe(row)}\n")
+
+
+def _describe(row: Row) -> str:
+    name = f"{row.namespace}/{row.name}" if row.namespace else row.name
+    inside = f" of {row.cluster}" if row.cluster else ""
+    field = f"{row.field}: " if row.field else ""
+    return f"{row.kind} {name}{inside}: {field}{_pools(row.pools)}{row.text}"
+
+
+def _pools(names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    more = f" and {len(names) - _MAX_POOLS} more" if len(names) > _MAX_POOLS else ""
+    return f"node pool{'s' if len(names) > 1 else ''} {', '.join(names[:_MAX_POOLS])}{more}: "
+
+
+def count(rows: Sequence[Row]) -> str:
+    """Return how many errors and warnings there are, in words."""
+    numbers = {level: sum(row.level == level for row in rows) for level in ("error", "warning")}
+    return ", ".join(f"{number} {level}{'' if number == 1 else 's'}" for level, number in numbers.items())
+
+
+class _Dumper(yaml.SafeDumper):
+    """YAML without anchors: people edit what this prints."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Return that a value is written out wherever it is used."""
+        del data
+        return True
+
+
+def dump(value: JSON) -> str:
+    """Return a value as YAML."""
+    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+    return text
+
+
+def print_yaml(converted: Sequence[Converted]) -> None:
+    """Write the converted objects to standard output, one document each."""
+    for one in converted:
+        if one.document is not None:
+            sys.stdout.write(f"---\n# Converted from {_title(one)}.\n{dump(one.document)}")
+
+
+def print_json(converted: Sequence[Converted], rows: Sequence[Row]) -> None:
+    """Write the converted objects and the report to standard output, as one JSON object."""
+    made = {"objects": [one.document for one in converted if one.document is not None], "report": rows}
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(made), indent=2).decode() + "\n")
+
+
+def print_diff(converted: Sequence[Converted]) -> None:
+    """Write each node pool's differences between the workloads before and after to standard output."""
+    console = Console(soft_wrap=True, highlight=False)
+    for one in converted:
+        for pool in one.pools:
+            console.print(Text(f"{_title(one)}, node pool {pool}", style="bold"))
+            remarks = [remark for remark in one.remarks if remark.path and pool in (remark.pools or one.pools)]
+            if not remarks:
+                console.print(Text("  as before", style="dim"))
+            for line in _differences(remarks):
+                console.print(line)
+
+
+def _differences(remarks: Sequence[Remark]) -> Iterator[Text]:
+    for remark in remarks:
+        yield Text.assemble(f"  {remark.path}", (f"  # {remark.field}: {remark.text}", "cyan"))
+        for sign, style, value in (("-", "red", remark.before), ("+", "green", remark.after)):
+            if value is not None:
+                text = dump(value).removesuffix("...\n").rstrip("\n")
+                yield Text("\n".join(f"    {sign} {line}" for line in text.split("\n")), style=style)
+
+
+def _title(one: Converted) -> str:
+    name = f"{one.key.namespace}/{one.key.name}" if one.key.namespace else one.key.name
+    return f"{one.key.group_kind.kind} {name}{f' of {one.key.cluster}' if one.key.cluster else ''}"
