@@ -32,6 +32,7 @@ from app.model.openyurt import YURT_APP_OVERRIDER
 from app.overrider.assess import Binding, find_plan, hash_of, pool_of
 from app.overrider.attempts import Attempts
 from app.overrider.converge import Converger, Outcome, Target
+from app.overrider.gaps import NO_GAPS
 from app.overrider.input_kinds import InputKinds
 from app.overrider.inputs import Inputs
 from app.overrider.laggards import Laggards
@@ -243,6 +244,7 @@ class OverriderController:
         brought = [*known, *await self._bring_all(targets)]
         self._nudger.note(at, waits=any(one.result.waits for one in brought))
         await self._tell_of_reverts(at, brought)
+        await self._tell_of_orphans(at)
         reported = await self._report(at, [one.result for one in brought])
         if not any(one.result.error for one in brought):
             self._inputs.gone.pop(binding, None)
@@ -352,8 +354,9 @@ class OverriderController:
             is_bound = bound(overrider, at.binding, at.overriders[0], subject=at.subject is not None)
             in_effect = is_bound.status == "True"
             of_this = results if in_effect else []
-            found = rendered(of_this, at.gaps(overrider, overdue=late)) if in_effect else unrendered(is_bound)
-            stored &= await self._reporter.report(at.binding, overrider, (is_bound, found, *others), of_this)
+            gaps = at.gaps(overrider, overdue=late) if in_effect else NO_GAPS
+            found = rendered(of_this, gaps) if in_effect else unrendered(is_bound, at.orphan_names)
+            stored &= await self._reporter.report(at.binding, overrider, (is_bound, found, *others), of_this, gaps)
         return stored
 
     async def _tell_of_reverts(self, at: Situation, brought: Sequence[_Brought]) -> None:
@@ -361,6 +364,16 @@ class OverriderController:
         about = at.effective or self._inputs.gone.get(at.binding) or at.subject
         if reverted and about is not None:
             await self._reporter.tell_of_reverts(at.binding, about, reverted)
+
+    async def _tell_of_orphans(self, at: Situation) -> None:
+        """Name the workloads that keep the overrides of a deleted overrider.
+
+        To take these back needs the template that they were rendered from (`app.overrider.undo` knows only the rest),
+        and it is gone with the owner.
+        """
+        gone = self._inputs.gone.get(at.binding)
+        if gone is not None and at.orphans and not at.overriders:
+            await self._reporter.tell_of_orphans(at.binding, gone, at.orphan_names)
 
 
 def _version(document: JSONObject | None) -> str:

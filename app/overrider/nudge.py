@@ -58,7 +58,7 @@ class Nudger:
         binding, pools = at.binding, len(at.pools)
         if at.subject is None:
             return Patience(wait=False, observed=True)
-        if not at.other_version and self._waits.should_nudge(binding, pools=pools) and await self._may_help(at):
+        if at.can_nudge and self._waits.should_nudge(binding, pools=pools) and await self._may_help(at):
             await self._nudge(at, at.subject)
         patience = self._waits.patience(binding, pools=pools, observed=has_observed(at.subject))
         if not patience.wait and self._waits.waited(binding):
@@ -98,7 +98,7 @@ class Nudger:
         late = self._waits.trouble(binding, pools=pools)
         # A controller that is late already is looked at again if that makes a nudge.
         if late is not None and (late > self._waits.now or self._waits.should_nudge(binding, pools=pools)):
-            times += [] if at.other_version else [late]
+            times += [late] if at.can_nudge or late > self._waits.now else []
         return min(times, default=float("inf"))
 
     async def _nudge(self, at: Situation, subject: JSONObject) -> None:

@@ -15,6 +15,7 @@ from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import API_VERSION, YURT_APP_OVERRIDER
 from app.overrider.assess import Binding
+from app.overrider.gaps import Gaps, describe_orphans
 from app.overrider.status import BOUND, CONFLICT, RENDERED, Result, status_of
 from app.store.sources.kubernetes.resources import YURT_APP_OVERRIDERS
 from app.store.sources.kubernetes.source import KubernetesSource
@@ -57,15 +58,27 @@ class Reporter:
         self._said: Final[OrderedDict[str, _Said]] = OrderedDict()
 
     async def report(
-        self, binding: Binding, overrider: JSONObject, findings: Sequence[Finding], results: Sequence[Result]
+        self,
+        binding: Binding,
+        overrider: JSONObject,
+        findings: Sequence[Finding],
+        results: Sequence[Result],
+        gaps: Gaps,
     ) -> bool:
         """Write an overrider's status if it changed, and an event for each condition that did.
+
+        Args:
+            binding: Its subject.
+            overrider: Whose status it is.
+            findings: Its conditions.
+            results: How the workloads stand.
+            gaps: The workloads that there should be besides those.
 
         Returns:
             Whether the status is stored now.
         """
         former = as_object(overrider.get("status"))
-        status = status_of(overrider, findings, results, now=self._now())
+        status = status_of(overrider, findings, results, gaps, now=self._now())
         said = _Said(
             overrider["metadata"].get("uid"), status["observedGeneration"], tuple(findings), tuple(results), former
         )
@@ -128,6 +141,10 @@ class Reporter:
         names = ", ".join(f"{result.workload} in {result.pool}" for result in reverted[:_MAX_NAMED])
         more = f" and {len(reverted) - _MAX_NAMED} more" if len(reverted) > _MAX_NAMED else ""
         await self.tell(binding, about, "Normal", "Reverted", f"went back to their template: {names}{more}")
+
+    async def tell_of_orphans(self, binding: Binding, about: JSONObject, orphans: Sequence[str]) -> None:
+        """Write an event that names the workloads which keep the overrides of an overrider that is gone."""
+        await self.tell(binding, about, "Warning", "OrphanedWorkloads", describe_orphans(orphans))
 
 
 def _said_in(status: Mapping[str, JSON]) -> Sequence[tuple[JSON, ...]]:

@@ -4,12 +4,22 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from app.model.json import JSONObject
-from app.overrider.assess import Binding, hash_of, owner_version, pool_of
+from app.model.openyurt import YURT_APP_DAEMON
+from app.overrider.absent_pools import absent_pools, describe_lack_of_pools
+from app.overrider.assess import Binding, hash_of, pool_of
 from app.overrider.binding import overriders_of
+from app.overrider.gaps import Gaps
+from app.overrider.orphans import Orphan
+from app.overrider.owner import find_owner
+from app.overrider.owner_controller import (
+    DAEMONS_WITHOUT_CONTROLLER,
+    describe_lack_of_controller,
+    has_no_daemon_controller,
+)
 from app.overrider.pools import applies_to, pools_of_subject
-from app.overrider.status import Gaps
 from app.overrider.workloads import Workloads
 from app.store import ObjectKey, StoreView
+from app.store.narrow import Narrow
 
 _MAX_NAMED = 5
 
@@ -29,6 +39,12 @@ class Situation(NamedTuple):
     """Its node pools without a workload."""
     other_version: frozenset[str]
     """Its node pools with workloads whose owner references name another API version than the subject has."""
+    orphans: tuple[Orphan, ...] = ()
+    """Workloads that were rendered for it and have no owner any more."""
+    absent_pools: tuple[str, ...] = ()
+    """Names in its spec for which there is no NodePool."""
+    no_controller: str = ""
+    """Why nobody creates its workloads, ``""`` if somebody seems to."""
 
     @property
     def effective(self) -> JSONObject | None:
@@ -39,6 +55,16 @@ class Situation(NamedTuple):
     def name(self) -> str:
         """The subject, for messages."""
         return f"{self.binding.group_kind.kind} {self.binding.namespace}/{self.binding.name}"
+
+    @property
+    def can_nudge(self) -> bool:
+        """Whether a controller may look at the subject again."""
+        return not self.other_version and self.no_controller != DAEMONS_WITHOUT_CONTROLLER
+
+    @property
+    def orphan_names(self) -> tuple[str, ...]:
+        """The orphans, for messages."""
+        return tuple(map(str, self.orphans))
 
     @property
     def lack(self) -> str:
@@ -60,8 +86,18 @@ class Situation(NamedTuple):
         def is_selected(pool: str) -> bool:
             return any(applies_to(entry.get("pools"), pool) for entry in entries)
 
-        other = tuple(sorted(filter(is_selected, self.other_version)))
-        return Gaps(tuple(filter(is_selected, self.missing)), overdue, other)
+        subject, kind = self.subject or {}, self.binding.group_kind
+        return Gaps(
+            missing=tuple(filter(is_selected, self.missing)),
+            overdue=overdue,
+            other_version=tuple(sorted(filter(is_selected, self.other_version))),
+            subject=f"{kind.kind} {self.binding.name}",
+            read_version=str(subject.get("apiVersion") or ""),
+            no_pools="" if self.pools or not subject else describe_lack_of_pools(kind, subject, self.absent_pools),
+            absent_pools=self.absent_pools,
+            no_controller=self.no_controller,
+            orphans=self.orphan_names,
+        )
 
 
 def find_overriders(store: StoreView, binding: Binding) -> tuple[JSONObject, ...]:
@@ -78,18 +114,61 @@ def look_around(binding: Binding, *, store: StoreView, workloads: Workloads) -> 
         store: Overriders, subjects and node pools.
         workloads: The workloads.
     """
-    overriders, keys = find_overriders(store, binding), workloads.of(binding)
-    subject: JSONObject | None = store.get(*binding)
-    version = None if subject is None else subject["apiVersion"]
-    found = [(key, workload) for key in keys if (workload := workloads.get(key)) is not None]
-    other = {pool_of(one) for _, one in found if version is not None and owner_version(one) != version}
-    if other:
-        found = [(key, one) for key, one in found if owner_version(one) == version]
-        keys = [key for key, _ in found]
-    known = [one for _, one in found]
-    if subject is None or not (overriders or any(map(hash_of, known))):
-        return Situation(binding, overriders, subject, keys, (), (), frozenset())
-    pools = pools_of_subject(binding.group_kind, subject, cluster=binding.cluster, store=store)
-    having = {*(other := other | workloads.of_other_version(binding)), *map(pool_of, known)}
+    overriders, subject = find_overriders(store, binding), store.get(*binding)
+    owned = _sort_by_owner(workloads.of(binding), subject, workloads)
+    keys = [key for key, _ in owned.current]
+    if subject is None or not (overriders or any(hash_of(workload) for _, workload in owned.current)):
+        orphans = (*workloads.orphans_of(binding, ()), *owned.orphans)
+        return Situation(binding, overriders, subject, keys, (), (), frozenset(), orphans)
+    kind, cluster = binding.group_kind, binding.cluster
+    absent = absent_pools(kind, subject, cluster=cluster, store=store)
+    pools = pools_of_subject(kind, subject, cluster=cluster, store=store)
+    if absent:
+        pools = [pool for pool in pools if pool not in absent]
+    other = owned.other_version | workloads.of_other_version(binding)
+    having = other.union(pool_of(workload) for _, workload in owned.current)
     missing = tuple(pool for pool in pools if pool not in having)
-    return Situation(binding, overriders, subject, keys, pools, missing, frozenset(other))
+    orphans = (*workloads.orphans_of(binding, pools), *owned.orphans)
+    no_controller = _find_no_controller(binding, store, untouched=bool(missing) and not having and not orphans)
+    return Situation(
+        binding, overriders, subject, keys, pools, missing, frozenset(other), orphans, absent, no_controller
+    )
+
+
+class _Owned(NamedTuple):
+    """The workloads that name a subject as their owner."""
+
+    current: list[tuple[ObjectKey, Narrow]]
+    """Those that the subject owns, in the version that it is read in."""
+    other_version: set[str]
+    """The node pools of those that it owns in another version."""
+    orphans: list[Orphan]
+    """Those that a former subject of its name owned and that were rendered."""
+
+
+def _sort_by_owner(keys: Sequence[ObjectKey], subject: JSONObject | None, workloads: Workloads) -> _Owned:
+    """Return the workloads by how far their owner is ``subject``; if that is None, all are taken to be its own."""
+    owned = _Owned([], set(), [])
+    version = None if subject is None else subject["apiVersion"]
+    uid = "" if subject is None else subject["metadata"].get("uid")
+    for key in keys:
+        workload = workloads.get(key)
+        owner = None if workload is None else find_owner({"ownerReferences": list(workload.owners)})
+        if workload is None or owner is None:
+            continue
+        if uid and owner.uid and owner.uid != uid:
+            if hash_of(workload) and not workload.deleting:
+                owned.orphans.append(Orphan(key, pool_of(workload)))
+        elif version is not None and owner.api_version != version:
+            owned.other_version.add(pool_of(workload))
+        else:
+            owned.current.append((key, workload))
+    return owned
+
+
+def _find_no_controller(binding: Binding, store: StoreView, *, untouched: bool) -> str:
+    """Return why nobody creates a subject's workloads; ``untouched`` is whether nobody ever created one."""
+    kind, cluster = binding.group_kind, binding.cluster
+    if kind == YURT_APP_DAEMON and has_no_daemon_controller(store, cluster):
+        return DAEMONS_WITHOUT_CONTROLLER
+    return describe_lack_of_controller(kind, cluster=cluster, store=store) if untouched else ""

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from app.control.conditions import Finding, Status, conditions
 from app.model.json import JSONObject, as_object
 from app.overrider.assess import Binding
+from app.overrider.gaps import NO_GAPS, Gaps, describe_orphans, list_names
 
 BOUND: Final = "Bound"
 RENDERED: Final = "Rendered"
@@ -40,17 +41,6 @@ class Result(NamedTuple):
         return bool(self.hash or self.error)
 
 
-class Gaps(NamedTuple):
-    """The pools that the entries select and that have no workload to render."""
-
-    missing: tuple[str, ...] = ()
-    """Pools without a workload."""
-    overdue: bool = False
-    """Whether the owner's controller had time enough to create them."""
-    other_version: tuple[str, ...] = ()
-    """Pools whose workloads are owned in an API version to which overriders do not apply."""
-
-
 def bound(overrider: JSONObject, binding: Binding, effective: JSONObject, *, subject: bool) -> Finding:
     """Return whether ``overrider`` is in effect.
 
@@ -69,21 +59,34 @@ def bound(overrider: JSONObject, binding: Binding, effective: JSONObject, *, sub
     return Finding(BOUND, "True", "SubjectFound", f"in effect for {name}")
 
 
-def unrendered(is_bound: Finding) -> Finding:
-    """Return the `RENDERED` condition of an overrider that is not in effect: nothing is rendered by it."""
-    return Finding(RENDERED, "False", is_bound.reason, is_bound.message)
+def unrendered(is_bound: Finding, orphans: Sequence[str] = ()) -> Finding:
+    """Return the `RENDERED` condition of an overrider that is not in effect: nothing is rendered by it.
+
+    Args:
+        is_bound: Why it is not in effect.
+        orphans: Workloads that keep what it rendered before.
+    """
+    if not orphans:
+        return Finding(RENDERED, "False", is_bound.reason, is_bound.message)
+    return Finding(RENDERED, "False", "OrphanedWorkloads", f"{is_bound.message}; {describe_orphans(orphans)}")
 
 
-def rendered(results: Sequence[Result], gaps: Gaps = Gaps()) -> Finding:  # noqa: B008 - immutable
+def rendered(results: Sequence[Result], gaps: Gaps = NO_GAPS) -> Finding:
     """Return whether every workload is as the overrider wants it."""
     concerned = [result for result in results if result.counts]
     failed = [result for result in concerned if result.error]
     status, reason = _verdict(concerned, failed, gaps)
-    right = len(concerned) - len(failed)
-    counted = f"{right} of {len(concerned)} workloads" if concerned else ""
-    parts = [counted, *_failures(failed), *_gap_texts(gaps), *_notes(concerned)]
+    right, wanted = _counts(concerned, gaps)
+    counted = f"{right} of {wanted} workloads" if wanted else ""
+    parts = [counted, *_failures(failed), *gaps.texts(), *_notes(concerned)]
     text = "; ".join(part for part in parts if part)
-    return Finding(RENDERED, status, reason, text or "no entry selects a node pool of the subject")
+    return Finding(RENDERED, status, reason, text or f"no entry selects a node pool of {gaps.subject}")
+
+
+def _counts(concerned: Sequence[Result], gaps: Gaps) -> tuple[int, int]:
+    """Return how many workloads are as they should be, and how many there should be."""
+    right = sum(not result.error for result in concerned)
+    return right, len(concerned) + gaps.count_lacking({result.pool for result in concerned})
 
 
 def _verdict(concerned: Sequence[Result], failed: Sequence[Result], gaps: Gaps) -> tuple[Status, str]:
@@ -92,8 +95,7 @@ def _verdict(concerned: Sequence[Result], failed: Sequence[Result], gaps: Gaps) 
     verdicts: list[tuple[bool, Status, str]] = [
         (len(failed) > len(waiting) + len(lost), "False", "NotRendered"),
         (bool(lost), "False", "FieldsNotKept"),
-        (bool(gaps.other_version), "False", "OwnedByOtherVersion"),
-        (bool(gaps.missing) and gaps.overdue, "False", "WorkloadsMissing"),
+        *gaps.verdicts(),
         (bool(waiting), "Unknown", "WaitingForOwner"),
         (bool(gaps.missing), "Unknown", "WorkloadsMissing"),
         (bool(concerned), "True", "AllRendered"),
@@ -108,27 +110,9 @@ def _failures(failed: Sequence[Result]) -> list[str]:
     return [*shown, f"and {len(failed) - _MAX_NAMED} more"] if len(failed) > _MAX_NAMED else shown
 
 
-def _gap_texts(gaps: Gaps) -> list[str]:
-    texts = []
-    if gaps.missing:
-        texts.append(f"no workload in node pool {_named(gaps.missing)}")
-    if gaps.other_version:
-        pools = _named(gaps.other_version)
-        texts.append(
-            f"the workloads in node pool {pools} have an owner reference of an API version other than v1alpha1, to "
-            "which overriders do not apply (OpenYurt 1.5 and later: use workloadTweaks)"
-        )
-    return texts
-
-
 def _notes(concerned: Sequence[Result]) -> list[str]:
     pointers = list(dict.fromkeys(pointer for result in concerned for pointer in result.notes))
-    return [f"defaults and empty values stored otherwise than requested: {_named(pointers)}"] if pointers else []
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-    return ", ".join(names[:_MAX_NAMED]) + more
+    return [f"defaults and empty values stored otherwise than requested: {list_names(pointers)}"] if pointers else []
 
 
 def conflicts(text: str) -> tuple[Finding, ...]:
@@ -137,17 +121,22 @@ def conflicts(text: str) -> tuple[Finding, ...]:
 
 
 def status_of(
-    overrider: JSONObject, findings: Sequence[Finding], results: Sequence[Result], *, now: datetime
+    overrider: JSONObject,
+    findings: Sequence[Finding],
+    results: Sequence[Result],
+    gaps: Gaps = NO_GAPS,
+    *,
+    now: datetime,
 ) -> JSONObject:
     """Return the status to store: equal to the one that is stored if nothing changed."""
     generation = overrider["metadata"].get("generation") or 0
     concerned = [result for result in results if result.counts]
     kept = sorted(concerned, key=lambda result: (not result.error, result.pool, result.kind, result.workload))
-    right = sum(not result.error for result in concerned)
+    right, wanted = _counts(concerned, gaps)
     former = as_object(overrider.get("status")).get("conditions")
     return {
         "observedGeneration": generation,
-        "summary": f"{right}/{len(concerned)}",
+        "summary": f"{right}/{wanted}",
         "conditions": conditions(findings, former=former, generation=generation, now=now),
         "pools": [_pool(result) for result in kept[:_MAX_POOLS]],
     }

@@ -1,7 +1,7 @@
 """The workloads of node pools: followed, compared with what is wanted, and announced where somebody changed them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -19,6 +19,7 @@ from app.overrider.assess import (
     hash_of,
     pool_of,
 )
+from app.overrider.orphans import ORPHAN_INDEXES, Orphan, former_bindings, orphan_keys_of
 from app.overrider.plans import PlanCache
 from app.overrider.remainders import Remainders
 from app.overrider.workload_client import Limits, WorkloadClient
@@ -87,7 +88,8 @@ class Workloads:
         self.remainders: Final = Remainders()
         self._objects: Final = objects
         self._plans: Final = plans
-        self._store: Final = Store([*WORKLOAD_INDEXES.values(), *OTHER_VERSION_INDEXES.values()])
+        indexes = (WORKLOAD_INDEXES, OTHER_VERSION_INDEXES, ORPHAN_INDEXES)
+        self._store: Final = Store([index for of_kind in indexes for index in of_kind.values()])
         self.source: Final = KubernetesSource(
             WORKLOADS, connection, self._store, absent_seconds=absent_seconds, every_cluster=every_cluster
         )
@@ -121,12 +123,16 @@ class Workloads:
             identity = self.note(key, self.assess(key, after))
             news = identity != (known.identity if known else "") or respecified
             drifted = bool(identity) and news and not self._is_ours(key, before, after)
+        for released in _released(key, before, None if after is None else kept, binding):
+            self._tell(released)
         if binding is not None:
             hashes = {hash_of(one) for one in (before, kept) if one is not None}
             other = before is None or after is None or len(hashes) > 1
-            change = Change(binding, key, drifted, bool(hashes - {""}), other, respecified, gone=after is None)
-            for told in self._told:
-                told(change)
+            self._tell(Change(binding, key, drifted, bool(hashes - {""}), other, respecified, gone=after is None))
+
+    def _tell(self, change: Change) -> None:
+        for told in self._told:
+            told(change)
 
     def note(self, key: ObjectKey, found: Assessment) -> str:
         """Remember what was found wrong with a workload, unless `remainders` explains it; return its identity."""
@@ -179,6 +185,23 @@ class Workloads:
             for workload in self._store.find(index, binding)
         }
 
+    def orphans_of(self, binding: Binding, pools: Iterable[str]) -> tuple[Orphan, ...]:
+        """Return the rendered workloads that a subject owned and nobody owns any more, by name.
+
+        Args:
+            binding: The subject.
+            pools: Its node pools.
+        """
+        keys = list(orphan_keys_of(binding, pools))
+        found = {
+            Orphan(ObjectKey(binding.cluster, index.group_kind, workload.namespace, workload.name), pool_of(workload))
+            for index in ORPHAN_INDEXES.values()
+            for key in keys
+            for workload in self._store.find(index, key)
+            if binding in former_bindings(binding.cluster, workload) or not key.subject
+        }
+        return tuple(sorted(found))
+
     def rendered_bindings(self) -> Iterator[Binding]:
         """Yield the subjects of workloads that were rendered."""
         for index in WORKLOAD_INDEXES.values():
@@ -208,3 +231,21 @@ class Workloads:
             if (kept := self.get(key)) is not None and binding_of(kept, key.cluster) is not None:
                 self.note(key, self.assess(key, document))
                 yield key, document
+
+
+def _released(key: ObjectKey, before: Narrow | None, after: Narrow | None, binding: Binding | None) -> Iterator[Change]:
+    """Yield what a change of a workload means for subjects that lost it, or lost it before.
+
+    Args:
+        key: The workload.
+        before: As it was.
+        after: As it is, None if it is gone.
+        binding: The subject that owns it, or owned it last.
+    """
+    former = None if before is None else binding_of(before, key.cluster)
+    left = {former} if former is not None and former != binding else set()
+    for one in (before, after):
+        left.update(former_bindings(key.cluster, one) if one is not None else ())
+    for subject in sorted(left):
+        # Only an overrider makes it worth a look: its status names the workload.
+        yield Change(subject, key, drifted=False, rendered=False, other_hash=True, respecified=False, gone=True)

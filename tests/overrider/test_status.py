@@ -2,7 +2,8 @@ from datetime import UTC, datetime
 
 from app.model.openyurt import YURT_APP_SET
 from app.overrider.assess import Binding
-from app.overrider.status import Gaps, Result, bound, conflicts, rendered, status_of, unrendered
+from app.overrider.gaps import Gaps
+from app.overrider.status import Result, bound, conflicts, rendered, status_of, unrendered
 from tests.builders import entry, overrider
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -57,21 +58,49 @@ def test_defaults_are_named_once_and_nothing_is_wrong() -> None:
     )  # fmt: skip
 
 
-def test_pools_without_workload_are_named_and_no_claim_is_made_for_them() -> None:
-    missing = Gaps(missing=("a", "b"))
-    assert rendered([], missing)[1:] == ("Unknown", "WorkloadsMissing", "no workload in node pool a, b")
+def test_pools_without_workload_are_named_and_counted_as_not_rendered() -> None:
+    missing = Gaps(missing=("a", "b"), subject="YurtAppSet demo")
+    assert rendered([], missing)[1:] == (
+        "Unknown",
+        "WorkloadsMissing",
+        "0 of 2 workloads; no workload in node pool a, b",
+    )
     overdue = missing._replace(overdue=True)
     assert rendered([result("c")], overdue)[1:] == (
-        "False", "WorkloadsMissing", "1 of 1 workloads; no workload in node pool a, b",
+        "False", "WorkloadsMissing",
+        (
+            "1 of 3 workloads; no workload in node pool a, b: the controller of YurtAppSet demo had time to create it; "
+            "see its status and the log of yurt-manager"
+        ),
     )  # fmt: skip
     assert rendered([result("c", error="no")], overdue).reason == "NotRendered"
-    assert rendered([], Gaps(other_version=("a",)))[1:3] == ("False", "OwnedByOtherVersion")
-    assert rendered([], Gaps())[1:] == ("True", "NoWorkloads", "no entry selects a node pool of the subject")
+    assert rendered([], Gaps(subject="YurtAppSet demo"))[1:] == (
+        "True", "NoWorkloads", "no entry selects a node pool of YurtAppSet demo",
+    )  # fmt: skip
+
+
+def test_the_summary_counts_the_workloads_that_there_should_be() -> None:
+    missing = Gaps(missing=("a", "b"), other_version=("b", "c", "d"))
+    assert status_of(RULE, (), [], missing, now=NOW)["summary"] == "0/4"
+    assert (
+        status_of(RULE, (), [result("c"), result("e"), result("f", error="no")], missing, now=NOW)["summary"] == "2/6"
+    )
 
 
 def test_an_overrider_that_is_not_in_effect_renders_nothing() -> None:
     superseded = bound(RULE, SUBJECT, overrider(entry("*"), name="older"), subject=True)
     assert unrendered(superseded)[:3] == ("Rendered", "False", "Superseded")
+
+
+def test_an_overrider_without_subject_names_the_workloads_that_it_left() -> None:
+    gone = bound(RULE, SUBJECT, RULE, subject=False)
+    assert unrendered(gone, ["Deployment demo-a-x in a"])[1:] == (
+        "False", "OrphanedWorkloads",
+        (
+            "there is no YurtAppSet demo in this namespace; a rendered workload has no owner any more and keeps its "
+            "overrides: Deployment demo-a-x in a; delete it when its replacement runs"
+        ),
+    )  # fmt: skip
 
 
 def test_another_renderer_is_a_condition_as_long_as_there_is_one() -> None:

@@ -165,7 +165,7 @@ async def test_a_pool_without_workload_is_named_and_its_owner_nudged_less_and_le
         assert fleet.condition() == (
             "Unknown",
             "WorkloadsMissing",
-            "1 of 1 workloads; no workload in node pool beijing",
+            "1 of 2 workloads; no workload in node pool beijing",
         )
         await fleet.wait(12)
         assert fleet.condition()[:2] == ("False", "WorkloadsMissing")
@@ -283,7 +283,9 @@ async def test_workloads_of_a_later_version_are_said_not_to_be_rendered() -> Non
         fleet.override(entry("*", patches=SIDE))
         await fleet.wait(5 * MINUTE)
         assert fleet.condition()[:2] == ("False", "OwnedByOtherVersion")
-        assert "the workloads in node pool hangzhou have an owner reference" in fleet.condition()[2]
+        assert (
+            "the workloads in node pool hangzhou have owner references of another API version" in fleet.condition()[2]
+        )
         assert fleet.nudges(subject) is None
 
 

@@ -1,0 +1,104 @@
+"""Workloads that fleethook rendered and that no controller of OpenYurt looks after any more.
+
+An upgrade from OpenYurt 1.4 releases every workload of a YurtAppSet: the controllers of 1.5 and later find their
+workloads by a label that those of 1.4 lack, take the owner reference of all others away and create new ones. What was
+released keeps running with its overrides, beside its replacement.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from app.model.gvk import GroupKind, parse_api_version
+from app.model.json import JSONObject
+from app.model.openyurt import REF_APP_SET_LABEL, SUBJECT_KINDS, YURT_APP_SET
+from app.overrider.assess import Binding, hash_of, pool_of
+from app.store import Index, ObjectKey
+from app.store.narrow import Narrow
+
+# k8s.io/apiserver/pkg/storage/names/generate.go: a name has 63 characters, the last five of which are random.
+_MAX_BASE: Final = 58
+_RANDOM: Final = 5
+
+
+class Orphan(NamedTuple):
+    """A workload without an owner."""
+
+    key: ObjectKey
+    pool: str
+
+    def __str__(self) -> str:
+        return f"{self.key.group_kind.kind} {self.key.name} in {self.pool}"
+
+
+class OrphanKey(NamedTuple):
+    """Under which an orphan is found."""
+
+    cluster: str
+    namespace: str
+    subject: str
+    """Its former owner's name, ``""`` where its own name does not tell."""
+    base: str = ""
+    """In place of that: its own name without the random part."""
+
+
+def is_orphan(workload: Narrow) -> bool:
+    """Return whether a workload of a node pool was rendered and has no owner any more."""
+    return bool(
+        hash_of(workload)
+        and pool_of(workload)
+        and not workload.deleting
+        and not any(_owns(reference) for reference in workload.owners)
+    )
+
+
+def _owns(reference: JSONObject) -> bool:
+    group_kind = GroupKind(parse_api_version(str(reference.get("apiVersion") or ""))[0], str(reference.get("kind")))
+    return reference.get("controller") is True or group_kind in SUBJECT_KINDS
+
+
+def _orphan_keys(cluster: str, workload: Narrow) -> list[OrphanKey]:
+    if not is_orphan(workload):
+        return []
+    subject = _former_owner(workload)
+    base = "" if subject else workload.name[:-_RANDOM]
+    return [OrphanKey(cluster, workload.namespace, subject, base)]
+
+
+def _former_owner(workload: Narrow) -> str:
+    """Return the name of the subject that a workload was generated for; ``""`` where a long name was cut.
+
+    OpenYurt generates names from ``SUBJECT-POOL-`` (v1.7.0, getWorkloadPrefix in
+    pkg/yurtmanager/controller/yurtappset/workloadmanager/util.go; 1.4 does the same).
+    """
+    if label := workload.labels.get(REF_APP_SET_LABEL):
+        return label
+    name, _, rest = workload.name.rpartition(f"-{pool_of(workload)}-")
+    return name if "-" not in rest else ""
+
+
+ORPHAN_INDEXES: Final = {
+    kind: Index(f"{kind}_orphans", GroupKind("apps", kind), _orphan_keys) for kind in ("Deployment", "StatefulSet")
+}
+
+
+def orphan_keys_of(binding: Binding, pools: Iterable[str]) -> Iterator[OrphanKey]:
+    """Yield the keys under which orphans of a subject are found.
+
+    Args:
+        binding: The subject.
+        pools: Its node pools: names that are too long for a workload's name can only be compared.
+    """
+    yield OrphanKey(binding.cluster, binding.namespace, binding.name)
+    for pool in pools:
+        base = f"{binding.name}-{pool}-"
+        if len(base) > _MAX_BASE:
+            yield OrphanKey(binding.cluster, binding.namespace, "", base[:_MAX_BASE])
+
+
+def former_bindings(cluster: str, workload: Narrow) -> list[Binding]:
+    """Return the subjects that may have owned an orphan; none where its name does not tell."""
+    subject = _former_owner(workload) if is_orphan(workload) else ""
+    if not subject:
+        return []
+    kinds = [YURT_APP_SET] if workload.labels.get(REF_APP_SET_LABEL) else sorted(SUBJECT_KINDS)
+    return [Binding(cluster, kind, workload.namespace, subject) for kind in kinds]

@@ -1,0 +1,204 @@
+"""Workloads that were rendered and lost their owner."""
+
+from typing import Any
+
+import pytest
+
+from app.model.gvk import GroupKind
+from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
+from app.overrider.assess import Binding
+from app.overrider.orphans import ORPHAN_INDEXES, former_bindings, is_orphan, orphan_keys_of
+from app.store import Store
+from app.store.narrow import Narrow, narrow
+from tests.builders import entry, image, owner, patch, workload
+from tests.overrider.running import Fleet
+
+SIDE = [patch("add", "/spec/template/spec/containers/-", {"name": "side", "image": "busybox:1"})]
+MINUTE = 60.0
+SUBJECT = Binding("", YURT_APP_SET, "default", "demo")
+
+
+def orphan(name: str = "demo-hangzhou-bcdfg", pool: str = "hangzhou", **metadata: Any) -> dict[str, Any]:
+    made = workload(pool=pool, owners=[])
+    made["metadata"].update({"name": name, "annotations": {"fleethook.io/rendered": "abc"}, **metadata})
+    return made
+
+
+def narrowed(document: dict[str, Any]) -> Narrow:
+    return narrow(document)
+
+
+def found(binding: Binding, *documents: dict[str, Any], pools: tuple[str, ...] = ()) -> list[str]:
+    store = Store(ORPHAN_INDEXES.values())
+    for document in documents:
+        store.put(document)
+    keys = list(orphan_keys_of(binding, pools))
+    return [one.name for index in ORPHAN_INDEXES.values() for key in keys for one in store.find(index, key)]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, True),
+        ({"annotations": {}}, False),
+        ({"labels": {}}, False),
+        ({"deletionTimestamp": "2026-06-01T00:00:00Z"}, False),
+        ({"ownerReferences": [owner()]}, False),
+        ({"ownerReferences": [owner(apiVersion="apps.openyurt.io/v1beta1", controller=False)]}, False),
+        ({"ownerReferences": [{"apiVersion": "v1", "kind": "Thing", "name": "x", "controller": True}]}, False),
+        ({"ownerReferences": [{"apiVersion": "v1", "kind": "Thing", "name": "x"}]}, True),
+    ],
+)
+def test_an_orphan_was_rendered_for_a_node_pool_and_has_no_owner(change: dict[str, Any], *, expected: bool) -> None:
+    assert is_orphan(narrowed(orphan(**change))) is expected
+
+
+@pytest.mark.parametrize(
+    ("name", "pool", "subject"),
+    [
+        ("demo-hangzhou-bcdfg", "hangzhou", "demo"),
+        ("demo-a-a-a-bcdfg", "a-a", "demo-a"),
+        ("demo-a-a-bcdfg", "a", "demo-a"),
+        ("demo-a-b-bcdfg", "b", "demo-a"),
+        ("demo-a-b-bcdfg", "a-b", "demo"),
+        ("by-hand", "hangzhou", ""),
+    ],
+)
+def test_name_and_pool_tell_the_former_owner(name: str, pool: str, subject: str) -> None:
+    bindings = former_bindings("c", narrowed(orphan(name, pool)))
+    expected = [Binding("c", kind, "default", subject) for kind in (YURT_APP_DAEMON, YURT_APP_SET)] if subject else []
+    assert bindings == expected
+
+
+def test_the_label_of_a_v1beta1_set_tells_its_former_owner() -> None:
+    labels = {"apps.openyurt.io/pool-name": "hangzhou", "apps.openyurt.io/ref-yurtappset": "renamed"}
+    assert former_bindings("", narrowed(orphan(labels=labels))) == [SUBJECT._replace(name="renamed")]
+
+
+def test_orphans_are_found_by_cluster_namespace_and_subject() -> None:
+    here, stateful = orphan(), {**orphan("demo-b-bcdfg", "b"), "kind": "StatefulSet"}
+    other_namespace, other_subject = orphan(namespace="edge"), orphan("demos-hangzhou-bcdfg")
+    owned = workload()
+    elsewhere = orphan("demo-c-bcdfg", "c")
+    elsewhere["metadata"]["annotations"]["kcp.io/cluster"] = "other"
+    names = found(SUBJECT, here, stateful, other_namespace, other_subject, owned, elsewhere)
+    assert names == ["demo-hangzhou-bcdfg", "demo-b-bcdfg"]
+
+
+def test_an_orphan_whose_name_was_cut_is_found_by_the_pools_of_its_subject() -> None:
+    """An apiserver cuts what a name is generated from after 58 characters."""
+    pool, subject = "p" * 30, SUBJECT._replace(name="s" * 40)
+    cut = orphan(f"{'s' * 40}-{'p' * 17}bcdfg", pool)
+    assert len(cut["metadata"]["name"]) == 63
+    assert found(subject, cut, pools=("other", pool)) == [cut["metadata"]["name"]]
+    assert found(subject, cut, pools=("q" * 30,)) == []
+
+
+# In a running controller.
+
+
+async def settled(fleet: Fleet, *pools: str) -> str:
+    subject = fleet.subject(pools=pools)
+    fleet.override(entry("*", patches=SIDE))
+    await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered")
+    return subject
+
+
+def release(fleet: Fleet, pool: str) -> None:
+    fleet.server.edit(fleet.path(pool_name=pool), {"metadata": {"ownerReferences": None}})
+
+
+def replace(fleet: Fleet, pool: str) -> str:
+    made = fleet.workload("demo", pool)
+    made["metadata"]["name"] += "2"
+    return fleet.server.put(made, review=True)
+
+
+async def test_released_workloads_are_named_beside_their_replacements_until_they_are_deleted() -> None:
+    fleet = Fleet()
+    async with fleet.leader():
+        await settled(fleet, "beijing", "hangzhou")
+        for pool in ("beijing", "hangzhou"):
+            release(fleet, pool)
+            replace(fleet, pool)
+        await fleet.wait_for(lambda: fleet.condition()[1] == "OrphanedWorkloads")
+        assert fleet.condition() == (
+            "False", "OrphanedWorkloads",
+            (
+                "2 of 2 workloads; 2 rendered workloads have no owner any more and keep their overrides: "
+                "Deployment demo-beijing-x in beijing, Deployment demo-hangzhou-x in hangzhou; delete them when their "
+                "replacements run ('fleethook convert --kubeconfig FILE' lists them)"
+            ),
+        )  # fmt: skip
+        assert fleet.status()["summary"] == "2/2"
+        assert fleet.server.events[-1] == ("OrphanedWorkloads", fleet.condition()[2])
+        written = dict(fleet.server.writes)
+        fleet.server.delete(fleet.path(pool_name="beijing"))
+        await fleet.wait_for(lambda: fleet.condition()[2].startswith("2 of 2 workloads; a rendered"), seconds=5)
+        fleet.server.delete(fleet.path(pool_name="hangzhou"))
+        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered", seconds=5)
+        assert fleet.server.writes == written
+
+
+async def test_a_released_workload_without_replacement_is_missing_and_an_orphan() -> None:
+    fleet = Fleet()
+    async with fleet.leader():
+        await settled(fleet, "hangzhou")
+        release(fleet, "hangzhou")
+        await fleet.wait(MINUTE)
+        assert fleet.condition()[:2] == ("False", "WorkloadsMissing")
+        assert "Deployment demo-hangzhou-x in hangzhou" in fleet.condition()[2]
+        assert fleet.status()["summary"] == "0/1"
+
+
+async def test_deleting_the_overrider_leaves_orphans_as_they_are_and_names_them() -> None:
+    fleet = Fleet()
+    async with fleet.leader():
+        await settled(fleet, "hangzhou")
+        release(fleet, "hangzhou")
+        replace(fleet, "hangzhou")
+        await fleet.wait_for(lambda: fleet.condition()[1] == "OrphanedWorkloads")
+        before = fleet.server[fleet.path()]
+        fleet.server.delete(fleet.rule())
+        await fleet.wait(MINUTE)
+        assert fleet.server[fleet.path()] == before
+        told = [message for reason, message in fleet.server.events if reason == "OrphanedWorkloads"]
+        assert len(told) == 2
+        assert "Deployment demo-hangzhou-x in hangzhou" in told[-1]
+        await fleet.wait(30 * MINUTE)
+        assert [reason for reason, _ in fleet.server.events].count("OrphanedWorkloads") == 2
+
+
+async def test_a_subject_that_is_gone_leaves_orphans_that_the_status_names() -> None:
+    """With ``kubectl delete --cascade=orphan`` the workloads stay, without an owner."""
+    fleet = Fleet()
+    async with fleet.leader():
+        subject = await settled(fleet, "hangzhou")
+        release(fleet, "hangzhou")
+        fleet.server.delete(subject)
+        await fleet.wait_for(lambda: fleet.condition("Bound")[1] == "SubjectNotFound")
+        await fleet.wait(MINUTE)
+        assert fleet.condition()[:2] == ("False", "OrphanedWorkloads")
+        assert "Deployment demo-hangzhou-x in hangzhou" in fleet.condition()[2]
+
+
+async def test_workloads_of_a_former_subject_of_the_same_name_are_not_touched() -> None:
+    fleet = Fleet()
+    async with fleet.leader():
+        subject = await settled(fleet, "hangzhou")
+        recreated = fleet.server[subject]
+        recreated["metadata"]["uid"] = "another"
+        fleet.server.delete(subject)
+        fleet.server.put(recreated)
+        written = dict(fleet.server.writes)
+        fleet.override(entry("*", items=[image("nginx", "nginx:2")]))
+        await fleet.wait_for(lambda: "demo-hangzhou-x in hangzhou; delete it" in fleet.condition()[2])
+        await fleet.wait(5)
+        assert fleet.condition()[:2] == ("False", "OrphanedWorkloads")
+        assert fleet.status()["summary"] == "0/1"
+        assert fleet.server.writes == written
+
+
+def test_kinds_that_are_indexed_are_those_that_are_rendered() -> None:
+    kinds = [index.group_kind for index in ORPHAN_INDEXES.values()]
+    assert kinds == [GroupKind("apps", "Deployment"), GroupKind("apps", "StatefulSet")]
