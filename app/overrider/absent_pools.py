@@ -2,7 +2,7 @@
 
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject, as_object
-from app.model.openyurt import API_VERSION, NODE_POOL, YURT_APP_SET
+from app.model.openyurt import API_VERSION, NODE_POOL, YURT_APP_DAEMON, YURT_APP_SET
 from app.overrider.gaps import list_names
 from app.store import StoreView
 
@@ -18,6 +18,11 @@ def absent_pools(group_kind: GroupKind, subject: JSONObject, *, cluster: str, st
     named = as_object(subject.get("spec")).get("pools")
     names = [name for name in named if isinstance(name, str) and name] if isinstance(named, list) else []
     return tuple(name for name in dict.fromkeys(names) if store.get(cluster, NODE_POOL, "", name) is None)
+
+
+def needs_node_pools(group_kind: GroupKind, subject: JSONObject) -> bool:
+    """Return whether NodePools tell which workloads a subject has."""
+    return group_kind == YURT_APP_DAEMON or _names_node_pools(group_kind, subject)
 
 
 def describe_lack_of_pools(group_kind: GroupKind, subject: JSONObject, absent: tuple[str, ...]) -> str:

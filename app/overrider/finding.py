@@ -53,6 +53,8 @@ WARNINGS: Final = {
     "dry-run": "rendering for the node pools shows something that is probably not meant",
     "unknown-pool": "the subject has no node pool of that name",
     "unknown-subject": "the subject is not known",
+    "no-controller": "no controller of OpenYurt creates the subject's workloads",
+    "no-pools": "the subject has no node pool, or names one that does not exist",
     "not-checked": "something else is broken, so the overrider cannot be rendered",
 }
 """Codes that admission warns about, with their meaning."""

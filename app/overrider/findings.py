@@ -9,6 +9,7 @@ from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.model.openyurt import GROUP
 from app.overrider.binding import overriders_of, subject_of
+from app.overrider.effect_rules import check_controller, check_node_pools
 from app.overrider.finding import Finding
 from app.overrider.rehearsal import Subject, find_subject, rehearse
 from app.overrider.rules import check_overrider
@@ -41,6 +42,7 @@ def check(
     blocked = any(one.level == "error" and one.field.startswith(("entries", "subject")) for one in found)
     if blocked:
         return tuple(found)
+    found += check_controller((subject_of(overrider) or ("",))[0], cluster=cluster, store=store)
     subject = find_subject(overrider, cluster=cluster, namespace=namespace, store=store)
     if subject is None:
         found.append(
@@ -84,6 +86,7 @@ def check_fit(
     dry_run = rehearse(overrider, cluster=subject.cluster, namespace=namespace, store=store)
     yield from (Finding("does-not-fit", cause.field, cause.message) for cause in dry_run.causes)
     unused = {one.field.removesuffix(".pools") for one in known if one.code == "unused-entry"}
+    yield from check_node_pools(subject, store=store)
     yield from check_pools(overrider, subject, unused=unused, store=store)
     yield from map(_remark, dry_run.warnings)
 

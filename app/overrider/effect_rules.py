@@ -1,0 +1,44 @@
+"""Overriders that fit their subject and have no effect all the same: no controller, or no node pool."""
+
+from collections.abc import Iterator
+
+from app.model.gvk import GroupKind
+from app.model.openyurt import GROUP, YURT_APP_DAEMON
+from app.overrider.absent_pools import absent_pools, describe_lack_of_pools, needs_node_pools
+from app.overrider.finding import Finding
+from app.overrider.gaps import list_names
+from app.overrider.owner_controller import DAEMONS_WITHOUT_CONTROLLER, has_no_daemon_controller
+from app.overrider.pools import pools_of_subject
+from app.overrider.rehearsal import Subject
+from app.overrider.subject_pools import knows_node_pools
+from app.store import StoreView
+
+
+def check_controller(kind: str, *, cluster: str, store: StoreView) -> Iterator[Finding]:
+    """Yield a finding if no controller of OpenYurt creates the workloads of a kind of subject.
+
+    Args:
+        kind: The kind that an overrider names as its subject.
+        cluster: Its logical cluster.
+        store: The node pools and, if they are followed, the CustomResourceDefinitions.
+    """
+    if GroupKind(GROUP, kind) == YURT_APP_DAEMON and has_no_daemon_controller(store, cluster):
+        yield Finding("no-controller", "subject.kind", DAEMONS_WITHOUT_CONTROLLER)
+
+
+def check_node_pools(subject: Subject, *, store: StoreView) -> Iterator[Finding]:
+    """Yield a finding if a subject has no node pool, or names one that does not exist.
+
+    Args:
+        subject: The subject of an overrider.
+        store: The node pools; if there is none, nothing is said about subjects that depend on them.
+    """
+    kind, document, cluster = subject
+    if needs_node_pools(kind, document) and not knows_node_pools(store, cluster):
+        return
+    absent = absent_pools(kind, document, cluster=cluster, store=store)
+    if not pools_of_subject(kind, document, cluster=cluster, store=store):
+        yield Finding("no-pools", "subject.name", describe_lack_of_pools(kind, document, absent))
+    elif absent:
+        name = f"{kind.kind} {document['metadata']['name']}"
+        yield Finding("no-pools", "subject.name", f"there is no NodePool {list_names(absent)}, which {name} names")

@@ -1,0 +1,126 @@
+"""Overriders that are right in themselves and have no effect in their cluster: warnings at admission and in files."""
+
+from typing import Any
+
+import pytest
+
+from app.overrider.manifest_findings import check_documents
+from app.overrider.manifest_report import ManifestReport
+from app.overrider.owner_controller import DAEMONS_WITHOUT_CONTROLLER
+from app.overrider.review import validate_overrider
+from app.overrider.subject_review import validate_subject
+from app.store.yaml_reader import Document
+from tests.builders import (
+    entry,
+    image,
+    node_pool,
+    overrider,
+    pod_template,
+    request,
+    store_of,
+    yurt_app_daemon,
+    yurt_app_set,
+)
+
+TO_2 = entry("*", items=[image("nginx", "nginx:2")])
+NEW = "apps.openyurt.io/v1beta2"
+EAST = {"region": "east"}
+
+
+def rule(kind: str, name: str) -> dict[str, Any]:
+    return overrider(TO_2, subject={"apiVersion": "apps.openyurt.io/v1alpha1", "kind": kind, "name": name})
+
+
+def beta(**spec: Any) -> dict[str, Any]:
+    """A YurtAppSet v1beta1."""
+    template = {"metadata": {"labels": {"app": "demo"}}, "spec": {"selector": {"matchLabels": {"app": "demo"}}}}
+    template["spec"]["template"] = pod_template()
+    return {
+        "apiVersion": "apps.openyurt.io/v1beta1",
+        "kind": "YurtAppSet",
+        "metadata": {"name": "demo", "namespace": "default"},
+        "spec": {"workload": {"workloadTemplate": {"deploymentTemplate": template}}, **spec},
+    }
+
+
+def in_files(*objects: dict[str, Any]) -> set[str]:
+    documents = [Document(one, "all.yaml", 1) for one in objects]
+    found = check_documents(documents, store_of(*objects))
+    assert {one.level for one in found} <= {"warning"}
+    return {one.finding.text for one in found if one.finding.code in ("no-controller", "no-pools")}
+
+
+def at_admission(document: dict[str, Any], *objects: dict[str, Any]) -> set[str]:
+    answer = validate_overrider(request(document), store=store_of(*objects))
+    assert answer.allowed
+    return {text for text in answer.warnings if text.startswith(("subject.kind", "subject.name"))}
+
+
+def test_a_daemon_beside_node_pools_of_openyurt_1_7_is_a_warning_everywhere() -> None:
+    document, daemon = rule("YurtAppDaemon", "agent"), yurt_app_daemon()
+    new, old = {**node_pool("a", EAST), "apiVersion": NEW}, node_pool("a", EAST)
+    expected = {f"subject.kind: {DAEMONS_WITHOUT_CONTROLLER}"}
+    assert at_admission(document, daemon, new) == expected
+    assert in_files(document, daemon, new) == expected
+    assert at_admission(document, daemon, old) == in_files(document, daemon, old) == set()
+    assert at_admission(rule("YurtAppSet", "demo"), yurt_app_set(), new) == set()
+
+
+def test_a_daemon_without_controller_is_a_warning_before_it_is_there() -> None:
+    new = {**node_pool("a"), "apiVersion": NEW}
+    assert f"subject.kind: {DAEMONS_WITHOUT_CONTROLLER}" in at_admission(rule("YurtAppDaemon", "agent"), new)
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (
+            {"pools": ["beijing", "hangzou"]},
+            "YurtAppSet demo has no node pool: there is no NodePool beijing, hangzou, which spec.pools names",
+        ),
+        (
+            {"nodepoolSelector": {"matchLabels": {"region": "west"}}},
+            "YurtAppSet demo has no node pool: no NodePool has the labels that spec.nodepoolSelector selects",
+        ),
+        ({"pools": ["hangzhou", "hangzou"]}, "there is no NodePool hangzou, which YurtAppSet demo names"),
+        ({"pools": ["hangzhou"]}, ""),
+        ({"nodepoolSelector": {}}, ""),
+    ],
+)
+def test_a_v1beta1_set_is_compared_with_the_node_pools_that_exist(spec: dict[str, Any], text: str) -> None:
+    objects = (rule("YurtAppSet", "demo"), beta(**spec), node_pool("hangzhou", EAST))
+    expected = {f"subject.name: {text}"} if text else set()
+    assert at_admission(*objects) == in_files(*objects) == expected
+
+
+def test_nothing_is_said_about_node_pools_where_none_is_known() -> None:
+    objects = (rule("YurtAppSet", "demo"), beta(pools=["hangzhou"]))
+    assert at_admission(*objects) == in_files(*objects) == set()
+    daemon = (rule("YurtAppDaemon", "agent"), yurt_app_daemon())
+    assert at_admission(*daemon) == set()
+
+
+def test_a_v1alpha1_set_without_topology_and_a_daemon_that_selects_nothing_are_warnings() -> None:
+    empty = (rule("YurtAppSet", "demo"), yurt_app_set(pools=[]))
+    assert at_admission(*empty) == {"subject.name: YurtAppSet demo has no node pool: spec.topology.pools is empty"}
+    daemon = (rule("YurtAppDaemon", "agent"), yurt_app_daemon(), node_pool("a", {"region": "west"}))
+    text = "YurtAppDaemon agent has no node pool: no NodePool has the labels that spec.nodepoolSelector selects"
+    assert at_admission(*daemon) == in_files(*daemon) == {f"subject.name: {text}"}
+
+
+def test_an_edit_that_takes_the_last_node_pool_of_a_subject_is_a_warning() -> None:
+    old, new = yurt_app_set(), yurt_app_set(pools=[])
+    store = store_of(rule("YurtAppSet", "demo"), old)
+    made = request(new, "UPDATE", old)
+    made.kind = type(made.kind)(group="apps.openyurt.io", version="v1alpha1", kind="YurtAppSet")
+    answer = validate_subject(made, store=store, policy="refuse")
+    text = "subject.name: YurtAppSet demo has no node pool: spec.topology.pools is empty"
+    assert answer.allowed
+    assert f"YurtAppOverrider default/demo1: {text}" in answer.warnings
+
+
+async def test_served_manifests_report_it_too() -> None:
+    objects = (rule("YurtAppSet", "demo"), yurt_app_set(pools=[]))
+    report = ManifestReport(store_of(*objects))
+    await report.refresh([Document(one, "all.yaml", 1) for one in objects])
+    assert "warning: YurtAppOverrider default/demo1: subject.name: YurtAppSet demo has no node pool" in report.detail()
