@@ -4,12 +4,13 @@ from collections.abc import Iterator
 
 from app.model.gvk import GroupKind
 from app.model.openyurt import GROUP, YURT_APP_DAEMON
-from app.overrider.absent_pools import absent_pools, describe_lack_of_pools, needs_node_pools
+from app.overrider.absent_pools import absent_pools, describe_lack_of_pools
 from app.overrider.finding import Finding
 from app.overrider.gaps import list_names
 from app.overrider.owner_controller import DAEMONS_WITHOUT_CONTROLLER, has_no_daemon_controller
 from app.overrider.pools import pools_of_subject
 from app.overrider.rehearsal import Subject
+from app.overrider.subject_parts import depends_on_node_pools
 from app.overrider.subject_pools import knows_node_pools
 from app.store import StoreView
 
@@ -34,9 +35,9 @@ def check_node_pools(subject: Subject, *, store: StoreView) -> Iterator[Finding]
         store: The node pools; if there is none, nothing is said about subjects that depend on them.
     """
     kind, document, cluster = subject
-    if needs_node_pools(kind, document) and not knows_node_pools(store, cluster):
+    if depends_on_node_pools(kind, document) and not knows_node_pools(store, cluster):
         return
-    absent = absent_pools(kind, document, cluster=cluster, store=store)
+    absent = absent_pools(document, cluster=cluster, store=store)
     if not pools_of_subject(kind, document, cluster=cluster, store=store):
         yield Finding("no-pools", "subject.name", describe_lack_of_pools(kind, document, absent))
     elif absent:

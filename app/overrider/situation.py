@@ -121,10 +121,10 @@ def look_around(binding: Binding, *, store: StoreView, workloads: Workloads) -> 
         orphans = (*workloads.orphans_of(binding, ()), *owned.orphans)
         return Situation(binding, overriders, subject, keys, (), (), frozenset(), orphans)
     kind, cluster = binding.group_kind, binding.cluster
-    absent = absent_pools(kind, subject, cluster=cluster, store=store)
+    absent = absent_pools(subject, cluster=cluster, store=store)
     pools = pools_of_subject(kind, subject, cluster=cluster, store=store)
-    if absent:
-        pools = [pool for pool in pools if pool not in absent]
+    if absent:  # `pools_of_subject` takes them to exist where no NodePool is known.
+        pools = sorted(set(pools).difference(absent))
     other = owned.other_version | workloads.of_other_version(binding)
     having = other.union(pool_of(workload) for _, workload in owned.current)
     missing = tuple(pool for pool in pools if pool not in having)

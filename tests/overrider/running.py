@@ -106,8 +106,8 @@ class Fleet:
     def path(self, subject: str = "demo", pool_name: str = "hangzhou") -> str:
         return path_of(self.workload(subject, pool_name))
 
-    def override(self, *entries: dict[str, Any], subject: str = "demo") -> str:
-        target = {"apiVersion": "apps.openyurt.io/v1alpha1", "kind": "YurtAppSet", "name": subject}
+    def override(self, *entries: dict[str, Any], subject: str = "demo", kind: str = "YurtAppSet") -> str:
+        target = {"apiVersion": "apps.openyurt.io/v1alpha1", "kind": kind, "name": subject}
         return self.server.put(overrider(*entries, name=subject, subject=target, uid=f"rule-{subject}"))
 
     def edit_template(self, path: str, *, tag: str) -> None:

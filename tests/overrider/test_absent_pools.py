@@ -16,17 +16,17 @@ def beta(**spec: Any) -> dict[str, Any]:
 def test_pools_of_a_v1beta1_set_without_node_pool_are_absent() -> None:
     store = store_of(node_pool("b"))
     subject = beta(pools=["c", "b", "a", "c", 7, ""])
-    assert absent_pools(YURT_APP_SET, subject, cluster="", store=store) == ("c", "a")
+    assert absent_pools(subject, cluster="", store=store) == ("c", "a")
 
 
 @pytest.mark.parametrize("pools", [None, "a", {"a": 1}])
 def test_pools_of_another_shape_name_nothing(pools: Any) -> None:
-    assert absent_pools(YURT_APP_SET, beta(pools=pools), cluster="", store=store_of()) == ()
+    assert absent_pools(beta(pools=pools), cluster="", store=store_of()) == ()
 
 
 def test_a_v1alpha1_set_needs_no_node_pools_and_a_daemon_names_none() -> None:
-    assert absent_pools(YURT_APP_SET, yurt_app_set(), cluster="", store=store_of()) == ()
-    assert absent_pools(YURT_APP_DAEMON, yurt_app_daemon(), cluster="", store=store_of()) == ()
+    assert absent_pools(yurt_app_set(), cluster="", store=store_of()) == ()
+    assert absent_pools(yurt_app_daemon(), cluster="", store=store_of()) == ()
 
 
 SELECTS = {"matchLabels": {"region": "east"}}
@@ -46,7 +46,7 @@ SELECTS = {"matchLabels": {"region": "east"}}
     ],
 )
 def test_why_a_set_has_no_node_pool_is_named(subject: dict[str, Any], text: str) -> None:
-    absent = absent_pools(YURT_APP_SET, subject, cluster="", store=store_of())
+    absent = absent_pools(subject, cluster="", store=store_of())
     assert describe_lack_of_pools(YURT_APP_SET, subject, absent) == f"YurtAppSet demo has no node pool: {text}"
 
 
