@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from app.overrider.owner_controller import DAEMONS_WITHOUT_CONTROLLER
+from app.store.sources.kubernetes.resources import RESOURCES
+from app.store.sources.kubernetes.source import KubernetesSource
 from tests.builders import (
     API_V1BETA1,
     entry,
@@ -158,9 +160,11 @@ async def test_an_upgrade_from_1_4_to_1_6_is_told_as_it_is() -> None:
     async with fleet.leader():
         fleet.override(entry("*", patches=SIDE))
         await fleet.wait_for(lambda: fleet.status().get("summary") == "3/3")
-        fleet.server.served["yurtappsets"] = "v1beta1"
-        fleet.server.put(reconciled(yurt_app_set_v1beta1(pools=pools)))
-        fleet.server.delete(former)
+    fleet.server.served["yurtappsets"] = "v1beta1"
+    fleet.server.put(reconciled(yurt_app_set_v1beta1(pools=pools)))
+    fleet.server.delete(former)
+    fleet.source = KubernetesSource(RESOURCES, fleet.server, fleet.objects, absent_seconds=10.0)
+    async with fleet.leader():
         await fleet.wait_for(lambda: fleet.condition()[1] == "OwnedByOtherVersion")
         assert fleet.status()["summary"] == "0/3"
         new = []
