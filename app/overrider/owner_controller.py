@@ -12,6 +12,7 @@ _NODE_POOLS: Final = f"nodepools.{GROUP}"
 # OpenYurt 1.7 added this version of NodePools and removed the controller of YurtAppDaemons (its CHANGELOG, pull
 # requests 2266 and 2309); it still installs their CustomResourceDefinition.
 _VERSION_SINCE_1_7: Final = "v1beta2"
+_CONVERTED: Final = "templateType"
 
 
 def has_no_daemon_controller(store: StoreView, cluster: str) -> bool:
@@ -53,5 +54,10 @@ def describe_lack_of_controller(group_kind: GroupKind, *, cluster: str, store: S
 
 
 def was_reconciled(subject: JSONObject) -> bool:
-    """Return whether a controller has ever written a subject's status."""
-    return bool(subject.get("status"))
+    """Return whether a controller has ever written a subject's status.
+
+    OpenYurt's conversion between v1alpha1 and v1beta1 gives every object a status: zeros, empty texts and, in v1alpha1,
+    the type of the template (v1.7.0, pkg/apis/apps/v1alpha1/yurtappset_conversion.go).
+    """
+    status = as_object(subject.get("status"))
+    return any(value for name, value in status.items() if name != _CONVERTED)

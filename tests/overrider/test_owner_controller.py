@@ -38,6 +38,19 @@ def test_one_subject_with_a_status_shows_that_there_is_a_controller(status: dict
     assert describe_lack_of_controller(YURT_APP_SET, cluster="", store=store) == ""
 
 
+@pytest.mark.parametrize(
+    "status",
+    [
+        {},
+        {"currentRevision": "", "readyWorkloads": 0, "updatedWorkloads": 0, "totalWorkloads": 0, "conditions": []},
+        {"templateType": "Deployment", "replicas": 0},
+    ],
+)
+def test_a_status_that_only_the_conversion_made_shows_nothing(status: dict[str, Any]) -> None:
+    store = store_of({**yurt_app_set(), "status": status})
+    assert describe_lack_of_controller(YURT_APP_SET, cluster="", store=store) == NOBODY
+
+
 def test_no_status_in_any_subject_of_the_kind_means_no_controller() -> None:
     daemon = {**yurt_app_daemon(), "status": {"currentRevision": "a"}}
     store = store_of(yurt_app_set("a"), {**yurt_app_set("b"), "status": {}}, daemon)
