@@ -1,5 +1,6 @@
 """Overriders that are right in themselves and have no effect in their cluster: warnings at admission and in files."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -124,3 +125,18 @@ async def test_served_manifests_report_it_too() -> None:
     report = ManifestReport(store_of(*objects))
     await report.refresh([Document(one, "all.yaml", 1) for one in objects])
     assert "warning: YurtAppOverrider default/demo1: subject.name: YurtAppSet demo has no node pool" in report.detail()
+
+
+def test_the_documented_messages_are_those_of_the_code() -> None:
+    documented = (Path(__file__).parents[2] / "docs" / "overriders.md").read_text()
+    rows = [
+        line.split(" | ") for line in documented.splitlines() if line.startswith(("| `no-controller`", "| `no-pools`"))
+    ]
+    listed, unknown = beta(pools=["hangzhou"]), beta(pools=["beijing", "hangzou"])
+    said = {
+        *at_admission(rule("YurtAppDaemon", "agent"), yurt_app_daemon(), {**node_pool("a", EAST), "apiVersion": NEW}),
+        *at_admission(rule("YurtAppSet", "demo"), listed, node_pool("beijing")),
+        *at_admission(rule("YurtAppSet", "demo"), yurt_app_set(pools=[])),
+        *at_admission(rule("YurtAppSet", "demo"), unknown, node_pool("beijing")),
+    }
+    assert {f"{field}: {message.removesuffix(' |')}" for _, field, message in rows} == said

@@ -1,5 +1,7 @@
 """What the condition Rendered says about workloads that an overrider does not reach."""
 
+from pathlib import Path
+
 import pytest
 
 from app.overrider.gaps import Gaps, describe_orphans
@@ -74,3 +76,13 @@ def test_the_worst_gap_is_the_reason_and_all_are_named() -> None:
     for part in ("1 of 3 workloads", "no workload in node pool a: nobody", "in node pool b have", ORPHANS[0]):
         assert part in found.message
     assert rendered([RIGHT._replace(error="no")], every).reason == "NotRendered"
+
+
+def test_every_reason_is_documented() -> None:
+    documented = (Path(__file__).parents[2] / "docs" / "overriders.md").read_text()
+    reasons = {reason for _, _, reason in Gaps().verdicts()}
+    assert len(reasons) == 5
+    assert [
+        reason for reason in reasons if f"False `{reason}`" not in documented and reason != "WorkloadsMissing"
+    ] == []
+    assert "Unknown or False `WorkloadsMissing`" in documented
