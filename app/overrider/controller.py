@@ -348,14 +348,14 @@ class OverriderController:
 
     async def _report(self, at: Situation, results: Sequence[Result]) -> bool:
         stored = True
-        late = self._nudger.is_late(at)
+        late, orphans = self._nudger.is_late(at), self._nudger.find_orphans(at)
         others = conflicts(self._openyurt_conflict())
         for overrider in at.overriders:
             is_bound = bound(overrider, at.binding, at.overriders[0], subject=at.subject is not None)
             in_effect = is_bound.status == "True"
             of_this = results if in_effect else []
-            gaps = at.gaps(overrider, overdue=late) if in_effect else NO_GAPS
-            found = rendered(of_this, gaps) if in_effect else unrendered(is_bound, at.orphan_names)
+            gaps = at.gaps(overrider, overdue=late, orphans=orphans) if in_effect else NO_GAPS
+            found = rendered(of_this, gaps) if in_effect else unrendered(is_bound, () if at.subject else orphans)
             stored &= await self._reporter.report(at.binding, overrider, (is_bound, found, *others), of_this, gaps)
         return stored
 
@@ -371,9 +371,9 @@ class OverriderController:
         To take these back needs the template that they were rendered from (`app.overrider.undo` knows only the rest),
         and it is gone with the owner.
         """
-        gone = self._inputs.gone.get(at.binding)
-        if gone is not None and at.orphans and not at.overriders:
-            await self._reporter.tell_of_orphans(at.binding, gone, at.orphan_names)
+        gone, orphans = self._inputs.gone.get(at.binding), self._nudger.find_orphans(at)
+        if gone is not None and orphans and not at.overriders:
+            await self._reporter.tell_of_orphans(at.binding, gone, orphans)
 
 
 def _version(document: JSONObject | None) -> str:

@@ -86,6 +86,16 @@ class Nudger:
         over = self._waits.trouble(at.binding, pools=len(at.pools))
         return over is not None and self._waits.now >= over
 
+    def find_orphans(self, at: Situation) -> tuple[str, ...]:
+        """Return the workloads without an owner, for messages.
+
+        Those whose owner was deleted are among them only after some time: the garbage collector deletes them as a rule.
+        """
+        return tuple(map(str, (*at.orphans, *(() if self._may_be_collected(at) else at.dangling))))
+
+    def _may_be_collected(self, at: Situation) -> bool:
+        return self._waits.now < self._waits.first_limit(at.binding, pools=len(at.pools))
+
     def next_look(self, at: Situation, *, waits: bool) -> float:
         """Return when the subject's controller is late, or its time over; infinity if nobody waits for it.
 
@@ -95,6 +105,8 @@ class Nudger:
         """
         binding, pools = at.binding, len(at.pools)
         times = [self._waits.until(binding, pools=pools)] if waits else []
+        if at.dangling and self._may_be_collected(at):
+            times.append(self._waits.first_limit(binding, pools=pools))
         late = self._waits.trouble(binding, pools=pools)
         # A controller that is late already is looked at again if that makes a nudge.
         if late is not None and (late > self._waits.now or self._waits.should_nudge(binding, pools=pools)):

@@ -52,8 +52,10 @@ def is_orphan(workload: Narrow) -> bool:
 
 
 def _owns(reference: JSONObject) -> bool:
-    group_kind = GroupKind(parse_api_version(str(reference.get("apiVersion") or ""))[0], str(reference.get("kind")))
-    return reference.get("controller") is True or group_kind in SUBJECT_KINDS
+    if reference.get("controller") is True:
+        return True
+    group, _ = parse_api_version(str(reference.get("apiVersion") or ""))
+    return GroupKind(group, str(reference.get("kind"))) in SUBJECT_KINDS
 
 
 def _orphan_keys(cluster: str, workload: Narrow) -> list[OrphanKey]:

@@ -107,6 +107,10 @@ class OwnerWaits:
         wait = self._of(binding)
         return max(wait.since, wait.extended) + self.limit(pools)
 
+    def first_limit(self, binding: Binding, *, pools: int) -> float:
+        """Return until when the controller had time after the subject's last change, whatever nudges gave it since."""
+        return self._of(binding).since + self.limit(pools)
+
     def patience(self, binding: Binding, *, pools: int, observed: bool) -> Patience:
         """Return whether to wait for the controller; ``observed`` is whether it has seen the subject's spec."""
         over = self._of(binding).waiting is False or self._time() >= self.until(binding, pools=pools)

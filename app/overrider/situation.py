@@ -16,7 +16,7 @@ from app.overrider.owner_controller import (
     describe_lack_of_controller,
     has_no_daemon_controller,
 )
-from app.overrider.pools import applies_to, pools_of_subject
+from app.overrider.pools import PoolSelector, pools_of_subject
 from app.overrider.workloads import Workloads
 from app.store import ObjectKey, StoreView
 from app.store.narrow import Narrow
@@ -41,6 +41,8 @@ class Situation(NamedTuple):
     """Its node pools with workloads whose owner references name another API version than the subject has."""
     orphans: tuple[Orphan, ...] = ()
     """Workloads that were rendered for it and have no owner any more."""
+    dangling: tuple[Orphan, ...] = ()
+    """Workloads that were rendered and whose owner is gone: usually the garbage collector is about to delete them."""
     absent_pools: tuple[str, ...] = ()
     """Names in its spec for which there is no NodePool."""
     no_controller: str = ""
@@ -62,11 +64,6 @@ class Situation(NamedTuple):
         return not self.other_version and self.no_controller != DAEMONS_WITHOUT_CONTROLLER
 
     @property
-    def orphan_names(self) -> tuple[str, ...]:
-        """The orphans, for messages."""
-        return tuple(map(str, self.orphans))
-
-    @property
     def lack(self) -> str:
         """What its controller has not done yet, for messages."""
         if not self.missing:
@@ -74,17 +71,19 @@ class Situation(NamedTuple):
         more = f" and {len(self.missing) - _MAX_NAMED} more" if len(self.missing) > _MAX_NAMED else ""
         return f"there is no workload in node pool {', '.join(self.missing[:_MAX_NAMED])}{more}"
 
-    def gaps(self, overrider: JSONObject, *, overdue: bool) -> Gaps:
+    def gaps(self, overrider: JSONObject, *, overdue: bool, orphans: Sequence[str]) -> Gaps:
         """Return the pools that an overrider selects and that have no workload to render.
 
         Args:
             overrider: Whose entries count.
             overdue: Whether the subject's controller had time enough to create the workloads.
+            orphans: The orphans, for messages.
         """
         entries = [entry for entry in overrider.get("entries") or () if isinstance(entry, dict)]
+        selectors = [PoolSelector(entry.get("pools")) for entry in entries]
 
         def is_selected(pool: str) -> bool:
-            return any(applies_to(entry.get("pools"), pool) for entry in entries)
+            return any(selector.selects(pool) for selector in selectors)
 
         subject, kind = self.subject or {}, self.binding.group_kind
         return Gaps(
@@ -96,7 +95,7 @@ class Situation(NamedTuple):
             no_pools="" if self.pools or not subject else describe_lack_of_pools(kind, subject, self.absent_pools),
             absent_pools=self.absent_pools,
             no_controller=self.no_controller,
-            orphans=self.orphan_names,
+            orphans=tuple(orphans),
         )
 
 
@@ -118,8 +117,8 @@ def look_around(binding: Binding, *, store: StoreView, workloads: Workloads) -> 
     owned = _sort_by_owner(workloads.of(binding), subject, workloads)
     keys = [key for key, _ in owned.current]
     if subject is None or not (overriders or any(hash_of(workload) for _, workload in owned.current)):
-        orphans = (*workloads.orphans_of(binding, ()), *owned.orphans)
-        return Situation(binding, overriders, subject, keys, (), (), frozenset(), orphans)
+        orphans = workloads.orphans_of(binding, ())
+        return Situation(binding, overriders, subject, keys, (), (), frozenset(), orphans, tuple(owned.dangling))
     kind, cluster = binding.group_kind, binding.cluster
     absent = absent_pools(subject, cluster=cluster, store=store)
     pools = pools_of_subject(kind, subject, cluster=cluster, store=store)
@@ -128,10 +127,20 @@ def look_around(binding: Binding, *, store: StoreView, workloads: Workloads) -> 
     other = owned.other_version | workloads.of_other_version(binding)
     having = other.union(pool_of(workload) for _, workload in owned.current)
     missing = tuple(pool for pool in pools if pool not in having)
-    orphans = (*workloads.orphans_of(binding, pools), *owned.orphans)
-    no_controller = _find_no_controller(binding, store, untouched=bool(missing) and not having and not orphans)
+    orphans, dangling = workloads.orphans_of(binding, pools), tuple(owned.dangling)
+    untouched = bool(missing) and not (having or orphans or dangling)
     return Situation(
-        binding, overriders, subject, keys, pools, missing, frozenset(other), orphans, absent, no_controller
+        binding,
+        overriders,
+        subject,
+        keys,
+        pools,
+        missing,
+        frozenset(other),
+        orphans,
+        dangling,
+        absent,
+        _find_no_controller(binding, store, untouched=untouched),
     )
 
 
@@ -142,12 +151,12 @@ class _Owned(NamedTuple):
     """Those that the subject owns, in the version that it is read in."""
     other_version: set[str]
     """The node pools of those that it owns in another version."""
-    orphans: list[Orphan]
-    """Those that a former subject of its name owned and that were rendered."""
+    dangling: list[Orphan]
+    """Those that were rendered and whose owner is gone: the subject, or a former one of its name."""
 
 
 def _sort_by_owner(keys: Sequence[ObjectKey], subject: JSONObject | None, workloads: Workloads) -> _Owned:
-    """Return the workloads by how far their owner is ``subject``; if that is None, all are taken to be its own."""
+    """Return the workloads by how far their owner is ``subject``, which is None if it is gone."""
     owned = _Owned([], set(), [])
     version = None if subject is None else subject["apiVersion"]
     uid = "" if subject is None else subject["metadata"].get("uid")
@@ -156,10 +165,12 @@ def _sort_by_owner(keys: Sequence[ObjectKey], subject: JSONObject | None, worklo
         owner = None if workload is None else find_owner({"ownerReferences": list(workload.owners)})
         if workload is None or owner is None:
             continue
-        if uid and owner.uid and owner.uid != uid:
-            if hash_of(workload) and not workload.deleting:
-                owned.orphans.append(Orphan(key, pool_of(workload)))
-        elif version is not None and owner.api_version != version:
+        former = bool(uid and owner.uid and owner.uid != uid)
+        if (former or subject is None) and hash_of(workload) and not workload.deleting:
+            owned.dangling.append(Orphan(key, pool_of(workload)))
+        if former:
+            continue
+        if version is not None and owner.api_version != version:
             owned.other_version.add(pool_of(workload))
         else:
             owned.current.append((key, workload))

@@ -137,7 +137,7 @@ async def test_released_workloads_are_named_beside_their_replacements_until_they
         await fleet.wait_for(lambda: fleet.condition()[2].startswith("2 of 2 workloads; a rendered"), seconds=5)
         fleet.server.delete(fleet.path(pool_name="hangzhou"))
         await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered", seconds=5)
-        assert fleet.server.writes == written
+        assert fleet.server.writes[fleet.path()] == written[fleet.path()]
 
 
 async def test_a_released_workload_without_replacement_is_missing_and_an_orphan() -> None:
@@ -182,6 +182,19 @@ async def test_a_subject_that_is_gone_leaves_orphans_that_the_status_names() -> 
         assert "Deployment demo-hangzhou-x in hangzhou" in fleet.condition()[2]
 
 
+async def test_workloads_whose_subject_is_gone_are_named_if_nobody_collects_them() -> None:
+    fleet = Fleet()
+    async with fleet.leader():
+        subject = await settled(fleet, "beijing", "hangzhou")
+        fleet.server.delete(subject)
+        await fleet.wait(9)
+        assert fleet.condition()[:2] == ("False", "SubjectNotFound")
+        fleet.server.delete(fleet.path(pool_name="beijing"))
+        await fleet.wait(MINUTE)
+        assert fleet.condition()[:2] == ("False", "OrphanedWorkloads")
+        assert "Deployment demo-hangzhou-x in hangzhou; delete it" in fleet.condition()[2]
+
+
 async def test_workloads_of_a_former_subject_of_the_same_name_are_not_touched() -> None:
     fleet = Fleet()
     async with fleet.leader():
@@ -192,11 +205,13 @@ async def test_workloads_of_a_former_subject_of_the_same_name_are_not_touched() 
         fleet.server.put(recreated)
         written = dict(fleet.server.writes)
         fleet.override(entry("*", items=[image("nginx", "nginx:2")]))
-        await fleet.wait_for(lambda: "demo-hangzhou-x in hangzhou; delete it" in fleet.condition()[2])
-        await fleet.wait(5)
-        assert fleet.condition()[:2] == ("False", "OrphanedWorkloads")
+        await fleet.wait(9)
+        assert fleet.condition()[1] == "WorkloadsMissing"
+        assert "demo-hangzhou-x" not in fleet.condition()[2]
+        await fleet.wait_for(lambda: "demo-hangzhou-x in hangzhou; delete it" in fleet.condition()[2], seconds=5)
+        assert fleet.condition()[:2] == ("False", "WorkloadsMissing")
         assert fleet.status()["summary"] == "0/1"
-        assert fleet.server.writes == written
+        assert fleet.server.writes[fleet.path()] == written[fleet.path()]
 
 
 def test_kinds_that_are_indexed_are_those_that_are_rendered() -> None:
