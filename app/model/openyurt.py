@@ -178,7 +178,7 @@ class YurtAppOverriderStatus(API, frozen=True):
     """What the controller found."""
 
     observed_generation: Annotated[int | None, _said("The generation that was looked at.")] = None
-    summary: Annotated[str | None, _said("Workloads as they should be, of those that are overridden: 49/50.")] = None
+    summary: Annotated[str | None, _said("Workloads as they should be, of those that there should be: 49/50.")] = None
     conditions: Annotated[list[Condition] | None, _said("Bound and Rendered.")] = None
     pools: Annotated[list[PoolStatus] | None, _said("The overridden workloads; at most 1,000, failures first.")] = None
 
