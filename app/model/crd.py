@@ -64,7 +64,7 @@ RESOURCES: Final = (
             Column("Name", "string", ".subject.name", "Name of the subject."),
             Column("Bound", "string", _condition("Bound"), "Whether it is in effect for its subject."),
             Column("Rendered", "string", _condition("Rendered"), "Whether every workload is as it should be."),
-            Column("Workloads", "string", ".status.summary", "Workloads as they should be, of those that there should be."),
+            Column("Workloads", "string", ".status.summary", "Workloads as they should be, of all there should be."),
             _AGE,
         ),
     ),
