@@ -11,14 +11,15 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from app.model.json import JSONObject
-from app.model.openyurt import NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER
+from app.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 from app.overrider.finding import Finding, Level
 from app.overrider.findings import check
 from app.overrider.manifest_kinds import check_kind
 from app.overrider.owner import SUBJECT_KINDS
+from app.overrider.pools import listed_pools
 from app.overrider.subject_parts import is_v1beta1
 from app.overrider.subject_patches import check_pool_patches, check_tweaks
-from app.overrider.subject_pools import knows_node_pools
+from app.overrider.subject_pools import knows_node_pools, selects_node_pools
 from app.overrider.subject_rules import check_subject
 from app.store import ObjectKey, StoreView
 from app.store.store import key_of
@@ -88,8 +89,14 @@ def _check_document(manifest: JSONObject, key: ObjectKey, store: StoreView) -> I
     elif key.group_kind in SUBJECT_KINDS:
         found = [*check_subject(key.group_kind, manifest)]
         yield from found or (check_tweaks if is_v1beta1(manifest) else check_pool_patches)(manifest)
-        if key.group_kind == YURT_APP_DAEMON and not knows_node_pools(store, key.cluster):
-            yield Finding("not-checked", "", "no NodePool is known, so nothing could be rendered to check this")
+        if selects_node_pools(key.group_kind, manifest) and not knows_node_pools(store, key.cluster):
+            yield Finding("not-checked", "", f"no NodePool is known, so {_unchecked(manifest)} to check this")
+
+
+def _unchecked(subject: JSONObject) -> str:
+    if is_v1beta1(subject) and listed_pools(subject):
+        return "only the pools in spec.pools could be rendered"
+    return "nothing could be rendered"
 
 
 def _check_duplicate(document: Document, first: Document) -> Iterator[Finding]:

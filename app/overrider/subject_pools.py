@@ -3,12 +3,14 @@
 from collections.abc import Collection, Iterator
 from typing import Final
 
+from app.model.gvk import GroupKind
 from app.model.json import JSONObject, as_object
 from app.model.openyurt import NODE_POOL, YURT_APP_DAEMON
 from app.model.spelling import suggestion
 from app.overrider.finding import Finding
 from app.overrider.pools import EVERY_POOL, EXCLUDE, applies_to, pools_of_subject
 from app.overrider.rehearsal import Subject
+from app.overrider.subject_parts import is_v1beta1
 from app.store import StoreView
 
 # A comparison of two names takes some 15 µs and a review must not hold the server: at most 75 ms for all suggestions.
@@ -30,8 +32,8 @@ def check_pools(
     group_kind, document, cluster = subject
     pools = pools_of_subject(group_kind, document, cluster=cluster, store=store)
     owner = f"{group_kind.kind} {document['metadata']['name']}"
-    if group_kind == YURT_APP_DAEMON and not knows_node_pools(store, cluster):
-        return  # Their names come from NodePools alone, so none can be called unknown.
+    if selects_node_pools(group_kind, document) and not knows_node_pools(store, cluster):
+        return  # Their names come from NodePools, so none can be called unknown.
     known, suggestions = set(pools), _MAX_SUGGESTIONS if len(pools) <= _MAX_COMPARED else 0
     for number, entry in enumerate(overrider.get("entries") or ()):
         field, listed = f"entries[{number}]", as_object(entry).get("pools")
@@ -44,6 +46,12 @@ def check_pools(
             yield Finding("unknown-pool", f"{field}.pools[{position}]", f"{owner} has no node pool {name!r}{hint}")
         if pools and field not in unused and not any(applies_to(listed, pool) for pool in pools):
             yield Finding("unused-entry", field, f"applies to none of the node pools of {owner}")
+
+
+def selects_node_pools(group_kind: GroupKind, subject: JSONObject) -> bool:
+    """Return whether labels of NodePools decide which node pools a subject has."""
+    selector = as_object(subject.get("spec")).get("nodepoolSelector")
+    return group_kind == YURT_APP_DAEMON or (is_v1beta1(subject) and isinstance(selector, dict))
 
 
 def knows_node_pools(store: StoreView, cluster: str) -> bool:

@@ -101,6 +101,19 @@ def test_nothing_is_said_about_node_pools_where_none_is_known() -> None:
     assert at_admission(*daemon) == set()
 
 
+@pytest.mark.parametrize(
+    ("pools", "text"),
+    [([], "nothing could be rendered"), (["hangzhou"], "only the pools in spec.pools could be rendered")],
+)
+def test_files_without_node_pools_cannot_tell_what_a_set_selects(pools: list[str], text: str) -> None:
+    named = overrider(entry("hangzhou", "beijing", items=[image("nginx", "nginx:2")]))
+    objects = (named, beta(pools=pools, nodepoolSelector={"matchLabels": EAST}))
+    found = check_documents([Document(one, "all.yaml", 1) for one in objects], store_of(*objects))
+    assert [(one.key.group_kind.kind, one.finding.code, one.finding.text) for one in found] == [
+        ("YurtAppSet", "not-checked", f"no NodePool is known, so {text} to check this")
+    ]
+
+
 def test_a_v1alpha1_set_without_topology_and_a_daemon_that_selects_nothing_are_warnings() -> None:
     empty = (rule("YurtAppSet", "demo"), yurt_app_set(pools=[]))
     assert at_admission(*empty) == {"subject.name: YurtAppSet demo has no node pool: spec.topology.pools is empty"}
