@@ -80,11 +80,8 @@ def describe_orphans(orphans: Sequence[str]) -> str:
     """Return which workloads lost their owner, and what to do."""
     named = list_names(orphans, most=_MAX_ORPHANS)
     if len(orphans) == 1:
-        text, remedy = (
-            "a rendered workload has no owner any more and keeps its overrides",
-            "delete it when its replacement",
-        )
-        return f"{text}: {named}; {remedy} runs"
+        text = "a rendered workload has no owner any more and keeps its overrides"
+        return f"{text}: {named}; delete it when its replacement runs"
     text = f"{len(orphans)} rendered workloads have no owner any more and keep their overrides"
     remedy = "delete them when their replacements run ('fleethook convert --kubeconfig FILE' lists them)"
     return f"{text}: {named}; {remedy}"
