@@ -13,8 +13,10 @@ import msgspec
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import NODE_POOL, NODEPOOL_TOKEN, TWEAK_POOL_TOKEN, YURT_APP_DAEMON, YURT_APP_SET
+from app.overrider.entry_selection import EntrySelection
 from app.overrider.fast_path import PrecompiledPatch
 from app.overrider.plan import Plan, compile_plan, digest_text, hash_text
+from app.overrider.plan_size import size_of
 from app.overrider.pool_mark import (
     POOL_MARK,
     REPLICAS_MARK,
@@ -24,7 +26,7 @@ from app.overrider.pool_mark import (
     mark_name,
 )
 from app.overrider.pool_template import PoolSettings, SubjectError, workload_prefix
-from app.overrider.pools import PoolSelector, topology
+from app.overrider.pools import topology
 from app.overrider.steps import RenderError
 from app.overrider.subject_parts import SetSelections, depends_on_node_pools, is_v1beta1, tweaks_of
 from app.overrider.template import lacks_pool
@@ -32,10 +34,10 @@ from app.overrider.undo import Memory
 from app.store import StoreView
 
 DEFAULT_CACHE_BYTES: Final = 256 << 20
-# Measured (`make bench ARGS="--only scale"`): a shared plan takes some three times the text of its rendered workload.
-_PLAN_BYTES_PER_TEXT_BYTE: Final = 3
-_POOL_BYTES: Final = 700
-_SUBJECT_BYTES: Final = 2_000
+# Measured with tracemalloc: a pool with a shared plan, and a subject without any.
+_POOL_BYTES: Final = 420
+_SUBJECT_BYTES: Final = 4_000
+# Each takes as much as a plan of its own; a render asks for one, several times in a row.
 MAX_FILLED: Final = 64
 
 
@@ -45,23 +47,27 @@ _NO_NAMES: Final[tuple[frozenset[str], frozenset[str]]] = (frozenset(), frozense
 class SharedPlan:
     """A plan of all pools of a subject that differ by name and replicas alone."""
 
-    __slots__ = ("_filled", "_filler", "_text", "is_marked", "names", "plan", "size")
+    __slots__ = ("__weakref__", "_text", "is_marked", "key", "names", "plan", "pools", "size")
 
-    def __init__(self, plan: Plan, *, kind: str, pool: str) -> None:
+    def __init__(self, plan: Plan, *, kind: str, pool: str, key: Hashable, template: JSON) -> None:
         """Keep a plan.
 
         Args:
             plan: Compiled for the mark, or for the one pool that it is for.
             kind: Deployment or StatefulSet.
             pool: The name that it was compiled for.
+            key: What the pools that share it have in common.
+            template: The subject's, which is not counted into its size.
         """
         self.plan: Final = plan
+        self.key: Final = key
+        self.pools = 0
+        """How many pools share it."""
         self.is_marked: Final = pool == POOL_MARK
         self.names: Final = _find_names((plan.bare, plan.rendered)) if self.is_marked else _NO_NAMES
-        self._text: Final = digest_text(kind, pool, plan.rendered, plan.undo_text) if plan.steps else b""
-        self._filler: Final = Filler()
-        self._filled: Final[OrderedDict[str, Plan]] = OrderedDict()
-        self.size: Final = _PLAN_BYTES_PER_TEXT_BYTE * (len(self._text) or len(msgspec.json.encode(plan.bare)))
+        has_text = self.is_marked and plan.steps
+        self._text: Final = digest_text(kind, pool, plan.rendered, plan.undo_text) if has_text else b""
+        self.size: Final = size_of((plan, self.names, key), shared=template) + len(self._text)
 
     def confuses(self, pool: str) -> bool:
         """Return whether an element that is named after its pool has, in ``pool``, the name of another one."""
@@ -70,33 +76,47 @@ class SharedPlan:
 
     def digest(self, pool: str, replicas: int | None) -> str:
         """Return the hash for a pool."""
-        if not self._text or not self.is_marked:
+        if not self._text:
             return self.plan.digest
         text = self._text.replace(POOL_MARK.encode(), pool.encode())
         return hash_text(text.replace(str(REPLICAS_MARK).encode(), str(replicas).encode()))
 
     def fill(self, pool: str, replicas: int | None, *, digest: str) -> Plan:
-        """Return the whole plan of a pool; those that were asked for last are kept."""
+        """Return the whole plan of a pool, made anew."""
         if not self.is_marked:
             return self.plan
-        plan = self._filled.get(pool)
+        filled = Filler().fill(msgspec.structs.astuple(self.plan), pool, replicas)
+        return msgspec.structs.replace(Plan(*filled), digest=digest)
+
+
+class FilledPlans:
+    """The whole plans of pools that share one, as far as they were asked for lately."""
+
+    def __init__(self) -> None:
+        """Prepare; nothing is known yet."""
+        self._plans: Final[OrderedDict[tuple[SharedPlan, str, int | None], Plan]] = OrderedDict()
+
+    def get(self, of: "PoolPlan") -> Plan:
+        """Return the whole plan of a pool."""
+        key = (of.shared, of.pool, of.replicas)
+        plan = self._plans.get(key)
         if plan is None:
-            parts = msgspec.structs.astuple(self.plan)
-            filled = self._filler.fill(parts, pool, replicas)
-            plan = msgspec.structs.replace(Plan(*filled), digest=digest)
-            if len(self._filled) >= MAX_FILLED:
-                self._filled.popitem(last=False)
-            self._filled[pool] = plan
+            plan = self._plans[key] = of.shared.fill(of.pool, of.replicas, digest=of.digest)
+            if len(self._plans) > MAX_FILLED:
+                self._plans.popitem(last=False)
+        else:
+            self._plans.move_to_end(key)
         return plan
 
 
 class PoolPlan:
     """How one pool's workload is rendered: which plan it shares, and what is its own."""
 
-    __slots__ = ("digest", "pool", "replicas", "shared", "undo_text")
+    __slots__ = ("_filled", "digest", "pool", "replicas", "shared", "undo_text")
 
-    def __init__(self, shared: SharedPlan, pool: str, replicas: int | None) -> None:
+    def __init__(self, shared: SharedPlan, pool: str, replicas: int | None, *, filled: FilledPlans) -> None:
         """Fill in a pool's name and replicas."""
+        self._filled: Final = filled
         self.shared: Final = shared
         self.pool: Final = pool
         self.replicas: Final = replicas
@@ -130,7 +150,7 @@ class PoolPlan:
     @property
     def full(self) -> Plan:
         """The plan with the pool's name in every place."""
-        return self.shared.fill(self.pool, self.replicas, digest=self.digest)
+        return self._filled.get(self) if self.shared.is_marked else self.shared.plan
 
 
 Outcome = PoolPlan | SubjectError | RenderError
@@ -152,22 +172,38 @@ class _Configuration(NamedTuple):
 
 
 class SubjectPlans:
-    """The plans of one subject with one overrider."""
+    """The plans of one subject with one overrider.
 
-    def __init__(self, group_kind: GroupKind, subject: JSONObject, overrider: JSONObject | None) -> None:
+    Attributes:
+        inputs: The subject and the overrider.
+        size: The bytes that the plans take, estimated.
+        compiled: How many plans were compiled.
+    """
+
+    def __init__(
+        self,
+        group_kind: GroupKind,
+        subject: JSONObject,
+        overrider: JSONObject | None,
+        *,
+        filled: FilledPlans | None = None,
+    ) -> None:
         """Prepare; plans are compiled when they are asked for.
 
         Args:
             group_kind: YurtAppSet or YurtAppDaemon.
             subject: The subject as stored.
             overrider: The overrider in effect, or None for the bare template.
+            filled: Where whole plans of pools are kept; None for a place of its own.
         """
         self.inputs = (subject, overrider)
         self.size = _SUBJECT_BYTES
+        self.compiled = 0
+        self._filled: Final = filled or FilledPlans()
+        self._template: Final = subject.get("spec")
         self._group_kind: Final = group_kind
         entries = as_object(overrider or {}).get("entries")
-        listed = entries if isinstance(entries, list) else []
-        self._selectors: Final = [PoolSelector(as_object(entry).get("pools")) for entry in listed]
+        self._selection: Final = EntrySelection(entries)
         self._mark_taken: Final = has_mark((subject.get("spec"), entries))
         text = msgspec.json.encode((entries, tweaks_of(subject)))
         self._says_pool: Final = NODEPOOL_TOKEN.encode() in text or TWEAK_POOL_TOKEN.encode() in text
@@ -175,7 +211,8 @@ class SubjectPlans:
         with_topology = group_kind == YURT_APP_SET and self._selections is None
         self._configs: Final = topology(subject.get("spec")) if with_topology else {}
         self._plans: Final[dict[Hashable, SharedPlan | SubjectError | RenderError | object]] = {}
-        self._pools: Final[dict[tuple[str, str], tuple[JSONObject | None, Outcome]]] = {}
+        # The pool that was asked for least recently first.
+        self._pools: Final[OrderedDict[tuple[str, str], tuple[JSONObject | None, Outcome]]] = OrderedDict()
 
     def plan(self, kind: str, pool: str, node_pool: JSONObject | None) -> PoolPlan:
         """Return the plan for the subject's workload of ``kind`` in ``pool``.
@@ -191,12 +228,33 @@ class SubjectPlans:
         """
         known = self._pools.get((kind, pool))
         if known is not None and (known[0] is node_pool or same_input(known[0], node_pool)):
+            self._pools.move_to_end((kind, pool))
             return _result(known[1])
+        if known is not None:
+            self._drop(kind, pool)
         outcome = self._compile(kind, pool, node_pool)
-        if known is None:
-            self.size += _POOL_BYTES
+        if isinstance(outcome, PoolPlan):
+            outcome.shared.pools += 1
+        self.size += _POOL_BYTES
         self._pools[kind, pool] = (node_pool, outcome)
         return _result(outcome)
+
+    def drop_oldest(self) -> bool:
+        """Drop the pool that was asked for least recently; return whether there are others."""
+        if len(self._pools) > 1:
+            self._drop(*next(iter(self._pools)))
+        return len(self._pools) > 1
+
+    def _drop(self, kind: str, pool: str) -> None:
+        """Forget a pool, and its plan if no other pool shares that."""
+        _, outcome = self._pools.pop((kind, pool))
+        self.size -= _POOL_BYTES
+        if isinstance(outcome, PoolPlan):
+            shared = outcome.shared
+            shared.pools -= 1
+            if not shared.pools:
+                del self._plans[shared.key]
+                self.size -= shared.size
 
     def _compile(self, kind: str, pool: str, node_pool: JSONObject | None) -> Outcome:
         if not self._has_pool(pool, node_pool):
@@ -207,7 +265,7 @@ class SubjectPlans:
             of = of._replace(key=(kind, pool), pool=pool, config=self._configs.get(pool))
             shared = self._plans.get(of.key) or self._share(of, kind)
         if isinstance(shared, SharedPlan):
-            return PoolPlan(shared, pool, of.replicas)
+            return PoolPlan(shared, pool, of.replicas, filled=self._filled)
         if isinstance(shared, RenderError):
             return RenderError(shared.field, shared.reason.replace(POOL_MARK, pool))
         assert isinstance(shared, SubjectError)
@@ -221,6 +279,7 @@ class SubjectPlans:
     def _share(self, of: _Configuration, kind: str) -> "SharedPlan | SubjectError | RenderError | object":
         subject, overrider = self.inputs
         shared: SharedPlan | SubjectError | RenderError | object
+        self.compiled += 1
         try:
             plan = compile_plan(
                 self._group_kind,
@@ -232,7 +291,7 @@ class SubjectPlans:
                 settings=PoolSettings(of.config, of.tweaks),
                 applying=of.applying,
             )
-            shared = SharedPlan(plan, kind=kind, pool=of.pool)
+            shared = SharedPlan(plan, kind=kind, pool=of.pool, key=of.key, template=self._template)
             # A tweak may name an element of the template after the pool, which an entry then finds in that pool alone.
             in_template = plan.of_v1beta1 and plan.steps and of.pool == POOL_MARK and _find_names((plan.bare,))
             if shared.names is None or (in_template and in_template[0]):
@@ -246,7 +305,7 @@ class SubjectPlans:
         return shared
 
     def _configuration(self, kind: str, pool: str, node_pool: JSONObject | None) -> _Configuration:
-        applying = tuple(number for number, selector in enumerate(self._selectors) if selector.selects(pool))
+        applying = self._selection.applying(pool)
         config = self._configs.get(pool)
         taints = as_object(as_object(node_pool or {}).get("spec")).get("taints")
         replicas = None if config is None else config.get("replicas")
@@ -310,7 +369,7 @@ class PlanCache:
 
     Attributes:
         size: The bytes that all plans take, estimated.
-        evicted: How many subjects' plans were dropped for room.
+        evicted: How often the plans of a subject, or of a pool, were dropped for room.
     """
 
     def __init__(self, *, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
@@ -318,6 +377,7 @@ class PlanCache:
         self.size = 0
         self.evicted = 0
         self._max_bytes: Final = max_bytes
+        self._filled: Final = FilledPlans()
         self._subjects: Final[OrderedDict[tuple[str, str, str, str], SubjectPlans]] = OrderedDict()
 
     def plan(
@@ -346,7 +406,7 @@ class PlanCache:
         finally:
             if plans.size != before:
                 self.size += plans.size - before
-                self._make_room()
+                self._make_room(plans)
 
     def of_subject(
         self, group_kind: GroupKind, subject: JSONObject, overrider: JSONObject | None, *, cluster: str
@@ -364,15 +424,22 @@ class PlanCache:
                 self._subjects.move_to_end(key)
                 return plans
             self.size -= plans.size
-        plans = self._subjects[key] = SubjectPlans(group_kind, subject, overrider)
+        plans = self._subjects[key] = SubjectPlans(group_kind, subject, overrider, filled=self._filled)
         self._subjects.move_to_end(key)
         self.size += plans.size
         return plans
 
-    def _make_room(self) -> None:
+    def _make_room(self, asked: SubjectPlans) -> None:
+        """Drop subjects, and then pools of the one that was asked for, until the bound holds."""
         while self.size > self._max_bytes and len(self._subjects) > 1:
             _, oldest = self._subjects.popitem(last=False)
             self.size -= oldest.size
+            self.evicted += 1
+        more = True
+        while more and self.size > self._max_bytes:
+            before = asked.size
+            more = asked.drop_oldest()
+            self.size -= before - asked.size
             self.evicted += 1
 
 

@@ -15,7 +15,7 @@ from app.overrider.item_rules import check_item
 from app.overrider.members import ENTRY, METADATA, OVERRIDER, SUBJECT, meant_members, unknown_members
 from app.overrider.owner import SUBJECT_KINDS
 from app.overrider.patch_rules import check_patch
-from app.overrider.pools import EVERY_POOL, EXCLUDE, applies_to
+from app.overrider.pools import EVERY_POOL, EXCLUDE, PoolSelector
 from app.overrider.shapes import mistyped, type_name
 
 
@@ -121,7 +121,7 @@ def _selects_nothing(names: Sequence[JSON]) -> str | None:
         return "is empty, so the entry applies to no node pool"
     if not selected_names(names) and EVERY_POOL not in names:
         return "only excludes node pools, so the entry applies to none; add '*' for all others"
-    if EVERY_POOL in names or any(applies_to(names, name) for name in selected_names(names)):
+    if EVERY_POOL in names or any(map(PoolSelector(names).selects, selected_names(names))):
         return None
     return "excludes every node pool that it names, so the entry applies to none"
 

@@ -6,7 +6,8 @@ from typing import NamedTuple
 from app.model.json import JSONObject
 from app.overrider.assess import Binding, hash_of, owner_version, pool_of
 from app.overrider.binding import overriders_of
-from app.overrider.pools import applies_to, pools_of_subject
+from app.overrider.entry_selection import EntrySelection
+from app.overrider.pools import pools_of_subject
 from app.overrider.status import Gaps
 from app.overrider.workloads import Workloads
 from app.store import ObjectKey, StoreView
@@ -55,11 +56,9 @@ class Situation(NamedTuple):
             overrider: Whose entries count.
             overdue: Whether the subject's controller had time enough to create the workloads.
         """
-        entries = [entry for entry in overrider.get("entries") or () if isinstance(entry, dict)]
-
-        def is_selected(pool: str) -> bool:
-            return any(applies_to(entry.get("pools"), pool) for entry in entries)
-
+        if not self.missing and not self.other_version:
+            return Gaps(overdue=overdue)
+        is_selected = EntrySelection(overrider.get("entries")).any_applies
         other = tuple(sorted(filter(is_selected, self.other_version)))
         return Gaps(tuple(filter(is_selected, self.missing)), overdue, other)
 
