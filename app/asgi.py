@@ -18,7 +18,7 @@ from app.api.dispatch import Standing
 from app.api.endpoint import Gate
 from app.api.health import Check, health_routes
 from app.api.logs import LogSink, write_line
-from app.api.metrics import Metrics, script_gauges, store_gauges
+from app.api.metrics import Metrics, plan_metrics, script_gauges, store_gauges
 from app.api.openapi import describe_reviews
 from app.api.routes import ReviewRoute, crds_routes, dispatch_routes, interpret_routes, overrider_routes
 from app.dispatch.assembly import INDEXES as DISPATCH_INDEXES
@@ -69,7 +69,7 @@ class Fleethook(FastAPI):
         self.synced: Final = asyncio.Event()
         self.draining = False
         self.ended: Final[list[str]] = []
-        self.plans: Final = PlanCache()
+        self.plans: Final = PlanCache(max_bytes=settings.plan_cache_bytes)
         self.manifest_report: Final = ManifestReport(self.store)
         self.hook_client: Final = HookClient(allow_private=True)
         self.webhook_client: Final = HookClient(allow_private=settings.private_webhooks)
@@ -229,6 +229,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     if app.source is not None:
         for collector in store_gauges(app.store.counts, app.source.parts):
             app.metrics.registry.register(collector)
+    for collector in plan_metrics(lambda: (app.plans.size, app.plans.evicted)):
+        app.metrics.registry.register(collector)
     for collector in script_gauges(app.customizations.counts):
         app.metrics.registry.register(collector)
     async with contextlib.AsyncExitStack() as stack:

@@ -28,7 +28,7 @@ from app.overrider.pool_mark import (
 from app.overrider.pool_template import PoolSettings, SubjectError, workload_prefix
 from app.overrider.pools import topology
 from app.overrider.steps import RenderError
-from app.overrider.subject_parts import SetSelections, depends_on_node_pools, is_v1beta1, tweaks_of
+from app.overrider.subject_parts import SetSelections, depends_on_node_pools, is_v1beta1, templates_of, tweaks_of
 from app.overrider.template import lacks_pool
 from app.overrider.undo import Memory
 from app.store import StoreView
@@ -200,7 +200,7 @@ class SubjectPlans:
         self.size = _SUBJECT_BYTES
         self.compiled = 0
         self._filled: Final = filled or FilledPlans()
-        self._template: Final = subject.get("spec")
+        self._template: Final = templates_of(subject)
         self._group_kind: Final = group_kind
         entries = as_object(overrider or {}).get("entries")
         self._selection: Final = EntrySelection(entries)
