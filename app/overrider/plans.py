@@ -15,7 +15,7 @@ from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import NODE_POOL, NODEPOOL_TOKEN, TWEAK_POOL_TOKEN, YURT_APP_DAEMON, YURT_APP_SET
 from app.overrider.entry_selection import EntrySelection
 from app.overrider.fast_path import PrecompiledPatch
-from app.overrider.plan import Plan, compile_plan, digest_text, hash_text
+from app.overrider.plan import BarePlan, Plan, compile_bare, compile_plan, digest_text, hash_text
 from app.overrider.plan_size import size_of
 from app.overrider.pool_mark import (
     POOL_MARK,
@@ -169,6 +169,8 @@ class _Configuration(NamedTuple):
     replicas: int | None
     tweaks: tuple[int, ...]
     """The numbers of the tweaks that a YurtAppSet v1beta1 has for the pool."""
+    placement: bytes
+    """The pool's own settings as text, with the mark for its name; empty where the pool shares no plan."""
 
 
 class SubjectPlans:
@@ -210,6 +212,7 @@ class SubjectPlans:
         self._selections: Final = SetSelections(subject) if is_v1beta1(subject) else None
         with_topology = group_kind == YURT_APP_SET and self._selections is None
         self._configs: Final = topology(subject.get("spec")) if with_topology else {}
+        self._bare: tuple[Hashable, BarePlan] | None = None
         self._plans: Final[dict[Hashable, SharedPlan | SubjectError | RenderError | object]] = {}
         # The pool that was asked for least recently first.
         self._pools: Final[OrderedDict[tuple[str, str], tuple[JSONObject | None, Outcome]]] = OrderedDict()
@@ -238,6 +241,10 @@ class SubjectPlans:
         self.size += _POOL_BYTES
         self._pools[kind, pool] = (node_pool, outcome)
         return _result(outcome)
+
+    def forget_bare(self) -> None:
+        """Forget what makes it quicker to compile plans one after the other."""
+        self._bare = None
 
     def drop_oldest(self) -> bool:
         """Drop the pool that was asked for least recently; return whether there are others."""
@@ -281,6 +288,7 @@ class SubjectPlans:
         shared: SharedPlan | SubjectError | RenderError | object
         self.compiled += 1
         try:
+            bare = self._compile_bare(of, kind)
             plan = compile_plan(
                 self._group_kind,
                 subject,
@@ -288,8 +296,8 @@ class SubjectPlans:
                 kind=kind,
                 pool=of.pool,
                 node_pool=of.node_pool,
-                settings=PoolSettings(of.config, of.tweaks),
                 applying=of.applying,
+                bare=bare,
             )
             shared = SharedPlan(plan, kind=kind, pool=of.pool, key=of.key, template=self._template)
             # A tweak may name an element of the template after the pool, which an entry then finds in that pool alone.
@@ -304,6 +312,17 @@ class SubjectPlans:
         self.size += shared.size if isinstance(shared, SharedPlan) else _POOL_BYTES
         return shared
 
+    def _compile_bare(self, of: _Configuration, kind: str) -> BarePlan:
+        """Return what plans have in common that differ by their entries; that of the last pool is kept."""
+        key = (kind, of.pool, of.tweaks, of.placement)
+        if self._bare is None or self._bare[0] != key or not of.placement:
+            settings = PoolSettings(of.config, of.tweaks)
+            bare = compile_bare(
+                self._group_kind, self.inputs[0], kind=kind, pool=of.pool, node_pool=of.node_pool, settings=settings
+            )
+            self._bare = (key, bare)
+        return self._bare[1]
+
     def _configuration(self, kind: str, pool: str, node_pool: JSONObject | None) -> _Configuration:
         applying = self._selection.applying(pool)
         config = self._configs.get(pool)
@@ -312,17 +331,18 @@ class SubjectPlans:
         tweaks = () if self._selections is None else self._selections.tweaks(pool, node_pool)
         # Only a YurtAppDaemon's workloads tolerate the taints of their pools.
         taints = taints if self._group_kind == YURT_APP_DAEMON else None
-        alone = _Configuration((kind, pool), pool, applying, config, node_pool, replicas, tweaks)
+        alone = _Configuration((kind, pool), pool, applying, config, node_pool, replicas, tweaks, b"")
         name = self.inputs[0]["metadata"]["name"]
         if not is_safe_name(pool) or workload_prefix(name, pool) != f"{name}-{pool}-" or self._mark_taken:
             return alone
         if config is not None:
-            placement: JSONObject = {one: mark_name(config[one], pool) for one in _PLACEMENT if one in config}
-            config = {**config, **placement, "name": POOL_MARK}
+            placing: JSONObject = {one: mark_name(config[one], pool) for one in _PLACEMENT if one in config}
+            config = {**config, **placing, "name": POOL_MARK}
             if replicas is not None:
                 config["replicas"] = REPLICAS_MARK
-        key = (kind, applying, tweaks, msgspec.json.encode((config, taints)))
-        return _Configuration(key, POOL_MARK, applying, config, node_pool, replicas, tweaks)
+        placement = msgspec.json.encode((config, taints))
+        key = (kind, applying, tweaks, placement)
+        return _Configuration(key, POOL_MARK, applying, config, node_pool, replicas, tweaks, placement)
 
 
 _PLACEMENT: Final = ("nodeSelectorTerm", "tolerations")
@@ -337,14 +357,18 @@ def _find_names(documents: tuple[JSON, ...]) -> tuple[frozenset[str], frozenset[
     the hash, so keys with a mark are not for sharing at all.
     """
     found: set[str] = set()
+    seen: set[int] = set()  # What the documents share is looked at once.
     pending = [*documents]
     while pending:
         value = pending.pop()
+        if not isinstance(value, (dict, list)) or id(value) in seen:
+            continue
+        seen.add(id(value))
         if isinstance(value, dict):
             if any(POOL_MARK in name for name in value):
                 return None
             pending += value.values()
-        elif isinstance(value, list):
+        else:
             pending += value
             found.update(name for element in value for name in _names(element))
     marked = frozenset(name for name in found if POOL_MARK in name)
@@ -378,6 +402,7 @@ class PlanCache:
         self.evicted = 0
         self._max_bytes: Final = max_bytes
         self._filled: Final = FilledPlans()
+        self._last: SubjectPlans | None = None
         self._subjects: Final[OrderedDict[tuple[str, str, str, str], SubjectPlans]] = OrderedDict()
 
     def plan(
@@ -400,6 +425,10 @@ class PlanCache:
         depends = depends_on_node_pools(group_kind, subject)
         node_pool = store.get(cluster, NODE_POOL, "", pool) if depends else None
         plans = self.of_subject(group_kind, subject, overrider, cluster=cluster)
+        if plans is not self._last:
+            if self._last is not None:
+                self._last.forget_bare()
+            self._last = plans
         before = plans.size
         try:
             return plans.plan(kind, pool, node_pool)
