@@ -79,6 +79,7 @@ class OverriderController:
         queue: The subjects to look at.
         workloads: What is known of the workloads.
         reconciled: How often a subject was looked at.
+        resyncs: How often all workloads were gone through.
     """
 
     def __init__(  # noqa: PLR0913 - all that a controller works with, by name
@@ -126,6 +127,7 @@ class OverriderController:
             scheduler=clock,
         )
         self.reconciled = 0
+        self.resyncs = 0
         self._kinds: Final = InputKinds(source, objects)
         self._objects: Final = objects
         self._source: Final = source
@@ -197,6 +199,7 @@ class OverriderController:
                 self._tidy(bindings := self._inputs.bindings())
                 for binding in bindings:
                     self.queue.add_retry(binding)
+                self.resyncs += 1
             await sleep(self._clock, pause)
 
     async def _look_at_workloads(self) -> bool:
