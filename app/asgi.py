@@ -21,6 +21,7 @@ from app.api.logs import LogSink, write_line
 from app.api.metrics import Metrics, plan_metrics, script_gauges, store_gauges
 from app.api.openapi import describe_reviews
 from app.api.routes import ReviewRoute, crds_routes, dispatch_routes, interpret_routes, overrider_routes
+from app.control.slices import Slices
 from app.dispatch.assembly import INDEXES as DISPATCH_INDEXES
 from app.dispatch.assembly import dispatcher_of
 from app.dispatch.cel import compile_condition
@@ -70,6 +71,7 @@ class Fleethook(FastAPI):
         self.draining = False
         self.ended: Final[list[str]] = []
         self.plans: Final = PlanCache(max_bytes=settings.plan_cache_bytes)
+        self.slices: Final = Slices()
         self.manifest_report: Final = ManifestReport(self.store)
         self.hook_client: Final = HookClient(allow_private=True)
         self.webhook_client: Final = HookClient(allow_private=settings.private_webhooks)
@@ -97,7 +99,7 @@ class Fleethook(FastAPI):
     def _overrider_routes(self) -> list[ReviewRoute]:
         edits = self.settings.unfit_subject_edits
         if self.cluster is None or self.surroundings is None:
-            return overrider_routes(self.store, self.plans, None, unfit_subject_edits=edits)
+            return overrider_routes(self.store, self.plans, None, unfit_subject_edits=edits, slices=self.slices)
         announcer = self.cluster.announcer
         return overrider_routes(
             self.store,
@@ -106,6 +108,7 @@ class Fleethook(FastAPI):
             unfit_subject_edits=edits,
             announce=None if announcer is None else announcer.announce,
             findings=self.surroundings.findings,
+            slices=self.slices,
         )
 
     def _interpret_routes(self) -> list[ReviewRoute]:

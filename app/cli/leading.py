@@ -125,6 +125,7 @@ def _controller(
         resync_seconds=settings.resync_interval,
         absent_seconds=settings.discovery_interval,
         registered=registered,
+        slices=app.slices,
         openyurt_conflict=(lambda: "") if app.surroundings is None else app.surroundings.describe,
     )
 

@@ -393,12 +393,14 @@ class PlanCache:
 
     Attributes:
         size: The bytes that all plans take, estimated.
+        compiled: How many plans were compiled.
         evicted: How often the plans of a subject, or of a pool, were dropped for room.
     """
 
     def __init__(self, *, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
         """Prepare an empty cache; the plans of the subjects that were asked for least recently go first."""
         self.size = 0
+        self.compiled = 0
         self.evicted = 0
         self._max_bytes: Final = max_bytes
         self._filled: Final = FilledPlans()
@@ -429,10 +431,11 @@ class PlanCache:
             if self._last is not None:
                 self._last.forget_bare()
             self._last = plans
-        before = plans.size
+        before, compiled = plans.size, plans.compiled
         try:
             return plans.plan(kind, pool, node_pool)
         finally:
+            self.compiled += plans.compiled - compiled
             if plans.size != before:
                 self.size += plans.size - before
                 self._make_room(plans)

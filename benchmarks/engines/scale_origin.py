@@ -5,6 +5,8 @@ size. Frames are a length and MessagePack.
 """
 
 import asyncio
+import base64
+import itertools
 import json
 import sys
 from typing import Any
@@ -38,6 +40,7 @@ class Origin:
         self._workloads = Workloads(size)
         self._changed: dict[str, bytes] = {}
         self._version = 1
+        self._reviews = itertools.count(1)
         self._answers: dict[int, asyncio.Future[bytes]] = {}
         self.counts: dict[str, int] = {}
 
@@ -97,7 +100,7 @@ class Origin:
         if method == "POST" or "/events" in path:
             return 201, b"{}"
         if method == "PATCH":
-            return await self._patch(path, body)
+            return await self._patch(path, body, dry="dryRun" in query)
         found = self._find(path)
         if found is not None:
             return 200, self._text(*found)
@@ -130,22 +133,24 @@ class Origin:
         self._writer.write(frame([0, "event", plural, b'{"type":"MODIFIED","object":' + text + b"}"]))
         return text
 
-    async def _patch(self, path: str, body: Any) -> tuple[int, bytes]:
+    async def _patch(self, path: str, body: Any, *, dry: bool) -> tuple[int, bytes]:
         found = self._find(path.removesuffix("/status"))
         assert found is not None, path
         plural, at = found
         before = json.loads(self._text(plural, at))
-        after = merge_patch(before, body)
+        after = apply(before, body) if isinstance(body, list) else merge_patch(before, body)
         if plural in PATHS:
             after = apply(after, await self._admit(plural, after, before))
         if before["metadata"].get("generation") and before.get("spec") != after.get("spec"):
             after["metadata"] = {**after["metadata"], "generation": before["metadata"]["generation"] + 1}
+        if dry:
+            return 200, json.dumps(after).encode()
         self._version += 1
         after["metadata"] = {**after["metadata"], "resourceVersion": str(self._version)}
         return 200, self._store(plural, at, after)
 
     async def _admit(self, plural: str, after: dict[str, Any], before: dict[str, Any]) -> list[Any]:
-        number = -self._version - len(self._answers) * 1_000_000 - 1
+        number = -next(self._reviews)
         self._answers[number] = future = asyncio.get_running_loop().create_future()
         body = objects.update_review(after["kind"], after, before)
         self._writer.write(frame([number, "review", PATHS[plural], body]))
@@ -155,8 +160,6 @@ class Origin:
 
 
 def _patch_of(response: dict[str, Any]) -> Any:
-    import base64  # noqa: PLC0415 - only here
-
     return json.loads(base64.b64decode(response["patch"])) if response.get("patch") else []
 
 

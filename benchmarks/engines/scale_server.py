@@ -178,7 +178,6 @@ class Server:
                 await asyncio.sleep(0.05)
             spent, took = time.process_time() - cpu, time.perf_counter() - wall
             found = {"stage": stage, "cpu": spent, "seconds": took, "touched": controller.workloads.touched}
-            gc.collect()
             return found | {"mib": resident_mib(), "calls": await self.counts()} | self.quantiles(latencies)
 
     async def edit(self, subjects: int) -> dict[str, Any]:
