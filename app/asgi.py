@@ -71,6 +71,8 @@ class Fleethook(FastAPI):
         self.draining = False
         self.ended: Final[list[str]] = []
         self.plans: Final = PlanCache(max_bytes=settings.plan_cache_bytes)
+        for collector in plan_metrics(lambda: (self.plans.size, self.plans.evicted)):
+            self.metrics.registry.register(collector)
         self.slices: Final = Slices()
         self.manifest_report: Final = ManifestReport(self.store)
         self.hook_client: Final = HookClient(allow_private=True)
@@ -232,8 +234,6 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     if app.source is not None:
         for collector in store_gauges(app.store.counts, app.source.parts):
             app.metrics.registry.register(collector)
-    for collector in plan_metrics(lambda: (app.plans.size, app.plans.evicted)):
-        app.metrics.registry.register(collector)
     for collector in script_gauges(app.customizations.counts):
         app.metrics.registry.register(collector)
     async with contextlib.AsyncExitStack() as stack:
