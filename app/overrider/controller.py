@@ -16,6 +16,7 @@ store does not hold would look like deleted. Without the overriders, the control
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -98,6 +99,7 @@ class OverriderController:
         registered: Callable[[], Awaitable[object]] | None = None,
         openyurt_conflict: Callable[[], str] = lambda: "",
         slices: Slices | None = None,
+        reading: Callable[[], AbstractContextManager[None]] = nullcontext,
         scheduler: Scheduler | None = None,
     ) -> None:
         """Prepare.
@@ -114,6 +116,7 @@ class OverriderController:
             registered: Waits until the webhooks are registered; None if that is not this server's to do.
             openyurt_conflict: Returns why OpenYurt's own rendering disturbs this one, ``""`` if it does not.
             slices: Whose turns long looks take; None for turns of their own.
+            reading: Held while all workloads are read for the first time.
             scheduler: The clock and timers; None for the running event loop.
         """
         clock = scheduler or LoopScheduler()
@@ -133,6 +136,7 @@ class OverriderController:
         self.reconciled = 0
         self.resyncs = 0
         self._kinds: Final = InputKinds(source, objects)
+        self._reading: Final = reading
         self._slices: Final = slices or Slices()
         self._objects: Final = objects
         self._source: Final = source
@@ -159,6 +163,8 @@ class OverriderController:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.workloads.source.run(), name="workloads")
+                with self._reading():
+                    await self.workloads.source.wait_tried()
                 await self._kinds.wait_for_overriders()
                 await self.workloads.source.wait_synced()
                 await self._wait_for_registration()

@@ -23,7 +23,8 @@ from typing import Any
 import uvloop
 
 from app.asgi import Fleethook, create_app
-from app.lifetime import settle_garbage_collector
+from app.lifetime import reading, settle_garbage_collector
+from app.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from app.overrider.controller import OverriderController
 from app.overrider.workload_client import Limits
 from app.settings import Settings
@@ -130,7 +131,7 @@ class Server:
         for number in range(self.size.subjects):
             for pool in range(self.size.pools):
                 self.app.plans.plan(
-                    objects.YURT_APP_SET, *self.documents(number), kind="Deployment", pool=objects.pool_name(pool),
+                    YURT_APP_SET, *self.documents(number), kind="Deployment", pool=objects.pool_name(pool),
                     cluster="", store=self.app.store,
                 )  # fmt: skip
                 if pool % 10 == 0:
@@ -149,7 +150,7 @@ class Server:
     def documents(self, number: int) -> tuple[dict[str, Any], dict[str, Any]]:
         place = (objects.namespace_of(number), objects.subject_name(number))
         return (
-            self.app.store.get("", objects.YURT_APP_SET, *place), self.app.store.get("", objects.YURT_APP_OVERRIDER, *place)
+            self.app.store.get("", YURT_APP_SET, *place), self.app.store.get("", YURT_APP_OVERRIDER, *place)
         )  # fmt: skip
 
     async def counts(self) -> dict[str, int]:
@@ -161,8 +162,9 @@ class Server:
     @contextlib.asynccontextmanager
     async def leading(self) -> AsyncIterator[OverriderController]:
         controller = OverriderController(
-            self.connection, self.app.store, self.source, self.app.plans, limits=Limits(self.given.rate, 10)
-        )
+            self.connection, self.app.store, self.source, self.app.plans, limits=Limits(self.given.rate, 10),
+            slices=self.app.slices, reading=reading,
+        )  # fmt: skip
         task = asyncio.create_task(controller.run())
         try:
             yield controller
@@ -256,7 +258,7 @@ async def measure(given: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         path = f"{scratch}/origin"
         command = [sys.executable, "-m", "benchmarks.engines.scale_origin", path, str(size.subjects), str(size.pools)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as origin:
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as origin:  # noqa: ASYNC220 - nothing runs before it
             assert origin.stdout
             origin.stdout.readline()
             server = Server(size, given)
