@@ -62,6 +62,8 @@ _FIRST_PAUSE_SECONDS: Final = 1.0
 # To look at a workload that is as it should be takes some 30 µs, to compile a plan 2 ms.
 _SLICE: Final = 40
 _PLAN_UNITS: Final = 40
+# More of a subject's workloads than may be touched at a time, by any setting.
+_MAX_BRINGING: Final = 100
 _NEVER: Final = float("inf")
 
 
@@ -308,9 +310,18 @@ class OverriderController:
 
     async def _bring_all(self, targets: Sequence[Target]) -> list[_Brought]:
         """Bring each of these workloads to what it is to be."""
+        brought: list[_Brought | None] = [None] * len(targets)
+        waiting = iter(enumerate(targets))
+
+        async def bring() -> None:
+            for number, target in waiting:
+                brought[number] = await self._bring(target)
+
+        # Not a task for each: to begin thousands would take a tenth of a second.
         async with asyncio.TaskGroup() as tasks:
-            begun = [tasks.create_task(self._bring(target)) for target in targets]
-        return [one for task in begun if (one := task.result()) is not None]
+            for _ in range(min(len(targets), _MAX_BRINGING)):
+                tasks.create_task(bring())
+        return [one for one in brought if one is not None]
 
     def _aim(self, key: ObjectKey, at: Situation, seen: Seen, patience: Patience) -> Target | _Brought | None:
         """Return what a workload is to become; why it cannot; or None if nothing is to be said about it."""

@@ -37,7 +37,7 @@ DEFAULT_CACHE_BYTES: Final = 256 << 20
 # Measured with tracemalloc: a pool with a shared plan, and a subject without any.
 _POOL_BYTES: Final = 420
 _SUBJECT_BYTES: Final = 4_000
-# Each takes as much as a plan of its own; a render asks for one, several times in a row.
+# Each takes as much as a plan of its own; a render asks for one, several times in a row. All of them take 3 MB at most.
 MAX_FILLED: Final = 64
 
 
@@ -81,11 +81,19 @@ class SharedPlan:
         text = self._text.replace(POOL_MARK.encode(), pool.encode())
         return hash_text(text.replace(str(REPLICAS_MARK).encode(), str(replicas).encode()))
 
-    def fill(self, pool: str, replicas: int | None, *, digest: str) -> Plan:
-        """Return the whole plan of a pool, made anew."""
-        if not self.is_marked:
-            return self.plan
-        filled = Filler().fill(msgspec.structs.astuple(self.plan), pool, replicas)
+    def fill(self, of: "PoolPlan", *, filler: Filler, creating: bool) -> Plan:
+        """Return the whole plan of a pool, made anew.
+
+        Args:
+            of: The pool.
+            filler: One for this plan alone.
+            creating: Whether what only a new workload needs is to be filled in, too.
+        """
+        pool, replicas, digest = of.pool, of.replicas, of.digest
+        plan = self.plan
+        if not creating:
+            plan = msgspec.structs.replace(plan, create=plan.update, rendered=plan.bare, fast=None)
+        filled = filler.fill(msgspec.structs.astuple(plan), pool, replicas)
         return msgspec.structs.replace(Plan(*filled), digest=digest)
 
 
@@ -94,19 +102,34 @@ class FilledPlans:
 
     def __init__(self) -> None:
         """Prepare; nothing is known yet."""
-        self._plans: Final[OrderedDict[tuple[SharedPlan, str, int | None], Plan]] = OrderedDict()
+        self._plans: Final[OrderedDict[tuple[SharedPlan, str, int | None, bool], Plan]] = OrderedDict()
+        # To find out where the marks are takes twice as long as to fill them, and to remember it as much as a plan.
+        self._fillers: Final[OrderedDict[SharedPlan, Filler]] = OrderedDict()
 
-    def get(self, of: "PoolPlan") -> Plan:
-        """Return the whole plan of a pool."""
-        key = (of.shared, of.pool, of.replicas)
+    def get(self, of: "PoolPlan", *, creating: bool) -> Plan:
+        """Return the whole plan of a pool, without the members that only a new workload needs where none is created."""
+        if not of.shared.is_marked:
+            return of.shared.plan
+        key = (of.shared, of.pool, of.replicas, creating)
         plan = self._plans.get(key)
         if plan is None:
-            plan = self._plans[key] = of.shared.fill(of.pool, of.replicas, digest=of.digest)
+            filler = self._filler_of(of.shared)
+            plan = self._plans[key] = of.shared.fill(of, filler=filler, creating=creating)
             if len(self._plans) > MAX_FILLED:
                 self._plans.popitem(last=False)
         else:
             self._plans.move_to_end(key)
         return plan
+
+    def _filler_of(self, shared: SharedPlan) -> Filler:
+        filler = self._fillers.get(shared)
+        if filler is None:
+            filler = self._fillers[shared] = Filler()
+            if len(self._fillers) > MAX_FILLED:
+                self._fillers.popitem(last=False)
+        else:
+            self._fillers.move_to_end(shared)
+        return filler
 
 
 class PoolPlan:
@@ -150,7 +173,12 @@ class PoolPlan:
     @property
     def full(self) -> Plan:
         """The plan with the pool's name in every place."""
-        return self._filled.get(self) if self.shared.is_marked else self.shared.plan
+        return self._filled.get(self, creating=True)
+
+    @property
+    def for_update(self) -> Plan:
+        """The same without what only a new workload needs: ``create``, ``rendered`` and ``fast`` are not to be read."""
+        return self._filled.get(self, creating=False)
 
 
 Outcome = PoolPlan | SubjectError | RenderError

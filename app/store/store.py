@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from app.model.gvk import GroupKind, parse_api_version
 from app.model.json import JSONObject
 from app.model.kcp import cluster_of
-from app.store.narrow import NARROW_KINDS, Narrow, narrow
+from app.store.narrow import NARROW_KINDS, Narrow, Narrower
 
 Stored = Any  # JSONObject for kinds the engines read whole, Narrow for the others
 
@@ -75,6 +75,7 @@ class Store:
         # By cluster and kind, then by namespace, then by name: a question about one namespace must not go through all.
         self._objects: Final[dict[tuple[str, GroupKind], dict[str, dict[str, Stored]]]] = {}
         self._indexes: Final = tuple(indexes)
+        self._narrower: Final = Narrower()
         self._entries: Final[dict[str, dict[Hashable, dict[tuple[str, str], Stored]]]] = {
             index.name: {} for index in self._indexes
         }
@@ -135,7 +136,7 @@ class Store:
         before = self.get(*key)
         if key.group_kind not in NARROW_KINDS and before is not None:
             document = _with_known_members(document, before)
-        kept: JSONObject | Narrow = narrow(document) if key.group_kind in NARROW_KINDS else document
+        kept: JSONObject | Narrow = self._narrower.narrow(document) if key.group_kind in NARROW_KINDS else document
         if before == kept:
             return
         self._forget(key)

@@ -224,12 +224,14 @@ class Server:
 
         async def run() -> None:
             due = time.perf_counter()
-            asked = set()
+            asked: set[asyncio.Task[None]] = set()
             for body in itertools.cycle(self.bodies):
+                due += 1 / REVIEWS_PER_SECOND
+                # Connections do not wait for each other: all that are due ask in the same turn.
+                if due > time.perf_counter():
+                    await asyncio.sleep(due - time.perf_counter())
                 if stopped:
                     break
-                due += 1 / REVIEWS_PER_SECOND
-                await asyncio.sleep(max(0.0, due - time.perf_counter()))
                 asked.add(asyncio.create_task(ask(body, due)))
             await asyncio.gather(*asked)
 
