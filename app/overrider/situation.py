@@ -81,9 +81,11 @@ def look_around(binding: Binding, *, store: StoreView, workloads: Workloads) -> 
     subject: JSONObject | None = store.get(*binding)
     version = None if subject is None else subject["apiVersion"]
     found = [(key, workload) for key in keys if (workload := workloads.get(key)) is not None]
-    other = {pool_of(one) for _, one in found if version is not None and owner_version(one) != version}
+    # The workloads of a subject share one tuple of owners (`app.store.narrow`), which is read once.
+    versions = {id(one.owners): owner_version(one) for one in {id(one.owners): one for _, one in found}.values()}
+    other = {pool_of(one) for _, one in found if version is not None and versions[id(one.owners)] != version}
     if other:
-        found = [(key, one) for key, one in found if owner_version(one) == version]
+        found = [(key, one) for key, one in found if versions[id(one.owners)] == version]
         keys = [key for key, _ in found]
     known = [one for _, one in found]
     if subject is None or not (overriders or any(map(hash_of, known))):

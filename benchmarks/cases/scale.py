@@ -67,10 +67,17 @@ def _text(found: dict[str, Any], checks: Sequence[dict[str, Any]], exponents: di
               "MiB ready", "serving", "leader"]  # fmt: skip
     stages = ("idle", "first pass", "takeover", "edit")
     waits = [
-        [title, *(f"{of[stage]['p99_ms']:.1f} / {of[stage]['slice_p99_ms']:.1f}" for stage in stages)] for title, of in found.items()
+        [title, *(f"{of[stage]['p99_ms']:.1f} / {of[stage]['slice_p99_ms']:.1f}" for stage in stages)]
+        for title, of in found.items()
     ]
     checked = [
-        [one["check"], f"{one['pools']:,}", f"{one['ms_per_pool']:.3f}", f"{one['slice_ms']:.1f}", f"{one['body_ms']:.1f}"]
+        [
+            one["check"],
+            f"{one['pools']:,}",
+            f"{one['ms_per_pool']:.3f}",
+            f"{one['slice_ms']:.1f}",
+            f"{one['body_ms']:.1f}",
+        ]
         for one in checks
     ]
     about = ABOUT.format(reviews=200)
@@ -119,7 +126,11 @@ def _goals(figures: dict[str, Any]) -> list[dict[str, Any]]:
     ]  # fmt: skip
     for stage in ("takeover", "edit"):
         ratios = [of[stage]["p99_ms"] / of["idle"]["p99_ms"] for of in found.values()]
-        goals.append(at_most(f"p99 of a review during {stage}, of the idle p99", 2, Spread(max(ratios), min(ratios), max(ratios))))
+        goals.append(
+            at_most(
+                f"p99 of a review during {stage}, of the idle p99", 2, Spread(max(ratios), min(ratios), max(ratios))
+            )
+        )
     return goals
 
 

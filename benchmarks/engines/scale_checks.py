@@ -1,6 +1,6 @@
 """What it costs to check an overrider, or an edit of its subject, with thousands of node pools; and who waits meanwhile.
 
-    python -m benchmarks.engines.scale_checks POOLS
+python -m benchmarks.engines.scale_checks POOLS
 """
 
 import asyncio
@@ -65,7 +65,11 @@ async def timed(app: Any, path: str, body: bytes, pools: int) -> dict[str, float
     assert answer.json()["response"]["allowed"], answer.body
     started = time.thread_time()
     json.loads(body)
-    return {"ms_per_pool": spent / pools * 1e3, "slice_ms": max(slices) * 1e3, "body_ms": (time.thread_time() - started) * 1e3}
+    return {
+        "ms_per_pool": spent / pools * 1e3,
+        "slice_ms": max(slices) * 1e3,
+        "body_ms": (time.thread_time() - started) * 1e3,
+    }
 
 
 async def measure(pools: int) -> None:

@@ -90,7 +90,9 @@ class Origin:
         self._writer.write(frame([number, "done", status, answer]))
 
     async def _answer(self, method: str, path: str, query: dict[str, str], body: Any) -> tuple[int, bytes]:
-        verb = f"{method} {path.split('/')[-2 if self._find(path) else -1]}{'/status' if path.endswith('/status') else ''}"
+        verb = (
+            f"{method} {path.split('/')[-2 if self._find(path) else -1]}{'/status' if path.endswith('/status') else ''}"
+        )
         self.counts[verb] = self.counts.get(verb, 0) + 1
         if path == "/counts":
             counts, self.counts = self.counts, {}

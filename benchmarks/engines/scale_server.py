@@ -49,7 +49,9 @@ def resident_mib() -> float:
 class Connection:
     """What `app.kube.connection.Connection` is to the code that uses one, over a socket."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, review: Callable[..., Awaitable[bytes]]):
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, review: Callable[..., Awaitable[bytes]]
+    ):
         self.host = "benchmark"
         self._reader, self._writer, self._review = reader, writer, review
         self._numbers = itertools.count(1)
