@@ -129,8 +129,9 @@ def overrider_routes(
         return mutate_workload(request, store=store, plans=plans)
 
     def validate(request: AdmissionRequest) -> Sliced[Response]:
+        further = tuple(findings())
         response = yield from validate_overrider_in_slices(request, store=store)
-        return msgspec.structs.replace(response, warnings=(*response.warnings, *findings()))
+        return msgspec.structs.replace(response, warnings=(*response.warnings, *further))
 
     def validate_edit(request: AdmissionRequest) -> Sliced[Response]:
         return validate_subject_in_slices(request, store=store, policy=unfit_subject_edits)
