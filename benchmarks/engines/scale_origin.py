@@ -86,7 +86,8 @@ class Origin:
             self._answers.pop(message[0]).set_result(message[2])
             return
         number, method, path, query, body = message
-        status, answer = await self._answer(method, path, query or {}, body)
+        served = "/apps.openyurt.io/v1beta" not in path
+        status, answer = await self._answer(method, path, query or {}, body) if served else (404, b"{}")
         self._writer.write(frame([number, "done", status, answer]))
 
     async def _answer(self, method: str, path: str, query: dict[str, str], body: Any) -> tuple[int, bytes]:

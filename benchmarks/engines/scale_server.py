@@ -23,6 +23,7 @@ from typing import Any
 import uvloop
 
 from app.asgi import Fleethook, create_app
+from app.kube.errors import APIError
 from app.lifetime import reading, settle_garbage_collector
 from app.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from app.overrider.controller import OverriderController
@@ -62,8 +63,10 @@ class Connection:
     async def run(self) -> None:
         while True:
             number, kind, *rest = await read_frame(self._reader)
-            if kind == "done":
+            if kind == "done" and rest[0] < 400:
                 self._waiting.pop(number).set_result(rest[1])
+            elif kind == "done":
+                self._waiting.pop(number).set_exception(APIError(rest[0], "NotFound", "not served"))
             elif kind == "event":
                 for plural, queue in self._watchers:
                     if plural == rest[0]:
