@@ -18,9 +18,10 @@ from app.api.dispatch import Standing
 from app.api.endpoint import Gate
 from app.api.health import Check, health_routes
 from app.api.logs import LogSink, write_line
-from app.api.metrics import Metrics, script_gauges, store_gauges
+from app.api.metrics import Metrics, plan_metrics, script_gauges, store_gauges
 from app.api.openapi import describe_reviews
 from app.api.routes import ReviewRoute, crds_routes, dispatch_routes, interpret_routes, overrider_routes
+from app.control.slices import Slices
 from app.dispatch.assembly import INDEXES as DISPATCH_INDEXES
 from app.dispatch.assembly import dispatcher_of
 from app.dispatch.cel import compile_condition
@@ -69,7 +70,10 @@ class Fleethook(FastAPI):
         self.synced: Final = asyncio.Event()
         self.draining = False
         self.ended: Final[list[str]] = []
-        self.plans: Final = PlanCache()
+        self.plans: Final = PlanCache(max_bytes=settings.plan_cache_bytes)
+        for collector in plan_metrics(lambda: (self.plans.size, self.plans.evicted)):
+            self.metrics.registry.register(collector)
+        self.slices: Final = Slices()
         self.manifest_report: Final = ManifestReport(self.store)
         self.hook_client: Final = HookClient(allow_private=True)
         self.webhook_client: Final = HookClient(allow_private=settings.private_webhooks)
@@ -97,7 +101,7 @@ class Fleethook(FastAPI):
     def _overrider_routes(self) -> list[ReviewRoute]:
         edits = self.settings.unfit_subject_edits
         if self.cluster is None or self.surroundings is None:
-            return overrider_routes(self.store, self.plans, None, unfit_subject_edits=edits)
+            return overrider_routes(self.store, self.plans, None, unfit_subject_edits=edits, slices=self.slices)
         announcer = self.cluster.announcer
         return overrider_routes(
             self.store,
@@ -106,6 +110,7 @@ class Fleethook(FastAPI):
             unfit_subject_edits=edits,
             announce=None if announcer is None else announcer.announce,
             findings=self.surroundings.findings,
+            slices=self.slices,
         )
 
     def _interpret_routes(self) -> list[ReviewRoute]:

@@ -4,8 +4,10 @@ import os
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
+
+from app.model.quantity import Quantity
 
 ENV_PREFIX = "FLEETHOOK_"
 CONFIG_VARIABLE = "FLEETHOOK_CONFIG"
@@ -16,6 +18,14 @@ _BODY_LIMIT = 8 * 1024 * 1024
 
 _NAMESPACED = r"^[a-z0-9-]+/[a-z0-9.-]+$"
 _SERVICE = r"^[a-z0-9-]+/[a-z0-9-]+(:\d{1,5})?$"
+
+
+_MAX_PLAN_CACHE_BYTES = 1 << 40
+
+
+def _bytes_of(value: object) -> object:
+    """Return the bytes that a quantity such as ``256Mi`` means; what is no text is left to pydantic."""
+    return int(Quantity.parse(value.strip())) if isinstance(value, str) else value
 
 
 class Settings(BaseSettings):
@@ -137,6 +147,16 @@ class Settings(BaseSettings):
             "fits: admit it with a warning, or refuse it."
         ),
     ] = "warn"
+    plan_cache_bytes: Annotated[
+        int,
+        BeforeValidator(_bytes_of),
+        Field(
+            description="Bytes of compiled plans that are kept, such as 256Mi; the subjects that were asked for least "
+            "recently are compiled again.",
+            ge=1 << 20,
+            le=_MAX_PLAN_CACHE_BYTES,
+        ),
+    ] = 256 << 20
     lease_duration: Annotated[
         float, Field(description="Seconds after which another replica takes over from a leader that is gone.", ge=1)
     ] = 15.0

@@ -21,7 +21,7 @@ from benchmarks.harness.section import Context
 
 PARTS = (
     "webhook", "connections", "handshakes", "overriders", "objects", "workers", "stages", "server_choice",
-    "lua", "dispatch", "informer", "fleet", "patch", "crds", "interpret",
+    "lua", "dispatch", "informer", "fleet", "scale", "patch", "crds", "interpret",
 )  # fmt: skip
 """Modules of ``benchmarks/cases``, in the order of the page."""
 

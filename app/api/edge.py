@@ -17,13 +17,15 @@ from app.api.codec import Decoded, decode_review, encode_error, encode_response
 from app.api.endpoint import Endpoint
 from app.api.logs import LogSink, encode_line, stamp
 from app.api.metrics import Metrics
+from app.control.slices import Sliced, Slices
 from app.model.admission import AdmissionRequest, Response, errored
 from app.model.envelope import BadReviewError
 from app.model.json import as_object
 from app.model.kcp import cluster_of
 from app.overrider.freshness import StaleError
 
-ReviewHandler = Callable[[AdmissionRequest], Response]
+ReviewHandler = Callable[[AdmissionRequest], Response | Sliced[Response]]
+"""Answers a review, at once or in slices."""
 Prepare = Callable[[AdmissionRequest], Awaitable[None]]
 """What has to be waited for before a handler is asked; raises StaleError where that does not come."""
 Conclude = Callable[[AdmissionRequest, Response], Awaitable[None]]
@@ -35,7 +37,7 @@ _log: Final = logging.getLogger(__name__)
 class ReviewEndpoint(Endpoint):
     """One review route: reads the body, asks the handler, writes the answer, counts and logs it."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that an endpoint is made of, by name
         self,
         path: str,
         handler: ReviewHandler,
@@ -45,6 +47,7 @@ class ReviewEndpoint(Endpoint):
         log: LogSink | None,
         prepare: Prepare | None = None,
         conclude: Conclude | None = None,
+        slices: Slices | None = None,
         known_clients_only: bool = False,
     ) -> None:
         super().__init__(path, metrics=metrics, body_limit=body_limit, known_clients_only=known_clients_only)
@@ -52,6 +55,7 @@ class ReviewEndpoint(Endpoint):
         self._log: Final = log
         self._prepare: Final = prepare
         self._conclude: Final = conclude
+        self._slices: Final = slices or Slices()
 
     async def _answer(self, body: bytes, request_id: str, scope: Scope) -> tuple[int, bytes]:
         del scope
@@ -69,18 +73,25 @@ class ReviewEndpoint(Endpoint):
             except StaleError as error:
                 # Not a verdict: the caller is to ask again, which an apiserver's clients do after a failed call.
                 raise RequestError(503, "ServiceUnavailable", str(error)) from error
-        response = self._decide(review)
+        decided = self._decide(review)
+        response = decided if isinstance(decided, Response) else await self._finish(decided, review)
         if self._conclude is not None and review.request is not None:
             await self._conclude(review.request, response)
         answer = encode_response(response, uid=review.uid, api_version=review.api_version)
         self._record(review, response, seconds=time.perf_counter() - started, request_id=request_id or review.uid)
         return 200, answer
 
-    def _decide(self, review: Decoded) -> Response:
+    def _decide(self, review: Decoded) -> Response | Sliced[Response]:
         if review.request is None:
             return errored(f"the review cannot be read: {review.problem}")
         try:
             return self._handler(review.request)
+        except Exception as error:  # noqa: BLE001 - answered, whatever it is
+            return failed(error, route=self._path, uid=review.uid)
+
+    async def _finish(self, work: Sliced[Response], review: Decoded) -> Response:
+        try:
+            return await self._slices.run(work)
         except Exception as error:  # noqa: BLE001 - answered, whatever it is
             return failed(error, route=self._path, uid=review.uid)
 

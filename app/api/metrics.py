@@ -199,6 +199,30 @@ class Leading(Collector):
             yield counter
 
 
+class _Evictions(Collector):
+    """How often plans were dropped for room."""
+
+    def __init__(self, read: Callable[[], int]) -> None:
+        self._read: Final = read
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the counter."""
+        text = "Times that the plans of a subject, or of a node pool, were dropped to make room."
+        counter = CounterMetricFamily("fleethook_plan_cache_evictions", text)
+        counter.add_metric([], self._read())
+        yield counter
+
+
+def plan_metrics(read: Callable[[], tuple[int, int]]) -> Iterator[Collector]:
+    """Yield the metrics of compiled plans; ``read`` returns their bytes, and how often some were dropped for room."""
+
+    def size() -> Iterator[tuple[dict[str, str], float]]:
+        yield {}, read()[0]
+
+    yield Gauges("fleethook_plan_cache_bytes", "Bytes that compiled plans take, estimated.", size)
+    yield _Evictions(lambda: read()[1])
+
+
 def script_gauges(counts: Callable[[], tuple[int, int]]) -> Iterator[Collector]:
     """Yield the gauges of customizations; ``counts`` returns how many scripts are in use, how many objects refused."""
 

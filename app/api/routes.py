@@ -7,11 +7,12 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from app.api.dispatch import DispatchEndpoint, ExplainEndpoint, Standing
-from app.api.edge import Conclude, Prepare, ReviewEndpoint
+from app.api.edge import Conclude, Prepare, ReviewEndpoint, ReviewHandler
 from app.api.endpoint import Endpoint
 from app.api.interpret import InterpretEndpoint
 from app.api.logs import LogSink
 from app.api.metrics import Metrics
+from app.control.slices import Sliced, Slices
 from app.crds.instance.review import mutate_karmada, validate_karmada
 from app.interpret.chain import Chain, PythonLayer
 from app.interpret.review import validate_configuration
@@ -30,9 +31,9 @@ from app.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 from app.overrider.freshness import LiveSource, freshen_overrider, freshen_workload
 from app.overrider.plans import PlanCache
 from app.overrider.render import mutate_workload
-from app.overrider.review import default_overrider, validate_overrider
+from app.overrider.review import default_overrider, validate_overrider_in_slices
 from app.overrider.selected import Announce, announce_overrider
-from app.overrider.subject_review import Policy, validate_subject
+from app.overrider.subject_review import Policy, validate_subject_in_slices
 from app.registration.paths import (
     CLUSTER_EXPLAIN,
     CLUSTER_MUTATE,
@@ -87,17 +88,18 @@ class ReviewRoute(NamedTuple):
 def _admission(
     path: str,
     summary: str,
-    handler: Callable[[AdmissionRequest], Response],
+    handler: ReviewHandler,
     *,
     needs: tuple[GroupKind, ...] = (),
     prepare: Prepare | None = None,
     conclude: Conclude | None = None,
+    slices: Slices | None = None,
 ) -> ReviewRoute:
-    make = partial(_review_endpoint, handler=handler, prepare=prepare, conclude=conclude)
+    make = partial(_review_endpoint, handler=handler, prepare=prepare, conclude=conclude, slices=slices)
     return ReviewRoute(path, summary, make, needs=needs)
 
 
-def _review_endpoint(path: str, *, handler: Callable[[AdmissionRequest], Response], **rest: Any) -> Endpoint:
+def _review_endpoint(path: str, *, handler: ReviewHandler, **rest: Any) -> Endpoint:
     return ReviewEndpoint(path, handler, **rest)
 
 
@@ -109,6 +111,7 @@ def overrider_routes(
     unfit_subject_edits: Policy,
     announce: Announce | None = None,
     findings: Callable[[], Sequence[str]] = tuple,
+    slices: Slices | None = None,
 ) -> list[ReviewRoute]:
     """Return the routes of YurtAppOverriders.
 
@@ -119,24 +122,28 @@ def overrider_routes(
         unfit_subject_edits: The answer to edits of subjects that no longer fit their overriders.
         announce: Has the workloads of a subject sent, if an apiserver selects them by subject.
         findings: Returns what the cluster does to overriders, for the warnings of those who write one.
+        slices: Whose turns long checks take; None for turns of their own.
     """
 
     def render(request: AdmissionRequest) -> Response:
         return mutate_workload(request, store=store, plans=plans)
 
-    def validate(request: AdmissionRequest) -> Response:
-        response = validate_overrider(request, store=store)
-        return msgspec.structs.replace(response, warnings=(*response.warnings, *findings()))
+    def validate(request: AdmissionRequest) -> Sliced[Response]:
+        further = tuple(findings())
+        response = yield from validate_overrider_in_slices(request, store=store)
+        return msgspec.structs.replace(response, warnings=(*response.warnings, *further))
 
-    def validate_edit(request: AdmissionRequest) -> Response:
-        return validate_subject(request, store=store, policy=unfit_subject_edits)
+    def validate_edit(request: AdmissionRequest) -> Sliced[Response]:
+        return validate_subject_in_slices(request, store=store, policy=unfit_subject_edits)
 
+    shared = slices or Slices()
     workloads = overriders = None
     if live is not None:
         workloads = partial(freshen_workload, store=store, live=live)
         overriders = partial(freshen_overrider, store=store, live=live)
     conclude = None if announce is None else partial(announce_overrider, announce=announce)
     fits = "Check that a {} still fits its overrider"
+    edits = partial(_admission, handler=validate_edit, slices=shared)
     # The labels of node pools decide which of them a daemon has, and a set of v1beta1; one of v1alpha1 lists its own.
     pool_kinds = (YURT_APP_OVERRIDER, NODE_POOL)
     rehearse = "Validate a YurtAppOverrider and rehearse it for every pool"
@@ -144,10 +151,10 @@ def overrider_routes(
         _admission(MUTATE_DEPLOYMENT, "Render a Deployment for its node pool", render, prepare=workloads),
         _admission(MUTATE_STATEFULSET, "Render a StatefulSet for its node pool", render, prepare=workloads),
         _admission(MUTATE_OVERRIDER, "Set the defaults of a YurtAppOverrider", default_overrider),
-        _admission(VALIDATE_OVERRIDER, rehearse, validate, prepare=overriders, conclude=conclude),
-        _admission(VALIDATE_APP_SET, fits.format("YurtAppSet"), validate_edit, needs=(YURT_APP_OVERRIDER,)),
-        _admission(VALIDATE_APP_DAEMON, fits.format("YurtAppDaemon"), validate_edit, needs=pool_kinds),
-        _admission(VALIDATE_APP_SET_V1BETA1, fits.format("YurtAppSet v1beta1"), validate_edit, needs=pool_kinds),
+        _admission(VALIDATE_OVERRIDER, rehearse, validate, prepare=overriders, conclude=conclude, slices=shared),
+        edits(VALIDATE_APP_SET, fits.format("YurtAppSet"), needs=(YURT_APP_OVERRIDER,)),
+        edits(VALIDATE_APP_DAEMON, fits.format("YurtAppDaemon"), needs=pool_kinds),
+        edits(VALIDATE_APP_SET_V1BETA1, fits.format("YurtAppSet v1beta1"), needs=pool_kinds),
     ]
 
 

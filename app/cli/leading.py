@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from app.api.metrics import LeaderState, Leading
 from app.asgi import Fleethook
 from app.interpret.lua.announce import announce
+from app.lifetime import reading
 from app.model.openyurt import YURT_APP_OVERRIDER
 from app.overrider.selected import bound_subjects, call_on_change, call_when_selected
 from app.registration.webhooks import Reference, ServiceReference, URLReference
@@ -125,6 +126,8 @@ def _controller(
         resync_seconds=settings.resync_interval,
         absent_seconds=settings.discovery_interval,
         registered=registered,
+        slices=app.slices,
+        reading=reading,
         openyurt_conflict=(lambda: "") if app.surroundings is None else app.surroundings.describe,
     )
 

@@ -1,5 +1,6 @@
 """Group, version, kind and resource: how the Kubernetes API names types."""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from app.model.json import JSONObject
@@ -41,6 +42,8 @@ class GroupVersionResource(NamedTuple):
     resource: str
 
 
+# A cluster has some hundred versions, and each look at a workload asks about several.
+@lru_cache(maxsize=1024)
 def parse_api_version(api_version: str) -> tuple[str, str]:
     """Return group and version of an ``apiVersion``: ``apps/v1`` is ``("apps", "v1")``, ``v1`` is ``("", "v1")``."""
     group, separator, version = api_version.rpartition("/")

@@ -67,6 +67,10 @@ def _binding_keys(cluster: str, workload: Narrow) -> list[Binding]:
     return [] if binding is None else [binding]
 
 
+def _rendered_keys(cluster: str, workload: Narrow) -> list[Binding]:
+    return _binding_keys(cluster, workload) if hash_of(workload) else []
+
+
 def _other_version_keys(cluster: str, workload: Narrow) -> list[Binding]:
     if binding_of(workload, cluster) is not None:
         return []
@@ -84,6 +88,8 @@ def _other_version_keys(cluster: str, workload: Narrow) -> list[Binding]:
 
 _KINDS: Final = ("Deployment", "StatefulSet")
 WORKLOAD_INDEXES: Final = {kind: Index(f"{kind}_by_binding", GroupKind("apps", kind), _binding_keys) for kind in _KINDS}
+RENDERED_INDEXES: Final = {kind: Index(f"rendered_{kind}", GroupKind("apps", kind), _rendered_keys) for kind in _KINDS}
+"""The workloads that carry a hash."""
 OTHER_VERSION_INDEXES: Final = {
     kind: Index(f"{kind}_of_other_version", GroupKind("apps", kind), _other_version_keys) for kind in _KINDS
 }

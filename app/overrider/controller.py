@@ -16,6 +16,7 @@ store does not hold would look like deleted. Without the overriders, the control
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -24,6 +25,7 @@ import msgspec
 from app.control.queue import Again, WorkQueue
 from app.control.queue import Outcome as Worked
 from app.control.scheduler import LoopScheduler, Scheduler, sleep
+from app.control.slices import Pauses, Sliced, Slices
 from app.kube.connection import Connection
 from app.kube.errors import APIError, UnreachableError
 from app.model.gvk import GroupKind
@@ -58,8 +60,11 @@ _RETRY_SHARE: Final = 0.1
 # How many workloads are asked about again at each resync although the apiserver did not keep their requests.
 _MAX_RECHECKED: Final = 500
 _FIRST_PAUSE_SECONDS: Final = 1.0
-# To look at a workload that is as it should be takes some 30 µs.
-_SLICE: Final = 200
+# To look at a workload that is as it should be takes some 30 µs, to compile a plan 2 ms.
+_SLICE: Final = 40
+_PLAN_UNITS: Final = 40
+# More of a subject's workloads than may be touched at a time, by any setting.
+_MAX_BRINGING: Final = 100
 _NEVER: Final = float("inf")
 
 
@@ -80,6 +85,7 @@ class OverriderController:
         queue: The subjects to look at.
         workloads: What is known of the workloads.
         reconciled: How often a subject was looked at.
+        resyncs: How often all workloads were gone through.
     """
 
     def __init__(  # noqa: PLR0913 - all that a controller works with, by name
@@ -95,6 +101,8 @@ class OverriderController:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         registered: Callable[[], Awaitable[object]] | None = None,
         openyurt_conflict: Callable[[], str] = lambda: "",
+        slices: Slices | None = None,
+        reading: Callable[[], AbstractContextManager[None]] = nullcontext,
         scheduler: Scheduler | None = None,
     ) -> None:
         """Prepare.
@@ -110,6 +118,8 @@ class OverriderController:
             now: The time.
             registered: Waits until the webhooks are registered; None if that is not this server's to do.
             openyurt_conflict: Returns why OpenYurt's own rendering disturbs this one, ``""`` if it does not.
+            slices: Whose turns long looks take; None for turns of their own.
+            reading: Held while all workloads are read for the first time.
             scheduler: The clock and timers; None for the running event loop.
         """
         clock = scheduler or LoopScheduler()
@@ -127,7 +137,10 @@ class OverriderController:
             scheduler=clock,
         )
         self.reconciled = 0
+        self.resyncs = 0
         self._kinds: Final = InputKinds(source, objects)
+        self._reading: Final = reading
+        self._slices: Final = slices or Slices()
         self._objects: Final = objects
         self._source: Final = source
         self._plans: Final = plans
@@ -153,6 +166,8 @@ class OverriderController:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.workloads.source.run(), name="workloads")
+                with self._reading():
+                    await self.workloads.source.wait_tried()
                 await self._kinds.wait_for_overriders()
                 await self.workloads.source.wait_synced()
                 await self._wait_for_registration()
@@ -198,6 +213,7 @@ class OverriderController:
                 self._tidy(bindings := self._inputs.bindings())
                 for binding in bindings:
                     self.queue.add_retry(binding)
+                self.resyncs += 1
             await sleep(self._clock, pause)
 
     async def _look_at_workloads(self) -> bool:
@@ -236,11 +252,11 @@ class OverriderController:
             return True  # It is queued again when they were read.
         self.reconciled += 1
         at, patience = await self._look(binding)
-        targets, known = await self._aim_all(at, patience)
+        targets, known = await self._slices.run(self._aim_all(at, patience))
         # A write that failed before was made from what was read then; nobody has to be asked again for each repetition.
         if any(not self._attempts.problem(target.key) for target in targets) and await self._refresh(at):
             at, patience = await self._look(binding)
-            targets, known = await self._aim_all(at, patience)
+            targets, known = await self._slices.run(self._aim_all(at, patience))
         brought = [*known, *await self._bring_all(targets)]
         self._nudger.note(at, waits=any(one.result.waits for one in brought))
         await self._tell_of_reverts(at, brought)
@@ -274,15 +290,17 @@ class OverriderController:
             and all(map(same_input, at.overriders, now))
         )
 
-    async def _aim_all(self, at: Situation, patience: Patience) -> tuple[list[Target], list[_Brought]]:
+    def _aim_all(self, at: Situation, patience: Patience) -> Sliced[tuple[list[Target], list[_Brought]]]:
         """Return the workloads that have to be brought to what they are to be, and how the others stand."""
         seen = self._seen(at)
         targets: list[Target] = []
         known: list[_Brought] = []
-        for number, key in enumerate(at.keys):
-            if number % _SLICE == _SLICE - 1:
-                await asyncio.sleep(0)  # Reviews are answered in between.
+        pauses = Pauses(_SLICE)
+        for key in at.keys:
+            compiled = self._plans.compiled
             target = self._aim(key, at, seen, patience)
+            if pauses.due(1 + _PLAN_UNITS * (self._plans.compiled - compiled)):
+                yield
             if isinstance(target, Target):
                 outcome = self._converger.decide(target)
                 if outcome is None:
@@ -294,9 +312,18 @@ class OverriderController:
 
     async def _bring_all(self, targets: Sequence[Target]) -> list[_Brought]:
         """Bring each of these workloads to what it is to be."""
+        brought: list[_Brought | None] = [None] * len(targets)
+        waiting = iter(enumerate(targets))
+
+        async def bring() -> None:
+            for number, target in waiting:
+                brought[number] = await self._bring(target)
+
+        # Not a task for each: to begin thousands would take a tenth of a second.
         async with asyncio.TaskGroup() as tasks:
-            begun = [tasks.create_task(self._bring(target)) for target in targets]
-        return [one for task in begun if (one := task.result()) is not None]
+            for _ in range(min(len(targets), _MAX_BRINGING)):
+                tasks.create_task(bring())
+        return [one for one in brought if one is not None]
 
     def _aim(self, key: ObjectKey, at: Situation, seen: Seen, patience: Patience) -> Target | _Brought | None:
         """Return what a workload is to become; why it cannot; or None if nothing is to be said about it."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
+from app.control.slices import Pauses, Sliced, run_at_once
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.model.openyurt import GROUP
@@ -12,23 +13,34 @@ from app.overrider.binding import overriders_of, subject_of
 from app.overrider.effect_rules import check_controller, check_node_pools
 from app.overrider.finding import Finding
 from app.overrider.rehearsal import Subject, find_subject, rehearse
-from app.overrider.rules import check_overrider
-from app.overrider.subject_pools import check_pools
+from app.overrider.rules import check_parts
+from app.overrider.subject_pools import SubjectPools, check_pools, known_pools
 from app.overrider.unknown_subject import unknown_subject
 from app.store import StoreView
 
 # A suggestion takes some 50 µs, so the rules take 50 ms at most, whatever the overrider contains.
 _MAX_FINDINGS: Final = 1000
+# An item or a patch takes some 30 µs to check.
+_SLICE: Final = 50
 _FIELD: Final = re.compile(r"((?:entries|subject)[^:]*): ", re.ASCII)
 
 
 def check(
     overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView, every_namespace: bool = False
 ) -> tuple[Finding, ...]:
+    """Return everything that is wrong with an overrider, errors and warnings, as `check_in_slices` does."""
+    return run_at_once(
+        check_in_slices(overrider, cluster=cluster, namespace=namespace, store=store, every_namespace=every_namespace)
+    )
+
+
+def check_in_slices(
+    overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView, every_namespace: bool = False
+) -> Sliced[tuple[Finding, ...]]:
     """Return everything that is wrong with an overrider, errors and warnings.
 
     The subject and the entries are checked first; only if they are right, the overrider is rendered for each node pool
-    of its subject.
+    of its subject. The store is read before the first pause only, so the result does not depend on what changes later.
 
     Args:
         overrider: An object with metadata.
@@ -37,22 +49,45 @@ def check(
         store: The other overriders, the subject and the node pools.
         every_namespace: Whether a message may name a subject of another namespace.
     """
-    found = [*islice(check_overrider(overrider), _MAX_FINDINGS)]
-    found += _check_binding(overrider, cluster=cluster, namespace=namespace, store=store)
+    rivals = [*_check_binding(overrider, cluster=cluster, namespace=namespace, store=store)]
+    subject = find_subject(overrider, cluster=cluster, namespace=namespace, store=store)
+    pools = None if subject is None else pools_to_check(subject, store)
+    kind, _ = subject_of(overrider) or ("", "")
+    effects = [*check_controller(kind, cluster=cluster, store=store)]
+    unknown = None
+    if subject is None:
+        unknown = unknown_subject(
+            overrider, cluster=cluster, namespace=namespace, store=store, every_namespace=every_namespace
+        )
+    found = yield from check_rules(overrider)
+    found += rivals
     blocked = any(one.level == "error" and one.field.startswith(("entries", "subject")) for one in found)
     if blocked:
         return tuple(found)
-    found += check_controller((subject_of(overrider) or ("",))[0], cluster=cluster, store=store)
-    subject = find_subject(overrider, cluster=cluster, namespace=namespace, store=store)
-    if subject is None:
-        found.append(
-            unknown_subject(
-                overrider, cluster=cluster, namespace=namespace, store=store, every_namespace=every_namespace
-            )
-        )
+    found += effects
+    if subject is None or pools is None:
+        found += [] if unknown is None else [unknown]
     else:
-        found += check_fit(overrider, subject, known=found, store=store)
+        found += yield from check_fit(overrider, subject, pools, known=found)
     return tuple(found)
+
+
+def pools_to_check(subject: Subject, store: StoreView) -> SubjectPools:
+    """Return the node pools of a subject, with the findings about them that no overrider causes."""
+    return known_pools(subject, store)._replace(effects=tuple(check_node_pools(subject, store=store)))
+
+
+def check_rules(overrider: JSONObject) -> Sliced[list[Finding]]:
+    """Return the mistakes that show without the subject, at most `_MAX_FINDINGS`."""
+    found: list[Finding] = []
+    pauses = Pauses(_SLICE)
+    for part in check_parts(overrider):
+        found += islice(part.findings, _MAX_FINDINGS - len(found))
+        if len(found) >= _MAX_FINDINGS:
+            break
+        if pauses.due(part.units):
+            yield
+    return found
 
 
 def _check_binding(overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView) -> Iterator[Finding]:
@@ -72,23 +107,25 @@ def _check_binding(overrider: JSONObject, *, cluster: str, namespace: str, store
 
 
 def check_fit(
-    overrider: JSONObject, subject: Subject, *, known: Sequence[Finding], store: StoreView
-) -> Iterator[Finding]:
-    """Yield what shows when the overrider is rendered for each node pool of its subject.
+    overrider: JSONObject, subject: Subject, pools: SubjectPools, *, known: Sequence[Finding]
+) -> Sliced[list[Finding]]:
+    """Return what shows when the overrider is rendered for each node pool of its subject.
 
     Args:
         overrider: An overrider with the right shape.
         subject: Its subject.
+        pools: The node pools of the subject.
         known: What was found without the subject, so that nothing is reported twice.
-        store: The subject and the node pools.
     """
-    namespace = subject.document["metadata"].get("namespace") or ""
-    dry_run = rehearse(overrider, cluster=subject.cluster, namespace=namespace, store=store)
-    yield from (Finding("does-not-fit", cause.field, cause.message) for cause in dry_run.causes)
+    dry_run = yield from rehearse(overrider, subject, pools.names, node_pools=pools.node_pools)
     unused = {one.field.removesuffix(".pools") for one in known if one.code == "unused-entry"}
-    yield from check_node_pools(subject, store=store)
-    yield from check_pools(overrider, subject, unused=unused, store=store)
-    yield from map(_remark, dry_run.warnings)
+    of_pools = yield from check_pools(overrider, subject, pools, unused=unused)
+    return [
+        *(Finding("does-not-fit", cause.field, cause.message) for cause in dry_run.causes),
+        *pools.effects,
+        *of_pools,
+        *map(_remark, dry_run.warnings),
+    ]
 
 
 def _remark(text: str) -> Finding:

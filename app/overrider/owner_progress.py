@@ -52,7 +52,7 @@ def find_lag(workload: JSONObject, plan: PoolPlan, found: Assessment) -> Lag | N
     """
     if matches(workload, _named(plan.shared.plan.base), plan.pool):
         return None  # The usual answer, which needs no plan of the pool's own.
-    template = plan.full.base
+    template = plan.for_update.base
     bare = _lay(template, workload)
     lacks = _leaves(workload, bare)
     if lacks and (plan.applies or found.operations):

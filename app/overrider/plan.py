@@ -46,7 +46,7 @@ from app.overrider.subject_parts import is_v1beta1
 from app.overrider.template import REQUIRED, apply_pool_patch, build_template, place
 from app.overrider.template_shape import shape_problem
 from app.overrider.undo import RESERVED_PREFIX, as_annotation, undo_of
-from app.overrider.workload_schema import Finding, check_workload, decode_workload
+from app.overrider.workload_schema import DecodedParts, Finding, check_decoded, check_workload, decode_workload
 from app.overrider.workload_schema.fields import Kind
 from app.patch import StrategicMergeError, format_pointer, identical
 
@@ -129,7 +129,23 @@ class Plan(msgspec.Struct, frozen=True):
         return next((source.field for source in reversed(self.sources) if source.made(tokens)), "")
 
 
-def compile_plan(
+class BarePlan(NamedTuple):
+    """The part of a plan that no entry has to do with."""
+
+    template: PoolTemplate
+    given: JSONObject
+    """The workload of the bare template, as it is written."""
+    parts: DecodedParts
+    """The same as it is stored."""
+    base: JSONObject
+    """As of `Plan`."""
+    restored: JSONObject
+    """What of ``base`` laying the template over a workload restores."""
+    create: "_BareVariant"
+    update: "_BareVariant"
+
+
+def compile_plan(  # noqa: PLR0913 - all that a plan depends on, by name
     group_kind: GroupKind,
     subject: JSONObject,
     overrider: JSONObject | None,
@@ -139,6 +155,7 @@ def compile_plan(
     node_pool: JSONObject | None,
     settings: PoolSettings = NOT_LOOKED_UP,
     applying: Sequence[int] | None = None,
+    bare: BarePlan | None = None,
 ) -> Plan:
     """Return the plan for ``subject``'s workloads of ``kind`` in ``pool``.
 
@@ -151,52 +168,87 @@ def compile_plan(
         node_pool: The NodePool object, where it is known.
         settings: What the subject says about the pool, as far as the caller has looked it up.
         applying: The numbers of the entries that apply, where the caller has found them.
+        bare: What `compile_bare` has returned for the same pool, where the caller has it.
 
     Raises:
         SubjectError: Nothing can be built from the subject.
         RenderError: An entry does not fit the template, or is broken in itself.
     """
-    template = build_template(group_kind, subject, kind=kind, pool=pool, node_pool=node_pool, settings=settings)
+    if bare is None:
+        bare = compile_bare(group_kind, subject, kind=kind, pool=pool, node_pool=node_pool, settings=settings)
     steps = compile_steps(overrider.get("entries") if overrider else None, pool, applying=applying)
-    placed = place_template(group_kind, subject, template, kind=kind, pool=pool)
-    bare = patch_pool(placed, template)
-    rendered, sources, idle = run_traced(bare, steps)
-    unknown = checked(bare, rendered, sources) if steps else ()
+    rendered, sources, idle = run_traced(bare.given, steps)
+    wanted = bare.parts.decode(rendered, kind_of(rendered))
+    unknown = checked(bare.given, rendered, sources, stored=wanted) if steps else ()
     claims = any(step.path == REPLICAS for step in steps)
-    # In the form in which they are stored: a zero value that an apiserver drops, or an amount that it writes in other
-    # words, is no difference to a workload.
-    stored, wanted = as_stored(bare), as_stored(rendered)
-    base, target = on_update(stored), on_update(wanted)
+    stored, base, target = bare.parts.document, bare.base, on_update(wanted)
     if claims and "replicas" in rendered["spec"]:
         target = {**target, "spec": {**target["spec"], "replicas": rendered["spec"]["replicas"]}}
-    undo = undo_of(base, target, named=restored_by_base(base), schema=WORKLOAD)
+    undo = undo_of(base, target, named=bare.restored, schema=WORKLOAD)
     undo_text = as_annotation(undo)
-    digest = hash_text(digest_text(kind, pool, wanted, undo_text)) if steps else ""
-    placed, named = as_stored(placed), as_stored({"kind": kind, **template.named})
-    update = _variant(on_update(named), on_update(placed), base, target)
+    update = _variant(bare.update, base, target)
     return Plan(
-        template=template,
+        template=bare.template,
         of_v1beta1=is_v1beta1(subject),
         steps=steps,
-        create=_variant(named, placed, stored, wanted),
+        create=_variant(bare.create, stored, wanted),
         update=update,
         bare=stored,
         rendered=wanted,
         base=base,
-        digest=digest,
+        digest=hash_text(digest_text(kind, pool, wanted, undo_text)) if steps else "",
         undo=undo,
         undo_text=undo_text,
-        fast=compile_fast_path(template, base, target, update.delta) if steps else None,
+        fast=compile_fast_path(bare.template, base, target, update.delta) if steps else None,
         sources=tuple(sources),
-        warnings=(*_unknown_containers(bare, steps), *unknown),
+        warnings=(*_unknown_containers(bare.given, steps), *unknown),
         idle=tuple(idle),
     )
 
 
-def _variant(named: JSONObject, placed: JSONObject, bare: JSONObject, rendered: JSONObject) -> Variant:
-    pool_delta, delta = delta_of(placed, bare, WORKLOAD), delta_of(bare, rendered, WORKLOAD)
-    kept: JSONObject = without_removed(without_removed(named, pool_delta), delta)
-    return Variant(kept, pool_delta, delta, places=not any(_sets_terms(leaf.tokens) for leaf in leaves(delta)))
+def compile_bare(
+    group_kind: GroupKind,
+    subject: JSONObject,
+    *,
+    kind: str,
+    pool: str,
+    node_pool: JSONObject | None,
+    settings: PoolSettings = NOT_LOOKED_UP,
+) -> BarePlan:
+    """Return the part of a plan that no entry has to do with; arguments and SubjectError as of `compile_plan`."""
+    template = build_template(group_kind, subject, kind=kind, pool=pool, node_pool=node_pool, settings=settings)
+    placed = place_template(group_kind, subject, template, kind=kind, pool=pool)
+    given = patch_pool(placed, template)
+    # In the form in which they are stored: a zero value that an apiserver drops, or an amount that it writes in other
+    # words, is no difference to a workload.
+    parts = DecodedParts(given, kind_of(given))
+    stored, named = (parts.decode(one, kind_of(given)) for one in (placed, {"kind": kind, **template.named}))
+    base = on_update(parts.document)
+    return BarePlan(
+        template=template,
+        given=given,
+        parts=parts,
+        base=base,
+        restored=restored_by_base(base),
+        create=_bare_variant(named, stored, parts.document),
+        update=_bare_variant(on_update(named), on_update(stored), base),
+    )
+
+
+class _BareVariant(NamedTuple):
+    named: JSONObject
+    pool_delta: ObjectDelta
+
+
+def _bare_variant(named: JSONObject, placed: JSONObject, bare: JSONObject) -> _BareVariant:
+    pool_delta = delta_of(placed, bare, WORKLOAD)
+    return _BareVariant(without_removed(named, pool_delta), pool_delta)
+
+
+def _variant(of: _BareVariant, bare: JSONObject, rendered: JSONObject) -> Variant:
+    delta = delta_of(bare, rendered, WORKLOAD)
+    kept: JSONObject = without_removed(of.named, delta)
+    return Variant(kept, of.pool_delta, delta, places=not any(_sets_terms(leaf.tokens) for leaf in leaves(delta)))
 
 
 _TERMS: Final = (*("spec", "template", "spec", "affinity", "nodeAffinity"), REQUIRED, "nodeSelectorTerms")
@@ -232,7 +284,12 @@ def patch_pool(placed: JSONObject, template: PoolTemplate) -> JSONObject:
 
 def as_stored(workload: JSONObject) -> JSONObject:
     """Return ``workload`` as an apiserver writes it, apart from its defaults; unknown members stay."""
-    return decode_workload(workload, "StatefulSet" if workload["kind"] == "StatefulSet" else "Deployment")
+    return decode_workload(workload, kind_of(workload))
+
+
+def kind_of(workload: JSONObject) -> Kind:
+    """Return the kind that a workload is read as."""
+    return "StatefulSet" if workload["kind"] == "StatefulSet" else "Deployment"
 
 
 def restored_by_base(base: JSONObject) -> JSONObject:
@@ -290,7 +347,9 @@ def _keep_bookkeeping(bare: JSONObject, rendered: JSONObject) -> JSONObject:
     return {**rendered, "metadata": {**rendered["metadata"], "annotations": {**annotations, **lost}}}
 
 
-def checked(before: JSONObject, rendered: JSONObject, sources: Sequence[Source]) -> tuple[str, ...]:
+def checked(
+    before: JSONObject, rendered: JSONObject, sources: Sequence[Source], *, stored: JSONObject
+) -> tuple[str, ...]:
     """Return warnings about a rendered workload; the template's own mistakes are not the overrider's.
 
     An unknown field is a warning: an apiserver drops it, unless it is newer than our schema.
@@ -299,6 +358,7 @@ def checked(before: JSONObject, rendered: JSONObject, sources: Sequence[Source])
         before: The workload of the bare template.
         rendered: The same with the overrider's entries.
         sources: Which step made which difference.
+        stored: The rendered workload as it is stored.
 
     Raises:
         RenderError: A member has a value that the API does not take, or a protected one was changed.
@@ -307,17 +367,17 @@ def checked(before: JSONObject, rendered: JSONObject, sources: Sequence[Source])
         raise RenderError("entries", f"{path} identifies the workload or selects its pods and cannot be overridden")
     for path in _reserved(rendered):
         raise RenderError("entries", f"{path} belongs to fleethook and cannot be overridden")
-    findings = [(_source_of(rendered, finding, sources), finding) for finding in _new_findings(before, rendered)]
+    findings = [(_source_of(rendered, finding, sources), finding) for finding in _new_findings(before, stored)]
     if wrong := [(field, finding) for field, finding in findings if finding.problem != "unknown"]:
         further = "".join(f"; {field}: {finding}" for field, finding in wrong[1:MAX_FINDINGS])
         raise RenderError(wrong[0][0], f"the rendered workload is not valid: {wrong[0][1]}{further}")
     return tuple(f"{field}: {finding}" for field, finding in findings)
 
 
-def _new_findings(before: JSONObject, rendered: JSONObject) -> list[Finding]:
+def _new_findings(before: JSONObject, stored: JSONObject) -> list[Finding]:
     """Return the findings that rendering causes: the template's own mistakes do not make an overrider invalid."""
-    kind: Kind = "StatefulSet" if before["kind"] == "StatefulSet" else "Deployment"
-    findings = check_workload(rendered, kind)
+    kind = kind_of(before)
+    findings = check_decoded(stored, kind)
     known = set(check_workload(before, kind)) if findings else ()
     return [finding for finding in findings if finding not in known]
 

@@ -13,8 +13,10 @@ import msgspec
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import NODE_POOL, NODEPOOL_TOKEN, TWEAK_POOL_TOKEN, YURT_APP_DAEMON, YURT_APP_SET
+from app.overrider.entry_selection import EntrySelection
 from app.overrider.fast_path import PrecompiledPatch
-from app.overrider.plan import Plan, compile_plan, digest_text, hash_text
+from app.overrider.plan import BarePlan, Plan, compile_bare, compile_plan, digest_text, hash_text
+from app.overrider.plan_size import size_of
 from app.overrider.pool_mark import (
     POOL_MARK,
     REPLICAS_MARK,
@@ -24,18 +26,18 @@ from app.overrider.pool_mark import (
     mark_name,
 )
 from app.overrider.pool_template import PoolSettings, SubjectError, workload_prefix
-from app.overrider.pools import PoolSelector, topology
+from app.overrider.pools import topology
 from app.overrider.steps import RenderError
-from app.overrider.subject_parts import SetSelections, depends_on_node_pools, is_v1beta1, tweaks_of
+from app.overrider.subject_parts import SetSelections, depends_on_node_pools, is_v1beta1, templates_of, tweaks_of
 from app.overrider.template import lacks_pool
 from app.overrider.undo import Memory
 from app.store import StoreView
 
 DEFAULT_CACHE_BYTES: Final = 256 << 20
-# Measured (`make bench ARGS="--only scale"`): a shared plan takes some three times the text of its rendered workload.
-_PLAN_BYTES_PER_TEXT_BYTE: Final = 3
-_POOL_BYTES: Final = 700
-_SUBJECT_BYTES: Final = 2_000
+# Measured with tracemalloc: a pool with a shared plan, and a subject without any.
+_POOL_BYTES: Final = 420
+_SUBJECT_BYTES: Final = 4_000
+# Each takes as much as a plan of its own; a render asks for one, several times in a row. All of them take 3 MB at most.
 MAX_FILLED: Final = 64
 
 
@@ -45,23 +47,27 @@ _NO_NAMES: Final[tuple[frozenset[str], frozenset[str]]] = (frozenset(), frozense
 class SharedPlan:
     """A plan of all pools of a subject that differ by name and replicas alone."""
 
-    __slots__ = ("_filled", "_filler", "_text", "is_marked", "names", "plan", "size")
+    __slots__ = ("__weakref__", "_text", "is_marked", "key", "names", "plan", "pools", "size")
 
-    def __init__(self, plan: Plan, *, kind: str, pool: str) -> None:
+    def __init__(self, plan: Plan, *, kind: str, pool: str, key: Hashable, template: JSON) -> None:
         """Keep a plan.
 
         Args:
             plan: Compiled for the mark, or for the one pool that it is for.
             kind: Deployment or StatefulSet.
             pool: The name that it was compiled for.
+            key: What the pools that share it have in common.
+            template: The subject's, which is not counted into its size.
         """
         self.plan: Final = plan
+        self.key: Final = key
+        self.pools = 0
+        """How many pools share it."""
         self.is_marked: Final = pool == POOL_MARK
         self.names: Final = _find_names((plan.bare, plan.rendered)) if self.is_marked else _NO_NAMES
-        self._text: Final = digest_text(kind, pool, plan.rendered, plan.undo_text) if plan.steps else b""
-        self._filler: Final = Filler()
-        self._filled: Final[OrderedDict[str, Plan]] = OrderedDict()
-        self.size: Final = _PLAN_BYTES_PER_TEXT_BYTE * (len(self._text) or len(msgspec.json.encode(plan.bare)))
+        has_text = self.is_marked and plan.steps
+        self._text: Final = digest_text(kind, pool, plan.rendered, plan.undo_text) if has_text else b""
+        self.size: Final = size_of((plan, self.names, key), shared=template) + len(self._text)
 
     def confuses(self, pool: str) -> bool:
         """Return whether an element that is named after its pool has, in ``pool``, the name of another one."""
@@ -70,33 +76,70 @@ class SharedPlan:
 
     def digest(self, pool: str, replicas: int | None) -> str:
         """Return the hash for a pool."""
-        if not self._text or not self.is_marked:
+        if not self._text:
             return self.plan.digest
         text = self._text.replace(POOL_MARK.encode(), pool.encode())
         return hash_text(text.replace(str(REPLICAS_MARK).encode(), str(replicas).encode()))
 
-    def fill(self, pool: str, replicas: int | None, *, digest: str) -> Plan:
-        """Return the whole plan of a pool; those that were asked for last are kept."""
-        if not self.is_marked:
-            return self.plan
-        plan = self._filled.get(pool)
+    def fill(self, of: "PoolPlan", *, filler: Filler, creating: bool) -> Plan:
+        """Return the whole plan of a pool, made anew.
+
+        Args:
+            of: The pool.
+            filler: One for this plan alone.
+            creating: Whether what only a new workload needs is to be filled in, too.
+        """
+        pool, replicas, digest = of.pool, of.replicas, of.digest
+        plan = self.plan
+        if not creating:
+            plan = msgspec.structs.replace(plan, create=plan.update, rendered=plan.bare, fast=None)
+        filled = filler.fill(msgspec.structs.astuple(plan), pool, replicas)
+        return msgspec.structs.replace(Plan(*filled), digest=digest)
+
+
+class FilledPlans:
+    """The whole plans of pools that share one, as far as they were asked for lately."""
+
+    def __init__(self) -> None:
+        """Prepare; nothing is known yet."""
+        self._plans: Final[OrderedDict[tuple[SharedPlan, str, int | None, bool], Plan]] = OrderedDict()
+        # To find out where the marks are takes twice as long as to fill them, and to remember it as much as a plan.
+        self._fillers: Final[OrderedDict[SharedPlan, Filler]] = OrderedDict()
+
+    def get(self, of: "PoolPlan", *, creating: bool) -> Plan:
+        """Return the whole plan of a pool, without the members that only a new workload needs where none is created."""
+        if not of.shared.is_marked:
+            return of.shared.plan
+        key = (of.shared, of.pool, of.replicas, creating)
+        plan = self._plans.get(key)
         if plan is None:
-            parts = msgspec.structs.astuple(self.plan)
-            filled = self._filler.fill(parts, pool, replicas)
-            plan = msgspec.structs.replace(Plan(*filled), digest=digest)
-            if len(self._filled) >= MAX_FILLED:
-                self._filled.popitem(last=False)
-            self._filled[pool] = plan
+            filler = self._filler_of(of.shared)
+            plan = self._plans[key] = of.shared.fill(of, filler=filler, creating=creating)
+            if len(self._plans) > MAX_FILLED:
+                self._plans.popitem(last=False)
+        else:
+            self._plans.move_to_end(key)
         return plan
+
+    def _filler_of(self, shared: SharedPlan) -> Filler:
+        filler = self._fillers.get(shared)
+        if filler is None:
+            filler = self._fillers[shared] = Filler()
+            if len(self._fillers) > MAX_FILLED:
+                self._fillers.popitem(last=False)
+        else:
+            self._fillers.move_to_end(shared)
+        return filler
 
 
 class PoolPlan:
     """How one pool's workload is rendered: which plan it shares, and what is its own."""
 
-    __slots__ = ("digest", "pool", "replicas", "shared", "undo_text")
+    __slots__ = ("_filled", "digest", "pool", "replicas", "shared", "undo_text")
 
-    def __init__(self, shared: SharedPlan, pool: str, replicas: int | None) -> None:
+    def __init__(self, shared: SharedPlan, pool: str, replicas: int | None, *, filled: FilledPlans) -> None:
         """Fill in a pool's name and replicas."""
+        self._filled: Final = filled
         self.shared: Final = shared
         self.pool: Final = pool
         self.replicas: Final = replicas
@@ -130,7 +173,12 @@ class PoolPlan:
     @property
     def full(self) -> Plan:
         """The plan with the pool's name in every place."""
-        return self.shared.fill(self.pool, self.replicas, digest=self.digest)
+        return self._filled.get(self, creating=True)
+
+    @property
+    def for_update(self) -> Plan:
+        """The same without what only a new workload needs: ``create``, ``rendered`` and ``fast`` are not to be read."""
+        return self._filled.get(self, creating=False)
 
 
 Outcome = PoolPlan | SubjectError | RenderError
@@ -149,33 +197,53 @@ class _Configuration(NamedTuple):
     replicas: int | None
     tweaks: tuple[int, ...]
     """The numbers of the tweaks that a YurtAppSet v1beta1 has for the pool."""
+    placement: bytes
+    """The pool's own settings as text, with the mark for its name; empty where the pool shares no plan."""
 
 
 class SubjectPlans:
-    """The plans of one subject with one overrider."""
+    """The plans of one subject with one overrider.
 
-    def __init__(self, group_kind: GroupKind, subject: JSONObject, overrider: JSONObject | None) -> None:
+    Attributes:
+        inputs: The subject and the overrider.
+        size: The bytes that the plans take, estimated.
+        compiled: How many plans were compiled.
+    """
+
+    def __init__(
+        self,
+        group_kind: GroupKind,
+        subject: JSONObject,
+        overrider: JSONObject | None,
+        *,
+        filled: FilledPlans | None = None,
+    ) -> None:
         """Prepare; plans are compiled when they are asked for.
 
         Args:
             group_kind: YurtAppSet or YurtAppDaemon.
             subject: The subject as stored.
             overrider: The overrider in effect, or None for the bare template.
+            filled: Where whole plans of pools are kept; None for a place of its own.
         """
         self.inputs = (subject, overrider)
         self.size = _SUBJECT_BYTES
+        self.compiled = 0
+        self._filled: Final = filled or FilledPlans()
+        self._template: Final = templates_of(subject)
         self._group_kind: Final = group_kind
         entries = as_object(overrider or {}).get("entries")
-        listed = entries if isinstance(entries, list) else []
-        self._selectors: Final = [PoolSelector(as_object(entry).get("pools")) for entry in listed]
+        self._selection: Final = EntrySelection(entries)
         self._mark_taken: Final = has_mark((subject.get("spec"), entries))
         text = msgspec.json.encode((entries, tweaks_of(subject)))
         self._says_pool: Final = NODEPOOL_TOKEN.encode() in text or TWEAK_POOL_TOKEN.encode() in text
         self._selections: Final = SetSelections(subject) if is_v1beta1(subject) else None
         with_topology = group_kind == YURT_APP_SET and self._selections is None
         self._configs: Final = topology(subject.get("spec")) if with_topology else {}
+        self._bare: tuple[Hashable, BarePlan] | None = None
         self._plans: Final[dict[Hashable, SharedPlan | SubjectError | RenderError | object]] = {}
-        self._pools: Final[dict[tuple[str, str], tuple[JSONObject | None, Outcome]]] = {}
+        # The pool that was asked for least recently first.
+        self._pools: Final[OrderedDict[tuple[str, str], tuple[JSONObject | None, Outcome]]] = OrderedDict()
 
     def plan(self, kind: str, pool: str, node_pool: JSONObject | None) -> PoolPlan:
         """Return the plan for the subject's workload of ``kind`` in ``pool``.
@@ -191,12 +259,37 @@ class SubjectPlans:
         """
         known = self._pools.get((kind, pool))
         if known is not None and (known[0] is node_pool or same_input(known[0], node_pool)):
+            self._pools.move_to_end((kind, pool))
             return _result(known[1])
+        if known is not None:
+            self._drop(kind, pool)
         outcome = self._compile(kind, pool, node_pool)
-        if known is None:
-            self.size += _POOL_BYTES
+        if isinstance(outcome, PoolPlan):
+            outcome.shared.pools += 1
+        self.size += _POOL_BYTES
         self._pools[kind, pool] = (node_pool, outcome)
         return _result(outcome)
+
+    def forget_bare(self) -> None:
+        """Forget what makes it quicker to compile plans one after the other."""
+        self._bare = None
+
+    def drop_oldest(self) -> bool:
+        """Drop the pool that was asked for least recently; return whether there are others."""
+        if len(self._pools) > 1:
+            self._drop(*next(iter(self._pools)))
+        return len(self._pools) > 1
+
+    def _drop(self, kind: str, pool: str) -> None:
+        """Forget a pool, and its plan if no other pool shares that."""
+        _, outcome = self._pools.pop((kind, pool))
+        self.size -= _POOL_BYTES
+        if isinstance(outcome, PoolPlan):
+            shared = outcome.shared
+            shared.pools -= 1
+            if not shared.pools:
+                del self._plans[shared.key]
+                self.size -= shared.size
 
     def _compile(self, kind: str, pool: str, node_pool: JSONObject | None) -> Outcome:
         if not self._has_pool(pool, node_pool):
@@ -207,7 +300,7 @@ class SubjectPlans:
             of = of._replace(key=(kind, pool), pool=pool, config=self._configs.get(pool))
             shared = self._plans.get(of.key) or self._share(of, kind)
         if isinstance(shared, SharedPlan):
-            return PoolPlan(shared, pool, of.replicas)
+            return PoolPlan(shared, pool, of.replicas, filled=self._filled)
         if isinstance(shared, RenderError):
             return RenderError(shared.field, shared.reason.replace(POOL_MARK, pool))
         assert isinstance(shared, SubjectError)
@@ -221,7 +314,9 @@ class SubjectPlans:
     def _share(self, of: _Configuration, kind: str) -> "SharedPlan | SubjectError | RenderError | object":
         subject, overrider = self.inputs
         shared: SharedPlan | SubjectError | RenderError | object
+        self.compiled += 1
         try:
+            bare = self._compile_bare(of, kind)
             plan = compile_plan(
                 self._group_kind,
                 subject,
@@ -229,10 +324,10 @@ class SubjectPlans:
                 kind=kind,
                 pool=of.pool,
                 node_pool=of.node_pool,
-                settings=PoolSettings(of.config, of.tweaks),
                 applying=of.applying,
+                bare=bare,
             )
-            shared = SharedPlan(plan, kind=kind, pool=of.pool)
+            shared = SharedPlan(plan, kind=kind, pool=of.pool, key=of.key, template=self._template)
             # A tweak may name an element of the template after the pool, which an entry then finds in that pool alone.
             in_template = plan.of_v1beta1 and plan.steps and of.pool == POOL_MARK and _find_names((plan.bare,))
             if shared.names is None or (in_template and in_template[0]):
@@ -245,25 +340,37 @@ class SubjectPlans:
         self.size += shared.size if isinstance(shared, SharedPlan) else _POOL_BYTES
         return shared
 
+    def _compile_bare(self, of: _Configuration, kind: str) -> BarePlan:
+        """Return what plans have in common that differ by their entries; that of the last pool is kept."""
+        key = (kind, of.pool, of.tweaks, of.placement)
+        if self._bare is None or self._bare[0] != key or not of.placement:
+            settings = PoolSettings(of.config, of.tweaks)
+            bare = compile_bare(
+                self._group_kind, self.inputs[0], kind=kind, pool=of.pool, node_pool=of.node_pool, settings=settings
+            )
+            self._bare = (key, bare)
+        return self._bare[1]
+
     def _configuration(self, kind: str, pool: str, node_pool: JSONObject | None) -> _Configuration:
-        applying = tuple(number for number, selector in enumerate(self._selectors) if selector.selects(pool))
+        applying = self._selection.applying(pool)
         config = self._configs.get(pool)
         taints = as_object(as_object(node_pool or {}).get("spec")).get("taints")
         replicas = None if config is None else config.get("replicas")
         tweaks = () if self._selections is None else self._selections.tweaks(pool, node_pool)
         # Only a YurtAppDaemon's workloads tolerate the taints of their pools.
         taints = taints if self._group_kind == YURT_APP_DAEMON else None
-        alone = _Configuration((kind, pool), pool, applying, config, node_pool, replicas, tweaks)
+        alone = _Configuration((kind, pool), pool, applying, config, node_pool, replicas, tweaks, b"")
         name = self.inputs[0]["metadata"]["name"]
         if not is_safe_name(pool) or workload_prefix(name, pool) != f"{name}-{pool}-" or self._mark_taken:
             return alone
         if config is not None:
-            placement: JSONObject = {one: mark_name(config[one], pool) for one in _PLACEMENT if one in config}
-            config = {**config, **placement, "name": POOL_MARK}
+            placing: JSONObject = {one: mark_name(config[one], pool) for one in _PLACEMENT if one in config}
+            config = {**config, **placing, "name": POOL_MARK}
             if replicas is not None:
                 config["replicas"] = REPLICAS_MARK
-        key = (kind, applying, tweaks, msgspec.json.encode((config, taints)))
-        return _Configuration(key, POOL_MARK, applying, config, node_pool, replicas, tweaks)
+        placement = msgspec.json.encode((config, taints))
+        key = (kind, applying, tweaks, placement)
+        return _Configuration(key, POOL_MARK, applying, config, node_pool, replicas, tweaks, placement)
 
 
 _PLACEMENT: Final = ("nodeSelectorTerm", "tolerations")
@@ -278,14 +385,18 @@ def _find_names(documents: tuple[JSON, ...]) -> tuple[frozenset[str], frozenset[
     the hash, so keys with a mark are not for sharing at all.
     """
     found: set[str] = set()
+    seen: set[int] = set()  # What the documents share is looked at once.
     pending = [*documents]
     while pending:
         value = pending.pop()
+        if not isinstance(value, (dict, list)) or id(value) in seen:
+            continue
+        seen.add(id(value))
         if isinstance(value, dict):
             if any(POOL_MARK in name for name in value):
                 return None
             pending += value.values()
-        elif isinstance(value, list):
+        else:
             pending += value
             found.update(name for element in value for name in _names(element))
     marked = frozenset(name for name in found if POOL_MARK in name)
@@ -310,14 +421,18 @@ class PlanCache:
 
     Attributes:
         size: The bytes that all plans take, estimated.
-        evicted: How many subjects' plans were dropped for room.
+        compiled: How many plans were compiled.
+        evicted: How often the plans of a subject, or of a pool, were dropped for room.
     """
 
     def __init__(self, *, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
         """Prepare an empty cache; the plans of the subjects that were asked for least recently go first."""
         self.size = 0
+        self.compiled = 0
         self.evicted = 0
         self._max_bytes: Final = max_bytes
+        self._filled: Final = FilledPlans()
+        self._last: SubjectPlans | None = None
         self._subjects: Final[OrderedDict[tuple[str, str, str, str], SubjectPlans]] = OrderedDict()
 
     def plan(
@@ -340,13 +455,18 @@ class PlanCache:
         depends = depends_on_node_pools(group_kind, subject)
         node_pool = store.get(cluster, NODE_POOL, "", pool) if depends else None
         plans = self.of_subject(group_kind, subject, overrider, cluster=cluster)
-        before = plans.size
+        if plans is not self._last:
+            if self._last is not None:
+                self._last.forget_bare()
+            self._last = plans
+        before, compiled = plans.size, plans.compiled
         try:
             return plans.plan(kind, pool, node_pool)
         finally:
+            self.compiled += plans.compiled - compiled
             if plans.size != before:
                 self.size += plans.size - before
-                self._make_room()
+                self._make_room(plans)
 
     def of_subject(
         self, group_kind: GroupKind, subject: JSONObject, overrider: JSONObject | None, *, cluster: str
@@ -364,15 +484,22 @@ class PlanCache:
                 self._subjects.move_to_end(key)
                 return plans
             self.size -= plans.size
-        plans = self._subjects[key] = SubjectPlans(group_kind, subject, overrider)
+        plans = self._subjects[key] = SubjectPlans(group_kind, subject, overrider, filled=self._filled)
         self._subjects.move_to_end(key)
         self.size += plans.size
         return plans
 
-    def _make_room(self) -> None:
+    def _make_room(self, asked: SubjectPlans) -> None:
+        """Drop subjects, and then pools of the one that was asked for, until the bound holds."""
         while self.size > self._max_bytes and len(self._subjects) > 1:
             _, oldest = self._subjects.popitem(last=False)
             self.size -= oldest.size
+            self.evicted += 1
+        more = True
+        while more and self.size > self._max_bytes:
+            before = asked.size
+            more = asked.drop_oldest()
+            self.size -= before - asked.size
             self.evicted += 1
 
 

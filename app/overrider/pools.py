@@ -28,18 +28,20 @@ def applies_to(pools: JSON, pool: str) -> bool:
 class PoolSelector:
     """The pools of an entry, compiled: whether it applies to one takes the same time however many it names."""
 
-    __slots__ = ("_every", "_excluded", "_selected")
+    __slots__ = ("_excluded", "every", "named")
 
     def __init__(self, pools: JSON) -> None:
         """Compile ``pools`` as `applies_to` reads them."""
         names = [item for item in pools if isinstance(item, str)] if isinstance(pools, list) else []
-        self._every: Final = EVERY_POOL in names
-        self._selected: Final = frozenset(names)
+        self.every: Final = EVERY_POOL in names
+        """Whether every pool is selected that is not excluded."""
+        self.named: Final = frozenset(names)
+        """The elements of the list, exclusions included."""
         self._excluded: Final = frozenset(item[len(EXCLUDE) :] for item in names if item.startswith(EXCLUDE))
 
     def selects(self, pool: str) -> bool:
         """Return whether the entry applies to ``pool``."""
-        return pool not in self._excluded and (self._every or pool in self._selected)
+        return pool not in self._excluded and (self.every or pool in self.named)
 
 
 def pools_of_subject(group_kind: GroupKind, subject: JSONObject, *, cluster: str, store: StoreView) -> list[str]:

@@ -1,20 +1,21 @@
 """Rendering an overrider for every pool it touches, before it is admitted."""
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
 
+from app.control.slices import Pauses, Sliced
 from app.model.admission import StatusCause
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject
-from app.model.openyurt import GROUP, NODE_POOL, YURT_APP_SET
+from app.model.openyurt import GROUP, YURT_APP_SET
 from app.overrider.binding import subject_of
 from app.overrider.plan import Plan
-from app.overrider.plans import PoolPlan, SubjectPlans
+from app.overrider.plans import PoolPlan, SharedPlan, SubjectPlans
 from app.overrider.pool_mark import POOL_MARK, REPLICAS_MARK
 from app.overrider.pool_template import CREATE_ONLY, SubjectError
-from app.overrider.pools import pools_of_subject
 from app.overrider.steps import REPLICAS, RenderError, Step
-from app.overrider.subject_parts import is_v1beta1, workload_kinds
+from app.overrider.subject_parts import workload_kinds
 from app.store import StoreView
 
 
@@ -41,49 +42,72 @@ def find_subject(overrider: JSONObject, *, cluster: str, namespace: str, store: 
     return None if document is None else Subject(group_kind, document, cluster)
 
 
-def rehearse(overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView) -> Findings:
+# Units of work between two pauses: one for a pool, which takes 0.1 ms, and more for a plan that has to be compiled.
+_SLICE: Final = 40
+_PLAN_UNITS: Final = 30
+# A subject whose pools all have plans of their own must not fill the memory while it is checked.
+_MAX_PLAN_BYTES: Final = 8 << 20
+
+
+class _Found(NamedTuple):
+    failures: dict[tuple[str, str], list[str]]
+    """Pools by field and reason."""
+    remarks: dict[str, list[str]]
+    """Pools by text."""
+
+
+def rehearse(
+    overrider: JSONObject, subject: Subject, pools: Sequence[str], *, node_pools: Mapping[str, JSONObject | None]
+) -> Sliced[Findings]:
     """Render ``overrider`` for each pool of its subject, and say what fails and what would change nothing.
 
     The same entry failing alike in many pools is one finding that names the pools. Pools that differ by name and
-    replicas share a plan, so that a subject with thousands of them does not hold the server for seconds.
+    replicas share a plan. It pauses, and depends on nothing that changes in a pause.
+
+    Args:
+        overrider: An overrider with the right shape.
+        subject: Its subject.
+        pools: The node pools of the subject.
+        node_pools: The NodePools by whose labels a YurtAppSet v1beta1 chooses tweaks; taints are no question of an
+            entry.
     """
-    subject = find_subject(overrider, cluster=cluster, namespace=namespace, store=store)
-    if subject is None:
-        kind, name = subject_of(overrider) or ("", "")
-        return Findings([], [f"{kind} {namespace}/{name} is not known yet, so nothing could be rendered to check this"])
     plans = SubjectPlans(subject.group_kind, subject.document, overrider)
-    pools = pools_of_subject(subject.group_kind, subject.document, cluster=cluster, store=store)
-    node_pools = _node_pools(subject, pools, store)
-    failures: dict[tuple[str, str], list[str]] = {}
-    remarks: dict[str, list[str]] = {}
-    known: dict[tuple[int, int | None], list[str]] = {}
+    yield
+    found = _Found({}, {})
+    known: _Known = WeakKeyDictionary()
+    pauses, kinds = Pauses(_SLICE), workload_kinds(subject.document)
     for pool in pools:
-        for kind in workload_kinds(subject.document):
+        for kind in kinds:
+            before = plans.compiled
             try:
                 plan = plans.plan(kind, pool, node_pools.get(pool))
             except RenderError as error:
-                failures.setdefault((error.field, error.reason), []).append(pool)
-                continue
+                found.failures.setdefault((error.field, error.reason), []).append(pool)
             except SubjectError as error:
-                remarks.setdefault(f"not checked: {error}", []).append(pool)
-                continue
-            group = (id(plan.shared), plan.replicas)
-            if group not in known:
-                known[group] = list(_remarks(plan, subject.group_kind, kind=kind))
-            for remark in known[group]:
-                remarks.setdefault(remark.replace(POOL_MARK, pool), []).append(pool)
+                found.remarks.setdefault(f"not checked: {error}", []).append(pool)
+            else:
+                for remark in _known_remarks(plan, subject.group_kind, kind=kind, known=known):
+                    found.remarks.setdefault(remark.replace(POOL_MARK, pool), []).append(pool)
+            while plans.size > _MAX_PLAN_BYTES and plans.drop_oldest():
+                pass
+            if pauses.due(1 + _PLAN_UNITS * (plans.compiled - before)):
+                yield
     causes = [
         StatusCause(field, f"{_pools(where)}: {reason}", "FieldValueInvalid")
-        for (field, reason), where in failures.items()
+        for (field, reason), where in found.failures.items()
     ]
-    return Findings(causes, [f"{text} ({_pools(where)})" for text, where in remarks.items()])
+    return Findings(causes, [f"{text} ({_pools(where)})" for text, where in found.remarks.items()])
 
 
-def _node_pools(subject: Subject, pools: Sequence[str], store: StoreView) -> dict[str, JSONObject | None]:
-    """Return the NodePools by whose labels a YurtAppSet v1beta1 chooses tweaks; taints are no question of an entry."""
-    if not is_v1beta1(subject.document):
-        return {}
-    return {pool: store.get(subject.cluster, NODE_POOL, "", pool) for pool in pools}
+_Known = MutableMapping[SharedPlan, dict[int | None, list[str]]]
+"""Remarks by plan and replicas."""
+
+
+def _known_remarks(plan: PoolPlan, group_kind: GroupKind, *, kind: str, known: _Known) -> list[str]:
+    by_replicas = known.setdefault(plan.shared, {})
+    if plan.replicas not in by_replicas:
+        by_replicas[plan.replicas] = list(_remarks(plan, group_kind, kind=kind))
+    return by_replicas[plan.replicas]
 
 
 def _pools(names: Sequence[str]) -> str:

@@ -280,7 +280,8 @@ def _operations(plan: PoolPlan, workload: JSONObject, *, memory: Memory | None, 
             operations = fast.operations_for(workload, wanted=wanted, pool=plan.pool)
             if operations is not None:
                 return operations
-    return diff(workload, render_with(plan.full, workload, memory=memory, creating=creating))
+    whole = plan.full if creating else plan.for_update
+    return diff(workload, render_with(whole, workload, memory=memory, creating=creating))
 
 
 def _replicas_of_template(workload: JSONObject, plan: Plan) -> JSONObject:
@@ -312,7 +313,7 @@ def _replaced_values(request: AdmissionRequest, workload: JSONObject, rendering:
     """
     if rendering.plan is None or not rendering.plan.applies:
         return ()
-    plan = rendering.plan.full
+    plan = rendering.plan.for_update
     stored = request.old_object
     found = []
     for leaf in leaves(plan.update.delta):

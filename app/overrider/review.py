@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from app.control.slices import Sliced, run_at_once
 from app.model import admission
 from app.model.admission import AdmissionRequest, Response, StatusCause
 from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import cluster_of
 from app.model.openyurt import API_VERSION, YURT_APP_OVERRIDER
 from app.overrider.finding import Finding
-from app.overrider.findings import check
+from app.overrider.findings import check_in_slices
 from app.store import StoreView
 
 # A status answer is kept in events and printed by kubectl; nobody reads more findings than these.
@@ -37,10 +38,15 @@ def _not_an_overrider(request: AdmissionRequest, overrider: JSON) -> Response | 
 
 
 def validate_overrider(request: AdmissionRequest, *, store: StoreView) -> Response:
+    """Answer the review of a YurtAppOverrider as `validate_overrider_in_slices` does."""
+    return run_at_once(validate_overrider_in_slices(request, store=store))
+
+
+def validate_overrider_in_slices(request: AdmissionRequest, *, store: StoreView) -> Sliced[Response]:
     """Answer the review of a YurtAppOverrider with all findings, not the first one only.
 
     Deletion is always admitted: the workloads go back to their template. So is an update that changes neither subject
-    nor entries, and any update of an object that is being deleted.
+    nor entries, and any update of an object that is being deleted. The store is read before the first pause only.
     """
     overrider = request.object
     if (refusal := _not_an_overrider(request, overrider)) is not None:
@@ -48,7 +54,7 @@ def validate_overrider(request: AdmissionRequest, *, store: StoreView) -> Respon
     if request.sub_resource or request.operation not in ("CREATE", "UPDATE") or _untouched(request, overrider):
         return admission.allowed()
     namespace = request.namespace or overrider["metadata"].get("namespace") or ""
-    found = check(overrider, cluster=cluster_of(overrider), namespace=namespace, store=store)
+    found = yield from check_in_slices(overrider, cluster=cluster_of(overrider), namespace=namespace, store=store)
     causes = [finding.cause() for finding in (*_immutable(request, overrider), *found) if finding.level == "error"]
     warnings = _shortened([finding.text for finding in found if finding.level == "warning"])
     if causes:

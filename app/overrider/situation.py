@@ -8,15 +8,16 @@ from app.model.openyurt import YURT_APP_DAEMON
 from app.overrider.absent_pools import absent_pools, describe_lack_of_pools
 from app.overrider.assess import Binding, hash_of, pool_of
 from app.overrider.binding import overriders_of
+from app.overrider.entry_selection import EntrySelection
 from app.overrider.gaps import Gaps
 from app.overrider.orphans import Orphan
-from app.overrider.owner import find_owner
+from app.overrider.owner import Owner, find_owner
 from app.overrider.owner_controller import (
     DAEMONS_WITHOUT_CONTROLLER,
     describe_lack_of_controller,
     has_no_daemon_controller,
 )
-from app.overrider.pools import PoolSelector, pools_of_subject
+from app.overrider.pools import pools_of_subject
 from app.overrider.workloads import Workloads
 from app.store import ObjectKey, StoreView
 from app.store.narrow import Narrow
@@ -79,12 +80,8 @@ class Situation(NamedTuple):
             overdue: Whether the subject's controller had time enough to create the workloads.
             orphans: The orphans, for messages.
         """
-        entries = [entry for entry in overrider.get("entries") or () if isinstance(entry, dict)]
-        selectors = [PoolSelector(entry.get("pools")) for entry in entries]
-
-        def is_selected(pool: str) -> bool:
-            return any(selector.selects(pool) for selector in selectors)
-
+        lacking = self.missing or self.other_version
+        is_selected = EntrySelection(overrider.get("entries") if lacking else None).any_applies
         subject, kind = self.subject or {}, self.binding.group_kind
         return Gaps(
             missing=tuple(filter(is_selected, self.missing)),
@@ -160,10 +157,17 @@ def _sort_by_owner(keys: Sequence[ObjectKey], subject: JSONObject | None, worklo
     owned = _Owned([], set(), [])
     version = None if subject is None else subject["apiVersion"]
     uid = "" if subject is None else subject["metadata"].get("uid")
+    # The workloads of a subject share one tuple of owners (`app.store.narrow`), which is read once.
+    owners: dict[int, Owner | None] = {}
     for key in keys:
         workload = workloads.get(key)
-        owner = None if workload is None else find_owner({"ownerReferences": list(workload.owners)})
-        if workload is None or owner is None:
+        if workload is None:
+            continue
+        shared = workload.owners
+        if id(shared) not in owners:
+            owners[id(shared)] = find_owner({"ownerReferences": list(shared)})
+        owner = owners[id(shared)]
+        if owner is None:
             continue
         former = bool(uid and owner.uid and owner.uid != uid)
         if (former or subject is None) and hash_of(workload) and not workload.deleting:

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import NODEPOOL_TOKEN
 from app.overrider.defaulted_fields import explain_missing
+from app.overrider.entry_selection import EntrySelection
 from app.overrider.items import item_effect
 from app.overrider.paths import END, PathError, find_target, missing_parent, pointer_of
-from app.overrider.pools import applies_to
 from app.patch import PatchError, apply, parse_pointer, resolve_pointer
 
 _OPERATIONS: Final = ("add", "remove", "replace")
@@ -60,11 +60,11 @@ def compile_steps(entries: JSON, pool: str, *, applying: Sequence[int] | None = 
     Raises:
         RenderError: A patch that no workload could take: a bad pointer, an unknown operation, a missing value.
     """
+    listed = entries if isinstance(entries, list) else []
+    numbers = EntrySelection(listed).applying(pool) if applying is None else applying
     steps: list[Step] = []
-    for number, entry in enumerate(entries if isinstance(entries, list) else ()):
-        applies = applies_to(as_object(entry).get("pools"), pool) if applying is None else number in applying
-        if isinstance(entry, dict) and applies:
-            steps += _entry_steps(f"entries[{number}]", entry, pool)
+    for number in numbers:
+        steps += _entry_steps(f"entries[{number}]", listed[number], pool)
     return tuple(steps)
 
 

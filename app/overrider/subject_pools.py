@@ -1,51 +1,100 @@
 """Node pools that an overrider names and its subject does not have."""
 
-from collections.abc import Collection, Iterator
-from typing import Final
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
+from app.control.slices import Pauses, Sliced
 from app.model.gvk import GroupKind
-from app.model.json import JSONObject, as_object
+from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import NODE_POOL, YURT_APP_DAEMON
-from app.model.spelling import suggestion
+from app.model.spelling import nearest, suggestion
+from app.overrider.entry_selection import selects_any
 from app.overrider.finding import Finding
-from app.overrider.pools import EVERY_POOL, EXCLUDE, applies_to, pools_of_subject
+from app.overrider.pools import EVERY_POOL, EXCLUDE, pools_of_subject
 from app.overrider.rehearsal import Subject
 from app.overrider.subject_parts import is_v1beta1
 from app.store import StoreView
 
-# A comparison of two names takes some 15 µs and a review must not hold the server: at most 75 ms for all suggestions.
+# A comparison of two names takes some 15 µs, so all suggestions together take 75 ms, in slices.
 _MAX_SUGGESTIONS: Final = 5
 _MAX_COMPARED: Final = 1000
+_COMPARED_AT_ONCE: Final = 100
+# Units of work between two pauses. A unit is some 10 µs: ten names in a list of node pools, or a comparison of two.
+_SLICE: Final = 150
+_NAMES_PER_UNIT: Final = 10
+
+
+class SubjectPools(NamedTuple):
+    """The node pools of a subject, as they were when its check began."""
+
+    names: Sequence[str]
+    complete: bool
+    """Whether a pool that is not among them is known not to be one."""
+    node_pools: Mapping[str, JSONObject | None]
+    """The NodePools by whose labels a YurtAppSet v1beta1 chooses tweaks, none for other subjects."""
+    effects: tuple[Finding, ...] = ()
+    """What is to be said about them whatever an overrider says."""
+
+
+def known_pools(subject: Subject, store: StoreView) -> SubjectPools:
+    """Return the node pools of a subject."""
+    group_kind, document, cluster = subject
+    names = pools_of_subject(group_kind, document, cluster=cluster, store=store)
+    labeled = names if is_v1beta1(document) else ()
+    node_pools = {name: store.get(cluster, NODE_POOL, "", name) for name in labeled}
+    # Those that labels select come from NodePools, so without any NodePool no name can be called unknown.
+    complete = not selects_node_pools(group_kind, document) or knows_node_pools(store, cluster)
+    return SubjectPools(names, complete, node_pools)
 
 
 def check_pools(
-    overrider: JSONObject, subject: Subject, *, unused: Collection[str], store: StoreView
-) -> Iterator[Finding]:
-    """Yield the node pools that entries name and ``subject`` lacks, and the entries that apply to none of its pools.
+    overrider: JSONObject, subject: Subject, pools: SubjectPools, *, unused: Collection[str]
+) -> Sliced[list[Finding]]:
+    """Return the node pools that entries name and ``subject`` lacks, and the entries that apply to none of its pools.
 
     Args:
         overrider: An overrider whose entries have the right shape.
         subject: Its subject.
+        pools: The node pools of the subject.
         unused: Paths of entries that are known to apply to no node pool at all.
-        store: The node pools.
     """
-    group_kind, document, cluster = subject
-    pools = pools_of_subject(group_kind, document, cluster=cluster, store=store)
-    owner = f"{group_kind.kind} {document['metadata']['name']}"
-    if selects_node_pools(group_kind, document) and not knows_node_pools(store, cluster):
-        return  # Their names come from NodePools, so none can be called unknown.
-    known, suggestions = set(pools), _MAX_SUGGESTIONS if len(pools) <= _MAX_COMPARED else 0
+    found: list[Finding] = []
+    if not pools.complete:
+        return found
+    owner = f"{subject.group_kind.kind} {subject.document['metadata']['name']}"
+    known, pauses = frozenset(pools.names), Pauses(_SLICE)
+    suggestions = _MAX_SUGGESTIONS if len(pools.names) <= _MAX_COMPARED else 0
     for number, entry in enumerate(overrider.get("entries") or ()):
         field, listed = f"entries[{number}]", as_object(entry).get("pools")
-        for position, written in enumerate(listed if isinstance(listed, list) else ()):
-            name = written.removeprefix(EXCLUDE) if isinstance(written, str) else ""
-            if name in ("", EVERY_POOL) or name in known:
-                continue
-            hint = suggestion(name, pools, quote="'") if suggestions > 0 else ""
-            suggestions -= 1
-            yield Finding("unknown-pool", f"{field}.pools[{position}]", f"{owner} has no node pool {name!r}{hint}")
-        if pools and field not in unused and not any(applies_to(listed, pool) for pool in pools):
-            yield Finding("unused-entry", field, f"applies to none of the node pools of {owner}")
+        for position, name in _unknown_names(listed, known):
+            hint = ""
+            if suggestions > 0:
+                suggestions -= 1
+                hint = yield from _suggest(name, pools.names)
+            message = f"{owner} has no node pool {name!r}{hint}"
+            found.append(Finding("unknown-pool", f"{field}.pools[{position}]", message))
+        if known and field not in unused and not selects_any(listed, known):
+            found.append(Finding("unused-entry", field, f"applies to none of the node pools of {owner}"))
+        if pauses.due(1 + len(listed if isinstance(listed, list) else ()) // _NAMES_PER_UNIT):
+            yield
+    return found
+
+
+def _unknown_names(listed: JSON, known: Collection[str]) -> Iterator[tuple[int, str]]:
+    for position, written in enumerate(listed if isinstance(listed, list) else ()):
+        name = written.removeprefix(EXCLUDE) if isinstance(written, str) else ""
+        if name not in ("", EVERY_POOL) and name not in known:
+            yield position, name
+
+
+def _suggest(name: str, known: Sequence[str]) -> Sliced[str]:
+    """Return the end of a message that suggests the nearest of the known names."""
+    nearest_of_each: list[str] = []
+    for start in range(0, len(known), _COMPARED_AT_ONCE):
+        found = nearest(name, known[start : start + _COMPARED_AT_ONCE])
+        nearest_of_each += [] if found is None else [found]
+        yield
+    return suggestion(name, nearest_of_each, quote="'")
 
 
 def selects_node_pools(group_kind: GroupKind, subject: JSONObject) -> bool:

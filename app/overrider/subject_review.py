@@ -1,9 +1,9 @@
 """Admission of YurtAppSets and YurtAppDaemons: whether the overrider of a subject still fits after an edit."""
 
 import re
-from collections.abc import Iterator
 from typing import Final, Literal
 
+from app.control.slices import Sliced, run_at_once
 from app.model import admission
 from app.model.admission import AdmissionRequest, Response, StatusCause
 from app.model.gvk import GroupKind
@@ -12,12 +12,11 @@ from app.model.kcp import cluster_of
 from app.model.openyurt import API_VERSION, SUBJECT_VERSIONS
 from app.overrider.binding import overriders_of
 from app.overrider.finding import Finding
-from app.overrider.findings import check_fit
+from app.overrider.findings import check_fit, check_rules, pools_to_check
 from app.overrider.owner import SUBJECT_KINDS
 from app.overrider.rehearsal import Subject
-from app.overrider.rules import check_overrider
+from app.overrider.subject_pools import SubjectPools
 from app.store import ObjectKey, StoreView
-from app.store.changed import ChangedStore
 
 Policy = Literal["warn", "refuse"]
 
@@ -27,6 +26,11 @@ _POOLS: Final = re.compile(r"^node pools? [^:]*: | \(node pools? [^()]*\)$")
 
 
 def validate_subject(request: AdmissionRequest, *, store: StoreView, policy: Policy) -> Response:
+    """Answer the review of a YurtAppSet or YurtAppDaemon as `validate_subject_in_slices` does."""
+    return run_at_once(validate_subject_in_slices(request, store=store, policy=policy))
+
+
+def validate_subject_in_slices(request: AdmissionRequest, *, store: StoreView, policy: Policy) -> Sliced[Response]:
     """Answer the review of a YurtAppSet or YurtAppDaemon with the entries of its overrider that no longer fit.
 
     An edit that leaves spec as it is, is admitted without a look, and so is a subject without an overrider. With the
@@ -57,14 +61,16 @@ def validate_subject(request: AdmissionRequest, *, store: StoreView, policy: Pol
         name = f"YurtAppOverrider {key.namespace}/{bound[0]['metadata']['name']}"
         text = f"not checked: {name} is rendered from {stored['apiVersion']}, and this edit is in {version}"
         return admission.allowed(warnings=[text])
-    return _answer(bound[0], key, document, old, store=store, policy=policy)
+    return (yield from _answer(bound[0], key, document, old, store=store, policy=policy))
 
 
 def _answer(
     overrider: JSONObject, key: ObjectKey, document: JSONObject, old: JSON, *, store: StoreView, policy: Policy
-) -> Response:
-    found = list(_misfits(overrider, key, document, store))
-    before = {_identity(one) for one in _misfits(overrider, key, old, store)} if found else set()
+) -> Sliced[Response]:
+    edited, stored = _fit_of(key, document, store), _fit_of(key, old, store)
+    found = yield from _misfits(overrider, edited)
+    misfits_before = (yield from _misfits(overrider, stored)) if found else []
+    before = {_identity(one) for one in misfits_before}
     caused = [one for one in found if _identity(one) not in before]
     if policy == "refuse" and any(one.level == "error" for one in caused):
         texts = [_describe(overrider, one) for one in caused if one.level == "error"][:_MAX_FINDINGS]
@@ -76,16 +82,23 @@ def _answer(
     return admission.allowed(warnings=[_describe(overrider, one) for one in reported[:_MAX_FINDINGS]])
 
 
-def _misfits(overrider: JSONObject, key: ObjectKey, subject: JSON, store: StoreView) -> Iterator[Finding]:
-    if not isinstance(subject, dict) or not isinstance(subject.get("metadata"), dict):
-        return
-    known = [*check_overrider(overrider)]
+def _fit_of(key: ObjectKey, document: JSON, store: StoreView) -> tuple[Subject, SubjectPools] | None:
+    """Return a subject as it is reviewed, with its node pools; None for what is no object."""
+    if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
+        return None
+    typed = {"apiVersion": API_VERSION, "kind": key.group_kind.kind, **document}
+    named = {**typed, "metadata": {"namespace": key.namespace, "name": key.name, **document["metadata"]}}
+    subject = Subject(key.group_kind, named, key.cluster)
+    return subject, pools_to_check(subject, store)
+
+
+def _misfits(overrider: JSONObject, fit: tuple[Subject, SubjectPools] | None) -> Sliced[list[Finding]]:
+    if fit is None:
+        return []
+    known = yield from check_rules(overrider)
     if any(finding.level == "error" for finding in known):
-        return  # The overrider is broken in itself; its status says so.
-    typed = {"apiVersion": API_VERSION, "kind": key.group_kind.kind, **subject}
-    named = {**typed, "metadata": {"namespace": key.namespace, "name": key.name, **subject["metadata"]}}
-    changed = ChangedStore(store, key, named)
-    yield from check_fit(overrider, Subject(key.group_kind, named, key.cluster), known=known, store=changed)
+        return []  # The overrider is broken in itself; its status says so.
+    return (yield from check_fit(overrider, *fit, known=known))
 
 
 def _identity(finding: Finding) -> tuple[str, str, str]:

@@ -11,6 +11,7 @@ from app.model.json import JSONObject, as_object
 from app.model.openyurt import TRIGGER_ANNOTATION
 from app.overrider.assess import (
     OTHER_VERSION_INDEXES,
+    RENDERED_INDEXES,
     WORKLOAD_INDEXES,
     Assessment,
     Binding,
@@ -88,7 +89,7 @@ class Workloads:
         self.remainders: Final = Remainders()
         self._objects: Final = objects
         self._plans: Final = plans
-        indexes = (WORKLOAD_INDEXES, OTHER_VERSION_INDEXES, ORPHAN_INDEXES)
+        indexes = (WORKLOAD_INDEXES, OTHER_VERSION_INDEXES, ORPHAN_INDEXES, RENDERED_INDEXES)
         self._store: Final = Store([index for of_kind in indexes for index in of_kind.values()])
         self.source: Final = KubernetesSource(
             WORKLOADS, connection, self._store, absent_seconds=absent_seconds, every_cluster=every_cluster
@@ -204,13 +205,10 @@ class Workloads:
 
     def rendered_bindings(self) -> Iterator[Binding]:
         """Yield the subjects of workloads that were rendered."""
-        for index in WORKLOAD_INDEXES.values():
-            for key in self._store.keys(index.group_kind):
-                workload = self.get(key)
-                if workload is None or not hash_of(workload):
-                    continue
-                if (binding := binding_of(workload, key.cluster)) is not None:
-                    yield binding
+        for index in RENDERED_INDEXES.values():
+            for binding in self._store.index_keys(index):
+                assert isinstance(binding, ObjectKey)
+                yield binding
 
     def assess(self, key: ObjectKey, workload: JSONObject) -> Assessment:
         """Return how a whole workload compares with what is wanted."""

@@ -7,12 +7,13 @@ as long as it likes and may use its identity to know whether it is still current
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol
 
 from app.model.gvk import GroupKind, parse_api_version
 from app.model.json import JSONObject
 from app.model.kcp import cluster_of
-from app.store.narrow import NARROW_KINDS, Narrow, narrow
+from app.store.narrow import NARROW_KINDS, Narrow, Narrower
 
 Stored = Any  # JSONObject for kinds the engines read whole, Narrow for the others
 
@@ -71,8 +72,10 @@ class Store:
     """The objects of all clusters, by key and by the indexes given at construction."""
 
     def __init__(self, indexes: Iterable[Index] = ()) -> None:
-        self._objects: Final[dict[tuple[str, GroupKind], dict[tuple[str, str], Stored]]] = {}
+        # By cluster and kind, then by namespace, then by name: a question about one namespace must not go through all.
+        self._objects: Final[dict[tuple[str, GroupKind], dict[str, dict[str, Stored]]]] = {}
         self._indexes: Final = tuple(indexes)
+        self._narrower: Final = Narrower()
         self._entries: Final[dict[str, dict[Hashable, dict[tuple[str, str], Stored]]]] = {
             index.name: {} for index in self._indexes
         }
@@ -86,8 +89,9 @@ class Store:
 
     def get(self, cluster: str, group_kind: GroupKind, namespace: str, name: str) -> Stored | None:
         """Return the object of that name, or None."""
-        kind = self._objects.get((cluster, group_kind))
-        return None if kind is None else kind.get((namespace, name))
+        namespaces = self._objects.get((cluster, group_kind))
+        objects = None if namespaces is None else namespaces.get(namespace)
+        return None if objects is None else objects.get(name)
 
     def find(self, index: Index, key: Hashable) -> tuple[Stored, ...]:
         """Return the objects under ``key`` of ``index``, in the order of their namespaces and names."""
@@ -98,7 +102,8 @@ class Store:
 
     def each(self, cluster: str, group_kind: GroupKind) -> Iterator[Stored]:
         """Yield the objects of one kind in one cluster, in no particular order."""
-        return iter(self._objects.get((cluster, group_kind), {}).values())
+        namespaces = self._objects.get((cluster, group_kind), {}).values()
+        return chain.from_iterable(objects.values() for objects in namespaces)
 
     def knows(self, cluster: str) -> bool:
         """Return whether there is any object of a cluster."""
@@ -106,34 +111,43 @@ class Store:
 
     def keys(self, group_kind: GroupKind) -> Iterator[ObjectKey]:
         """Yield the keys of the objects of one kind, over all clusters."""
-        for (cluster, stored_kind), objects in self._objects.items():
+        for (cluster, stored_kind), namespaces in self._objects.items():
             if stored_kind == group_kind:
-                for namespace, name in objects:
-                    yield ObjectKey(cluster, group_kind, namespace, name)
+                for namespace, objects in namespaces.items():
+                    for name in objects:
+                        yield ObjectKey(cluster, group_kind, namespace, name)
 
     def keys_in(self, cluster: str, group_kind: GroupKind, namespace: str) -> list[ObjectKey]:
         """Return the keys of the objects of one kind in one namespace."""
-        objects = self._objects.get((cluster, group_kind), {})
-        return [ObjectKey(cluster, group_kind, *key) for key in objects if key[0] == namespace]
+        objects = self._objects.get((cluster, group_kind), {}).get(namespace, {})
+        return [ObjectKey(cluster, group_kind, namespace, name) for name in objects]
+
+    def index_keys(self, index: Index) -> Iterator[Hashable]:
+        """Yield the keys under which ``index`` has any object."""
+        return iter(self._entries[index.name])
 
     def put(self, document: JSONObject) -> None:
         """Store ``document`` under its key, replacing what was there; the caller must not change it afterwards.
 
-        What is equal already stays the same object, so that nothing has to be compiled anew for a repetition.
+        What is equal already stays the same object, so that nothing has to be compiled anew for a repetition. So do
+        equal members of an object that changes: a plan that was compiled from a spec does not keep a second copy of it.
         """
         key = key_of(document)
-        kept: JSONObject | Narrow = narrow(document) if key.group_kind in NARROW_KINDS else document
         before = self.get(*key)
+        if key.group_kind not in NARROW_KINDS and before is not None:
+            document = _with_known_members(document, before)
+        kept: JSONObject | Narrow = self._narrower.narrow(document) if key.group_kind in NARROW_KINDS else document
         if before == kept:
             return
         self._forget(key)
-        self._objects.setdefault(key[:2], {})[key[2:]] = kept
+        self._objects.setdefault(key[:2], {}).setdefault(key.namespace, {})[key.name] = kept
+        place = key[2:]
         self._sizes[key.cluster] += 1
         for index in self._indexes:
             if index.group_kind == key.group_kind:
                 entries = self._entries[index.name]
                 for index_key in index.keys(key.cluster, kept):
-                    entries.setdefault(index_key, {})[key[2:]] = kept
+                    entries.setdefault(index_key, {})[place] = kept
         for subscriber in self._subscribers:
             subscriber(key, before, document)
 
@@ -145,10 +159,13 @@ class Store:
                 subscriber(key, before, None)
 
     def _forget(self, key: ObjectKey) -> Stored | None:
-        kind = self._objects.get(key[:2])
-        document = kind.pop(key[2:], None) if kind else None
+        namespaces = self._objects.get(key[:2], {})
+        objects = namespaces.get(key.namespace, {})
+        document = objects.pop(key.name, None)
         if document is None:
             return None
+        if not objects:
+            del namespaces[key.namespace]
         self._sizes[key.cluster] -= 1
         if not self._sizes[key.cluster]:
             del self._sizes[key.cluster]
@@ -165,6 +182,11 @@ class Store:
     def counts(self) -> dict[GroupKind, int]:
         """Return how many objects of each kind are stored, over all clusters."""
         totals: dict[GroupKind, int] = {}
-        for (_, group_kind), objects in self._objects.items():
-            totals[group_kind] = totals.get(group_kind, 0) + len(objects)
+        for (_, group_kind), namespaces in self._objects.items():
+            totals[group_kind] = totals.get(group_kind, 0) + sum(map(len, namespaces.values()))
         return totals
+
+
+def _with_known_members(document: JSONObject, before: JSONObject) -> JSONObject:
+    """Return ``document`` with the former objects in place of equal members."""
+    return {name: before[name] if before.get(name) == value else value for name, value in document.items()}

@@ -8,7 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tests.builders import entry, image, overrider, pool, yurt_app_set
+from benchmarks.engines import scale_objects
+from benchmarks.engines.scale_objects import pool_name
+from benchmarks.reviews import overrider
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.fleet import ACCOUNT, NAMESPACE, OPENYURT, Fleet
 from tests.e2e.workloads import path_of, workload_of
@@ -17,7 +19,10 @@ from tests.waiting import wait_for
 
 USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
 WORK = "bench"
-SUBJECTS, POOLS = 60, 50
+SUBJECTS, POOLS = 200, 50
+PAGE = 200
+"""Of the controller's lists."""
+IMAGE = "registry.example.com/shop/app"
 _ROUTINE = (
     "get leases", "update leases", "get secrets", "get mutatingwebhookconfigurations", "get validatingwebhookconfigurations",
 )  # fmt: skip
@@ -30,15 +35,21 @@ def resident(server: Server) -> float:
 
 
 def rule(number: int, tag: str) -> dict[str, Any]:
-    made = overrider(entry("*", items=[image("nginx", f"nginx:{tag}")]), name=f"rule-{number}")
-    made["metadata"]["namespace"] = WORK
-    made["subject"]["name"] = f"demo-{number}"
+    made = overrider(f"demo-{number}")
+    made["entries"][0]["items"][0]["image"]["imageClaim"] = f"{IMAGE}:{tag}"
+    made["entries"][1]["pools"] = ["*", "-pool-0000"]
+    made["metadata"] = {"name": f"rule-{number}", "namespace": WORK}
     return made
 
 
 def subject(number: int, pools: int) -> dict[str, Any]:
-    made = yurt_app_set(pools=[pool(f"pool-{index}") for index in range(pools)])
+    made = scale_objects.subject(number, pools)
     made["metadata"] = {"name": f"demo-{number}", "namespace": WORK}
+    # A label of its own, so that its workloads can be listed without the others.
+    labels = {"app": "shop", "demo": f"demo-{number}"}
+    template = made["spec"]["workloadTemplate"]["deploymentTemplate"]
+    made["spec"]["selector"]["matchLabels"] = template["metadata"]["labels"] = labels
+    template["spec"]["template"]["metadata"]["labels"] |= labels
     return made
 
 
@@ -51,7 +62,7 @@ def fill(admin: Api, subjects: int, pools: int) -> None:
         stored = admin.create(f"{scope}/yurtappsets", subject(number, pools))
         admin.create(f"{scope}/yurtappoverriders", rule(number, "2.0"))
         for index in range(pools):
-            made = workload_of(stored, f"pool-{index}")
+            made = workload_of(stored, pool_name(index))
             admin.create(path_of(made), made)
 
     with ThreadPoolExecutor(8) as executor:
@@ -91,9 +102,8 @@ def complete(admin: Api, pools: int) -> bool:
 
 
 def images_of(admin: Api, number: int) -> set[str]:
-    items = admin[f"/apis/apps/v1/namespaces/{WORK}/deployments?labelSelector=app=demo"]["items"]
-    owned = (item for item in items if item["metadata"]["ownerReferences"][0]["name"] == f"demo-{number}")
-    return {item["spec"]["template"]["spec"]["containers"][0]["image"] for item in owned}
+    items = admin[f"/apis/apps/v1/namespaces/{WORK}/deployments?labelSelector=demo=demo-{number}"]["items"]
+    return {item["spec"]["template"]["spec"]["containers"][0]["image"] for item in items}
 
 
 def simulate(plane: ControlPlane, replicas: Fleet) -> dict[str, Any]:
@@ -101,7 +111,7 @@ def simulate(plane: ControlPlane, replicas: Fleet) -> dict[str, Any]:
     admin = plane.api()
     empty = [resident(server) for server in replicas.servers]
     fill(admin, SUBJECTS, POOLS)
-    wait_for(lambda: complete(admin, POOLS), seconds=300, what="every overrider says that it is rendered")
+    wait_for(lambda: complete(admin, POOLS), seconds=900, what="every overrider says that it is rendered")
     leader = replicas.leader()
     (follower,) = (server for server in replicas.servers if server is not leader)
     scope = f"{OPENYURT}/namespaces/{WORK}/yurtappoverriders"
@@ -112,7 +122,7 @@ def simulate(plane: ControlPlane, replicas: Fleet) -> dict[str, Any]:
         ),
         measured(
             plane, f"an overrider of {POOLS} workloads is deleted", lambda: admin.delete(f"{scope}/rule-1"),
-            lambda: images_of(admin, 1) == {"nginx:1.0"},
+            lambda: images_of(admin, 1) == {f"{IMAGE}:1.13.0"},
         ),
     ]  # fmt: skip
     memory = {"leader": resident(leader), "other": resident(follower), "empty": min(empty)}
@@ -130,7 +140,7 @@ def taken_over(plane: ControlPlane, replicas: Fleet, follower: Server) -> dict[s
 
     def looked_at_all() -> bool:
         lists = calls(plane)["list deployments"]
-        return follower is replicas.leader() and lists >= before + 2 * (SUBJECTS * POOLS // 500)
+        return follower is replicas.leader() and lists >= before + 2 * (SUBJECTS * POOLS // PAGE)
 
     title = "the leader is killed (Lease of 3 s), the next has looked at all"
     return measured(plane, title, lambda: kill_leader(replicas), looked_at_all)
@@ -160,7 +170,7 @@ def middle(plane: ControlPlane, replicas: Fleet, title: str, tag: str, fault: Ca
     started = time.perf_counter()
     wait_for(lambda: all(status(admin, one).get("summary") == f"{POOLS}/{POOLS}" for one in numbers), seconds=300)
     seconds = time.perf_counter() - started
-    wrong = sum(images_of(admin, number) != {f"nginx:{tag}"} for number in numbers)
+    wrong = sum(images_of(admin, number) != {f"{IMAGE}:{tag}"} for number in numbers)
     return {"title": title, "workloads": len(numbers) * POOLS, "seconds": seconds, "wrong": wrong}
 
 

@@ -213,6 +213,8 @@ async def test_metrics_count_by_route_operation_and_outcome_with_the_request_id_
     assert f'fleethook_review_duration_seconds_count{{route="{MUTATE}"}} 3.0' in text
     assert '# {request_id="u-1"}' in text
     assert "fleethook_reviews_in_flight 0.0" in text
+    assert f"fleethook_plan_cache_bytes {float(app.plans.size)}" in text
+    assert "fleethook_plan_cache_evictions_total 0.0" in text
 
 
 async def test_openapi_documents_every_review_route(app: Fleethook) -> None:

@@ -25,7 +25,7 @@ def orphan(name: str = "demo-hangzhou-bcdfg", pool: str = "hangzhou", **metadata
 
 
 def narrowed(document: dict[str, Any]) -> Narrow:
-    return narrow(document)
+    return Narrower().narrow(document)
 
 
 def found(binding: Binding, *documents: dict[str, Any], pools: tuple[str, ...] = ()) -> list[str]:

@@ -1,6 +1,8 @@
 """Plans: shared by the pools of a subject, kept while their inputs say the same, dropped when there is no room."""
 
 import copy
+import gc
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -209,6 +211,46 @@ def test_a_subject_that_uses_the_marks_itself_is_compiled_without_them() -> None
     assert plan(cache, odd, rule, "p0").full.bare["spec"]["replicas"] == REPLICAS_MARK
     rendered = plan(cache, odd, rule, "p1").full.rendered
     assert rendered["spec"]["template"]["spec"]["containers"][0]["image"] == POOL_MARK
+
+
+def test_the_size_of_the_plans_is_near_the_memory_that_they_take() -> None:
+    rule = overrider(
+        entry("*", items=[image("nginx", "registry.example.org/{{nodepool}}:1")]),
+        entry("*", "-p0", patches=[patch("add", f"{SPEC}/volumes/-", {"name": "v", "hostPath": {"path": "/data"}})]),
+    )
+    subjects = [yurt_app_set(f"s{n}", pools=pools(3)) for n in range(21)]
+
+    def compile_all(cache: PlanCache, chosen: list[dict[str, Any]]) -> None:
+        for subject in chosen:
+            for number in range(3):
+                plan(cache, subject, rule, f"p{number}")
+
+    compile_all(PlanCache(), subjects[:1])
+    cache = PlanCache()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        compile_all(cache, subjects[1:])
+        gc.collect()
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    # Here all subjects share one overrider, whose parts are counted for each.
+    assert 0.8 < cache.size / taken < 1.4, cache.size / taken
+
+
+def test_a_subject_whose_pools_all_differ_keeps_within_the_bound() -> None:
+    names = [f"p{number}" for number in range(40)]
+    subject = yurt_app_set(pools=[pool(name) for name in names])
+    rule = overrider(*[entry(name, items=[image("nginx", f"nginx:{name}")]) for name in names])
+    cache = PlanCache(max_bytes=100_000)
+    digests = [plan(cache, subject, rule, name).digest for name in names]
+    assert cache.size <= 100_000
+    assert cache.evicted > 0
+    assert plan(cache, subject, rule, names[-1]) is plan(cache, subject, rule, names[-1])
+    unbounded = PlanCache()
+    assert [plan(unbounded, subject, rule, name).digest for name in names] == digests
+    assert [plan(cache, subject, rule, name).digest for name in names] == digests
 
 
 def test_the_subjects_asked_for_least_recently_go_first_when_there_is_no_room() -> None:

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -5,7 +6,8 @@ import pytest
 from app.model.admission import Response
 from app.overrider import plans
 from app.overrider.plan import compile_plan
-from app.overrider.review import default_overrider, validate_overrider
+from app.overrider.review import default_overrider, validate_overrider, validate_overrider_in_slices
+from app.store import Store
 from tests.builders import (
     API,
     container,
@@ -287,6 +289,44 @@ def test_pools_that_differ_by_name_and_replicas_are_rendered_once(monkeypatch: p
         "entries[0].items[1]: replicas is 2 already (node pools p2, p5, p8, p11, p14 and 95 more)",
         "entries[1].items[0]: no container is named 'absent-p7'; there are nginx (node pool p7)",
     ]
+
+
+def slices_of(
+    rule: dict[str, Any], *objects: dict[str, Any], meanwhile: Callable[[Store], None]
+) -> tuple[Response, int]:
+    """The verdict of a check during whose first pause the store changes, and the number of slices."""
+    store = store_of(*objects)
+    work, slices = validate_overrider_in_slices(request(rule), store=store), 1
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            answer: Response = end.value
+            return answer, slices
+        if slices == 1:
+            meanwhile(store)
+        slices += 1
+
+
+def test_a_verdict_does_not_depend_on_changes_while_it_is_found() -> None:
+    subject = yurt_app_set(pools=[pool(f"p{number}", number % 3) for number in range(300)])
+    rule = overrider(entry("*", items=[{"replicas": 1}]), entry("p1000", items=[{"replicas": 2}]))
+
+    def meanwhile(store: Store) -> None:
+        store.put(yurt_app_set(pools=[pool("p1000")], template=pod_template(containers=[])))
+        store.put(overrider(entry("*"), name="rival"))
+
+    answer, slices = slices_of(rule, subject, meanwhile=meanwhile)
+    assert slices > 5
+    assert answer == validate(rule, subject)
+
+
+def test_an_entry_for_each_pool_is_checked_in_slices_and_does_not_fill_the_memory() -> None:
+    subject = yurt_app_set(pools=[pool(f"p{number}") for number in range(60)])
+    entries = [entry(f"p{number}", items=[image("nginx", f"nginx:{number}")]) for number in range(60)]
+    answer, slices = slices_of(overrider(*entries), subject, meanwhile=lambda _: None)
+    assert answer == Response(allowed=True)
+    assert slices >= 30  # A slice compiles two plans at most.
 
 
 # Defaults.

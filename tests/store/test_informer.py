@@ -130,6 +130,52 @@ async def test_pages_are_read_to_the_end_and_objects_know_their_kind() -> None:
         await settled(lambda: script.places == ["10"])
 
 
+async def test_the_first_list_is_decoded_as_far_as_it_matters_and_later_ones_whole() -> None:
+    decoded: list[tuple[str, str]] = []
+
+    def noting(how: str) -> Any:
+        def decode(text: Any) -> dict[str, Any]:
+            document = whole(text)
+            decoded.append((how, document["metadata"]["name"]))
+            return document
+
+        return decode
+
+    script, store = Script(), Store()
+    resource = GADGETS._replace(decode=noting("whole"), decode_first=noting("first"))
+    informer = Informer(resource, script, store, sleep=script.sleep)
+    script.lists.put_nowait(page(10, gadget("a", 3)))
+    script.put(event("MODIFIED", gadget("a", 11)), gone())
+    script.lists.put_nowait(page(30, gadget("b", 22)))
+    async with running(informer.run(), name="informer", ended=lambda _: None):
+        await settled(lambda: informer.relists == 2)
+    assert decoded == [("first", "a"), ("whole", "a"), ("whole", "b")]
+
+
+async def test_a_live_list_decodes_only_the_objects_that_changed() -> None:
+    decoded: list[str] = []
+
+    def decode(text: Any) -> dict[str, Any]:
+        document = whole(text)
+        decoded.append(document["metadata"]["name"])
+        return document
+
+    script, store = Script(), Store()
+    source = KubernetesSource([GADGETS._replace(decode=decode)], script, store, absent_seconds=10.0)
+    script.lists.put_nowait(page(10, gadget("a", 3), gadget("b", 4), gadget("c", 5)))
+    async with running(source.run(), name="source", ended=lambda _: None):
+        await source.wait_synced()
+        decoded.clear()
+
+        async def listed() -> Any:
+            return page(30, gadget("a", 3), gadget("b", 22, changed=True), gadget("d", 23))
+
+        script.singles["/apis/example.com/v1/namespaces/ns/gadgets"] = listed
+        await source.read_namespace(KIND, cluster="", namespace="ns")
+    assert decoded == ["b", "d"]
+    assert names(store) == {"a": {}, "b": {"changed": True}, "d": {}}
+
+
 async def test_events_change_the_store_and_move_the_place() -> None:
     script, store = Script(), Store()
     script.lists.put_nowait(page(10, gadget("a", 3), gadget("b", 4)))

@@ -87,3 +87,33 @@ def test_of_a_workload_subscribers_get_the_whole_and_indexes_the_narrow() -> Non
     assert isinstance(kept, Narrow)
     store.remove(key_of(document))
     assert store.find(by_name, ("", document["metadata"]["name"])) == ()
+
+
+def test_a_question_about_a_namespace_finds_its_objects_alone() -> None:
+    here, there = yurt_app_set(), {**yurt_app_set(), "metadata": {"name": "demo", "namespace": "other"}}
+    store = store_of(here, there)
+    assert store.keys_in("", SET, "default") == [key_of(here)]
+    assert store.keys_in("", SET, "nowhere") == []
+    store.remove(key_of(here))
+    assert store.keys_in("", SET, "default") == []
+    assert list(store.each("", SET)) == [there]
+
+
+def test_equal_members_of_a_changed_object_stay_the_same_objects() -> None:
+    first = yurt_app_set()
+    store = store_of(first)
+    told: list[object] = []
+    store.subscribe(lambda _key, _before, after: told.append(after))
+    store.put({**yurt_app_set(), "status": {"readyReplicas": 1}})
+    stored = store.get("", SET, "default", "demo")
+    assert stored == {**yurt_app_set(), "status": {"readyReplicas": 1}}
+    assert stored["spec"] is first["spec"]
+    assert told == [stored]
+
+
+def test_the_keys_of_an_index_are_those_that_have_an_object() -> None:
+    first = overrider(entry("*"))
+    store = store_of(first)
+    assert list(store.index_keys(OVERRIDERS_BY_SUBJECT)) == [KEY]
+    store.remove(key_of(first))
+    assert list(store.index_keys(OVERRIDERS_BY_SUBJECT)) == []

@@ -3,8 +3,16 @@
 The facts are package data, generated from a running kube-apiserver and from the Go types (schemas/workloads.py).
 """
 
-from app.overrider.workload_schema.check import check_workload
+from app.overrider.workload_schema.check import check_decoded, check_workload
 from app.overrider.workload_schema.finding import Finding
-from app.overrider.workload_schema.normalize import Normalized, decode_workload, normalize_workload
+from app.overrider.workload_schema.normalize import DecodedParts, Normalized, decode_workload, normalize_workload
 
-__all__ = ["Finding", "Normalized", "check_workload", "decode_workload", "normalize_workload"]
+__all__ = [
+    "DecodedParts",
+    "Finding",
+    "Normalized",
+    "check_decoded",
+    "check_workload",
+    "decode_workload",
+    "normalize_workload",
+]

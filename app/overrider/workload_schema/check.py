@@ -1,7 +1,7 @@
 """Check a rendered Deployment or StatefulSet against Kubernetes' OpenAPI schema, as kube-apiserver would read it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
@@ -37,7 +37,11 @@ def check_workload(document: JSONObject, kind: Kind) -> list[Finding]:
         document: The whole object, with ``metadata`` and ``spec``.
         kind: The kind that it is to be read as.
     """
-    decoded = decode_workload(document, kind)
+    return check_decoded(decode_workload(document, kind), kind)
+
+
+def check_decoded(decoded: JSONObject, kind: Kind) -> list[Finding]:
+    """Return the findings of `check_workload` about a workload that `decode_workload` has returned."""
     checker = _checker(kind)
     try:
         errors = _errors(checker.validator, decoded)
@@ -73,11 +77,13 @@ class _Checker(NamedTuple):
 @cache
 def _checker(kind: Kind) -> _Checker:
     schema = json_schema(load_openapi(), kind)
-    formats = {QUANTITY_FORMAT: _is_quantity}
+    formats: dict[str, Callable[..., bool]] = {QUANTITY_FORMAT: _is_quantity}
     validator = Draft4Validator(schema, formats=formats, validate_formats=True, offline=True)
     return _Checker(kind, schema["definitions"], validator)
 
 
+# The amounts of a fleet's templates are few. A text that a user writes is 1.5 MB at most, and long ones are rare.
+@lru_cache(maxsize=1024)
 def _is_quantity(text: str) -> bool:
     try:
         Quantity.parse(text.strip())

@@ -31,14 +31,31 @@ def normalize_workload(document: JSONObject, kind: Kind) -> Normalized:
     Values of a wrong type stay as they are: the apiserver refuses them. So do times, which it rewrites in UTC.
     """
     pruned: list[str] = []
-    normalized = _rules(kind)(document, None, pruned)
+    normalized = _rules(kind)(document, None, _Notes(pruned, {}, remember=False))
     return Normalized(normalized, tuple(pruned))
 
 
 def decode_workload(document: JSONObject, kind: Kind) -> JSONObject:
     """Return a workload like `normalize_workload`, but keep the members that kube-apiserver does not know."""
-    decoded: JSONObject = _rules(kind)(document, None, None)
+    decoded: JSONObject = _rules(kind)(document, None, _Notes(None, {}, remember=False))
     return decoded
+
+
+class DecodedParts:
+    """The decoded parts of a workload, for workloads that share parts with it: those are not decoded again."""
+
+    __slots__ = ("_known", "document")
+
+    def __init__(self, document: JSONObject, kind: Kind) -> None:
+        """Decode a workload as `decode_workload` does, and remember its parts."""
+        self._known: Final[dict[int, _Known]] = {}
+        self.document: Final[JSONObject] = _rules(kind)(document, None, _Notes(None, self._known, remember=True))
+        """The decoded workload."""
+
+    def decode(self, document: JSONObject, kind: Kind) -> JSONObject:
+        """Return another workload like `decode_workload`; parts that are the same objects stay the same."""
+        decoded: JSONObject = _rules(kind)(document, None, _Notes(None, self._known, remember=False))
+        return decoded
 
 
 class _Path(NamedTuple):
@@ -48,8 +65,29 @@ class _Path(NamedTuple):
     token: str | int
 
 
-_Rule = Callable[[JSON, _Path | None, list[str] | None], JSON]
-"""Returns the stored form of a value at a path; adds unknown members to the list, or keeps them if it is None."""
+class _Known(NamedTuple):
+    """An object that was decoded before. As long as it is kept, no other has its identity."""
+
+    given: JSONObject
+    stored: JSON
+    members: "Mapping[str, _Member]"
+    """The members of the struct that it was read as."""
+
+
+class _Notes:
+    """What is noted on the way."""
+
+    __slots__ = ("known", "pruned", "remember")
+
+    def __init__(self, pruned: list[str] | None, known: dict[int, _Known], *, remember: bool) -> None:
+        self.pruned: Final = pruned
+        """Gets the pointers of unknown members, which are dropped then; None to keep them."""
+        self.known: Final = known
+        self.remember: Final = remember
+
+
+_Rule = Callable[[JSON, _Path | None, _Notes], JSON]
+"""Returns the stored form of a value at a path."""
 
 _UNKNOWN: Final = object()
 
@@ -118,29 +156,46 @@ _SCALAR_ZEROS: Final[Mapping[str, JSON]] = {"string": "", "bool": False, "int32"
 
 
 def _struct_rule(members: Mapping[str, _Member]) -> _Rule:
-    def normalize(value: JSON, path: _Path | None, pruned: list[str] | None) -> JSON:
+    def normalize(value: JSON, path: _Path | None, notes: _Notes) -> JSON:
         if not isinstance(value, dict):
             return value
-        changes: dict[str, JSON] = {}
-        for name, given in value.items():
-            member = members.get(name)
-            if member is None:
-                if pruned is not None:
-                    pruned.append(_pointer(_Path(path, name)))
-                    changes[name] = _UNKNOWN
-            elif given is None or _is_zero(given, member.zeros):
-                changes[name] = _UNKNOWN
-            elif member.rule is not None:
-                stored = member.rule(given, _Path(path, name), pruned)
-                if stored is not given:
-                    changes[name] = stored
-        return _changed(value, changes) if changes else value
+        before = notes.known.get(id(value))
+        if before is not None and before.members is members:
+            return before.stored
+        changes = _changes(value, members, path, notes)
+        stored = _changed(value, changes) if changes else value
+        if notes.remember:
+            notes.known[id(value)] = _Known(value, stored, members)
+        return stored
 
     return normalize
 
 
+def _changes(value: JSONObject, members: Mapping[str, _Member], path: _Path | None, notes: _Notes) -> dict[str, JSON]:
+    """Return the members of a struct that are stored otherwise than they are given."""
+    changes: dict[str, JSON] = {}
+    for name, given in value.items():
+        member = members.get(name)
+        if member is None:
+            if notes.pruned is not None:
+                notes.pruned.append(_pointer(_Path(path, name)))
+                changes[name] = _UNKNOWN
+        elif given is None or (member.zeros and _is_zero(given, member.zeros)):
+            changes[name] = _UNKNOWN
+        elif member.rule is not None:
+            stored = member.rule(given, _below(path, name, notes), notes)
+            if stored is not given:
+                changes[name] = stored
+    return changes
+
+
+def _below(path: _Path | None, token: str | int, notes: _Notes) -> _Path | None:
+    """Return the path of a member; None where no path is asked for."""
+    return None if notes.pruned is None else _Path(path, token)
+
+
 def _is_zero(value: JSON, zeros: tuple[JSON, ...]) -> bool:
-    return bool(zeros) and not value and type(value) is type(zeros[0])
+    return not value and type(value) is type(zeros[0])
 
 
 def _changed(value: JSONObject, changes: Mapping[str, JSON]) -> JSONObject:
@@ -149,11 +204,11 @@ def _changed(value: JSONObject, changes: Mapping[str, JSON]) -> JSONObject:
 
 
 def _list_rule(rule: _Rule | None, zero: JSON) -> _Rule | None:
-    def normalize(value: JSON, path: _Path | None, pruned: list[str] | None) -> JSON:
+    def normalize(value: JSON, path: _Path | None, notes: _Notes) -> JSON:
         if not isinstance(value, list):
             return value
         stored = [
-            zero if given is None else given if rule is None else rule(given, _Path(path, index), pruned)
+            zero if given is None else given if rule is None else rule(given, _below(path, index, notes), notes)
             for index, given in enumerate(value)
         ]
         return value if all(map(_same, stored, value)) else stored
@@ -162,11 +217,11 @@ def _list_rule(rule: _Rule | None, zero: JSON) -> _Rule | None:
 
 
 def _map_rule(rule: _Rule | None, zero: JSON) -> _Rule | None:
-    def normalize(value: JSON, path: _Path | None, pruned: list[str] | None) -> JSON:
+    def normalize(value: JSON, path: _Path | None, notes: _Notes) -> JSON:
         if not isinstance(value, dict):
             return value
         stored = {
-            key: zero if given is None else given if rule is None else rule(given, _Path(path, key), pruned)
+            key: zero if given is None else given if rule is None else rule(given, _below(path, key, notes), notes)
             for key, given in value.items()
         }
         return value if all(map(_same, stored.values(), value.values())) else stored
@@ -179,7 +234,7 @@ def _same(left: JSON, right: JSON) -> bool:
 
 
 def _quantity_rule(text_of: Callable[[str], str]) -> _Rule:
-    def normalize(value: JSON, _path: _Path | None, _pruned: list[str] | None) -> JSON:
+    def normalize(value: JSON, _path: _Path | None, _notes: _Notes) -> JSON:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             return value
         try:
@@ -194,8 +249,8 @@ def _quantity_rule(text_of: Callable[[str], str]) -> _Rule:
 def _service_account_rule(normalize: _Rule) -> _Rule:
     """Write ``serviceAccountName`` to its deprecated alias too, as upstream's conversion of PodSpec does."""
 
-    def with_alias(value: JSON, path: _Path | None, pruned: list[str] | None) -> JSON:
-        spec = normalize(value, path, pruned)
+    def with_alias(value: JSON, path: _Path | None, notes: _Notes) -> JSON:
+        spec = normalize(value, path, notes)
         names = (spec.get("serviceAccount"), spec.get("serviceAccountName")) if isinstance(spec, dict) else ()
         if names and all(isinstance(name, str) for name in names) and names[0] != names[1]:
             return {**spec, "serviceAccount": names[1]}
@@ -207,8 +262,8 @@ def _service_account_rule(normalize: _Rule) -> _Rule:
 def _claim_rule(normalize: _Rule) -> _Rule:
     """Write the type of a volume claim template as upstream's conversion of StatefulSetSpec does."""
 
-    def with_type(value: JSON, path: _Path | None, pruned: list[str] | None) -> JSON:
-        claim = normalize(value, path, pruned)
+    def with_type(value: JSON, path: _Path | None, notes: _Notes) -> JSON:
+        claim = normalize(value, path, notes)
         if not isinstance(claim, dict):
             return claim
         changes = {

@@ -25,7 +25,7 @@ from app.store.sources.kubernetes.listing import GONE, Lister, NotServedError, R
 from app.store.sources.kubernetes.progress import Progress
 from app.store.sources.kubernetes.resources import WatchedResource
 from app.store.sources.kubernetes.versions import NOT_FOUND, ServedVersions, unknown_versions
-from app.store.sources.kubernetes.wire import as_number, decode_event, failure_of, version_of
+from app.store.sources.kubernetes.wire import as_number, decode_event, failure_of, name_of, version_of
 from app.store.sources.source import PartState
 
 _log: Final = logging.getLogger(__name__)
@@ -173,6 +173,19 @@ class Informer:
         if _version(document) > max(self.stored_version(key), self._progress.seen):
             self._store.put(document)
         return key
+
+    def learn_text(self, text: msgspec.Raw, *, cluster: str) -> ObjectKey:
+        """Store an object as `learn` does; one that is stored in this version already is not decoded.
+
+        Args:
+            text: The object.
+            cluster: The logical cluster that it was read in.
+        """
+        name = name_of(text)
+        key = ObjectKey(cluster, self.resource.group_kind, name.namespace, name.name)
+        if name.name and self.stored_version(key) == as_number(name.resource_version) != 0:
+            return key
+        return self.learn(self.resource.decode(text))
 
     def stored_version(self, key: ObjectKey) -> int:
         """Return the resource version of the stored object, 0 if there is none."""

@@ -27,6 +27,8 @@ class WatchedResource(NamedTuple):
     """Namespace and name of the one object that is of interest."""
     older_versions: tuple[str, ...] = ()
     """The versions to read, the best first, if the apiserver does not serve `version`."""
+    decode_first: Decode | None = None
+    """The same for the first list, where less is enough there; None where it is not."""
 
     def in_versions(self) -> tuple["WatchedResource", ...]:
         """Return the resource in each version that can be read, the best first."""
@@ -120,8 +122,14 @@ YURT_APP_SETS: Final = _openyurt("yurtappsets", openyurt.YURT_APP_SET, "v1beta1"
 YURT_APP_DAEMONS: Final = _openyurt("yurtappdaemons", openyurt.YURT_APP_DAEMON, "v1alpha1")
 NODE_POOLS: Final = _openyurt("nodepools", openyurt.NODE_POOL, "v1beta2", "v1beta1", "v1alpha1")
 
-DEPLOYMENTS: Final = WatchedResource("apps", "v1", "deployments", "Deployment", whole, openyurt.POOL_NAME_LABEL)
-STATEFUL_SETS: Final = WatchedResource("apps", "v1", "statefulsets", "StatefulSet", whole, openyurt.POOL_NAME_LABEL)
+
+def _workloads(plural: str, kind: str) -> WatchedResource:
+    # A change is compared with what is wanted, which takes the whole object. At the first reading hashes have to do.
+    return WatchedResource("apps", "v1", plural, kind, whole, openyurt.POOL_NAME_LABEL, decode_first=metadata_only)
+
+
+DEPLOYMENTS: Final = _workloads("deployments", "Deployment")
+STATEFUL_SETS: Final = _workloads("statefulsets", "StatefulSet")
 
 WORKLOADS: Final = (DEPLOYMENTS, STATEFUL_SETS)
 """What is rendered: workloads of node pools."""

@@ -17,6 +17,8 @@ from app.store.sources.kubernetes.versions import NOT_FOUND, versions_served
 from app.store.sources.kubernetes.wire import as_number, decode_page
 from app.store.sources.source import PartState
 
+# Objects of a live list that are compared before others get their turn; most are known already.
+_SLICE: Final = 100
 # Of the five seconds that an apiserver waits for a webhook.
 _LIVE_SECONDS: Final = 2.0
 
@@ -196,10 +198,15 @@ class KubernetesSource:
             if error.code == NOT_FOUND and informer.absent:
                 return
             raise
-        if informer.resource != resource:
-            await self._read_namespace(group_kind, cluster=cluster, namespace=namespace)
-            return
-        found = {informer.learn(resource.decode(item)) for item in page.items}
+        found: set[ObjectKey] = set()
+        for number, item in enumerate(page.items):
+            if number % _SLICE == _SLICE - 1:
+                await asyncio.sleep(0)  # A namespace may have thousands of objects, and others wait.
+            if informer.resource != resource:
+                # Another version was listed meanwhile, and the store holds objects of one version only.
+                await self._read_namespace(group_kind, cluster=cluster, namespace=namespace)
+                return
+            found.add(informer.learn_text(item, cluster=cluster))
         for key in self._store.keys_in(cluster, group_kind, namespace):
             if key not in found and informer.stored_version(key) <= as_number(page.resource_version):
                 self._store.remove(key)

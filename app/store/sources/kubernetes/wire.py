@@ -39,6 +39,18 @@ class _Bookmark(msgspec.Struct):
     metadata: _Meta = msgspec.field(default_factory=_Meta)
 
 
+class ObjectName(msgspec.Struct, rename="camel"):
+    """Which object a text is, and which version of it."""
+
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class _Named(msgspec.Struct):
+    metadata: ObjectName = msgspec.field(default_factory=ObjectName)
+
+
 class _Failure(msgspec.Struct):
     code: int = 0
     reason: str = ""
@@ -48,6 +60,7 @@ class _Failure(msgspec.Struct):
 _decode_list: Final = msgspec.json.Decoder(_List).decode
 _decode_event: Final = msgspec.json.Decoder(Event).decode
 _decode_bookmark: Final = msgspec.json.Decoder(_Bookmark).decode
+_decode_named: Final = msgspec.json.Decoder(_Named).decode
 _decode_failure: Final = msgspec.json.Decoder(_Failure).decode
 
 
@@ -65,6 +78,11 @@ def decode_event(line: bytes) -> Event:
 def version_of(text: msgspec.Raw) -> str:
     """Return the resourceVersion of an object or bookmark; raises msgspec.DecodeError."""
     return _decode_bookmark(text).metadata.resource_version
+
+
+def name_of(text: msgspec.Raw) -> ObjectName:
+    """Return namespace, name and resourceVersion of an object; raises msgspec.DecodeError."""
+    return _decode_named(text).metadata
 
 
 def failure_of(text: msgspec.Raw) -> tuple[int, str, str]:

@@ -1,0 +1,43 @@
+"""Which entries of an overrider apply to a node pool, found in the same time however many entries there are."""
+
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+from app.model.json import JSON, as_object
+from app.overrider.pools import PoolSelector
+
+
+class EntrySelection:
+    """The pools of all entries of an overrider, by pool."""
+
+    __slots__ = ("_by_pool", "_every", "_selectors")
+
+    def __init__(self, entries: JSON) -> None:
+        """Index the ``entries`` of an overrider; nothing about their shape is taken for granted."""
+        listed = entries if isinstance(entries, list) else []
+        self._selectors: Final = [PoolSelector(as_object(entry).get("pools")) for entry in listed]
+        self._every: Final[list[int]] = []
+        self._by_pool: Final[dict[str, list[int]]] = {}
+        for number, selector in enumerate(self._selectors):
+            if selector.every:
+                self._every.append(number)
+                continue
+            for name in selector.named:
+                self._by_pool.setdefault(name, []).append(number)
+
+    def applying(self, pool: str) -> tuple[int, ...]:
+        """Return the numbers of the entries that apply to ``pool``, in order."""
+        named = self._by_pool.get(pool)
+        candidates = self._every if not named else sorted([*self._every, *named])
+        return tuple(number for number in candidates if self._selectors[number].selects(pool))
+
+    def any_applies(self, pool: str) -> bool:
+        """Return whether any entry applies to ``pool``."""
+        candidates = (*self._by_pool.get(pool, ()), *self._every)
+        return any(self._selectors[number].selects(pool) for number in candidates)
+
+
+def selects_any(pools: JSON, known: AbstractSet[str]) -> bool:
+    """Return whether an entry with these ``pools`` applies to one of the known pools at least."""
+    selector = PoolSelector(pools)
+    return any(map(selector.selects, known if selector.every else selector.named & known))

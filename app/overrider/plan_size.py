@@ -1,0 +1,73 @@
+"""How many bytes a plan takes: its own objects, without those that it shares with its subject."""
+
+from gc import get_referents
+from sys import getsizeof
+from types import FunctionType, ModuleType
+from typing import Final
+
+from app.model.json import JSON
+from app.model.merge_keys import WORKLOAD
+
+# Names of members are short, and the decoder and the compiler keep one copy of each.
+_MAX_NAME_LENGTH: Final = 40
+# What the collector puts in front of an object that may hold others, and the allocator's rounding.
+_HEADER_BYTES: Final = 16
+_SCALARS: Final = (bool, int, float, type(None), type, ModuleType)
+
+
+def size_of(root: object, *, shared: JSON) -> int:
+    """Return the bytes of everything that ``root`` holds, estimated within a tenth.
+
+    Args:
+        root: What to measure.
+        shared: A document whose parts are not counted.
+    """
+    seen = _PROCESS.copy()
+    _add_parts(shared, seen)
+    return _add_sizes(root, seen)
+
+
+def _add_parts(value: JSON, seen: set[int]) -> None:
+    kind = type(value)
+    if kind is str:
+        if len(value) > _MAX_NAME_LENGTH:
+            seen.add(id(value))
+    elif kind is dict or kind is list:
+        seen.add(id(value))
+        for inner in value.values() if kind is dict else value:
+            _add_parts(inner, seen)
+
+
+def _add_sizes(root: object, seen: set[int]) -> int:
+    total = 0
+    pending = [root]
+    while pending:
+        value = pending.pop()
+        if type(value) is str:
+            if len(value) > _MAX_NAME_LENGTH and id(value) not in seen:
+                seen.add(id(value))
+                total += getsizeof(value)
+        elif id(value) not in seen and not isinstance(value, _SCALARS):
+            seen.add(id(value))
+            total += getsizeof(value) + _HEADER_BYTES
+            pending += _parts(value)
+    return total
+
+
+def _parts(value: object) -> list[object]:
+    if type(value) is dict:
+        return list(value.values())
+    if isinstance(value, FunctionType):
+        # It refers to its module's globals, too; only its closure is its own.
+        return [cell.cell_contents for cell in value.__closure__ or ()]
+    return get_referents(value)
+
+
+def _of_process() -> set[int]:
+    seen: set[int] = set()
+    _add_sizes(WORKLOAD, seen)
+    return seen
+
+
+# Plans refer to the merge keys of the API, which exist once.
+_PROCESS: Final = _of_process()

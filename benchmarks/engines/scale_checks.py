@@ -1,0 +1,94 @@
+"""What it costs to check an overrider, or an edit of its subject, with thousands of node pools; and who waits meanwhile.
+
+python -m benchmarks.engines.scale_checks POOLS
+"""
+
+import asyncio
+import copy
+import json
+import sys
+import time
+from typing import Any
+
+import uvloop
+
+from app.asgi import create_app
+from app.lifetime import settle_garbage_collector
+from app.model.openyurt import GROUP
+from app.settings import Settings
+from benchmarks.engines import scale_objects as objects
+from tests.asgi_client import call
+
+OVERRIDERS = "/validate-apps-openyurt-io-v1alpha1-yurtappoverrider"
+SETS = "/validate-apps-openyurt-io-v1alpha1-yurtappset"
+REPEATED = 3
+
+
+def review(document: dict[str, Any], old: dict[str, Any] | None = None) -> bytes:
+    request = {
+        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002", "operation": "UPDATE" if old else "CREATE",
+        "kind": {"group": GROUP, "version": "v1alpha1", "kind": document["kind"]}, "object": document, "oldObject": old,
+        "name": document["metadata"]["name"], "namespace": document["metadata"]["namespace"],
+    }  # fmt: skip
+    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
+
+
+def each_pool(pools: int) -> dict[str, Any]:
+    """Return an overrider with an entry for each pool, so that no two pools share a plan."""
+    made = objects.overrider(0)
+    items = [
+        [{"replicas": at % 7 + 1}, {"image": {"containerName": "app", "imageClaim": f"registry.example.com/app:{at}"}}]
+        for at in range(pools)
+    ]
+    return made | {"entries": [{"pools": [objects.pool_name(at)], "items": one} for at, one in enumerate(items)]}
+
+
+async def timed(app: Any, path: str, body: bytes, pools: int) -> dict[str, float]:
+    """Return the CPU of a check, and the longest slice: CPU between two turns of the event loop."""
+    slices: list[float] = []
+    done = False
+
+    async def watch() -> None:
+        last = time.thread_time()
+        while not done:
+            await asyncio.sleep(0)
+            last, before = time.thread_time(), last
+            slices.append(last - before)
+
+    watching = asyncio.create_task(watch())
+    await asyncio.sleep(0)
+    started = time.thread_time()
+    answer = await call(app, path, body)
+    spent = time.thread_time() - started
+    done = True
+    await watching
+    assert answer.json()["response"]["allowed"], answer.body
+    started = time.thread_time()
+    json.loads(body)
+    return {
+        "ms_per_pool": spent / pools * 1e3,
+        "slice_ms": max(slices) * 1e3,
+        "body_ms": (time.thread_time() - started) * 1e3,
+    }
+
+
+async def measure(pools: int) -> None:
+    app = create_app(Settings(engines=frozenset({"overrider"})), log=None)
+    subject = objects.subject(0, pools)
+    app.store.put(subject)
+    settle_garbage_collector()
+    cases = {"an overrider": (OVERRIDERS, review(objects.overrider(0)))}
+    cases["an overrider with an entry for each pool"] = (OVERRIDERS, review(each_pool(pools)))
+    edited = copy.deepcopy(subject)
+    edited["spec"]["revisionHistoryLimit"] = 5
+    cases["an edit of the subject"] = (SETS, review(edited, subject))
+    for name, (path, body) in cases.items():
+        if path == SETS:
+            app.store.put(objects.overrider(0))
+        found = [await timed(app, path, body, pools) for _ in range(REPEATED)]
+        best = {key: min(one[key] for one in found) for key in found[0]}
+        print(json.dumps({"check": name, "pools": pools, **best}), flush=True)
+
+
+if __name__ == "__main__":
+    uvloop.run(measure(int(sys.argv[1])))

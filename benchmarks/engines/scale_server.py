@@ -1,0 +1,308 @@
+"""A replica of a fleet of a given size, and its leader: memory, CPU, and how long reviews take meanwhile.
+
+    python -m benchmarks.engines.scale_server SUBJECTS POOLS [--edits SUBJECTS] [--rate N]
+
+It prints one line of JSON for each stage. The apiserver is `scale_origin`, in a process of its own.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import gc
+import itertools
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from app.asgi import Fleethook, create_app
+from app.kube.errors import APIError
+from app.lifetime import reading, settle_garbage_collector
+from app.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
+from app.overrider.controller import OverriderController
+from app.overrider.workload_client import Limits
+from app.settings import Settings
+from app.store.sources.kubernetes.resources import RESOURCES
+from app.store.sources.kubernetes.source import KubernetesSource
+from benchmarks.engines import scale_objects as objects
+from benchmarks.engines.scale_objects import Size, Workloads
+from benchmarks.engines.scale_origin import frame, read_frame
+from tests.asgi_client import call
+
+DEPLOYMENTS = "/mutate-apps-v1-deployment"
+REVIEWS_PER_SECOND = 200
+SAMPLES = 200
+"""Workloads whose reviews are measured."""
+
+
+def resident_mib() -> float:
+    text = Path("/proc/self/status").read_text()
+    return next(int(line.split()[1]) / 1024 for line in text.splitlines() if line.startswith("VmRSS"))
+
+
+class Connection:
+    """What `app.kube.connection.Connection` is to the code that uses one, over a socket."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, review: Callable[..., Awaitable[bytes]]
+    ):
+        self.host = "benchmark"
+        self._reader, self._writer, self._review = reader, writer, review
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._watchers: list[tuple[str, asyncio.Queue[bytes]]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        while True:
+            number, kind, *rest = await read_frame(self._reader)
+            if kind == "done" and rest[0] < 400:
+                self._waiting.pop(number).set_result(rest[1])
+            elif kind == "done":
+                self._waiting.pop(number).set_exception(APIError(rest[0], "NotFound", "not served"))
+            elif kind == "event":
+                for plural, queue in self._watchers:
+                    if plural == rest[0]:
+                        queue.put_nowait(rest[1])
+            else:
+                task = asyncio.create_task(self._admit(number, *rest))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def _admit(self, number: int, path: str, body: bytes) -> None:
+        self._writer.write(frame([number, "answer", await self._review(path, body)]))
+
+    async def request(self, method, path, *, query=None, body=None, content_type="", timeout=30) -> bytes:  # noqa: ARG002, ASYNC109
+        number = next(self._numbers)
+        self._waiting[number] = future = asyncio.get_running_loop().create_future()
+        self._writer.write(frame([number, method, path, query, body]))
+        return await future
+
+    @contextlib.asynccontextmanager
+    async def lines(self, path, *, query, idle) -> AsyncIterator[AsyncIterator[bytes]]:  # noqa: ARG002
+        watcher = (path.rsplit("/", 1)[-1], asyncio.Queue())
+        self._watchers.append(watcher)
+
+        async def each() -> AsyncIterator[bytes]:
+            while True:
+                yield await watcher[1].get()
+
+        try:
+            yield each()
+        finally:
+            self._watchers.remove(watcher)
+
+
+class Server:
+    """The replica."""
+
+    def __init__(self, size: Size, given: argparse.Namespace) -> None:
+        self.size, self.given = size, given
+        self.app: Fleethook = create_app(Settings(engines=frozenset({"overrider"})), log=None)
+        self.connection: Connection | None = None
+        self.source: KubernetesSource | None = None
+        self.bodies: list[bytes] = []
+        self.slices: list[float] = []
+        """CPU that was used between two turns of the event loop, a millisecond of idling included."""
+
+    async def review(self, path: str, body: bytes) -> bytes:
+        return (await call(self.app, path, body)).body
+
+    async def load(self) -> dict[str, Any]:
+        """Read everything that rendering reads; return what a replica weighs then."""
+        gc.disable()
+        empty, cpu, wall = resident_mib(), time.process_time(), time.perf_counter()
+        self.source = KubernetesSource(RESOURCES, self.connection, self.app.store, absent_seconds=10.0)
+        task = asyncio.create_task(self.source.run())
+        await self.source.wait_synced()
+        settle_garbage_collector()
+        task.add_done_callback(lambda _: None)
+        self.tasks = [task]
+        return {
+            "stage": "ready", "empty_mib": empty, "mib": resident_mib(), "seconds": time.perf_counter() - wall,
+            "cpu": time.process_time() - cpu,
+        }  # fmt: skip
+
+    async def review_all(self, workloads: Workloads) -> dict[str, Any]:
+        """Have one workload of each subject and kind of pool reviewed, so that every plan is compiled, and some more."""
+        cpu = time.process_time()
+        for number in range(self.size.subjects):
+            for pool in range(self.size.pools):
+                self.app.plans.plan(
+                    YURT_APP_SET, *self.documents(number), kind="Deployment", pool=objects.pool_name(pool),
+                    cluster="", store=self.app.store,
+                )  # fmt: skip
+                if pool % 10 == 0:
+                    await asyncio.sleep(0)
+        cpu = time.process_time() - cpu
+        chosen = random.Random(7)
+        for _ in range(SAMPLES):
+            number, pool = chosen.randrange(self.size.subjects), chosen.randrange(self.size.pools)
+            document = json.loads(workloads.text(number, pool))
+            self.bodies.append(objects.update_review("Deployment", document, document))
+        return {
+            "stage": "serving", "mib": resident_mib(), "cpu": cpu, "plan_mib": self.app.plans.size / 2**20,
+            "evicted": self.app.plans.evicted,
+        }  # fmt: skip
+
+    def documents(self, number: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        place = (objects.namespace_of(number), objects.subject_name(number))
+        return (
+            self.app.store.get("", YURT_APP_SET, *place), self.app.store.get("", YURT_APP_OVERRIDER, *place)
+        )  # fmt: skip
+
+    async def counts(self) -> dict[str, int]:
+        assert self.connection is not None
+        return json.loads(await self.connection.request("GET", "/counts"))
+
+    # The leader.
+
+    @contextlib.asynccontextmanager
+    async def leading(self) -> AsyncIterator[OverriderController]:
+        controller = OverriderController(
+            self.connection, self.app.store, self.source, self.app.plans, limits=Limits(self.given.rate, 10),
+            slices=self.app.slices, reading=reading,
+        )  # fmt: skip
+        task = asyncio.create_task(controller.run())
+        try:
+            yield controller
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def first_pass(self, stage: str) -> dict[str, Any]:
+        await self.counts()
+        cpu, wall = time.process_time(), time.perf_counter()
+        async with self.leading() as controller, self.probing() as latencies:
+            while controller.reconciled < self.size.subjects or not controller.queue.idle or controller.resyncs < 1:
+                await asyncio.sleep(0.05)
+            spent, took = time.process_time() - cpu, time.perf_counter() - wall
+            found = {"stage": stage, "cpu": spent, "seconds": took, "touched": controller.workloads.touched}
+            return found | {"mib": resident_mib(), "calls": await self.counts()} | self.quantiles(latencies)
+
+    async def edit(self, subjects: int) -> dict[str, Any]:
+        """Edit overriders and wait until all of their workloads are touched and the statuses written."""
+        assert self.connection is not None
+        async with self.leading() as controller:
+            while controller.reconciled < self.size.subjects or not controller.queue.idle or controller.resyncs < 1:
+                await asyncio.sleep(0.05)
+            await self.counts()
+            before, wanted = controller.workloads.touched, subjects * self.size.pools
+            cpu, wall = time.process_time(), time.perf_counter()
+            async with self.probing() as latencies:
+                for number in range(subjects):
+                    await self.connection.request("POST", f"/{number}/edit", body={"tag": "2.0.0"})
+                while controller.workloads.touched - before < wanted or not controller.queue.idle:
+                    await asyncio.sleep(0.05)
+            spent, took = time.process_time() - cpu, time.perf_counter() - wall
+            found = {"stage": "edit", "cpu": spent, "seconds": took, "touched": controller.workloads.touched - before}
+            return found | {"mib": resident_mib(), "calls": await self.counts()} | self.quantiles(latencies)
+
+    async def idle(self, seconds: float) -> dict[str, Any]:
+        async with self.probing() as latencies:
+            await asyncio.sleep(seconds)
+        return {"stage": "idle"} | self.quantiles(latencies)
+
+    def quantiles(self, latencies: list[float]) -> dict[str, Any]:
+        ordered, slices = sorted(latencies) or [0.0], sorted(self.slices) or [0.0]
+        return {
+            "reviews": len(latencies), "p50_ms": at(ordered, 0.5), "p99_ms": at(ordered, 0.99), "max_ms": at(ordered, 1.0),
+            "slice_p99_ms": at(slices, 0.99), "slice_max_ms": at(slices, 1.0),
+        }  # fmt: skip
+
+    @contextlib.asynccontextmanager
+    async def probing(self) -> AsyncIterator[list[float]]:
+        """Ask for reviews at fixed times, whatever became of the one before; yield their latencies."""
+        latencies: list[float] = []
+        stopped = False
+
+        async def ask(body: bytes, due: float) -> None:
+            await call(self.app, DEPLOYMENTS, body)
+            latencies.append(time.perf_counter() - due)
+
+        async def run() -> None:
+            due = time.perf_counter()
+            asked: set[asyncio.Task[None]] = set()
+            for body in itertools.cycle(self.bodies):
+                due += 1 / REVIEWS_PER_SECOND
+                # Connections do not wait for each other: all that are due ask in the same turn.
+                if due > time.perf_counter():
+                    await asyncio.sleep(due - time.perf_counter())
+                if stopped:
+                    break
+                asked.add(asyncio.create_task(ask(body, due)))
+            await asyncio.gather(*asked)
+
+        async def watch() -> None:
+            last = time.thread_time()
+            while not stopped:
+                await asyncio.sleep(0.001)
+                last, before = time.thread_time(), last
+                self.slices.append(last - before)
+
+        self.slices = []
+        tasks = [asyncio.create_task(run()), asyncio.create_task(watch())]
+        try:
+            yield latencies
+        finally:
+            stopped = True
+            await asyncio.gather(*tasks)
+
+
+def at(ordered: list[float], share: float) -> float:
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1e3
+
+
+async def measure(given: argparse.Namespace) -> None:
+    size = Size(given.subjects, given.pools)
+    with tempfile.TemporaryDirectory() as scratch:
+        path = f"{scratch}/origin"
+        command = [sys.executable, "-m", "benchmarks.engines.scale_origin", path, str(size.subjects), str(size.pools)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as origin:  # noqa: ASYNC220 - nothing runs before it
+            assert origin.stdout
+            origin.stdout.readline()
+            server = Server(size, given)
+            server.connection = Connection(*await asyncio.open_unix_connection(path, limit=1 << 26), server.review)
+            reading = asyncio.create_task(server.connection.run())
+            try:
+                await stages(server, size, given)
+            finally:
+                for task in (reading, *server.tasks):
+                    task.cancel()
+                origin.terminate()
+
+
+async def stages(server: Server, size: Size, given: argparse.Namespace) -> None:
+    say(await server.load())
+    if given.leader_first:
+        server.bodies = []
+        say(await server.first_pass("first pass"))
+        return
+    say(await server.review_all(Workloads(size)))
+    say(await server.idle(given.seconds))
+    say(await server.first_pass("first pass"))
+    say(await server.first_pass("takeover"))
+    if given.edits:
+        say(await server.edit(given.edits))
+
+
+def say(found: dict[str, Any]) -> None:
+    print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("subjects", type=int)
+    parser.add_argument("pools", type=int)
+    parser.add_argument("--edits", type=int, default=0, help="subjects whose overriders are edited")
+    parser.add_argument("--rate", type=float, default=200.0, help="workloads that are touched a second")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of idling")
+    parser.add_argument("--leader-first", action="store_true", help="only the first pass, with no plan compiled before")
+    uvloop.run(measure(parser.parse_args()))

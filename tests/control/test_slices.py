@@ -1,0 +1,65 @@
+"""Long work in slices: its result, and who gets the event loop in between."""
+
+import asyncio
+
+import pytest
+
+from app.control.slices import Pauses, Sliced, Slices, run_at_once
+
+
+def work(name: str, slices: int, seen: list[str]) -> Sliced[str]:
+    for number in range(slices):
+        seen.append(f"{name}{number}")
+        yield
+    return name
+
+
+def failing() -> Sliced[str]:
+    yield
+    raise ValueError("broken")
+
+
+def test_work_is_done_at_once_where_nobody_waits() -> None:
+    seen: list[str] = []
+    assert run_at_once(work("a", 3, seen)) == "a"
+    assert seen == ["a0", "a1", "a2"]
+    with pytest.raises(ValueError, match="broken"):
+        run_at_once(failing())
+
+
+async def test_the_loop_turns_between_any_two_slices_of_all_work() -> None:
+    seen: list[str] = []
+    done = False
+
+    async def others() -> None:
+        while not done:
+            seen.append("-")
+            await asyncio.sleep(0)
+
+    slices = Slices()
+    other = asyncio.create_task(others())
+    assert await asyncio.gather(slices.run(work("a", 3, seen)), slices.run(work("b", 3, seen))) == ["a", "b"]
+    done = True
+    await other
+    assert sorted(one for one in seen if one != "-") == ["a0", "a1", "a2", "b0", "b1", "b2"]
+    texts = "".join(seen)
+    assert all(f"{first}{second}" not in texts for first in "012" for second in "ab"), texts
+    assert texts.index("b0") < texts.index("a2")  # They take turns.
+
+
+async def test_work_that_fails_or_is_cancelled_leaves_the_turn_to_others() -> None:
+    slices = Slices()
+    with pytest.raises(ValueError, match="broken"):
+        await slices.run(failing())
+    cancelled = asyncio.create_task(slices.run(work("a", 1000, [])))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    await asyncio.wait([cancelled])
+    assert await slices.run(work("b", 2, [])) == "b"
+
+
+def test_a_pause_is_due_after_so_many_units() -> None:
+    pauses = Pauses(3)
+    assert [pauses.due() for _ in range(7)] == [False, False, True, False, False, True, False]
+    assert pauses.due(5)
+    assert not pauses.due(2)
