@@ -9,7 +9,7 @@ from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from app.overrider.assess import Binding
 from app.overrider.orphans import ORPHAN_INDEXES, former_bindings, is_orphan, orphan_keys_of
 from app.store import Store
-from app.store.narrow import Narrow, narrow
+from app.store.narrow import Narrow, Narrower
 from tests.builders import entry, image, owner, patch, workload
 from tests.overrider.running import Fleet
 
