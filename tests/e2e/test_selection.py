@@ -133,7 +133,7 @@ def test_owners_that_are_not_rendered_are_not_sent(
         bound = Subject(admin, namespace, ["hangzhou"])
         bound.override(entry("*", items=TO_2))
         wait_for(lambda: selects(admin, bound.namespace), what="the configuration names the subject")
-    for reference in ({"apiVersion": "apps.openyurt.io/v1beta1"}, {"kind": "YurtStaticSet"}):
+    for reference in ({"apiVersion": "apps.openyurt.io/v1beta2"}, {"kind": "YurtStaticSet"}):
         made = other_owner(bound, **reference)
         admin.create(path_of(made), made)
     made = workload_of(bound.stored, "hangzhou")
