@@ -32,7 +32,16 @@ from tests.builders import (
     workload,
     yurt_app_set,
 )
-from tests.overrider.worlds import EXAMPLES, OVERRIDERS, SPEC, SUBJECTS, Foreign, foreign_parts, stored_by_owner
+from tests.overrider.worlds import (
+    EXAMPLES,
+    OVERRIDERS,
+    SPEC,
+    SUBJECTS,
+    Foreign,
+    can_exist,
+    foreign_parts,
+    stored_by_owner,
+)
 
 PROPERTY = settings(
     max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], deadline=None
@@ -41,10 +50,12 @@ PROPERTY = settings(
 
 def plan_of(subject: Any, rule: Any) -> Plan:
     try:
-        return compile_plan(YURT_APP_SET, subject, rule, kind="Deployment", pool="hangzhou", node_pool=None)
+        plan = compile_plan(YURT_APP_SET, subject, rule, kind="Deployment", pool="hangzhou", node_pool=None)
     except (RenderError, SubjectError):
         assume(condition=False)
         raise
+    assume(can_exist(plan.bare))
+    return plan
 
 
 def without_ours(document: dict[str, Any]) -> dict[str, Any]:
