@@ -237,7 +237,9 @@ OVERRIDERS = st.lists(
 def can_exist(bare: dict[str, Any]) -> bool:
     """Whether an apiserver takes a workload: tweaks that remove an element make two values or two sources of one."""
     pods = bare["spec"]["template"]["spec"]
-    variables = [one for made in (*pods["containers"], *pods.get("initContainers", [])) for one in made.get("env", [])]
+    variables = [
+        one for made in (*pods.get("containers", []), *pods.get("initContainers", [])) for one in made.get("env", [])
+    ]
     two_values = any("value" in one and "valueFrom" in one for one in variables)
     return not two_values and all(len(volume) <= 2 for volume in pods.get("volumes", []))
 
