@@ -3,7 +3,8 @@
 import copy
 import hashlib
 import json
-from typing import Any, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple, Protocol
 
 from app.model.merge_keys import WORKLOAD
 from app.patch import strategic_merge
@@ -43,24 +44,81 @@ V1_4 = Release(retries=False, compares_replicas=True, keeps_first_revision=True,
 V1_5 = Release(retries=True, compares_replicas=False, keeps_first_revision=False, status_after_refusal=False)
 
 
+NodePools = Mapping[str, JSONObject]
+"""The NodePools of the cluster, by name."""
+
+
+class NotAppliedError(Exception):
+    """OpenYurt's controller reports an error where it would have written a workload."""
+
+
+class Form(Protocol):
+    """What of the owner depends on the version of the API; the methods are those of `V1Alpha1`."""
+
+    version: str
+    node_pools_path: str
+    """Where the NodePools are, or "" for a version whose pools do not depend on them."""
+
+    def path(self, namespace: str) -> str: ...
+    def pools(self, subject: JSONObject, node_pools: NodePools) -> Collection[str]: ...
+    def claims(self, subject: JSONObject, workload: JSONObject) -> bool: ...
+    def outdated(self, subject: JSONObject, pool: str, workload: JSONObject, release: Release) -> bool: ...
+    def apply(
+        self, subject: JSONObject, pool: str, workload: JSONObject | None = None, *, node_pools: NodePools
+    ) -> JSONObject: ...
+    def status(self, subject: JSONObject, workloads: list[JSONObject]) -> JSONObject: ...
+
+
+def owner_reference(subject: JSONObject, version: str) -> JSONObject:
+    return {
+        "apiVersion": version,
+        "kind": subject["kind"],
+        "name": subject["metadata"]["name"],
+        "uid": subject["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def add_reference(metadata: JSONObject, reference: JSONObject) -> None:
+    """Set the reference to the controller as controller-runtime does: of the same owner there is one.
+
+    Raises:
+        NotAppliedError: Another controller owns the workload.
+    """
+    present = metadata.get("ownerReferences", [])
+    if any(one.get("controller") and not _same_owner(one, reference) for one in present):
+        raise NotAppliedError("already owned by another controller")
+    if any(_same_owner(one, reference) for one in present):
+        metadata["ownerReferences"] = [reference if _same_owner(one, reference) else one for one in present]
+    else:
+        metadata["ownerReferences"] = [*present, reference]
+
+
+def _same_owner(one: JSONObject, other: JSONObject) -> bool:
+    return _identity(one) == _identity(other)
+
+
+def _identity(reference: JSONObject) -> tuple[str, str, str]:
+    group, _, _ = reference["apiVersion"].rpartition("/")
+    return group, reference["kind"], reference["name"]
+
+
+def revision_of(subject: JSONObject, content: Any) -> str:
+    """Return a revision label that changes with ``content``."""
+    text = json.dumps(content, sort_keys=True).encode()
+    return f"{subject['metadata']['name']}-{hashlib.sha256(text).hexdigest()[:10]}"
+
+
 class V1Alpha1:
     """YurtAppSet v1alpha1 (OpenYurt 1.4.4: adapter.DeploymentAdapter and StatefulSetAdapter, ApplyPoolTemplate)."""
 
     version = f"{GROUP}/v1alpha1"
     plural = "yurtappsets"
+    node_pools_path = ""
 
     def path(self, namespace: str) -> str:
         return f"/apis/{self.version}/namespaces/{namespace}/{self.plural}"
-
-    def owner_reference(self, subject: JSONObject) -> JSONObject:
-        return {
-            "apiVersion": self.version,
-            "kind": subject["kind"],
-            "name": subject["metadata"]["name"],
-            "uid": subject["metadata"]["uid"],
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
 
     def templates(self, subject: JSONObject) -> JSONObject:
         """Return the member with deploymentTemplate or statefulSetTemplate."""
@@ -74,21 +132,25 @@ class V1Alpha1:
         found: JSONObject = self.templates(subject)[KINDS[self.kind(subject)]]
         return found
 
-    def pools(self, subject: JSONObject) -> dict[str, JSONObject]:
+    def pools(self, subject: JSONObject, node_pools: NodePools | None = None) -> dict[str, JSONObject]:
         """Return the pools that have a workload, by name."""
         return {pool["name"]: pool for pool in subject["spec"].get("topology", {}).get("pools", [])}
 
     def revision(self, subject: JSONObject) -> str:
         """Return the revision label: it changes with the template and with a pool's patch, not with replicas."""
         patches = {name: pool.get("patch") for name, pool in self.pools(subject).items()}
-        return self._hash(subject, [self.templates(subject), patches])
-
-    def _hash(self, subject: JSONObject, content: Any) -> str:
-        text = json.dumps(content, sort_keys=True).encode()
-        return f"{subject['metadata']['name']}-{hashlib.sha256(text).hexdigest()[:10]}"
+        return revision_of(subject, [self.templates(subject), patches])
 
     def replicas(self, subject: JSONObject, pool: str) -> int:
         return int(self.pools(subject)[pool].get("replicas") or 0)
+
+    def claims(self, subject: JSONObject, workload: JSONObject) -> bool:
+        """Return whether a workload that the subject owns may stay with it: in this version always."""
+        return True
+
+    def status(self, subject: JSONObject, workloads: list[JSONObject]) -> JSONObject:
+        """Return status.currentRevision."""
+        return {"currentRevision": self.revision(subject)}
 
     def outdated(self, subject: JSONObject, pool: str, workload: JSONObject, release: Release) -> bool:
         """Return whether a workload is written; nothing else of it is compared (managePools)."""
@@ -103,7 +165,9 @@ class V1Alpha1:
         patch = self.pools(subject)[pool].get("patch")
         return json.dumps(patch, sort_keys=True, separators=(",", ":")) if patch else ""
 
-    def apply(self, subject: JSONObject, pool: str, workload: JSONObject | None = None) -> JSONObject:
+    def apply(
+        self, subject: JSONObject, pool: str, workload: JSONObject | None = None, *, node_pools: NodePools | None = None
+    ) -> JSONObject:
         """Return what is written for a pool: over the present ``workload``, or a new one."""
         made = copy.deepcopy(workload) if workload else {"metadata": {}, "spec": {}}
         made |= {"apiVersion": "apps/v1", "kind": self.kind(subject)}
@@ -123,7 +187,7 @@ class V1Alpha1:
         metadata["annotations"] = {**metadata.get("annotations", {}), **template.get("annotations", {})}
         metadata["annotations"][PATCH_ANNOTATION] = self._patch_text(subject, pool)
         metadata["generateName"] = f"{subject['metadata']['name']}-{pool}-"
-        metadata["ownerReferences"] = [self.owner_reference(subject)]
+        metadata["ownerReferences"] = [owner_reference(subject, self.version)]
 
     def _apply_spec(self, spec: JSONObject, subject: JSONObject, pool: str) -> None:
         template = copy.deepcopy(self.template(subject)["spec"])

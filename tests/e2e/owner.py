@@ -1,18 +1,19 @@
 """OpenYurt's YurtAppSet controller, as far as a webhook meets it: creates, compares a revision, puts whole objects.
 
 Facts: OpenYurt 1.4.4, controller/yurtappset (managePools, UpdatePool, calculateStatus), and 1.5 to 1.7 where `Release`
-says so. It does not look for drift: a workload that carries the revision and the replicas is left alone.
+or the `Form` says so. It does not look for drift: a workload that carries the revision and the replicas is left alone.
 """
 
 import contextlib
+import copy
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from tests.e2e.cluster import Api
 from tests.e2e.kept import kept
-from tests.e2e.openyurt import KINDS, POOL_LABEL, V1_4, JSONObject, Release, V1Alpha1
+from tests.e2e.openyurt import KINDS, POOL_LABEL, V1_4, Form, JSONObject, NotAppliedError, Release, V1Alpha1
 from tests.e2e.watching import Watch
 from tests.e2e.workloads import APPS, path_of
 
@@ -39,13 +40,14 @@ class OwnerController:
         writes: What it has written, or tried to.
     """
 
-    def __init__(self, api: Api, namespace: str, *, release: Release = V1_4, form: V1Alpha1 | None = None) -> None:
+    def __init__(self, api: Api, namespace: str, *, release: Release = V1_4, form: Form | None = None) -> None:
         """Prepare; ``form`` is what depends on the version of the API."""
         self.writes: list[OwnerWrite] = []
         self._api = api
         self._namespace = namespace
         self._release = release
-        self._form = form or V1Alpha1()
+        self._form: Form = form or V1Alpha1()
+        self._node_pools: dict[str, JSONObject] = {}
         self._subjects: dict[str, JSONObject] = {}
         self._workloads: dict[str, JSONObject] = {}
         # Everything below is guarded by this.
@@ -60,10 +62,10 @@ class OwnerController:
     # What to look at.
 
     def start(self) -> None:
-        paths = [self._form.path(self._namespace)]
-        paths += [f"{APPS}/namespaces/{self._namespace}/{kind.lower()}s" for kind in KINDS]
-        told = (self._subject_changed, self._workload_changed, self._workload_changed)
-        self._watches = [Watch(self._api, path, call) for path, call in zip(paths, told, strict=True)]
+        watched = [(self._form.node_pools_path, self._node_pool_changed)] if self._form.node_pools_path else []
+        watched.append((self._form.path(self._namespace), self._subject_changed))
+        watched += [(f"{APPS}/namespaces/{self._namespace}/{kind.lower()}s", self._workload_changed) for kind in KINDS]
+        self._watches = [Watch(self._api, path, told) for path, told in watched]
         self._threads = [threading.Thread(target=self._work, name=f"owner {n}", daemon=True) for n in range(_WORKERS)]
         for thread in self._threads:
             thread.start()
@@ -105,9 +107,23 @@ class OwnerController:
         return (
             self.idle()
             and observed == subject["metadata"]["generation"]
-            and workloads.keys() == self._form.pools(subject).keys()
+            and workloads.keys() == set(self._pools(subject))
             and not any(self._outdated(subject, pool, one) for pool, one in workloads.items())
         )
+
+    def _pools(self, subject: JSONObject) -> Collection[str]:
+        return self._form.pools(subject, dict(self._node_pools))
+
+    def _node_pool_changed(self, event: str, node_pool: JSONObject) -> None:
+        name = node_pool["metadata"]["name"]
+        former = self._node_pools.get(name)
+        if event == "DELETED":
+            del self._node_pools[name]
+        else:
+            self._node_pools[name] = node_pool
+        if event != "MODIFIED" or former is None or _labels(former) != _labels(node_pool):
+            for subject in list(self._subjects):
+                self._add(subject)
 
     def _subject_changed(self, event: str, subject: JSONObject) -> None:
         name = subject["metadata"]["name"]
@@ -169,32 +185,50 @@ class OwnerController:
         subject = self._subjects.get(name)
         if subject is None or subject["metadata"].get("deletionTimestamp"):
             return True
-        done = self._provision(subject) and self._update(subject)
+        done = self._claim(subject) and self._provision(subject) and self._update(subject)
         if done or self._release.status_after_refusal:
             self._set_status(subject)
         return done
 
     def _owned(self, subject: JSONObject) -> dict[str, JSONObject]:
+        """Return the workloads of a subject by pool; one without the label of its pool is overlooked, as upstream."""
         uid = subject["metadata"]["uid"]
         with self._state:
             workloads = list(self._workloads.values())
         return {
             workload["metadata"]["labels"][POOL_LABEL]: workload
             for workload in workloads
-            if any(owner["uid"] == uid for owner in workload["metadata"].get("ownerReferences", []))
+            if _owns(uid, workload) and self._form.claims(subject, workload) and POOL_LABEL in _labels(workload)
         }
+
+    def _claim(self, subject: JSONObject) -> bool:
+        """Release the workloads that the subject owns and does not claim (refmanager: ClaimOwnedObjects)."""
+        uid, done = subject["metadata"]["uid"], True
+        with self._state:
+            owned = [workload for workload in self._workloads.values() if _owns(uid, workload)]
+        for workload in owned:
+            if not self._form.claims(subject, workload):
+                made = copy.deepcopy(workload)
+                made["metadata"]["ownerReferences"] = [
+                    owner for owner in made["metadata"]["ownerReferences"] if owner["uid"] != uid
+                ]
+                pool = _labels(workload).get(POOL_LABEL, "")
+                done &= self._write("release", subject, pool, *self._api.call("PUT", path_of(made), made)[:2])
+        return done
 
     def _outdated(self, subject: JSONObject, pool: str, workload: JSONObject) -> bool:
         return self._form.outdated(subject, pool, workload, self._release)
 
     def _provision(self, subject: JSONObject) -> bool:
         """Create what is missing and delete the rest; the first refusal ends it."""
-        present, wanted = self._owned(subject), self._form.pools(subject)
-        for pool in sorted(wanted.keys() - present.keys()):
-            made = self._form.apply(subject, pool)
-            if not self._write("create", subject, pool, *self._api.call("POST", path_of(made), made)[:2]):
+        present, wanted = self._owned(subject), set(self._pools(subject))
+        for pool in sorted(wanted - present.keys()):
+            made = self._apply("create", subject, pool)
+            if made is None or not self._write(
+                "create", subject, pool, *self._api.call("POST", path_of(made), made)[:2]
+            ):
                 return False
-        for pool in sorted(present.keys() - wanted.keys()):
+        for pool in sorted(present.keys() - wanted):
             code, _, _ = self._api.call("DELETE", path_of(present[pool]))
             self.writes.append(OwnerWrite("delete", subject["metadata"]["name"], pool, code, ""))
         return True
@@ -205,7 +239,7 @@ class OwnerController:
         return all(
             self._put(subject, pool, path_of(outdated[pool]))
             for pool in sorted(outdated)
-            if pool in self._form.pools(subject)
+            if pool in self._pools(subject)
         )
 
     def _put(self, subject: JSONObject, pool: str, path: str) -> bool:
@@ -213,10 +247,20 @@ class OwnerController:
             code, present, _ = self._api.call("GET", path)
             if code != 200:
                 return False
-            made = self._form.apply(subject, pool, present)
+            made = self._apply("update", subject, pool, present)
+            if made is None:
+                return False
             if self._write("update", subject, pool, *self._api.call("PUT", path, made)[:2]):
                 return True
         return False
+
+    def _apply(self, verb: str, subject: JSONObject, pool: str, present: JSONObject | None = None) -> JSONObject | None:
+        """Return what is to be written; None if the controller reports an error, which is a write with code 0."""
+        try:
+            return self._form.apply(subject, pool, present, node_pools=dict(self._node_pools))
+        except NotAppliedError as error:
+            self.writes.append(OwnerWrite(verb, subject["metadata"]["name"], pool, 0, str(error)))
+            return None
 
     def _write(self, verb: str, subject: JSONObject, pool: str, code: int, answer: Any) -> bool:
         done = code < 300
@@ -228,22 +272,31 @@ class OwnerController:
 
     def _set_status(self, subject: JSONObject) -> None:
         metadata, former = subject["metadata"], subject.get("status", {})
-        revision = self._form.revision(subject)
+        status = self._form.status(subject, list(self._owned(subject).values()))
         if self._release.keeps_first_revision:
-            revision = former.get("currentRevision") or revision
-        status = {"observedGeneration": metadata["generation"], "currentRevision": revision}
+            status["currentRevision"] = former.get("currentRevision") or status["currentRevision"]
+        status["observedGeneration"] = metadata["generation"]
         if status.items() <= former.items():
             return
         path = f"{self._form.path(self._namespace)}/{metadata['name']}/status"
         self._api.call("PATCH", path, {"status": status}, content_type="application/merge-patch+json")
 
 
+def _labels(item: JSONObject) -> dict[str, str]:
+    found: dict[str, str] = item["metadata"].get("labels") or {}
+    return found
+
+
+def _owns(uid: str, workload: JSONObject) -> bool:
+    return any(owner["uid"] == uid for owner in workload["metadata"].get("ownerReferences", []))
+
+
 @contextlib.contextmanager
-def owning(api: Api, namespace: str, *, release: Release = V1_4) -> Iterator[OwnerController]:
+def owning(api: Api, namespace: str, *, release: Release = V1_4, form: Form | None = None) -> Iterator[OwnerController]:
     """Run the controller for one namespace."""
     # Upstream writes within milliseconds of an edit, before a watch that is late has brought it to fleethook.
     with kept(api) as client:
-        owner = OwnerController(client, namespace, release=release)
+        owner = OwnerController(client, namespace, release=release, form=form)
         owner.start()
         try:
             yield owner
