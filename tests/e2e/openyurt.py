@@ -60,6 +60,7 @@ class Form(Protocol):
     """Where the NodePools are, or "" for a version whose pools do not depend on them."""
 
     def path(self, namespace: str) -> str: ...
+    def edit(self, templates: JSONObject) -> JSONObject: ...
     def pools(self, subject: JSONObject, node_pools: NodePools) -> Collection[str]: ...
     def claims(self, subject: JSONObject, workload: JSONObject) -> bool: ...
     def outdated(self, subject: JSONObject, pool: str, workload: JSONObject, release: Release) -> bool: ...
@@ -119,6 +120,10 @@ class V1Alpha1:
 
     def path(self, namespace: str) -> str:
         return f"/apis/{self.version}/namespaces/{namespace}/{self.plural}"
+
+    def edit(self, templates: JSONObject) -> JSONObject:
+        """Return the merge patch of a subject that merges into the member with its templates."""
+        return {"spec": {"workloadTemplate": templates}}
 
     def templates(self, subject: JSONObject) -> JSONObject:
         """Return the member with deploymentTemplate or statefulSetTemplate."""

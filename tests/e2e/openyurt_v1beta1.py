@@ -39,6 +39,10 @@ class V1Beta1:
     def path(self, namespace: str) -> str:
         return f"/apis/{self.version}/namespaces/{namespace}/{self.plural}"
 
+    def edit(self, templates: JSONObject) -> JSONObject:
+        """Return the merge patch of a subject that merges into the member with its templates."""
+        return {"spec": {"workload": {"workloadTemplate": templates}}}
+
     def templates(self, subject: JSONObject) -> JSONObject:
         """Return the member with deploymentTemplate or statefulSetTemplate."""
         found: JSONObject = subject["spec"]["workload"]["workloadTemplate"]

@@ -4,15 +4,16 @@ import contextlib
 import copy
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tests.builders import container, entry, image, overrider, yurt_app_set
+from tests.builders import container, entry, image, node_pool, overrider, yurt_app_set, yurt_app_set_v1beta1
 from tests.e2e.cluster import Api
 from tests.e2e.conftest import new_namespace
 from tests.e2e.fleet import OPENYURT
 from tests.e2e.kept import kept
-from tests.e2e.openyurt import V1_4, Release, V1Alpha1
+from tests.e2e.openyurt import V1_4, Form, Release, V1Alpha1
+from tests.e2e.openyurt_v1beta1 import V1Beta1
 from tests.e2e.owner import OwnerController, owning
 from tests.e2e.rollouts import Rollouts, following
 from tests.e2e.workloads import APPS
@@ -44,6 +45,25 @@ def subject_of(name: str, namespace: str, pods: JSONObject, *pools: str) -> JSON
     return made
 
 
+def subject_v1beta1_of(
+    name: str,
+    namespace: str,
+    pods: JSONObject,
+    *pools: str,
+    kind: str = "Deployment",
+    selector: JSONObject | None = None,
+    tweaks: Sequence[JSONObject] = (),
+) -> JSONObject:
+    labels = {"app": name}
+    # ReplicaSets that are not used any more are counted, too.
+    spec = {"selector": {"matchLabels": labels}, "revisionHistoryLimit": 100, "replicas": 1}
+    spec |= {"serviceName": name} if kind == "StatefulSet" else {}
+    spec["template"] = {"metadata": {"labels": labels}, "spec": pods}
+    made = yurt_app_set_v1beta1(name, pools, tweaks, kind, selector, **spec)
+    made["metadata"] = {"name": name, "namespace": namespace}
+    return made
+
+
 def with_image(claim: str) -> Change:
     def change(workload: JSONObject) -> None:
         workload["spec"]["template"]["spec"]["containers"][0]["image"] = claim
@@ -54,16 +74,19 @@ def with_image(claim: str) -> Change:
 class Scenario:
     """One namespace with a YurtAppSet ``demo`` and another one, the sentinel, that shows how far fleethook has come."""
 
-    def __init__(self, api: Api, namespace: str, owner: OwnerController, rollouts: Rollouts) -> None:
+    def __init__(
+        self, api: Api, namespace: str, owner: OwnerController, rollouts: Rollouts, form: Form | None = None
+    ) -> None:
         self.api, self.namespace, self.owner, self.rollouts = api, namespace, owner, rollouts
-        self._form = V1Alpha1()
+        self._form: Form = form or V1Alpha1()
         self._sentinel = 0
 
     # What a user does.
 
     def create(self, *pools: str, name: str = "demo", **fields: Any) -> None:
+        make = subject_v1beta1_of if isinstance(self._form, V1Beta1) else subject_of
         pods = {"containers": [container(**fields)]}
-        self.api.create(self._form.path(self.namespace), subject_of(name, self.namespace, pods, *(pools or POOLS)))
+        self.api.create(self._form.path(self.namespace), make(name, self.namespace, pods, *(pools or POOLS)))
 
     def subject_path(self, name: str = "demo") -> str:
         return f"{self._form.path(self.namespace)}/{name}"
@@ -71,8 +94,11 @@ class Scenario:
     def edit_container(self, name: str = "demo", **fields: Any) -> None:
         """Write the template's container anew: what is not given is dropped."""
         spec = {"template": {"spec": {"containers": [container(**fields)]}}}
-        edit = {"spec": {"workloadTemplate": {"deploymentTemplate": {"spec": spec}}}}
-        self.api.merge(self.subject_path(name), edit)
+        self.api.merge(self.subject_path(name), self._form.edit({"deploymentTemplate": {"spec": spec}}))
+
+    def tweak(self, *tweaks: JSONObject, name: str = "demo") -> None:
+        """Write the tweaks of a YurtAppSet v1beta1 anew."""
+        self.api.merge(self.subject_path(name), {"spec": {"workload": {"workloadTweaks": list(tweaks)}}})
 
     def overrider_path(self, name: str = "demo") -> str:
         return f"{OPENYURT}/namespaces/{self.namespace}/yurtappoverriders/{name}"
@@ -121,7 +147,8 @@ class Scenario:
 
     def expected(self, pool: str, *changes: Change, name: str = "demo") -> JSONObject:
         """Return the spec that the owner writes without fleethook, with changes, as the apiserver stores it."""
-        made = self._form.apply(self.api[self.subject_path(name)], pool)
+        node_pools = read_node_pools(self.api, self._form)
+        made = self._form.apply(self.api[self.subject_path(name)], pool, node_pools=node_pools)
         for change in changes:
             change(made)
         # Without an owner it is nobody's business, and a dry run stores nothing.
@@ -198,21 +225,38 @@ def copied(document: JSONObject, change: Change) -> JSONObject:
     return made
 
 
+def read_node_pools(api: Api, form: Form) -> dict[str, JSONObject]:
+    """Return the NodePools of the cluster by name; none for a form that does not depend on them."""
+    items = api[form.node_pools_path]["items"] if form.node_pools_path else []
+    return {one["metadata"]["name"]: one for one in items}
+
+
+def apply_node_pools(api: Api, form: Form, **labels: JSONObject) -> None:
+    """Make the NodePools of these names and labels."""
+    version = form.node_pools_path.removeprefix("/apis/").removesuffix("/nodepools")
+    for name, own in labels.items():
+        made = node_pool(name, own, type="Edge") | {"apiVersion": version}
+        api.apply(f"{form.node_pools_path}/{name}", made)
+
+
 @contextlib.contextmanager
-def scenario(api: Api, *, release: Release = V1_4) -> Iterator[Scenario]:
+def scenario(api: Api, *, release: Release = V1_4, form: Form | None = None) -> Iterator[Scenario]:
     """A namespace with OpenYurt's controller; what is there is deleted at the end."""
-    namespace = new_namespace(api)
-    with kept(api) as api, owning(api, namespace, release=release) as owner, following(api, namespace) as rollouts:  # noqa: PLR1704 - the same apiserver
+    form, namespace = form or V1Alpha1(), new_namespace(api)
+    with contextlib.ExitStack() as stack:
+        client = stack.enter_context(kept(api))
+        owner = stack.enter_context(owning(client, namespace, release=release, form=form))
+        rollouts = stack.enter_context(following(client, namespace))
         try:
-            yield Scenario(api, namespace, owner, rollouts)
+            yield Scenario(client, namespace, owner, rollouts, form)
         finally:
             with owner.held():
-                clear(api, namespace)
+                clear(client, namespace, form)
 
 
-def clear(api: Api, namespace: str) -> None:
+def clear(api: Api, namespace: str, form: Form) -> None:
     """Delete everything that fleethook could go on working on."""
-    for path in (f"{OPENYURT}/namespaces/{namespace}/yurtappoverriders", V1Alpha1().path(namespace)):
+    for path in (f"{OPENYURT}/namespaces/{namespace}/yurtappoverriders", form.path(namespace)):
         api.delete(path)
     for plural in ("deployments", "statefulsets", "replicasets"):
         api.delete(f"{APPS}/namespaces/{namespace}/{plural}")

@@ -1,0 +1,49 @@
+"""OpenYurt's own CustomResourceDefinitions, with the versions that a test wants to be served."""
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from app.model.crd import RESOURCES, custom_resource_definition
+from tests.e2e.cluster import CRDS, Api, established
+from tests.waiting import wait_for
+
+_FILES = Path(__file__).parent.parent / "conformance" / "openyurt" / "crds"
+CURRENT = {"yurtappsets": ("v1beta1",), "nodepools": ("v1beta2",), "yurtappdaemons": ("v1alpha1",)}
+"""The versions that OpenYurt 1.7 stores."""
+
+
+def openyurt_crd(plural: str, served: Collection[str]) -> dict[str, Any]:
+    """Return a definition that serves these versions and stores the last of OpenYurt's among them.
+
+    OpenYurt's conversion webhook is not there: another version of an object has only what both versions have.
+    """
+    definition: dict[str, Any] = yaml.safe_load((_FILES / f"apps.openyurt.io_{plural}.yaml").read_text())
+    definition["spec"]["conversion"] = {"strategy": "None"}
+    versions = definition["spec"]["versions"]
+    stored = [version["name"] for version in versions if version["name"] in served][-1]
+    for version in versions:
+        version["served"] = version["name"] in served
+        version["storage"] = version["name"] == stored
+    return definition
+
+
+def install_openyurt_crds(admin: Api, **served: Collection[str]) -> None:
+    """Install OpenYurt's definitions, and ours of the overrider; ``served`` are versions by the plural of the kind."""
+    made = [openyurt_crd(plural, versions) for plural, versions in {**CURRENT, **served}.items()]
+    made += [custom_resource_definition(one) for one in RESOURCES if one.plural not in CURRENT]
+    for definition in made:
+        admin.apply(f"{CRDS}/{definition['metadata']['name']}", definition)
+    for definition in made:
+        name = definition["metadata"]["name"]
+        wait_for(lambda name=name: established(admin, name), what=f"{name} is established")
+        wait_for(lambda definition=definition: _serves(admin, definition["spec"]), what=f"{name} is served")
+
+
+def _serves(admin: Api, spec: dict[str, Any]) -> bool:
+    """Whether every version answers as the definition says."""
+    group, plural = spec["group"], spec["names"]["plural"]
+    codes = {one["name"]: admin.call("GET", f"/apis/{group}/{one['name']}/{plural}")[0] for one in spec["versions"]}
+    return all(codes[one["name"]] == (200 if one["served"] else 404) for one in spec["versions"])
