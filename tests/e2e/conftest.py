@@ -19,6 +19,7 @@ from tests.e2e.controlplane import build
 from tests.e2e.fleet import unregister
 from tests.e2e.installation import Installation
 from tests.e2e.karmadas import BODY, Make, prepare
+from tests.e2e.openyurt_crds import install_openyurt_crds
 from tests.waiting import wait_for
 
 REQUIRED = "FLEETHOOK_REQUIRE_CONTROLPLANE"
@@ -77,6 +78,17 @@ def managed_plane(
     with control_plane(binaries, tmp_path_factory.mktemp("managed")) as running:
         running.start_controller_manager(controller_manager)
         install_crds(running.api())
+        yield running
+
+
+@pytest.fixture(scope="session")
+def openyurt_plane(
+    binaries: Path, controller_manager: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    """A third control plane, with OpenYurt's own definitions as of 1.7: ours of the same kinds have other versions."""
+    with control_plane(binaries, tmp_path_factory.mktemp("openyurt")) as running:
+        running.start_controller_manager(controller_manager)
+        install_openyurt_crds(running.api())
         yield running
 
 

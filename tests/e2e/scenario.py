@@ -59,8 +59,10 @@ def subject_v1beta1_of(
     spec = {"selector": {"matchLabels": labels}, "revisionHistoryLimit": 100, "replicas": 1}
     spec |= {"serviceName": name} if kind == "StatefulSet" else {}
     spec["template"] = {"metadata": {"labels": labels}, "spec": pods}
-    made = yurt_app_set_v1beta1(name, pools, tweaks, kind, selector, **spec)
+    made = yurt_app_set_v1beta1(name, pools, tweaks, kind, selector)
     made["metadata"] = {"name": name, "namespace": namespace}
+    (template,) = made["spec"]["workload"]["workloadTemplate"].values()
+    template |= {"metadata": {"labels": labels}, "spec": spec}
     return made
 
 
@@ -83,10 +85,15 @@ class Scenario:
 
     # What a user does.
 
-    def create(self, *pools: str, name: str = "demo", **fields: Any) -> None:
-        make = subject_v1beta1_of if isinstance(self._form, V1Beta1) else subject_of
+    def create(self, *pools: str, name: str = "demo", given: JSONObject | None = None, **fields: Any) -> None:
+        """Create a subject whose template has one container; ``given`` is for `subject_v1beta1_of`."""
         pods = {"containers": [container(**fields)]}
-        self.api.create(self._form.path(self.namespace), make(name, self.namespace, pods, *(pools or POOLS)))
+        chosen = pools or (() if given and "selector" in given else POOLS)
+        if isinstance(self._form, V1Beta1):
+            made = subject_v1beta1_of(name, self.namespace, pods, *chosen, **(given or {}))
+        else:
+            made = subject_of(name, self.namespace, pods, *chosen)
+        self.api.create(self._form.path(self.namespace), made)
 
     def subject_path(self, name: str = "demo") -> str:
         return f"{self._form.path(self.namespace)}/{name}"
