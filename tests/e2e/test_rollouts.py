@@ -1,20 +1,22 @@
-"""ReplicaSets per change, with OpenYurt's controller, a real Deployment controller, late watches and outages.
+"""ReplicaSets per change, with OpenYurt's controllers, a real Deployment controller, late watches and outages.
 
 Each scenario is counted twice: the pod templates that were stored one after another, which no machine's speed hides, and
 the ReplicaSets that the Deployment controller made of them. Both must be what the changes themselves require.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import pytest
 
 from tests.builders import entry, image
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.instance import Instance, installed
-from tests.e2e.openyurt import V1_4, V1_5, Release
+from tests.e2e.openyurt import V1_4, V1_5, Form, Release, V1Alpha1
+from tests.e2e.openyurt_v1beta1 import V1Beta1
 from tests.e2e.proxy import Proxy, delaying
-from tests.e2e.scenario import BEIJING, HANGZHOU, POOLS, SHANGHAI, Scenario, scenario, with_image
+from tests.e2e.scenario import BEIJING, HANGZHOU, POOLS, SHANGHAI, Scenario, apply_node_pools, scenario, with_image
 from tests.waiting import wait_for
 
 DELAYS = (0, 20, 50, 200)
@@ -22,41 +24,77 @@ TO_2, TO_3 = (entry(BEIJING, HANGZHOU, items=[image("nginx", claim)]) for claim 
 OVERRIDDEN = (BEIJING, HANGZHOU)
 
 
-@pytest.fixture(scope="module")
-def proxy(managed_plane: ControlPlane) -> Iterator[Proxy]:
-    with delaying(managed_plane.port) as made:
-        yield made
+class Version(NamedTuple):
+    """A version of OpenYurt.
+
+    Attributes:
+        plane: The fixture that is a control plane with the definitions of that version.
+    """
+
+    plane: str
+    release: Release
+    form: Form
+
+
+VERSIONS = {
+    "openyurt-1.4": Version("managed_plane", V1_4, V1Alpha1()),
+    "openyurt-1.5": Version("managed_plane", V1_5, V1Alpha1()),
+    "openyurt-1.7": Version("openyurt_plane", V1_5, V1Beta1()),
+}
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def version(request: pytest.FixtureRequest) -> Version:
+    return VERSIONS[request.param]
 
 
 @pytest.fixture(scope="module")
-def instance(managed_plane: ControlPlane, proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
-    directory = tmp_path_factory.mktemp("rollouts")
-    with installed(managed_plane, directory, proxy=proxy, FLEETHOOK_LEASE_DURATION="3") as made:
-        yield made
-
-
-@pytest.fixture(params=[V1_4, V1_5], ids=["openyurt-1.4", "openyurt-1.5"])
-def release(request: pytest.FixtureRequest) -> Release:
-    found: Release = request.param
+def cluster(request: pytest.FixtureRequest, version: Version) -> ControlPlane:
+    """The control plane, with the NodePools that the version wants to be there."""
+    found: ControlPlane = request.getfixturevalue(version.plane)
+    if version.form.node_pools_path:
+        apply_node_pools(found.api(), version.form, **{name: {} for name in POOLS})
     return found
 
 
+@pytest.fixture(scope="module")
+def proxy(cluster: ControlPlane) -> Iterator[Proxy]:
+    with delaying(cluster.port) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def instance(cluster: ControlPlane, proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
+    directory = tmp_path_factory.mktemp("rollouts")
+    with installed(cluster, directory, proxy=proxy, FLEETHOOK_LEASE_DURATION="3") as made:
+        yield made
+
+
+Make = Callable[[], Scenario]
+
+
 @pytest.fixture
-def demo(managed_plane: ControlPlane, instance: Instance, release: Release) -> Iterator[Scenario]:
+def make(cluster: ControlPlane, instance: Instance, version: Version) -> Iterator[Make]:
+    """Start a scenario with a sentinel."""
+    with contextlib.ExitStack() as stack:
+
+        def started() -> Scenario:
+            made = stack.enter_context(scenario(cluster.api(), release=version.release, form=version.form))
+            made.start_sentinel()
+            return made
+
+        yield started
+
+
+@pytest.fixture
+def demo(make: Make) -> Scenario:
     """A subject of three pools of which two are overridden, created with its overrider there."""
-    with started(managed_plane, release) as made:
-        yield made
-
-
-@contextlib.contextmanager
-def started(plane: ControlPlane, release: Release) -> Iterator[Scenario]:
-    with scenario(plane.api(), release=release) as made:
-        made.start_sentinel()
-        made.override(TO_2)
-        made.create(args=["--first"])
-        await_images(made, "nginx:2.0")
-        made.settle("demo")
-        yield made
+    made = make()
+    made.override(TO_2)
+    made.create(args=["--first"])
+    await_images(made, "nginx:2.0")
+    made.settle("demo")
+    return made
 
 
 def await_images(demo: Scenario, claim: str, *overridden: str, seconds: float = 30) -> None:
@@ -82,17 +120,14 @@ def test_a_subject_that_is_created_with_its_overrider_rolls_out_once(demo: Scena
     expect(demo, overridden=1, others=1)
 
 
-def test_an_overrider_that_is_created_later_rolls_out_its_pools_once(
-    managed_plane: ControlPlane, instance: Instance, release: Release
-) -> None:
-    with scenario(managed_plane.api(), release=release) as demo:
-        demo.start_sentinel()
-        demo.create(args=["--first"])
-        await_template(demo)
-        demo.override(TO_2)
-        await_images(demo, "nginx:2.0")
-        demo.settle("demo")
-        expect(demo, overridden=2, others=1)
+def test_an_overrider_that_is_created_later_rolls_out_its_pools_once(make: Make, instance: Instance) -> None:
+    demo = make()
+    demo.create(args=["--first"])
+    await_template(demo)
+    demo.override(TO_2)
+    await_images(demo, "nginx:2.0")
+    demo.settle("demo")
+    expect(demo, overridden=2, others=1)
 
 
 def test_an_edit_of_the_overrider_rolls_out_its_pools_once(demo: Scenario) -> None:
@@ -187,34 +222,28 @@ def test_an_overrider_edit_while_nobody_answers(demo: Scenario, instance: Instan
     expect(demo, overridden=2, others=1)
 
 
-def test_a_subject_that_is_created_while_nobody_answers_is_complete_afterwards(
-    managed_plane: ControlPlane, instance: Instance, release: Release
-) -> None:
-    with scenario(managed_plane.api(), release=release) as demo:
-        demo.start_sentinel()
-        demo.override(TO_2)
-        with instance.away():
-            demo.create(args=["--first"])
-            wait_for(lambda: refused(demo), what="the owner is refused")
-        await_images(demo, "nginx:2.0", seconds=60)
-        demo.settle("demo")
-        expect(demo, overridden=1, others=1)
+def test_a_subject_that_is_created_while_nobody_answers_is_complete_afterwards(make: Make, instance: Instance) -> None:
+    demo = make()
+    demo.override(TO_2)
+    with instance.away():
+        demo.create(args=["--first"])
+        wait_for(lambda: refused(demo), what="the owner is refused")
+    await_images(demo, "nginx:2.0", seconds=60)
+    demo.settle("demo")
+    expect(demo, overridden=1, others=1)
 
 
-def test_a_subject_without_an_overrider_does_not_wait_for_fleethook(
-    managed_plane: ControlPlane, instance: Instance, release: Release
-) -> None:
-    with scenario(managed_plane.api(), release=release) as demo:
-        demo.start_sentinel()
-        demo.create(name="there", args=["--first"])
-        wait_for(lambda: demo.owner.settled("there"), what="the subject is complete")
-        with instance.away():
-            demo.edit_container("there", args=["--second"])
-            demo.create(name="new")
-            for name in ("there", "new"):
-                wait_for(lambda name=name: demo.owner.settled(name), seconds=15, what=f"{name} is written")
-        assert not refused(demo, "there")
-        assert not refused(demo, "new")
-        demo.settle()
-        expect(demo, overridden=2, others=2, subject="there")
-        expect(demo, overridden=1, others=1, subject="new")
+def test_a_subject_without_an_overrider_does_not_wait_for_fleethook(make: Make, instance: Instance) -> None:
+    demo = make()
+    demo.create(name="there", args=["--first"])
+    wait_for(lambda: demo.owner.settled("there"), what="the subject is complete")
+    with instance.away():
+        demo.edit_container("there", args=["--second"])
+        demo.create(name="new")
+        for name in ("there", "new"):
+            wait_for(lambda name=name: demo.owner.settled(name), seconds=15, what=f"{name} is written")
+    assert not refused(demo, "there")
+    assert not refused(demo, "new")
+    demo.settle()
+    expect(demo, overridden=2, others=2, subject="there")
+    expect(demo, overridden=1, others=1, subject="new")
