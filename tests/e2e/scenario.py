@@ -12,7 +12,7 @@ from tests.e2e.cluster import Api
 from tests.e2e.conftest import new_namespace
 from tests.e2e.fleet import OPENYURT
 from tests.e2e.kept import kept
-from tests.e2e.openyurt import V1_4, Form, Release, V1Alpha1
+from tests.e2e.openyurt import KINDS, V1_4, Form, Release, V1Alpha1
 from tests.e2e.openyurt_v1beta1 import V1Beta1
 from tests.e2e.owner import OwnerController, owning
 from tests.e2e.rollouts import Rollouts, following
@@ -82,18 +82,26 @@ class Scenario:
         self.api, self.namespace, self.owner, self.rollouts = api, namespace, owner, rollouts
         self._form: Form = form or V1Alpha1()
         self._sentinel = 0
+        # Deployments, unless a test creates its subject with another kind of workload.
+        self._plurals: dict[str, str] = {}
 
     # What a user does.
 
     def create(self, *pools: str, name: str = "demo", given: JSONObject | None = None, **fields: Any) -> None:
         """Create a subject whose template has one container; ``given`` is for `subject_v1beta1_of`."""
         pods = {"containers": [container(**fields)]}
-        chosen = pools or (() if given and "selector" in given else POOLS)
+        given = given or {}
+        chosen = pools or (() if "selector" in given else POOLS)
+        if "kind" in given:
+            self._plurals[name] = f"{given['kind'].lower()}s"
         if isinstance(self._form, V1Beta1):
-            made = subject_v1beta1_of(name, self.namespace, pods, *chosen, **(given or {}))
+            made = subject_v1beta1_of(name, self.namespace, pods, *chosen, **given)
         else:
             made = subject_of(name, self.namespace, pods, *chosen)
         self.api.create(self._form.path(self.namespace), made)
+
+    def _workloads_path(self, name: str) -> str:
+        return f"{APPS}/namespaces/{self.namespace}/{self._plurals.get(name, 'deployments')}"
 
     def subject_path(self, name: str = "demo") -> str:
         return f"{self._form.path(self.namespace)}/{name}"
@@ -101,7 +109,8 @@ class Scenario:
     def edit_container(self, name: str = "demo", **fields: Any) -> None:
         """Write the template's container anew: what is not given is dropped."""
         spec = {"template": {"spec": {"containers": [container(**fields)]}}}
-        self.api.merge(self.subject_path(name), self._form.edit({"deploymentTemplate": {"spec": spec}}))
+        member = KINDS["StatefulSet" if self._plurals.get(name) == "statefulsets" else "Deployment"]
+        self.api.merge(self.subject_path(name), self._form.edit({member: {"spec": spec}}))
 
     def tweak(self, *tweaks: JSONObject, name: str = "demo") -> None:
         """Write the tweaks of a YurtAppSet v1beta1 anew."""
@@ -110,8 +119,8 @@ class Scenario:
     def overrider_path(self, name: str = "demo") -> str:
         return f"{OPENYURT}/namespaces/{self.namespace}/yurtappoverriders/{name}"
 
-    def override(self, *entries: JSONObject, name: str = "demo") -> None:
-        subject = {"apiVersion": self._form.version, "kind": "YurtAppSet", "name": name}
+    def override(self, *entries: JSONObject, name: str = "demo", version: str = "") -> None:
+        subject = {"apiVersion": version or self._form.version, "kind": "YurtAppSet", "name": name}
         rule = overrider(*entries, name=name, subject=subject)
         rule["metadata"]["namespace"] = self.namespace
         self.api.apply(self.overrider_path(name), rule)
@@ -121,10 +130,7 @@ class Scenario:
 
     def remove(self, name: str) -> None:
         """Delete a subject with everything that belongs to it."""
-        paths = [
-            f"{APPS}/namespaces/{self.namespace}/deployments/{one['metadata']['name']}"
-            for one in self.workloads(name).values()
-        ]
+        paths = [f"{self._workloads_path(name)}/{one['metadata']['name']}" for one in self.workloads(name).values()]
         for path in (self.overrider_path(name), self.subject_path(name), *paths):
             self.api.call("DELETE", path)
 
@@ -142,7 +148,7 @@ class Scenario:
         return observed and conditions.get("Rendered") == "True"
 
     def workloads(self, name: str = "demo") -> dict[str, JSONObject]:
-        items = self.api[f"{APPS}/namespaces/{self.namespace}/deployments"]["items"]
+        items = self.api[self._workloads_path(name)]["items"]
         return {
             item["metadata"]["labels"]["apps.openyurt.io/pool-name"]: item
             for item in items
@@ -150,7 +156,7 @@ class Scenario:
         }
 
     def workload_path(self, pool: str, name: str = "demo") -> str:
-        return f"{APPS}/namespaces/{self.namespace}/deployments/{self.workloads(name)[pool]['metadata']['name']}"
+        return f"{self._workloads_path(name)}/{self.workloads(name)[pool]['metadata']['name']}"
 
     def expected(self, pool: str, *changes: Change, name: str = "demo") -> JSONObject:
         """Return the spec that the owner writes without fleethook, with changes, as the apiserver stores it."""
@@ -160,7 +166,7 @@ class Scenario:
             change(made)
         # Without an owner it is nobody's business, and a dry run stores nothing.
         del made["metadata"]["ownerReferences"]
-        answer = self.api.create(f"{APPS}/namespaces/{self.namespace}/deployments", made, dryRun="All")
+        answer = self.api.create(self._workloads_path(name), made, dryRun="All")
         spec: JSONObject = answer["spec"]
         return spec
 

@@ -1,0 +1,266 @@
+"""What only YurtAppSets of v1beta1 have: tweaks, pools that come and go, whole specs; ReplicaSets counted as elsewhere.
+
+OpenYurt's definitions are those of 1.7, and its controller is the fake that tests/conformance/openyurt is held against.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.builders import container, entry, image, patch, tweak
+from tests.e2e.audit import Audit
+from tests.e2e.cluster import ControlPlane
+from tests.e2e.instance import Instance, installed
+from tests.e2e.openyurt import V1_5
+from tests.e2e.openyurt_v1beta1 import SUBJECT_LABEL, V1Beta1
+from tests.e2e.scenario import (
+    BEIJING,
+    HANGZHOU,
+    POOLS,
+    SHANGHAI,
+    JSONObject,
+    Scenario,
+    apply_node_pools,
+    scenario,
+    with_image,
+)
+from tests.waiting import wait_for
+
+FORM = V1Beta1()
+TO_2, TO_3 = (entry(BEIJING, items=[image("nginx", claim)]) for claim in ("nginx:2.0", "nginx:3.0"))
+RESTARTED = "kubectl.kubernetes.io/restartedAt"
+FIVE = ("pool-1", "pool-2", "pool-3", "pool-4", "pool-5")
+Make = Callable[[], Scenario]
+
+
+@pytest.fixture(scope="module")
+def instance(openyurt_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
+    apply_node_pools(openyurt_plane.api(), FORM, **{name: {} for name in (*POOLS, *FIVE)})
+    with installed(openyurt_plane, tmp_path_factory.mktemp("tweaks"), FLEETHOOK_LEASE_DURATION="3") as made:
+        yield made
+
+
+@pytest.fixture
+def make(openyurt_plane: ControlPlane, instance: Instance) -> Iterator[Make]:
+    """Start a scenario with a sentinel."""
+    with contextlib.ExitStack() as stack:
+
+        def started() -> Scenario:
+            made = stack.enter_context(scenario(openyurt_plane.api(), release=V1_5, form=FORM))
+            made.start_sentinel()
+            return made
+
+        yield started
+
+
+def image_tweak(claim: str, *pools: str) -> JSONObject:
+    return tweak(*pools, containerImages=[{"name": "nginx", "targetImage": claim}])
+
+
+@pytest.fixture
+def demo(make: Make) -> Scenario:
+    """A subject of three pools, two of them tweaked and one of these overridden."""
+    made = make()
+    made.override(TO_2)
+    made.create(given={"tweaks": [image_tweak("nginx:1.5", BEIJING, HANGZHOU)]})
+    await_specs(made, "nginx:2.0")
+    return made
+
+
+def await_specs(demo: Scenario, claim: str | None, *pools: str, kept: JSONObject | None = None) -> None:
+    """Wait until each workload is what OpenYurt writes, in the overridden pool with that image, and nothing is left to do.
+
+    Args:
+        kept: Annotations of the overridden pool's pods that somebody else has set.
+    """
+
+    def change(workload: JSONObject) -> None:
+        if claim:
+            with_image(claim)(workload)
+        if kept:
+            workload["spec"]["template"]["metadata"].setdefault("annotations", {}).update(kept)
+
+    specs = {pool: demo.expected(pool) for pool in pools or POOLS}
+    specs[BEIJING] = demo.expected(BEIJING, change)
+    demo.wait_for_specs(specs)
+    demo.settle(*(["demo"] if claim else []))
+
+
+def images(demo: Scenario) -> dict[str, str]:
+    return {pool: one["spec"]["template"]["spec"]["containers"][0]["image"] for pool, one in demo.workloads().items()}
+
+
+def expect(demo: Scenario, *counts: int) -> None:
+    """Assert the number of pod templates and of ReplicaSets of each of the pools."""
+    assert demo.counts() == {pool: (count, count) for pool, count in zip(POOLS, counts, strict=True)}
+
+
+def test_an_edited_overrider_rolls_out_its_pool_and_an_edited_tweak_every_pool(make: Make) -> None:
+    """The measurement that the README quotes: ReplicaSets of five pools before and after either edit."""
+    demo = make()
+    overriding = [entry("pool-1", items=[image("nginx", f"nginx:2.{n}")]) for n in range(2)]
+    demo.override(overriding[0])
+    demo.create(*FIVE, given={"tweaks": [image_tweak("nginx:1.1", "pool-2")]})
+    tables = []
+    for edit in (
+        lambda: None,
+        lambda: demo.override(overriding[1]),
+        lambda: demo.tweak(image_tweak("nginx:1.2", "pool-2")),
+    ):
+        edit()
+        changes = {"pool-1": [with_image("nginx:2.1" if tables else "nginx:2.0")]}
+        demo.wait_for_specs({pool: demo.expected(pool, *changes.get(pool, [])) for pool in FIVE})
+        demo.settle("demo")
+        tables.append([demo.rollouts.replica_sets("demo")[pool] for pool in FIVE])
+        assert demo.counts() == {pool: (count, count) for pool, count in zip(FIVE, tables[-1], strict=True)}
+    print(f"\nReplicaSets of five pools: created {tables[0]}, overrider edited {tables[1]}, tweak edited {tables[2]}")  # noqa: T201 - quoted in the README
+    assert tables == [[1, 1, 1, 1, 1], [2, 1, 1, 1, 1], [3, 2, 2, 2, 2]]
+
+
+def test_tweaks_come_first_and_overriders_after_them(demo: Scenario) -> None:
+    assert images(demo) == {BEIJING: "nginx:2.0", HANGZHOU: "nginx:1.5", SHANGHAI: "nginx:1.0"}
+    expect(demo, 1, 1, 1)
+
+
+def test_an_edited_tweak_is_in_effect_in_overridden_pools(demo: Scenario) -> None:
+    name = [patch("add", "/spec/template/spec/containers/0/args", ["--pool={{nodepool-name}}"])]
+    demo.tweak(image_tweak("nginx:1.6", BEIJING, HANGZHOU), tweak(BEIJING, patches=name))
+    await_specs(demo, "nginx:2.0")
+    pods = demo.workloads()[BEIJING]["spec"]["template"]["spec"]
+    assert pods["containers"][0]["args"] == ["--pool=beijing"]
+    expect(demo, 2, 2, 2)
+
+
+def test_a_deleted_overrider_gives_the_tweak_back(demo: Scenario) -> None:
+    demo.tweak(image_tweak("nginx:1.6", BEIJING, HANGZHOU))
+    await_specs(demo, "nginx:2.0")
+    demo.stop_overriding()
+    await_specs(demo, None)
+    assert images(demo) == {BEIJING: "nginx:1.6", HANGZHOU: "nginx:1.6", SHANGHAI: "nginx:1.0"}
+    expect(demo, 3, 2, 2)
+
+
+def test_labels_and_annotations_of_openyurt_stay(demo: Scenario) -> None:
+    mine = {"metadata": {"labels": {"team": "a"}, "annotations": {"note": "b"}}}
+    for pool in POOLS:
+        demo.api.merge(demo.workload_path(pool), mine)
+    demo.override(TO_3)
+    await_specs(demo, "nginx:3.0")
+    for pool, workload in demo.workloads().items():
+        labels, annotations = workload["metadata"]["labels"], workload["metadata"]["annotations"]
+        assert {SUBJECT_LABEL: "demo", "apps.openyurt.io/pool-name": pool, "team": "a"}.items() <= labels.items()
+        assert {"apps.openyurt.io/ref-nodepool": pool, "note": "b"}.items() <= annotations.items()
+    expect(demo, 2, 1, 1)
+
+
+def test_pools_that_come_and_go_with_labels_roll_out_nothing_else(openyurt_plane: ControlPlane, make: Make) -> None:
+    demo = make()
+    came, there = f"{demo.namespace}-came", f"{demo.namespace}-there"
+    apply_node_pools(openyurt_plane.api(), FORM, **{came: {}, there: {"in": demo.namespace}})
+    demo.override(entry("*", items=[image("nginx", "nginx:2.0")]))
+    demo.create(given={"selector": {"matchLabels": {"in": demo.namespace}}})
+    demo.wait_for_specs({there: demo.expected(there, with_image("nginx:2.0"))})
+    for label, pools in ((demo.namespace, (came, there)), (None, (there,)), (demo.namespace, (came, there))):
+        demo.api.merge(f"{FORM.node_pools_path}/{came}", {"metadata": {"labels": {"in": label}}})
+        demo.wait_for_specs({pool: demo.expected(pool, with_image("nginx:2.0")) for pool in pools})
+        summary = f"{len(pools)}/{len(pools)}"
+        wait_for(
+            lambda summary=summary: demo.status()["summary"] == summary, what=f"the summary is {summary}", seconds=60
+        )
+        demo.settle("demo")
+    # The workload of the pool that came is another one the second time, and each had one template, the overridden one.
+    assert demo.counts()[there] == (1, 1)
+    assert demo.rollouts.replica_sets("demo")[came] == 1
+    templates = demo.rollouts.templates("demo", came)
+    assert {one["spec"]["containers"][0]["image"] for one in templates} == {"nginx:2.0"}
+
+
+def test_a_restart_stays_until_openyurt_writes_the_spec_again(demo: Scenario) -> None:
+    time = {RESTARTED: "2026-01-01T00:00:00Z"}
+    demo.api.merge(demo.workload_path(BEIJING), {"spec": {"template": {"metadata": {"annotations": time}}}})
+    await_specs(demo, "nginx:2.0", kept=time)
+    demo.override(TO_3)
+    await_specs(demo, "nginx:3.0", kept=time)
+    expect(demo, 3, 1, 1)
+    demo.edit_container(args=["--second"])
+    # Without fleethook it is gone then, too: the template's spec replaces that of the workload.
+    await_specs(demo, "nginx:3.0")
+    expect(demo, 4, 2, 2)
+
+
+def test_an_image_that_is_set_by_hand_is_replaced_with_a_warning(demo: Scenario) -> None:
+    spec = {"template": {"spec": {"containers": [container(image="nginx:9")]}}}
+    kind = "application/strategic-merge-patch+json"
+    path = demo.workload_path(BEIJING)
+    code, _, warnings = demo.api.call("PATCH", path, {"spec": spec}, content_type=kind, fieldManager="kubectl-set")
+    assert code == 200
+    assert any("nginx:9" in text and "nginx:2.0" in text and "edit the overrider" in text for text in warnings), (
+        warnings
+    )
+    await_specs(demo, "nginx:2.0")
+    expect(demo, 1, 1, 1)
+
+
+def test_a_scale_by_hand_stays_until_openyurt_writes_the_spec_again(demo: Scenario) -> None:
+    for pool in (BEIJING, HANGZHOU):
+        demo.api.merge(f"{demo.workload_path(pool)}/scale", {"spec": {"replicas": 4}})
+    demo.override(TO_3)
+    wait_for(lambda: images(demo)[BEIJING] == "nginx:3.0")
+    demo.settle("demo")
+    assert [demo.workloads()[pool]["spec"]["replicas"] for pool in POOLS] == [4, 4, 1]
+    demo.edit_container(args=["--second"])
+    await_specs(demo, "nginx:3.0")
+
+
+def test_a_workload_that_lost_its_label_is_left_alone(openyurt_plane: ControlPlane, demo: Scenario) -> None:
+    path = demo.workload_path(BEIJING)
+    demo.api.merge(path, {"metadata": {"labels": {SUBJECT_LABEL: None}}})
+    wait_for(
+        lambda: not demo.api[path]["metadata"].get("ownerReferences"), what="OpenYurt releases the workload", seconds=60
+    )
+    audit = Audit(openyurt_plane)
+    await_specs(demo, "nginx:2.0")
+    assert demo.workload_path(BEIJING) != path
+    demo.override(TO_3)
+    await_specs(demo, "nginx:3.0")
+    assert path.rpartition("/")[2] not in audit.counts(demo.namespace)
+
+
+def test_an_overrider_may_not_release_a_workload(make: Make) -> None:
+    demo = make()
+    demo.create()
+    wait_for(lambda: demo.owner.settled("demo"))
+    with pytest.raises(AssertionError, match="ref-yurtappset"):
+        demo.override(entry("*", patches=[patch("remove", "/metadata/labels/apps.openyurt.io~1ref-yurtappset")]))
+
+
+def test_nothing_is_written_once_all_is_rendered(openyurt_plane: ControlPlane, demo: Scenario) -> None:
+    audit, writes = Audit(openyurt_plane), len(demo.owner.writes)
+    names = {one["metadata"]["name"] for one in demo.workloads().values()}
+    versions = [one["metadata"]["generation"] for one in demo.workloads().values()]
+    for _ in range(3):
+        demo.handle_sentinel()
+    assert not [name for name in audit.counts(demo.namespace) if name in names]
+    assert len(demo.owner.writes) == writes
+    assert [one["metadata"]["generation"] for one in demo.workloads().values()] == versions
+    assert demo.rendered()
+
+
+def test_stateful_sets_follow_template_tweak_and_overrider(make: Make) -> None:
+    demo = make()
+    demo.override(TO_2)
+    demo.create(given={"kind": "StatefulSet", "tweaks": [image_tweak("nginx:1.5", BEIJING, HANGZHOU)]})
+    await_specs(demo, "nginx:2.0")
+    demo.override(TO_3)
+    await_specs(demo, "nginx:3.0")
+    demo.edit_container(args=["--second"])
+    await_specs(demo, "nginx:3.0")
+    demo.tweak(tweak(BEIJING, replicas=2), image_tweak("nginx:1.6", HANGZHOU))
+    await_specs(demo, "nginx:3.0")
+    assert [demo.workloads()[pool]["spec"]["replicas"] for pool in POOLS] == [2, 1, 1]
+    demo.stop_overriding()
+    await_specs(demo, None)
+    # Created, template, tweak; where the overrider applies, also its edit and its end.
+    generations = [demo.workloads()[pool]["metadata"]["generation"] for pool in POOLS]
+    assert generations == [5, 3, 3]
