@@ -30,6 +30,7 @@ from app.overrider.tweaks import apply_tweaks
 from app.overrider.workload_schema import normalize_workload
 
 _DEFAULT_REPLICAS = 1
+_OWNER_MARKS = frozenset({REF_APP_SET_LABEL, POOL_NAME_LABEL, REF_NODEPOOL_ANNOTATION})
 
 
 def build_app_set_template(
@@ -76,6 +77,18 @@ def build_app_set_template(
         pool_patch=None,
         default_replicas=_DEFAULT_REPLICAS,
     )
+
+
+def without_owner_marks(named: JSONObject) -> JSONObject:
+    """Return the template without the labels and the annotation by which OpenYurt's controller knows its workloads.
+
+    A workload has them from its creation. Setting them again would undo that somebody removes the label to release it.
+    """
+    metadata = {
+        group: {name: value for name, value in members.items() if name not in _OWNER_MARKS}
+        for group, members in named["metadata"].items()
+    }
+    return {**named, "metadata": metadata}
 
 
 def _workload_spec(template: JSONObject, *, kind: str, pool: str) -> JSONObject:

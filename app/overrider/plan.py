@@ -15,6 +15,7 @@ from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.merge_keys import WORKLOAD
 from app.model.openyurt import GROUP
+from app.overrider.app_set_v1beta1 import without_owner_marks
 from app.overrider.delta import (
     MISSING,
     Assign,
@@ -224,6 +225,7 @@ def compile_bare(
     parts = DecodedParts(given, kind_of(given))
     stored, named = (parts.decode(one, kind_of(given)) for one in (placed, {"kind": kind, **template.named}))
     base = on_update(parts.document)
+    left = without_owner_marks(named) if is_v1beta1(subject) else named
     return BarePlan(
         template=template,
         given=given,
@@ -231,7 +233,7 @@ def compile_bare(
         base=base,
         restored=restored_by_base(base),
         create=_bare_variant(named, stored, parts.document),
-        update=_bare_variant(on_update(named), on_update(stored), base),
+        update=_bare_variant(on_update(left), on_update(stored), base),
     )
 
 
