@@ -105,6 +105,15 @@ def _identity(reference: JSONObject) -> tuple[str, str, str]:
     return group, reference["kind"], reference["name"]
 
 
+def labels_of(item: JSONObject) -> dict[str, str]:
+    found: dict[str, str] = item["metadata"].get("labels") or {}
+    return found
+
+
+def is_owned_by(uid: str, workload: JSONObject) -> bool:
+    return any(owner["uid"] == uid for owner in workload["metadata"].get("ownerReferences", []))
+
+
 def revision_of(subject: JSONObject, content: Any) -> str:
     """Return a revision label that changes with ``content``."""
     text = json.dumps(content, sort_keys=True).encode()

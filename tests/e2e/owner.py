@@ -13,7 +13,18 @@ from typing import Any, NamedTuple
 
 from tests.e2e.cluster import Api
 from tests.e2e.kept import kept
-from tests.e2e.openyurt import KINDS, POOL_LABEL, V1_4, Form, JSONObject, NotAppliedError, Release, V1Alpha1
+from tests.e2e.openyurt import (
+    KINDS,
+    POOL_LABEL,
+    V1_4,
+    Form,
+    JSONObject,
+    NotAppliedError,
+    Release,
+    V1Alpha1,
+    is_owned_by,
+    labels_of,
+)
 from tests.e2e.watching import Watch
 from tests.e2e.workloads import APPS, path_of
 
@@ -58,8 +69,6 @@ class OwnerController:
         self._ending = False
         self._threads: list[threading.Thread] = []
         self._watches: list[Watch] = []
-
-    # What to look at.
 
     def start(self) -> None:
         watched = [(self._form.node_pools_path, self._node_pool_changed)] if self._form.node_pools_path else []
@@ -108,7 +117,7 @@ class OwnerController:
             self.idle()
             and observed == subject["metadata"]["generation"]
             and workloads.keys() == set(self._pools(subject))
-            and not any(self._outdated(subject, pool, one) for pool, one in workloads.items())
+            and not any(self._form.outdated(subject, pool, one, self._release) for pool, one in workloads.items())
         )
 
     def _pools(self, subject: JSONObject) -> Collection[str]:
@@ -121,7 +130,7 @@ class OwnerController:
             del self._node_pools[name]
         else:
             self._node_pools[name] = node_pool
-        if event != "MODIFIED" or former is None or _labels(former) != _labels(node_pool):
+        if event != "MODIFIED" or former is None or labels_of(former) != labels_of(node_pool):
             for subject in list(self._subjects):
                 self._add(subject)
 
@@ -178,8 +187,6 @@ class OwnerController:
             if not done and self._release.retries:
                 self._add(name, after=_RETRY_SECONDS)
 
-    # What to do.
-
     def _reconcile(self, name: str) -> bool:
         """Write what has to be written; return whether nothing was refused."""
         subject = self._subjects.get(name)
@@ -198,26 +205,23 @@ class OwnerController:
         return {
             workload["metadata"]["labels"][POOL_LABEL]: workload
             for workload in workloads
-            if _owns(uid, workload) and self._form.claims(subject, workload) and POOL_LABEL in _labels(workload)
+            if is_owned_by(uid, workload) and self._form.claims(subject, workload) and POOL_LABEL in labels_of(workload)
         }
 
     def _claim(self, subject: JSONObject) -> bool:
         """Release the workloads that the subject owns and does not claim (refmanager: ClaimOwnedObjects)."""
         uid, done = subject["metadata"]["uid"], True
         with self._state:
-            owned = [workload for workload in self._workloads.values() if _owns(uid, workload)]
+            owned = [workload for workload in self._workloads.values() if is_owned_by(uid, workload)]
         for workload in owned:
             if not self._form.claims(subject, workload):
                 made = copy.deepcopy(workload)
                 made["metadata"]["ownerReferences"] = [
                     owner for owner in made["metadata"]["ownerReferences"] if owner["uid"] != uid
                 ]
-                pool = _labels(workload).get(POOL_LABEL, "")
+                pool = labels_of(workload).get(POOL_LABEL, "")
                 done &= self._write("release", subject, pool, *self._api.call("PUT", path_of(made), made)[:2])
         return done
-
-    def _outdated(self, subject: JSONObject, pool: str, workload: JSONObject) -> bool:
-        return self._form.outdated(subject, pool, workload, self._release)
 
     def _provision(self, subject: JSONObject) -> bool:
         """Create what is missing and delete the rest; the first refusal ends it."""
@@ -235,7 +239,11 @@ class OwnerController:
 
     def _update(self, subject: JSONObject) -> bool:
         """Put every workload that is outdated; the first refusal ends it."""
-        outdated = {pool: one for pool, one in self._owned(subject).items() if self._outdated(subject, pool, one)}
+        outdated = {
+            pool: one
+            for pool, one in self._owned(subject).items()
+            if self._form.outdated(subject, pool, one, self._release)
+        }
         return all(
             self._put(subject, pool, path_of(outdated[pool]))
             for pool in sorted(outdated)
@@ -280,15 +288,6 @@ class OwnerController:
             return
         path = f"{self._form.path(self._namespace)}/{metadata['name']}/status"
         self._api.call("PATCH", path, {"status": status}, content_type="application/merge-patch+json")
-
-
-def _labels(item: JSONObject) -> dict[str, str]:
-    found: dict[str, str] = item["metadata"].get("labels") or {}
-    return found
-
-
-def _owns(uid: str, workload: JSONObject) -> bool:
-    return any(owner["uid"] == uid for owner in workload["metadata"].get("ownerReferences", []))
 
 
 @contextlib.contextmanager
