@@ -80,7 +80,7 @@ class Scenario:
         self, api: Api, namespace: str, owner: OwnerController, rollouts: Rollouts, form: Form | None = None
     ) -> None:
         self.api, self.namespace, self.owner, self.rollouts = api, namespace, owner, rollouts
-        self._form: Form = form or V1Alpha1()
+        self.form: Form = form or V1Alpha1()
         self._sentinel = 0
         # Deployments, unless a test creates its subject with another kind of workload.
         self._plurals: dict[str, str] = {}
@@ -89,28 +89,30 @@ class Scenario:
 
     def create(self, *pools: str, name: str = "demo", given: JSONObject | None = None, **fields: Any) -> None:
         """Create a subject whose template has one container; ``given`` is for `subject_v1beta1_of`."""
-        pods = {"containers": [container(**fields)]}
         given = given or {}
-        chosen = pools or (() if "selector" in given else POOLS)
         if "kind" in given:
             self._plurals[name] = f"{given['kind'].lower()}s"
-        if isinstance(self._form, V1Beta1):
-            made = subject_v1beta1_of(name, self.namespace, pods, *chosen, **given)
-        else:
-            made = subject_of(name, self.namespace, pods, *chosen)
-        self.api.create(self._form.path(self.namespace), made)
+        chosen = pools or (() if "selector" in given else POOLS)
+        made = self.subject(name, {"containers": [container(**fields)]}, *chosen, **given)
+        self.api.create(self.form.path(self.namespace), made)
+
+    def subject(self, name: str, pods: JSONObject, *pools: str, **given: Any) -> JSONObject:
+        """Return a subject of the version, with a template of these pods."""
+        if isinstance(self.form, V1Beta1):
+            return subject_v1beta1_of(name, self.namespace, pods, *pools, **given)
+        return subject_of(name, self.namespace, pods, *pools)
 
     def _workloads_path(self, name: str) -> str:
         return f"{APPS}/namespaces/{self.namespace}/{self._plurals.get(name, 'deployments')}"
 
     def subject_path(self, name: str = "demo") -> str:
-        return f"{self._form.path(self.namespace)}/{name}"
+        return f"{self.form.path(self.namespace)}/{name}"
 
     def edit_container(self, name: str = "demo", **fields: Any) -> None:
         """Write the template's container anew: what is not given is dropped."""
         spec = {"template": {"spec": {"containers": [container(**fields)]}}}
         member = KINDS["StatefulSet" if self._plurals.get(name) == "statefulsets" else "Deployment"]
-        self.api.merge(self.subject_path(name), self._form.edit({member: {"spec": spec}}))
+        self.api.merge(self.subject_path(name), self.form.edit({member: {"spec": spec}}))
 
     def tweak(self, *tweaks: JSONObject, name: str = "demo") -> None:
         """Write the tweaks of a YurtAppSet v1beta1 anew."""
@@ -120,7 +122,7 @@ class Scenario:
         return f"{OPENYURT}/namespaces/{self.namespace}/yurtappoverriders/{name}"
 
     def override(self, *entries: JSONObject, name: str = "demo", version: str = "") -> None:
-        subject = {"apiVersion": version or self._form.version, "kind": "YurtAppSet", "name": name}
+        subject = {"apiVersion": version or self.form.version, "kind": "YurtAppSet", "name": name}
         rule = overrider(*entries, name=name, subject=subject)
         rule["metadata"]["namespace"] = self.namespace
         self.api.apply(self.overrider_path(name), rule)
@@ -160,8 +162,8 @@ class Scenario:
 
     def expected(self, pool: str, *changes: Change, name: str = "demo") -> JSONObject:
         """Return the spec that the owner writes without fleethook, with changes, as the apiserver stores it."""
-        node_pools = read_node_pools(self.api, self._form)
-        made = self._form.apply(self.api[self.subject_path(name)], pool, node_pools=node_pools)
+        node_pools = read_node_pools(self.api, self.form)
+        made = self.form.apply(self.api[self.subject_path(name)], pool, node_pools=node_pools)
         for change in changes:
             change(made)
         # Without an owner it is nobody's business, and a dry run stores nothing.

@@ -17,9 +17,10 @@ import pytest
 from tests.builders import container, entry, image, patch
 from tests.e2e.audit import Audit
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.fleet import OPENYURT, WEBHOOKS, registered
-from tests.e2e.openyurt import V1_5
-from tests.e2e.scenario import BEIJING, Scenario, scenario, subject_of
+from tests.e2e.fleet import WEBHOOKS, registered
+from tests.e2e.openyurt import V1_5, Form, V1Alpha1
+from tests.e2e.openyurt_v1beta1 import V1Beta1
+from tests.e2e.scenario import BEIJING, Scenario, apply_node_pools, scenario
 from tests.waiting import wait_for
 
 MEASURED_SECONDS = float(os.environ.get("FLEETHOOK_MEASURE_SECONDS", "0"))
@@ -110,9 +111,9 @@ class Bench:
 
     def create(self, label: str) -> None:
         given, name = INPUTS[label], name_of(label)
-        made = subject_of(name, self._demo.namespace, copy.deepcopy(given.pods), BEIJING)
-        made["spec"]["workloadTemplate"]["deploymentTemplate"]["spec"] |= given.spec
-        self._demo.api.create(f"{OPENYURT}/namespaces/{self._demo.namespace}/yurtappsets", made)
+        made = self._demo.subject(name, copy.deepcopy(given.pods), BEIJING)
+        self._demo.form.templates(made)["deploymentTemplate"]["spec"] |= given.spec
+        self._demo.api.create(self._demo.form.path(self._demo.namespace), made)
         wait_for(lambda: self._demo.owner.settled(name), what="the owner creates the workload")
 
     def override(self, label: str) -> None:
@@ -147,9 +148,27 @@ class Bench:
         return audit.counts(self._demo.namespace)[workload]
 
 
+@pytest.fixture(scope="module", params=[V1Alpha1(), V1Beta1()], ids=["v1alpha1", "v1beta1"])
+def form(request: pytest.FixtureRequest) -> Form:
+    found: Form = request.param
+    return found
+
+
 @pytest.fixture(scope="module")
-def demo(plane: ControlPlane, crds: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
-    with registered(plane, tmp_path_factory.mktemp("convergence")), scenario(plane.api(), release=V1_5) as made:
+def cluster(request: pytest.FixtureRequest, form: Form) -> ControlPlane:
+    """A control plane with the definitions of that version; for v1beta1, OpenYurt's own."""
+    found: ControlPlane = request.getfixturevalue("openyurt_plane" if form.node_pools_path else "plane")
+    if form.node_pools_path:
+        apply_node_pools(found.api(), form, **{BEIJING: {}})
+    else:
+        request.getfixturevalue("crds")
+    return found
+
+
+@pytest.fixture(scope="module")
+def demo(cluster: ControlPlane, form: Form, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
+    serving = registered(cluster, tmp_path_factory.mktemp("convergence"))
+    with serving, scenario(cluster.api(), release=V1_5, form=form) as made:
         made.start_sentinel()
         yield made
 
@@ -163,10 +182,10 @@ def check(label: str, written: Written) -> None:
 
 
 @pytest.mark.parametrize("label", [label for label, one in INPUTS.items() if not one.pruned])
-def test_what_is_stored_in_other_words_is_rendered(plane: ControlPlane, demo: Scenario, label: str) -> None:
+def test_what_is_stored_in_other_words_is_rendered(cluster: ControlPlane, demo: Scenario, label: str) -> None:
     bench = Bench(demo)
     bench.create(label)
-    audit = Audit(plane)
+    audit = Audit(cluster)
     bench.override(label)
     try:
         written = bench.watch(label, audit)
@@ -191,13 +210,13 @@ def unvalidated(api: Api) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def pruned(plane: ControlPlane, demo: Scenario) -> Iterator[dict[str, Written]]:
+def pruned(cluster: ControlPlane, demo: Scenario) -> Iterator[dict[str, Written]]:
     """What an apiserver drops; fleethook does not admit it in an overrider."""
     bench, labels = Bench(demo), [label for label, one in INPUTS.items() if one.pruned]
     for label in labels:
         bench.create(label)
-    audit = Audit(plane)
-    with unvalidated(plane.api()):
+    audit = Audit(cluster)
+    with unvalidated(cluster.api()):
         for label in labels:
             # An apiserver learns with some delay that a webhook is gone.
             wait_for(lambda label=label: bench.override(label) or True, what="the overrider is admitted")
