@@ -28,7 +28,8 @@ class Release(NamedTuple):
     """Where releases of OpenYurt behave differently, whatever the version of the API.
 
     Attributes:
-        retries: A refused write is tried again after a second; otherwise not before something else changes.
+        retries: A refused write is tried again after a second, and others are tried meanwhile; otherwise it ends them, and
+            is not tried again before something else changes.
         compares_replicas: A workload whose replicas differ from the topology is written.
         keeps_first_revision: status.currentRevision stays as it was first set (openyurt issue 1879).
         status_after_refusal: status.observedGeneration is set even if a workload could not be written.

@@ -192,7 +192,8 @@ class OwnerController:
         subject = self._subjects.get(name)
         if subject is None or subject["metadata"].get("deletionTimestamp"):
             return True
-        done = self._claim(subject) and self._provision(subject) and self._update(subject)
+        steps = (self._create, self._delete, self._update)
+        done = self._claim(subject) and self._each(step(subject) for step in steps)
         if done or self._release.status_after_refusal:
             self._set_status(subject)
         return done
@@ -223,32 +224,35 @@ class OwnerController:
                 done &= self._write("release", subject, pool, *self._api.call("PUT", path_of(made), made)[:2])
         return done
 
-    def _provision(self, subject: JSONObject) -> bool:
-        """Create what is missing and delete the rest; the first refusal ends it."""
-        present, wanted = self._owned(subject), set(self._pools(subject))
-        for pool in sorted(wanted - present.keys()):
-            made = self._apply("create", subject, pool)
-            if made is None or not self._write(
-                "create", subject, pool, *self._api.call("POST", path_of(made), made)[:2]
-            ):
-                return False
-        for pool in sorted(present.keys() - wanted):
+    def _each(self, results: Iterator[bool]) -> bool:
+        """Whether all writes are done: the first refusal ends them, or from 1.5 on, in a random order, none in the end."""
+        return all(list(results) if self._release.retries else results)
+
+    def _create(self, subject: JSONObject) -> bool:
+        missing = set(self._pools(subject)) - self._owned(subject).keys()
+        return self._each(self._post(subject, pool) for pool in sorted(missing))
+
+    def _post(self, subject: JSONObject, pool: str) -> bool:
+        made = self._apply("create", subject, pool)
+        return made is not None and self._write(
+            "create", subject, pool, *self._api.call("POST", path_of(made), made)[:2]
+        )
+
+    def _delete(self, subject: JSONObject) -> bool:
+        present = self._owned(subject)
+        for pool in sorted(present.keys() - set(self._pools(subject))):
             code, _, _ = self._api.call("DELETE", path_of(present[pool]))
             self.writes.append(OwnerWrite("delete", subject["metadata"]["name"], pool, code, ""))
         return True
 
     def _update(self, subject: JSONObject) -> bool:
-        """Put every workload that is outdated; the first refusal ends it."""
+        wanted = set(self._pools(subject))
         outdated = {
             pool: one
             for pool, one in self._owned(subject).items()
-            if self._form.outdated(subject, pool, one, self._release)
+            if pool in wanted and self._form.outdated(subject, pool, one, self._release)
         }
-        return all(
-            self._put(subject, pool, path_of(outdated[pool]))
-            for pool in sorted(outdated)
-            if pool in self._pools(subject)
-        )
+        return self._each(self._put(subject, pool, path_of(outdated[pool])) for pool in sorted(outdated))
 
     def _put(self, subject: JSONObject, pool: str, path: str) -> bool:
         for _ in range(_TRIES):
