@@ -136,10 +136,15 @@ class Bench:
         generations = (before["metadata"]["generation"], after["metadata"]["generation"])
         return Written(writes, writes - early, self._demo.status(name), generations, (writes - former) * 60 / elapsed)
 
+    def pruned(self, label: str) -> tuple[str, ...]:
+        """Return what the status must name: not a member of a template that OpenYurt's typed client drops itself."""
+        of_v1beta1 = isinstance(self._demo.form, V1Beta1)
+        return () if of_v1beta1 and label.startswith("template") else INPUTS[label].pruned
+
     def _reported(self, label: str) -> bool:
         """Whether the status says that all is rendered, or names what the apiserver dropped."""
         text = json.dumps(self._demo.status(name_of(label)))
-        if pointers := INPUTS[label].pruned:
+        if pointers := self.pruned(label):
             return all(pointer in text for pointer in pointers)
         return self._demo.rendered(name_of(label))
 
@@ -228,7 +233,11 @@ def pruned(cluster: ControlPlane, demo: Scenario) -> Iterator[dict[str, Written]
 
 
 @pytest.mark.parametrize("label", [label for label, one in INPUTS.items() if one.pruned])
-def test_what_the_apiserver_drops_is_named_in_the_status(pruned: dict[str, Written], label: str) -> None:
+def test_what_the_apiserver_drops_is_named_in_the_status(
+    pruned: dict[str, Written], demo: Scenario, label: str
+) -> None:
     check(label, pruned[label])
-    for pointer in INPUTS[label].pruned:
+    pointers = Bench(demo).pruned(label)
+    for pointer in pointers:
         assert pointer in json.dumps(pruned[label].status)
+    assert (pruned[label].status["summary"] == "1/1") == (not pointers)
