@@ -215,16 +215,22 @@ def test_a_scale_by_hand_stays_until_openyurt_writes_the_spec_again(demo: Scenar
 
 def test_a_workload_that_lost_its_label_is_left_alone(openyurt_plane: ControlPlane, demo: Scenario) -> None:
     path = demo.workload_path(BEIJING)
+    specs = {pool: demo.expected(pool) for pool in (HANGZHOU, SHANGHAI)}
     demo.api.merge(path, {"metadata": {"labels": {SUBJECT_LABEL: None}}})
     wait_for(
         lambda: not demo.api[path]["metadata"].get("ownerReferences"), what="OpenYurt releases the workload", seconds=60
     )
     audit = Audit(openyurt_plane)
-    await_specs(demo, "nginx:2.0")
+    for override, claim in ((TO_2, "nginx:2.0"), (TO_3, "nginx:3.0")):
+        demo.override(override)
+        demo.wait_for_specs({BEIJING: demo.expected(BEIJING, with_image(claim)), **specs})
+        demo.settle()
     assert demo.workload_path(BEIJING) != path
-    demo.override(TO_3)
-    await_specs(demo, "nginx:3.0")
-    assert path.rpartition("/")[2] not in audit.counts(demo.namespace)
+    name = path.rpartition("/")[2]
+    assert name not in audit.counts(demo.namespace)
+    reasons = {one["type"]: one["reason"] for one in demo.status()["conditions"]}
+    assert reasons["Rendered"] == "OrphanedWorkloads"
+    assert name in str(demo.status()["conditions"])
 
 
 def test_an_overrider_may_not_release_a_workload(make: Make) -> None:
