@@ -7,7 +7,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tests.builders import container, entry, image, node_pool, overrider, yurt_app_set, yurt_app_set_v1beta1
+from tests.builders import (
+    container,
+    entry,
+    image,
+    node_pool,
+    overrider,
+    workload,
+    yurt_app_set,
+    yurt_app_set_v1beta1,
+)
 from tests.e2e.cluster import Api
 from tests.e2e.conftest import new_namespace
 from tests.e2e.fleet import OPENYURT
@@ -126,6 +135,20 @@ class Scenario:
         rule = overrider(*entries, name=name, subject=subject)
         rule["metadata"]["namespace"] = self.namespace
         self.api.apply(self.overrider_path(name), rule)
+        if self.api.call("GET", self.subject_path(name))[0] == 404:
+            wait_for(lambda: self._is_sent(name), what="the apiserver sends workloads of the subject")
+
+    def _is_sent(self, name: str) -> bool:
+        """Whether the apiserver asks fleethook about workloads of a subject that does not exist yet.
+
+        It learns of a changed webhook configuration by a watch. A workload that is created before is rendered once
+        more when the controller finds it, and these tests count that.
+        """
+        owner = {"apiVersion": self.form.version, "kind": "YurtAppSet", "name": name, "uid": "0", "controller": True}
+        made = workload(owners=[owner])
+        made["metadata"] |= {"namespace": self.namespace, "name": f"probe-{name}"}
+        code, _, warnings = self.api.call("POST", self._workloads_path(""), made, dryRun="All")
+        return code >= 400 or any("is not known" in warning for warning in warnings)
 
     def stop_overriding(self, name: str = "demo") -> None:
         self.api.delete(self.overrider_path(name))
