@@ -8,9 +8,10 @@ from app.model.json import JSONObject
 from app.model.openyurt import POOL_NAME_LABEL
 from app.overrider.differences import Difference, find_differences, fingerprint
 from app.overrider.owner import SUBJECT_KINDS, Owner, find_owner
-from app.overrider.plans import PlanCache, PoolPlan
+from app.overrider.plans import PlanCache
 from app.overrider.pool_template import SubjectError
 from app.overrider.render import Place, render
+from app.overrider.shared_plan import PoolPlan
 from app.overrider.steps import RenderError
 from app.overrider.undo import RENDERED_ANNOTATION, remembered
 from app.patch import apply

@@ -9,8 +9,8 @@ then.
 A subject is worked on when one of its inputs changed: overrider, subject, node pool, or a workload that somebody else
 changed. The controller's own writes are no input. `Attempts` bounds the writes of each workload.
 
-A kind that cannot be listed holds up its own subjects only. They are left as they are until the kind was read: what the
-store does not hold would look like deleted. Without the overriders, the controller does nothing at all.
+A kind that cannot be listed holds up its own subjects only. They are left as they are until the kind was read: objects
+that the store does not hold would look deleted. Without the overriders, the controller does nothing at all.
 """
 
 import asyncio
@@ -196,7 +196,7 @@ class OverriderController:
         """Have the subjects that depend on ``kind`` looked at as soon as it was read."""
         _log.warning("workloads that depend on it are left as they are: %s", self._kinds.problem(kind))
         await self._kinds.wait_for(kind)
-        # What was found wrong with workloads before was found without these objects.
+        # Earlier comparisons of workloads were made without these objects.
         while not await self._look_at_workloads():
             await sleep(self._clock, self._retry_seconds)
         self._kinds.add(kind)

@@ -1,8 +1,8 @@
 """Workloads that fleethook rendered and that no controller of OpenYurt looks after any more.
 
 An upgrade from OpenYurt 1.4 releases every workload of a YurtAppSet: the controllers of 1.5 and later find their
-workloads by a label that those of 1.4 lack, take the owner reference of all others away and create new ones. What was
-released keeps running with its overrides, beside its replacement.
+workloads by a label that those of 1.4 lack, take the owner reference of all others away and create new ones. A released
+workload keeps running with its overrides, beside its replacement.
 """
 
 from collections.abc import Iterable, Iterator

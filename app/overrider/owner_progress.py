@@ -14,7 +14,7 @@ from app.overrider.assess import Assessment
 from app.overrider.differences import ABSENT, Difference, find_differences, fingerprint, is_empty
 from app.overrider.matching import matches
 from app.overrider.overlay import overlay
-from app.overrider.plans import PoolPlan
+from app.overrider.shared_plan import PoolPlan
 from app.overrider.workload_schema import check_workload
 from app.patch import apply, diff
 

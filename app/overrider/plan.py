@@ -167,7 +167,7 @@ def compile_plan(  # noqa: PLR0913 - all that a plan depends on, by name
         kind: Deployment or StatefulSet.
         pool: The pool's name.
         node_pool: The NodePool object, where it is known.
-        settings: What the subject says about the pool, as far as the caller has looked it up.
+        settings: The subject's settings for the pool, as far as the caller has looked them up.
         applying: The numbers of the entries that apply, where the caller has found them.
         bare: What `compile_bare` has returned for the same pool, where the caller has it.
 

@@ -10,7 +10,7 @@ from app.model.merge_keys import WORKLOAD
 
 # Names of members are short, and the decoder and the compiler keep one copy of each.
 _MAX_NAME_LENGTH: Final = 40
-# What the collector puts in front of an object that may hold others, and the allocator's rounding.
+# The collector's header of an object that may hold others, and the allocator's rounding.
 _HEADER_BYTES: Final = 16
 _SCALARS: Final = (bool, int, float, type(None), type, ModuleType)
 

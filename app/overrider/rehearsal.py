@@ -11,9 +11,10 @@ from app.model.json import JSON, JSONObject
 from app.model.openyurt import GROUP, YURT_APP_SET
 from app.overrider.binding import subject_of
 from app.overrider.plan import Plan
-from app.overrider.plans import PoolPlan, SharedPlan, SubjectPlans
+from app.overrider.plans import SubjectPlans
 from app.overrider.pool_mark import POOL_MARK, REPLICAS_MARK
 from app.overrider.pool_template import CREATE_ONLY, SubjectError
+from app.overrider.shared_plan import PoolPlan, SharedPlan
 from app.overrider.steps import REPLICAS, RenderError, Step
 from app.overrider.subject_parts import workload_kinds
 from app.store import StoreView

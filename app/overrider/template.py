@@ -55,7 +55,7 @@ def build_template(
         kind: Deployment or StatefulSet.
         pool: The node pool's name.
         node_pool: The NodePool object, where it is known; its taints matter to a YurtAppDaemon, its labels to tweaks.
-        settings: What the subject says about the pool, as far as the caller has looked it up.
+        settings: The subject's settings for the pool, as far as the caller has looked them up.
 
     Raises:
         SubjectError: The subject has no valid template of that kind, or does not list the pool.

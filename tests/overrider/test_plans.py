@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from app.overrider.plan import Plan, compile_plan
-from app.overrider.plans import PlanCache, PoolPlan
+from app.overrider.plans import PlanCache
 from app.overrider.pool_mark import POOL_MARK, REPLICAS_MARK
 from app.overrider.pool_template import SubjectError
+from app.overrider.shared_plan import PoolPlan
 from app.overrider.steps import RenderError
 from app.overrider.subject_parts import is_v1beta1, tweaks_of
 from tests.builders import (

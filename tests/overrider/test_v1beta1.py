@@ -7,9 +7,10 @@ import pytest
 
 from app.model.openyurt import YURT_APP_SET
 from app.overrider.findings import check
-from app.overrider.plans import PlanCache, PoolPlan
+from app.overrider.plans import PlanCache
 from app.overrider.pool_template import SubjectError
 from app.overrider.pools import pools_of_subject
+from app.overrider.shared_plan import PoolPlan
 from app.store import Store
 from tests.builders import (
     API_V1BETA1,

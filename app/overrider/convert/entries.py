@@ -23,7 +23,7 @@ def describe_entries(subject: Subject, conversions: Sequence[PoolConversion]) ->
 
     Args:
         subject: The subject with its overrider.
-        conversions: What the node pools need.
+        conversions: The conversions of the node pools.
     """
     if subject.key.group_kind == YURT_APP_DAEMON and _tolerate(conversions):
         text = "the tolerations of the NodePools' taints become patches: edit them when a taint changes"

@@ -29,7 +29,7 @@ def prepare_trial(converted: JSONObject, kind: str, workloads: Iterable[JSONObje
     Args:
         converted: The YurtAppSet v1beta1 without tweaks.
         kind: Deployment or StatefulSet.
-        workloads: The workloads that the tweaks must come to. What is missing in them is not the conversion's mistake.
+        workloads: The workloads that the tweaks must come to. Volumes that they lack are not the conversion's mistake.
     """
     template = bare_document(converted, kind)
     missing = (_unmounted(workload) for workload in (template, *workloads))

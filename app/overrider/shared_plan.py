@@ -1,0 +1,194 @@
+"""A plan that pools share, and the part of a plan that is one pool's own.
+
+A shared plan is compiled with a mark in place of the pool's name. It is filled in for a pool where a render needs the
+whole plan; the hash and the undo of a pool are made from texts.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Final
+
+import msgspec
+
+from app.model.json import JSON
+from app.overrider.fast_path import PrecompiledPatch
+from app.overrider.plan import Plan, digest_text, hash_text
+from app.overrider.plan_size import size_of
+from app.overrider.pool_mark import POOL_MARK, REPLICAS_MARK, Filler
+from app.overrider.undo import Memory
+
+# Each takes as much as a plan of its own; a render asks for one, several times in a row. All of them take 3 MB at most.
+MAX_FILLED: Final = 64
+
+_NO_NAMES: Final[tuple[frozenset[str], frozenset[str]]] = (frozenset(), frozenset())
+
+
+class SharedPlan:
+    """A plan of all pools of a subject that differ by name and replicas alone."""
+
+    __slots__ = ("__weakref__", "_text", "is_marked", "key", "names", "plan", "pools", "size")
+
+    def __init__(self, plan: Plan, *, kind: str, pool: str, key: Hashable, template: JSON) -> None:
+        """Keep a plan.
+
+        Args:
+            plan: Compiled for the mark, or for the one pool that it is for.
+            kind: Deployment or StatefulSet.
+            pool: The name that it was compiled for.
+            key: The settings that the pools with this plan have in common.
+            template: The subject's, which is not counted into its size.
+        """
+        self.plan: Final = plan
+        self.key: Final = key
+        self.pools = 0
+        """How many pools share it."""
+        self.is_marked: Final = pool == POOL_MARK
+        self.names: Final = find_names((plan.bare, plan.rendered)) if self.is_marked else _NO_NAMES
+        has_text = self.is_marked and plan.steps
+        self._text: Final = digest_text(kind, pool, plan.rendered, plan.undo_text) if has_text else b""
+        self.size: Final = size_of((plan, self.names, key), shared=template) + len(self._text)
+
+    def confuses(self, pool: str) -> bool:
+        """Return whether an element that is named after its pool has, in ``pool``, the name of another one."""
+        marked, others = self.names or _NO_NAMES
+        return any(name.replace(POOL_MARK, pool) in others for name in marked)
+
+    def digest(self, pool: str, replicas: int | None) -> str:
+        """Return the hash for a pool."""
+        if not self._text:
+            return self.plan.digest
+        text = self._text.replace(POOL_MARK.encode(), pool.encode())
+        return hash_text(text.replace(str(REPLICAS_MARK).encode(), str(replicas).encode()))
+
+    def fill(self, of: "PoolPlan", *, filler: Filler, creating: bool) -> Plan:
+        """Return the whole plan of a pool, made anew.
+
+        Args:
+            of: The pool.
+            filler: One for this plan alone.
+            creating: Whether what only a new workload needs is to be filled in, too.
+        """
+        pool, replicas, digest = of.pool, of.replicas, of.digest
+        plan = self.plan
+        if not creating:
+            plan = msgspec.structs.replace(plan, create=plan.update, rendered=plan.bare, fast=None)
+        filled = filler.fill(msgspec.structs.astuple(plan), pool, replicas)
+        return msgspec.structs.replace(Plan(*filled), digest=digest)
+
+
+class FilledPlans:
+    """The whole plans of pools that share one, as far as they were asked for lately."""
+
+    def __init__(self) -> None:
+        """Prepare; nothing is known yet."""
+        self._plans: Final[OrderedDict[tuple[SharedPlan, str, int | None, bool], Plan]] = OrderedDict()
+        # To find out where the marks are takes twice as long as to fill them, and to remember it as much as a plan.
+        self._fillers: Final[OrderedDict[SharedPlan, Filler]] = OrderedDict()
+
+    def get(self, of: "PoolPlan", *, creating: bool) -> Plan:
+        """Return the whole plan of a pool, without the members that only a new workload needs where none is created."""
+        if not of.shared.is_marked:
+            return of.shared.plan
+        key = (of.shared, of.pool, of.replicas, creating)
+        plan = self._plans.get(key)
+        if plan is None:
+            filler = self._filler_of(of.shared)
+            plan = self._plans[key] = of.shared.fill(of, filler=filler, creating=creating)
+            if len(self._plans) > MAX_FILLED:
+                self._plans.popitem(last=False)
+        else:
+            self._plans.move_to_end(key)
+        return plan
+
+    def _filler_of(self, shared: SharedPlan) -> Filler:
+        filler = self._fillers.get(shared)
+        if filler is None:
+            filler = self._fillers[shared] = Filler()
+            if len(self._fillers) > MAX_FILLED:
+                self._fillers.popitem(last=False)
+        else:
+            self._fillers.move_to_end(shared)
+        return filler
+
+
+class PoolPlan:
+    """How one pool's workload is rendered: which plan it shares, and what is its own."""
+
+    __slots__ = ("_filled", "digest", "pool", "replicas", "shared", "undo_text")
+
+    def __init__(self, shared: SharedPlan, pool: str, replicas: int | None, *, filled: FilledPlans) -> None:
+        """Fill in a pool's name and replicas."""
+        self._filled: Final = filled
+        self.shared: Final = shared
+        self.pool: Final = pool
+        self.replicas: Final = replicas
+        self.digest: Final = shared.digest(pool, replicas)
+        """As of `Plan`."""
+        text = shared.plan.undo_text
+        self.undo_text: Final = text.replace(POOL_MARK, pool) if shared.is_marked and POOL_MARK in text else text
+        """As of `Plan`."""
+
+    @property
+    def applies(self) -> bool:
+        """Whether an entry applies to the pool."""
+        return bool(self.shared.plan.steps)
+
+    @property
+    def memory(self) -> Memory:
+        """What a render leaves on a workload that nobody else has changed."""
+        return Memory(self.digest, self.undo_text)
+
+    @property
+    def fast(self) -> PrecompiledPatch | None:
+        """The patch of a workload that matches the template."""
+        return self.shared.plan.fast
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to tell whoever writes a workload of the pool."""
+        warnings = self.shared.plan.warnings
+        return tuple(text.replace(POOL_MARK, self.pool) for text in warnings) if self.shared.is_marked else warnings
+
+    @property
+    def full(self) -> Plan:
+        """The plan with the pool's name in every place."""
+        return self._filled.get(self, creating=True)
+
+    @property
+    def for_update(self) -> Plan:
+        """The same without what only a new workload needs: ``create``, ``rendered`` and ``fast`` are not to be read."""
+        return self._filled.get(self, creating=False)
+
+
+def find_names(documents: tuple[JSON, ...]) -> tuple[frozenset[str], frozenset[str]] | None:
+    """Return the names of elements that have the mark, and the others; None where an object's key has it.
+
+    In the pool of that name a marked one may be another one of the template's. The order of an object's keys is part of
+    the hash, so keys with a mark are not for sharing at all.
+    """
+    found: set[str] = set()
+    seen: set[int] = set()  # What the documents share is looked at once.
+    pending = [*documents]
+    while pending:
+        value = pending.pop()
+        if not isinstance(value, (dict, list)) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, dict):
+            if any(POOL_MARK in name for name in value):
+                return None
+            pending += value.values()
+        else:
+            pending += value
+            found.update(name for element in value for name in _names(element))
+    marked = frozenset(name for name in found if POOL_MARK in name)
+    return marked, frozenset(found - marked) if marked else frozenset()
+
+
+def _names(element: JSON) -> list[str]:
+    """Return the members of an element that may identify it."""
+    members = (element.get(name) for name in _IDENTIFYING) if isinstance(element, dict) else ()
+    return [member for member in members if isinstance(member, str)]
+
+
+_IDENTIFYING: Final = ("name", "mountPath", "devicePath", "ip", "key", "value", "topologyKey")
