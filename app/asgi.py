@@ -143,6 +143,8 @@ class Fleethook(FastAPI):
 
     def _stale(self) -> str:
         """Return what has not been heard of for so long that nobody can tell whose webhooks decide."""
+        if isinstance(self.source, ManifestSource) and not self.source.synced:
+            return f"manifests were not read: {'; '.join(self.source.errors.values())}"
         if self.cluster is None or self.settings.dispatch_as_kcp:
             return ""
         parts = (part for part in self.cluster.source.parts() if part.name in self.cluster.dispatching)

@@ -8,6 +8,7 @@ answers 401, which covers exec plugins, client certificates replaced on disk and
 import asyncio
 import contextlib
 import logging
+import re
 import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -37,6 +38,9 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 _JSON: Final = "application/json"
+_CLUSTERS: Final = "/clusters/"
+# kcp, cli/pkg/helpers: ParseClusterURL.
+_CLUSTER_PATH: Final = re.compile(r"(/clusters/[^/]+)?/*$")
 
 
 class Connection:
@@ -168,7 +172,7 @@ class Connection:
                     headers[credential["key"]] = credential["value"]
                 response = await transport.request(
                     method,
-                    f"{configuration.host}{path}",
+                    url_of(str(configuration.host), path),
                     query_params=dict(query) if query else None,
                     headers=headers,
                     body=body,
@@ -185,6 +189,20 @@ class Connection:
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 raise UnreachableError(f"{configuration.host}: {str(error) or type(error).__name__}") from error
         raise APIError(401, "Unauthorized", "the credentials were refused")
+
+
+def url_of(host: str, path: str) -> str:
+    """Return the URL of a request.
+
+    The kubeconfig files that kcp writes name a logical cluster in the server's URL. A path that names one itself is not
+    inside that cluster, so the cluster of the URL is left out, as kcp's own clients do.
+
+    Args:
+        host: The server's URL, as a kubeconfig file has it.
+        path: The path of the API, with ``/clusters/NAME`` in front to name a logical cluster of kcp.
+    """
+    base = _CLUSTER_PATH.sub("", host) if path.startswith(_CLUSTERS) else host.rstrip("/")
+    return f"{base}{path}"
 
 
 def _go_straight(transport: RESTClientObject) -> None:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from app.kube import connection as module
-from app.kube.connection import Connection
+from app.kube.connection import Connection, url_of
 from app.kube.errors import UnreachableError
 
 
@@ -66,3 +66,24 @@ async def test_from_outside_the_environment_says_how_to_get_there(host: str, tmp
     async with Connection(kubeconfig) as connection:
         with pytest.raises(UnreachableError):
             await connection.request("GET", "/readyz")
+
+
+@pytest.mark.parametrize(
+    ("host", "path", "expected"),
+    [
+        (
+            "https://kcp:6443/clusters/root",
+            "/clusters/*/api/v1/namespaces",
+            "https://kcp:6443/clusters/*/api/v1/namespaces",
+        ),
+        ("https://kcp:6443/clusters/root:org/", "/clusters/a/apis/x", "https://kcp:6443/clusters/a/apis/x"),
+        ("https://kcp:6443/clusters/root", "/apis/x", "https://kcp:6443/clusters/root/apis/x"),
+        ("https://proxy/k8s/clusters/c-1", "/api/v1/pods", "https://proxy/k8s/clusters/c-1/api/v1/pods"),
+        ("https://kcp:6443", "/clusters/*/apis/x", "https://kcp:6443/clusters/*/apis/x"),
+        ("https://kcp:6443/base/", "/clusters/*/apis/x", "https://kcp:6443/base/clusters/*/apis/x"),
+    ],
+)
+def test_a_path_that_names_a_logical_cluster_is_not_inside_that_of_the_servers_url(
+    host: str, path: str, expected: str
+) -> None:
+    assert url_of(host, path) == expected

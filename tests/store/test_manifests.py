@@ -84,7 +84,30 @@ def test_a_file_broken_from_the_start_does_not_hide_the_others(
     (tmp_path / "bad.yaml").write_bytes(b"\xff")
     (tmp_path / "good.yaml").write_text(config("a"))
     source.load()
-    assert (names(store), len(source.errors), source.synced) == ({"a": "1"}, 1, True)
+    assert (names(store), len(source.errors), source.synced) == ({"a": "1"}, 1, False)
+    (tmp_path / "bad.yaml").write_text(config("b"))
+    source.load()
+    assert (names(store), source.synced) == ({"a": "1", "b": "1"}, True)
+    (tmp_path / "bad.yaml").write_bytes(b"\xff")
+    source.load()
+    assert (names(store), source.synced) == ({"a": "1", "b": "1"}, True)
+
+
+def test_a_file_that_was_never_read_and_goes_is_waited_for_no_longer(tmp_path: Path, source: ManifestSource) -> None:
+    (tmp_path / "bad.yaml").write_bytes(b"\xff")
+    source.load()
+    (tmp_path / "bad.yaml").unlink()
+    source.load()
+    assert (source.errors, source.synced) == ({}, True)
+
+
+def test_a_directory_that_cannot_be_read_at_first_is_waited_for(tmp_path: Path, store: Store) -> None:
+    source = ManifestSource(tmp_path / "later", store)
+    source.load()
+    assert not source.synced
+    (tmp_path / "later").mkdir()
+    source.load()
+    assert source.synced
 
 
 def test_an_object_in_two_files_is_reported_and_the_first_wins(

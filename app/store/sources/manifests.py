@@ -45,12 +45,16 @@ class ManifestSource:
         self._files: dict[Path, _File] = {}
         self._stored: dict[ObjectKey, Document] = {}
         self._checked_at: float | None = None
+        self._unread: frozenset[str] = frozenset()
         self.errors: dict[str, str] = {}
 
     @property
     def synced(self) -> bool:
-        """Whether the directory has been read once."""
-        return self._checked_at is not None
+        """Whether the directory and each file in it have been read once.
+
+        A file that was never read may hold the webhook that refuses what is asked about.
+        """
+        return self._checked_at is not None and not self._unread
 
     def parts(self) -> Iterator[PartState]:
         """Yield the state of the directory, and of each file that cannot be read."""
@@ -85,6 +89,7 @@ class ManifestSource:
             paths = list(self._paths())
         except OSError as error:
             errors[str(self._directory)] = str(error)
+            self._unread |= {str(self._directory)} if self._checked_at is None else frozenset()
             return self._files
         files: dict[Path, _File] = {}
         for path in paths:
@@ -96,6 +101,7 @@ class ManifestSource:
                 if known is not None:
                     # The stamp is forgotten, so that the file is read again even if it looks the same.
                     files[path] = _File((0, 0, 0), known.documents)
+        self._unread = frozenset(str(path) for path in paths if path not in files)
         return files
 
     def _paths(self) -> Iterator[Path]:
