@@ -18,7 +18,7 @@ from app.api.endpoint import Endpoint
 from app.api.logs import LogSink, encode_line, stamp
 from app.api.metrics import Metrics
 from app.control.slices import Sliced, Slices
-from app.model.admission import AdmissionRequest, Response, errored
+from app.model.admission import AdmissionRequest, Response, cluster_conflict, errored
 from app.model.envelope import BadReviewError
 from app.model.json import as_object
 from app.model.kcp import cluster_of
@@ -85,6 +85,8 @@ class ReviewEndpoint(Endpoint):
         if review.request is None:
             return errored(f"the review cannot be read: {review.problem}")
         try:
+            if conflict := cluster_conflict(review.request):
+                return errored(conflict)
             return self._handler(review.request)
         except Exception as error:  # noqa: BLE001 - answered, whatever it is
             return failed(error, route=self._path, uid=review.uid)

@@ -15,6 +15,7 @@ import msgspec
 
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
+from app.model.kcp import CLUSTER_ANNOTATION, cluster_of
 
 API_VERSIONS: Final = ("admission.k8s.io/v1", "admission.k8s.io/v1beta1")
 KIND: Final = "AdmissionReview"
@@ -184,6 +185,7 @@ class Response(msgspec.Struct, frozen=True):
     """The whole status of somebody else's denial, instead of one that is made of the members above."""
 
 
+_CLUSTER_BYTES: Final = CLUSTER_ANNOTATION.encode()
 _ALLOWED: Final = Response(allowed=True)
 
 
@@ -212,6 +214,28 @@ def invalid(message: str, causes: Sequence[StatusCause], *, warnings: Sequence[s
     return Response(
         allowed=False, code=422, reason="Invalid", message=message, causes=tuple(causes), warnings=tuple(warnings)
     )
+
+
+def cluster_conflict(request: AdmissionRequest) -> str:
+    """Return the message that an update is of objects of two logical clusters, ``""`` if it is not.
+
+    What belongs to a cluster is read by its annotation. Whoever may write an object could otherwise have it answered
+    from the objects of another cluster.
+    """
+    if request.operation != "UPDATE":
+        return ""
+    cluster = _cluster_named_by(request.desired_object)
+    stored = _cluster_named_by(request.old_object) if cluster or _CLUSTER_BYTES in bytes(request.old_object_raw) else ""
+    if cluster == stored:
+        return ""
+    return (
+        f"request.object is of logical cluster {cluster!r} and request.oldObject of {stored!r} "
+        f"(annotation {CLUSTER_ANNOTATION}): an update cannot move an object; leave the annotation as it is stored"
+    )
+
+
+def _cluster_named_by(document: JSON) -> str:
+    return cluster_of(document) if isinstance(document, dict) else ""
 
 
 def not_for_review(request: AdmissionRequest, kinds: Sequence[GroupKind]) -> Response | None:

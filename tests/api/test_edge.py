@@ -158,6 +158,29 @@ async def test_a_depth_bomb_inside_the_object_is_refused(app: Fleethook) -> None
     assert "nested too deep" in answer.json()["message"]
 
 
+@pytest.mark.parametrize(("old", "new"), [("ws2", "ws3"), ("", "ws3"), ("ws2", "")])
+@pytest.mark.parametrize("kind", ["Deployment", "YurtAppOverrider"])
+async def test_an_update_does_not_claim_another_cluster(app: Fleethook, old: str, new: str, kind: str) -> None:
+    """ws2 has its workload rendered by nobody but its own overriders."""
+
+    def document(cluster: str) -> dict[str, Any]:
+        made = workload() if kind == "Deployment" else overrider(entry("*"))
+        annotations = {"kcp.io/cluster": cluster} if cluster else {}
+        return {**made, "metadata": {**made["metadata"], "annotations": annotations}}
+
+    path, group = (MUTATE, "apps") if kind == "Deployment" else (VALIDATE, "apps.openyurt.io")
+    for cluster in ("ws2", "ws3"):
+        for one in (yurt_app_set(), RULE):
+            metadata = {**one["metadata"], "annotations": {"kcp.io/cluster": cluster}}
+            app.store.put({**one, "metadata": metadata})
+    update = {"operation": "UPDATE", "kind": {"group": group, "version": "v1", "kind": kind}}
+    answer = (await call(app, path, review(document(new), oldObject=document(old), **update))).json()["response"]
+    assert (answer["allowed"], answer["status"]["code"]) == (False, 400)
+    assert f"of logical cluster {new!r} and request.oldObject of {old!r}" in answer["status"]["message"]
+    same = (await call(app, path, review(document(old), oldObject=document(old), **update))).json()["response"]
+    assert same["allowed"]
+
+
 async def test_a_failing_handler_is_answered_and_logged(app: Fleethook, caplog: pytest.LogCaptureFixture) -> None:
     def fail(_: Any) -> Any:
         raise ZeroDivisionError("secret detail")
