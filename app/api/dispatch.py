@@ -21,7 +21,7 @@ from app.dispatch.dispatcher import Dispatched, Dispatcher
 from app.dispatch.explain import explain
 from app.dispatch.failures import StatusError, forbidden
 from app.dispatch.hooks import Phase
-from app.dispatch.owner import resolve_cluster
+from app.dispatch.paths import resolve_cluster
 from app.model.admission import AdmissionRequest, Response, errored
 from app.model.envelope import BadReviewError
 from app.model.kcp import is_cluster

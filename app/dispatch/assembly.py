@@ -11,7 +11,7 @@ from app.dispatch.dispatcher import Dispatcher, Outside, Target
 from app.dispatch.equivalents import DEFINITIONS_BY_RESOURCE, definition_of
 from app.dispatch.failures import internal
 from app.dispatch.live import LiveSource, Post, authorize, read_namespace
-from app.dispatch.owner import BINDINGS_BY_RESOURCE, CLUSTERS_BY_PATH, UNBOUND_BINDINGS
+from app.dispatch.owner import BINDINGS_BY_RESOURCE, UNBOUND_BINDINGS
 from app.model.gvk import GroupVersionKind
 from app.model.json import JSON
 from app.outbound.client import HookClient
@@ -20,7 +20,6 @@ from app.store import Index, Store, StoreView
 INDEXES: Final[tuple[Index, ...]] = (
     BINDINGS_BY_RESOURCE,
     UNBOUND_BINDINGS,
-    CLUSTERS_BY_PATH,
     DEFINITIONS_BY_RESOURCE,
 )
 """What the store has to be indexed by."""

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from app.dispatch.equivalents import DEFINITIONS_BY_RESOURCE
+from app.dispatch.paths import resolve, resolve_cluster
 from app.model.json import JSON, JSONObject, as_object
-from app.model.kcp import API_BINDING, API_EXPORT, LOGICAL_CLUSTER, PATH_ANNOTATION, cluster_of, is_path
+from app.model.kcp import API_BINDING, API_EXPORT
 from app.store import Index, Stored, StoreView
 
 
@@ -37,15 +38,8 @@ def _unbound_keys(cluster: str, binding: Stored) -> list[str]:
     return [] if any(_bound(binding)) else [cluster]
 
 
-def _path_keys(cluster: str, logical_cluster: Stored) -> list[str]:
-    path = as_object(as_object(logical_cluster.get("metadata")).get("annotations")).get(PATH_ANNOTATION)
-    # The key is a path and not a cluster: it is what clusters are looked up by.
-    return [path] if isinstance(path, str) and cluster else []
-
-
 BINDINGS_BY_RESOURCE: Final = Index("bindings_by_resource", API_BINDING, _bound_keys)
 UNBOUND_BINDINGS: Final = Index("unbound_bindings", API_BINDING, _unbound_keys)
-CLUSTERS_BY_PATH: Final = Index("clusters_by_path", LOGICAL_CLUSTER, _path_keys)
 
 
 class Case(enum.StrEnum):
@@ -61,7 +55,7 @@ class Case(enum.StrEnum):
     NAMELESS = "nameless"
     """The binding does not say which cluster its export is in."""
     UNKNOWN = "unknown"
-    """Nothing is known of the cluster that the export is in."""
+    """Nothing is known of the cluster, or of the one that the export is in."""
     UNBOUND = "unbound"
     """A binding that is not bound yet will have it."""
 
@@ -82,14 +76,6 @@ class Ownership(NamedTuple):
     """Cluster and name of the APIResourceSchema, where a binding names one."""
 
 
-def resolve_cluster(store: StoreView, cluster: str) -> str:
-    """Return the name of a logical cluster that may be given by its path; what is not known is a name."""
-    if not is_path(cluster):
-        return cluster
-    found = store.find(CLUSTERS_BY_PATH, cluster)
-    return cluster_of(found[0]) if found else cluster
-
-
 def find_owner(store: StoreView, *, cluster: str, group: str, resource: str, as_kcp: bool = False) -> Ownership:
     """Return who owns the schema of a resource as a cluster sees it.
 
@@ -101,6 +87,10 @@ def find_owner(store: StoreView, *, cluster: str, group: str, resource: str, as_
         as_kcp: Whether to decide as kcp does where that asks nobody.
     """
     named = f"{resource}.{group}" if group else resource
+    if not as_kcp and not store.knows(cluster):
+        reason = resolve(store, cluster).problem or f"nothing is known of logical cluster {cluster or '(none)'}"
+        problem = f"{reason}, so nobody can tell whose webhooks decide"
+        return Ownership(Case.UNKNOWN, None, (problem,), problem)
     bindings = store.find(BINDINGS_BY_RESOURCE, (cluster, group, resource))
     if not bindings:
         return _without_binding(store, cluster=cluster, group=group, resource=resource, as_kcp=as_kcp)

@@ -7,12 +7,14 @@ from app.model.gvk import GroupKind
 from app.model.json import JSONObject, as_object
 
 CLUSTER_ANNOTATION: Final = "kcp.io/cluster"
-PATH_ANNOTATION: Final = "kcp.io/path"
 
 API_BINDING: Final = GroupKind("apis.kcp.io", "APIBinding")
 API_EXPORT: Final = GroupKind("apis.kcp.io", "APIExport")
 API_RESOURCE_SCHEMA: Final = GroupKind("apis.kcp.io", "APIResourceSchema")
 LOGICAL_CLUSTER: Final = GroupKind("core.kcp.io", "LogicalCluster")
+LOGICAL_CLUSTER_NAME: Final = "cluster"
+"""Of the one object of its kind that each logical cluster has."""
+WORKSPACE: Final = GroupKind("tenancy.kcp.io", "Workspace")
 
 _SEGMENT: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _CLUSTER: Final = re.compile(rf"{_SEGMENT}(?::{_SEGMENT})*", re.ASCII)

@@ -14,7 +14,7 @@ from app.asgi import Fleethook, create_app
 from app.patch import apply
 from app.settings import Settings
 from tests.asgi_client import call
-from tests.dispatch.builders import binding, configuration, export, in_cluster, review, webhook, widget
+from tests.dispatch.builders import binding, configuration, export, review, webhook, widget, workspace
 from tests.dispatch.webhook_server import Webhooks, allow, deny, patch, webhooks
 from tests.waiting import with_patience_async
 
@@ -83,9 +83,8 @@ async def test_explaining_says_which_webhooks_are_asked_and_asks_none(app: Fleet
 
 async def test_a_cluster_may_be_named_by_its_path(app: Fleethook, server: Webhooks) -> None:
     server.answers["/w"] = allow
-    logical = in_cluster("ws3", "core.kcp.io/v1alpha1", "LogicalCluster", "cluster")
-    logical["metadata"]["annotations"]["kcp.io/path"] = "root:org:team"
-    app.store.put(logical)
+    for one in (workspace("root", "org", "1abc"), workspace("1abc", "team", "ws3")):
+        app.store.put(one)
     await ask(app, "/clusters/root:org:team/validate")
     assert server.calls[0].object["metadata"]["annotations"] == {"kcp.io/cluster": "ws3"}
 

@@ -29,6 +29,7 @@ from tests.dispatch.builders import (
     store_of,
     webhook,
     widget,
+    workspace,
 )
 from tests.serving import EXAMPLES
 
@@ -198,9 +199,7 @@ def test_the_cluster_is_the_one_that_the_object_says(written: Written) -> None:
 
 
 def test_a_cluster_can_be_given_by_its_path(written: Written) -> None:
-    logical = in_cluster("c", "core.kcp.io/v1alpha1", "LogicalCluster", "cluster")
-    logical["metadata"]["annotations"]["kcp.io/path"] = "root:consumer"
-    manifests = written("m/m.yaml", *provided(webhook()), logical)
+    manifests = written("m/m.yaml", *provided(webhook()), workspace("root", "consumer", "c"))
     found = explained("-f", written("w.yaml", widget()), "--manifests", manifests, "--cluster", "root:consumer")
     assert (found["cluster"], found["owner"]["cluster"]) == ("c", "p")
 
@@ -213,7 +212,8 @@ def test_a_cluster_of_which_nothing_is_known_is_told(written: Written) -> None:
         written("m/m.yaml", definition("", "widgets.example.org", "v1")),
     )
     code, out, err = explain(*arguments, "--cluster", "elsewhere")
-    assert (code, out.splitlines()[0]) == (0, "CREATE of widgets.example.org, Widget default/b, in elsewhere")
+    assert (code, out.splitlines()[0]) == (1, "CREATE of widgets.example.org, Widget default/b, in elsewhere")
+    assert "nothing is known of logical cluster elsewhere" in out
     assert "note: the manifests have nothing of elsewhere\n" in err
 
 

@@ -65,6 +65,15 @@ def namespace(cluster: str, name: str = "default", **labels: str) -> dict[str, A
     return made
 
 
+def workspace(parent: str, name: str, cluster: str) -> dict[str, Any]:
+    return in_cluster(parent, "tenancy.kcp.io/v1alpha1", "Workspace", name, spec={"cluster": cluster})
+
+
+def logical_cluster(name: str, *, parent: str = "", workspace: str = "") -> dict[str, Any]:
+    spec = {"owner": {"cluster": parent, "name": workspace}} if parent else {}
+    return in_cluster(name, "core.kcp.io/v1alpha1", "LogicalCluster", "cluster", spec=spec)
+
+
 def widget(name: str = "b", version: str = "v1", **spec: Any) -> dict[str, Any]:
     metadata = {"name": name, "namespace": "default"}
     return {"apiVersion": f"example.org/{version}", "kind": "Widget", "metadata": metadata, "spec": spec}

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.owner import Case, find_owner, resolve_cluster
-from tests.dispatch.builders import binding, configuration, definition, export, in_cluster, store_of, webhook
+from app.dispatch.owner import Case, find_owner
+from tests.dispatch.builders import binding, configuration, definition, export, logical_cluster, store_of, webhook, workspace
 
 WIDGETS = "widgets.example.org"
 
@@ -30,7 +30,8 @@ def test_a_bound_resource_is_owned_where_its_export_is() -> None:
 
 
 def test_the_binding_of_another_cluster_is_nothing_to_this_one() -> None:
-    assert owner(binding("ws2", "ws1", WIDGETS), export("ws1", WIDGETS)).case is Case.LOCAL
+    known = logical_cluster("ws3")
+    assert owner(binding("ws2", "ws1", WIDGETS), export("ws1", WIDGETS), known).case is Case.LOCAL
 
 
 def test_another_group_with_the_same_plural_is_another_resource() -> None:
@@ -117,9 +118,8 @@ def test_exports_of_v1alpha1_name_schemas() -> None:
 def test_the_export_of_a_binding_without_a_cluster_is_found_by_its_path() -> None:
     made = binding("ws3", "", phase="Binding")
     made["spec"]["reference"]["export"]["path"] = "root:org:provider"
-    logical = in_cluster("2hf3", "core.kcp.io/v1alpha1", "LogicalCluster", "cluster")
-    logical["metadata"]["annotations"]["kcp.io/path"] = "root:org:provider"
-    assert owner(made, logical, export("2hf3", WIDGETS)).case is Case.UNBOUND
+    spaces = (workspace("root", "org", "1abc"), workspace("1abc", "provider", "2hf3"))
+    assert owner(made, *spaces, export("2hf3", WIDGETS)).case is Case.UNBOUND
 
 
 def test_odd_members_are_as_if_they_were_not_there() -> None:
@@ -128,11 +128,16 @@ def test_odd_members_are_as_if_they_were_not_there() -> None:
     assert owner(made).case is Case.LOCAL
 
 
-def test_a_cluster_may_be_named_by_its_path() -> None:
-    logical = in_cluster("2hf3", "core.kcp.io/v1alpha1", "LogicalCluster", "cluster")
-    logical["metadata"]["annotations"]["kcp.io/path"] = "root:org:ws"
-    store = store_of(logical)
-    assert resolve_cluster(store, "root:org:ws") == "2hf3"
-    assert resolve_cluster(store, "root:org:other") == "root:org:other"
-    assert resolve_cluster(store, "2hf3") == "2hf3"
-    assert resolve_cluster(store, "system:admin") == "system:admin"
+def test_a_cluster_of_which_nothing_is_known_has_no_owner() -> None:
+    found = find_owner(store_of(), cluster="nosuch", group="example.org", resource="widgets")
+    assert (found.case, found.cluster) == (Case.UNKNOWN, None)
+    assert found.problem == "nothing is known of logical cluster nosuch, so nobody can tell whose webhooks decide"
+    allowing = find_owner(store_of(), cluster="nosuch", group="example.org", resource="widgets", as_kcp=True)
+    assert (allowing.case, allowing.cluster) == (Case.LOCAL, "nosuch")
+
+
+def test_a_path_that_names_no_workspace_has_no_owner() -> None:
+    store = store_of(workspace("root", "org", "1abc"))
+    found = find_owner(store, cluster="root:typo", group="example.org", resource="widgets")
+    assert (found.case, found.cluster) == (Case.UNKNOWN, None)
+    assert found.problem.startswith("root:typo: Workspace typo of logical cluster root is not known, so nobody")

@@ -214,14 +214,29 @@ class _LogicalClusterStatus(TypedDict, total=False):
     phase: Any
 
 
+class _LogicalClusterSpec(TypedDict, total=False):
+    owner: Any
+
+
 class _LogicalCluster(TypedDict, total=False):
     metadata: _MetaOnly
+    spec: _LogicalClusterSpec
     status: _LogicalClusterStatus
+
+
+class _WorkspaceSpec(TypedDict, total=False):
+    cluster: Any
+
+
+class _Workspace(TypedDict, total=False):
+    metadata: _MetaOnly
+    spec: _WorkspaceSpec
 
 
 _decode_binding: Final = msgspec.json.Decoder(_Binding).decode
 _decode_export: Final = msgspec.json.Decoder(_Export).decode
 _decode_logical_cluster: Final = msgspec.json.Decoder(_LogicalCluster).decode
+_decode_workspace: Final = msgspec.json.Decoder(_Workspace).decode
 
 
 def binding(text: bytes | msgspec.Raw) -> JSONObject:
@@ -235,8 +250,13 @@ def export(text: bytes | msgspec.Raw) -> JSONObject:
 
 
 def logical_cluster(text: bytes | msgspec.Raw) -> JSONObject:
-    """Decode what is kept of a LogicalCluster: its annotations, one of which is its path, and its phase."""
+    """Decode what is kept of a LogicalCluster: the Workspace that it belongs to, and its phase."""
     return dict(_decode_logical_cluster(text))
+
+
+def workspace(text: bytes | msgspec.Raw) -> JSONObject:
+    """Decode what is kept of a Workspace: which logical cluster it is."""
+    return dict(_decode_workspace(text))
 
 
 HOOK_CONFIGURATIONS: Final = tuple(
@@ -260,6 +280,7 @@ API_RESOURCE_SCHEMAS: Final = WatchedResource(
 LOGICAL_CLUSTERS: Final = WatchedResource(
     kcp.LOGICAL_CLUSTER.group, "v1alpha1", "logicalclusters", kcp.LOGICAL_CLUSTER.kind, logical_cluster
 )
+WORKSPACES: Final = WatchedResource(kcp.WORKSPACE.group, "v1alpha1", "workspaces", kcp.WORKSPACE.kind, workspace)
 NAMESPACES: Final = WatchedResource("", "v1", "namespaces", "Namespace", metadata_only)
 MUTATING_CONFIGURATIONS: Final = WatchedResource(
     "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", whole
@@ -277,8 +298,9 @@ DISPATCHING: Final = (
     APIEXPORTS,
     API_RESOURCE_SCHEMAS,
     LOGICAL_CLUSTERS,
+    WORKSPACES,
 )
-"""What dispatching reads; the last four are there in a kcp only."""
+"""What dispatching reads; the last five are there in a kcp only."""
 
 INTERPRETING: Final = (*HOOK_CONFIGURATIONS, DEFINITIONS, CUSTOMIZATIONS)
 """What interpreting reads, besides `karmada_config`."""

@@ -1,0 +1,60 @@
+"""Which logical cluster a path names, such as ``root:org:ws``.
+
+A path is followed from its first cluster through the Workspaces: each is an object of its parent, and says in
+``spec.cluster`` which logical cluster it is. The annotation ``kcp.io/path`` of a LogicalCluster is not asked: an
+administrator of a workspace can write it, and would have the reviews of another one sent to webhooks of his own.
+"""
+
+from typing import NamedTuple
+
+from app.model.json import JSON, as_object
+from app.model.kcp import LOGICAL_CLUSTER, LOGICAL_CLUSTER_NAME, WORKSPACE, is_path
+from app.store import StoreView
+
+
+class Resolved(NamedTuple):
+    """What a name or a path stands for."""
+
+    cluster: str
+    """The name of the logical cluster; of an unknown path, the path."""
+    problem: str = ""
+    """Why a path names no logical cluster, ``""`` if it does."""
+
+
+def resolve(store: StoreView, text: str) -> Resolved:
+    """Return the logical cluster that is given by its name or its path.
+
+    Args:
+        store: The Workspaces and LogicalClusters.
+        text: The name or the path.
+    """
+    if not is_path(text):
+        return Resolved(text)
+    cluster, *names = text.split(":")
+    for name in names:
+        workspace = store.get(cluster, WORKSPACE, "", name)
+        child = as_object(as_object(workspace).get("spec")).get("cluster")
+        if not isinstance(child, str) or not child:
+            found = "is not scheduled yet" if workspace is not None else "is not known"
+            return Resolved(text, f"{text}: Workspace {name} of logical cluster {cluster} {found}")
+        if problem := _contradiction(store, child, parent=cluster, name=name):
+            return Resolved(text, f"{text}: {problem}")
+        cluster = child
+    return Resolved(cluster)
+
+
+def resolve_cluster(store: StoreView, text: str) -> str:
+    """Return the name of a logical cluster that may be given by its path; an unknown path stays as it is."""
+    return resolve(store, text).cluster
+
+
+def _contradiction(store: StoreView, child: str, *, parent: str, name: str) -> str:
+    """Return why a logical cluster is not the one that a Workspace says, ``""`` if nothing speaks against it."""
+    logical_cluster = store.get(child, LOGICAL_CLUSTER, "", LOGICAL_CLUSTER_NAME)
+    owner: JSON = as_object(as_object(logical_cluster).get("spec")).get("owner")
+    if not isinstance(owner, dict) or (owner.get("cluster"), owner.get("name")) == (parent, name):
+        return ""
+    return (
+        f"Workspace {name} of logical cluster {parent} names {child}, whose LogicalCluster belongs to Workspace "
+        f"{owner.get('name')} of {owner.get('cluster')}"
+    )

@@ -1,0 +1,59 @@
+"""Paths of logical clusters: only objects that a workspace's own administrators cannot write decide."""
+
+import pytest
+
+from app.dispatch.paths import Resolved, resolve, resolve_cluster
+from tests.dispatch.builders import in_cluster, logical_cluster, store_of, workspace
+
+SPACES = (workspace("root", "org", "1abc"), workspace("1abc", "ws", "2hf3"), workspace("root", "ws2", "9zzz"))
+TREE = (
+    *SPACES,
+    logical_cluster("2hf3", parent="1abc", workspace="ws"),
+    logical_cluster("9zzz", parent="root", workspace="ws2"),
+)
+
+
+def test_a_path_is_followed_through_the_workspaces() -> None:
+    store = store_of(*TREE)
+    assert resolve_cluster(store, "root:org:ws") == "2hf3"
+    assert resolve_cluster(store, "root:org") == "1abc"
+    assert resolve_cluster(store, "1abc:ws") == "2hf3"
+
+
+@pytest.mark.parametrize("name", ["2hf3", "root", "system:admin", "", "nosuch"])
+def test_a_name_stays_as_it_is(name: str) -> None:
+    assert resolve(store_of(*TREE), name) == Resolved(name)
+
+
+def test_an_unknown_path_is_told_by_its_first_unknown_workspace() -> None:
+    found = resolve(store_of(*TREE), "root:nosuch:ws")
+    assert found == Resolved("root:nosuch:ws", "root:nosuch:ws: Workspace nosuch of logical cluster root is not known")
+
+
+def test_a_workspace_without_a_cluster_is_not_scheduled_yet() -> None:
+    store = store_of(in_cluster("root", "tenancy.kcp.io/v1alpha1", "Workspace", "new", spec={}))
+    assert resolve(store, "root:new").problem == "root:new: Workspace new of logical cluster root is not scheduled yet"
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_tenants_own_annotation_names_no_path(first: bool) -> None:
+    """An administrator of ws2 claims the path of another workspace, before or after that one is there."""
+    claim = logical_cluster("9zzz", parent="root", workspace="ws2")
+    claim["metadata"]["annotations"]["kcp.io/path"] = "root:org:ws"
+    objects = (claim, *SPACES) if first else (*TREE, claim)
+    store = store_of(*objects)
+    assert resolve_cluster(store, "root:org:ws") == "2hf3"
+    store.put(logical_cluster("9zzz", parent="root", workspace="ws2"))
+    assert resolve_cluster(store, "root:org:ws") == "2hf3"
+    assert resolve_cluster(store_of(claim), "root:org:ws") == "root:org:ws"
+
+
+def test_a_workspace_that_names_a_cluster_of_another_one_is_refused() -> None:
+    store = store_of(*TREE, workspace("9zzz", "mine", "2hf3"))
+    found = resolve(store, "root:ws2:mine")
+    assert found.cluster == "root:ws2:mine"
+    assert found.problem == (
+        "root:ws2:mine: Workspace mine of logical cluster 9zzz names 2hf3, whose LogicalCluster belongs to Workspace ws of "
+        "1abc"
+    )
+    assert resolve_cluster(store, "root:org:ws") == "2hf3"
