@@ -3,7 +3,16 @@ from typing import Any
 import pytest
 
 from app.dispatch.owner import Case, find_owner
-from tests.dispatch.builders import binding, configuration, definition, export, logical_cluster, store_of, webhook, workspace
+from tests.dispatch.builders import (
+    binding,
+    configuration,
+    definition,
+    export,
+    logical_cluster,
+    store_of,
+    webhook,
+    workspace,
+)
 
 WIDGETS = "widgets.example.org"
 
