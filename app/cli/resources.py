@@ -23,7 +23,7 @@ def resource_of(store: StoreView, *, cluster: str, kind: GroupVersionKind) -> tu
             return GroupVersionResource(kind.group, kind.version, plural), True
     guess = _guess(kind.kind.lower())
     known = namespaced(store, cluster=cluster, group=kind.group, resource=guess) is not None
-    bound = bool(store.find(BINDINGS_BY_RESOURCE, (cluster, kind.group, guess)))
+    bound = bool(store.find(BINDINGS_BY_RESOURCE, cluster, (kind.group, guess)))
     return GroupVersionResource(kind.group, kind.version, guess), known or bound
 
 

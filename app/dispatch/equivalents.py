@@ -25,9 +25,9 @@ SCALE: Final = GroupVersionKind("autoscaling", "v1", "Scale")
 _REMEMBERED: Final = 1024
 
 
-def _resources_of(cluster: str, definition: Stored) -> list[tuple[str, str, str]]:
+def _resources_of(_cluster: str, definition: Stored) -> list[tuple[str, str]]:
     spec = as_object(definition.get("spec"))
-    return [(cluster, _text(spec.get("group")), _text(as_object(spec.get("names")).get("plural")))]
+    return [(_text(spec.get("group")), _text(as_object(spec.get("names")).get("plural")))]
 
 
 def _text(value: JSON) -> str:
@@ -120,7 +120,7 @@ def definition_of(
         owner, name = schema
         found: JSONObject | None = store.get(owner, API_RESOURCE_SCHEMA, "", name)
         return found
-    definitions = store.find(DEFINITIONS_BY_RESOURCE, (cluster, group, resource))
+    definitions = store.find(DEFINITIONS_BY_RESOURCE, cluster, (group, resource))
     return definitions[0] if definitions else None
 
 

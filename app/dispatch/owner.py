@@ -30,12 +30,12 @@ def _text(value: JSON) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _bound_keys(cluster: str, binding: Stored) -> list[tuple[str, str, str]]:
-    return [(cluster, group, resource) for group, resource, _ in _bound(binding)]
+def _bound_keys(_cluster: str, binding: Stored) -> list[tuple[str, str]]:
+    return [(group, resource) for group, resource, _ in _bound(binding)]
 
 
-def _unbound_keys(cluster: str, binding: Stored) -> list[str]:
-    return [] if any(_bound(binding)) else [cluster]
+def _unbound_keys(_cluster: str, binding: Stored) -> list[None]:
+    return [] if any(_bound(binding)) else [None]
 
 
 BINDINGS_BY_RESOURCE: Final = Index("bindings_by_resource", API_BINDING, _bound_keys)
@@ -91,7 +91,7 @@ def find_owner(store: StoreView, *, cluster: str, group: str, resource: str, as_
         reason = resolve(store, cluster).problem or f"nothing is known of logical cluster {cluster or '(none)'}"
         problem = f"{reason}, so nobody can tell whose webhooks decide"
         return Ownership(Case.UNKNOWN, None, (problem,), problem)
-    bindings = store.find(BINDINGS_BY_RESOURCE, (cluster, group, resource))
+    bindings = store.find(BINDINGS_BY_RESOURCE, cluster, (group, resource))
     if not bindings:
         return _without_binding(store, cluster=cluster, group=group, resource=resource, as_kcp=as_kcp)
     clusters = {_export_cluster(binding) for binding in bindings}
@@ -141,9 +141,9 @@ def _unless(as_kcp: bool, found: Ownership, case: Case, problem: str) -> Ownersh
 def _without_binding(store: StoreView, *, cluster: str, group: str, resource: str, as_kcp: bool) -> Ownership:
     named = f"{resource}.{group}" if group else resource
     local = Ownership(Case.LOCAL, cluster, (f"no APIBinding of {cluster} has {named}: it is local",))
-    if store.find(DEFINITIONS_BY_RESOURCE, (cluster, group, resource)):
+    if store.find(DEFINITIONS_BY_RESOURCE, cluster, (group, resource)):
         return local._replace(trace=(*local.trace, f"{cluster} has a CustomResourceDefinition of it"))
-    for binding in store.find(UNBOUND_BINDINGS, cluster):
+    for binding in store.find(UNBOUND_BINDINGS, cluster, None):
         export, path = _reference(binding)
         where = _export_cluster(binding) or resolve_cluster(store, path or cluster)
         if (group, resource) in _exported(store.get(where, API_EXPORT, "", export)):

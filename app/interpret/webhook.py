@@ -31,9 +31,9 @@ from app.store import Index, ObjectKey, Store, Stored
 _DEFINITION: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 
 
-def _kinds_of(cluster: str, definition: Stored) -> list[tuple[str, str, str]]:
+def _kinds_of(_cluster: str, definition: Stored) -> list[tuple[str, str]]:
     spec = as_object(definition.get("spec"))
-    return [(cluster, str(spec.get("group") or ""), str(as_object(spec.get("names")).get("kind") or ""))]
+    return [(str(spec.get("group") or ""), str(as_object(spec.get("names")).get("kind") or ""))]
 
 
 DEFINITIONS_BY_KIND: Final = Index("definitions_by_kind", _DEFINITION, _kinds_of)
@@ -83,7 +83,7 @@ class WebhookLayer:
         return self._hooks
 
     def _definition(self, group_kind: GroupKind) -> JSONObject | None:
-        found = self._store.find(DEFINITIONS_BY_KIND, ("", *group_kind))
+        found = self._store.find(DEFINITIONS_BY_KIND, "", tuple(group_kind))
         return found[0] if found else None
 
     def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:

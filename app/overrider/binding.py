@@ -8,8 +8,8 @@ from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import API_VERSION, GROUP, YURT_APP_OVERRIDER
 from app.store import Index, StoreView
 
-SubjectKey = tuple[str, str, str, str]
-"""Cluster, namespace, subject kind and subject name."""
+SubjectKey = tuple[str, str, str]
+"""Namespace, subject kind and subject name."""
 
 
 def subject_of(overrider: JSONObject) -> tuple[str, str] | None:
@@ -27,9 +27,9 @@ def subject_of(overrider: JSONObject) -> tuple[str, str] | None:
     return kind, name
 
 
-def _subject_keys(cluster: str, overrider: JSONObject) -> Iterable[SubjectKey]:
+def _subject_keys(_cluster: str, overrider: JSONObject) -> Iterable[SubjectKey]:
     subject = subject_of(overrider)
-    return [(cluster, overrider["metadata"].get("namespace") or "", *subject)] if subject else []
+    return [(overrider["metadata"].get("namespace") or "", *subject)] if subject else []
 
 
 OVERRIDERS_BY_SUBJECT: Final = Index("overriders_by_subject", YURT_APP_OVERRIDER, _subject_keys)
@@ -43,7 +43,7 @@ def overriders_of(
     Validation admits one overrider a subject, but two creates can race past it; then the older one stays in effect,
     so that a late intruder changes nothing, and the name decides between equally old ones.
     """
-    found = store.find(OVERRIDERS_BY_SUBJECT, (cluster, namespace, group_kind.kind, name))
+    found = store.find(OVERRIDERS_BY_SUBJECT, cluster, (namespace, group_kind.kind, name))
     return found if len(found) < 2 else tuple(sorted(found, key=_seniority))
 
 

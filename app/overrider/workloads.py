@@ -175,7 +175,7 @@ class Workloads:
         return [
             ObjectKey(binding.cluster, index.group_kind, workload.namespace, workload.name)
             for index in WORKLOAD_INDEXES.values()
-            for workload in self._store.find(index, binding)
+            for workload in self._store.find(index, binding.cluster, binding)
         ]
 
     def of_other_version(self, binding: Binding) -> set[str]:
@@ -183,7 +183,7 @@ class Workloads:
         return {
             pool_of(workload)
             for index in OTHER_VERSION_INDEXES.values()
-            for workload in self._store.find(index, binding)
+            for workload in self._store.find(index, binding.cluster, binding)
         }
 
     def orphans_of(self, binding: Binding, pools: Iterable[str]) -> tuple[Orphan, ...]:
@@ -198,7 +198,7 @@ class Workloads:
             Orphan(ObjectKey(binding.cluster, index.group_kind, workload.namespace, workload.name), pool_of(workload))
             for index in ORPHAN_INDEXES.values()
             for key in keys
-            for workload in self._store.find(index, key)
+            for workload in self._store.find(index, binding.cluster, key)
             if binding in former_bindings(binding.cluster, workload) or not key.subject
         }
         return tuple(sorted(found))

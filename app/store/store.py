@@ -30,8 +30,8 @@ class ObjectKey(NamedTuple):
 class Index(NamedTuple):
     """A secondary index over one kind.
 
-    ``keys(cluster, object)`` says under which keys an object, as it is stored, is found; it must put the cluster into
-    each key.
+    ``keys(cluster, object)`` says under which keys an object, as it is stored, is found. The store adds the cluster to
+    each: an object of one cluster is never found, replaced or removed through that of another.
     """
 
     name: str
@@ -49,8 +49,8 @@ class StoreView(Protocol):
     def get(self, cluster: str, group_kind: GroupKind, namespace: str, name: str) -> Stored | None:
         """Return the object of that name, or None."""
 
-    def find(self, index: Index, key: Hashable) -> tuple[Stored, ...]:
-        """Return the objects under ``key``, in the order of their names."""
+    def find(self, index: Index, cluster: str, key: Hashable) -> tuple[Stored, ...]:
+        """Return the objects of a cluster under ``key``, in the order of their names."""
 
     def each(self, cluster: str, group_kind: GroupKind) -> Iterator[Stored]:
         """Yield the objects of one kind in one cluster."""
@@ -76,7 +76,7 @@ class Store:
         self._objects: Final[dict[tuple[str, GroupKind], dict[str, dict[str, Stored]]]] = {}
         self._indexes: Final = tuple(indexes)
         self._narrower: Final = Narrower()
-        self._entries: Final[dict[str, dict[Hashable, dict[tuple[str, str], Stored]]]] = {
+        self._entries: Final[dict[str, dict[tuple[str, Hashable], dict[tuple[str, str], Stored]]]] = {
             index.name: {} for index in self._indexes
         }
         self._subscribers: Final[list[Subscriber]] = []
@@ -93,9 +93,9 @@ class Store:
         objects = None if namespaces is None else namespaces.get(namespace)
         return None if objects is None else objects.get(name)
 
-    def find(self, index: Index, key: Hashable) -> tuple[Stored, ...]:
-        """Return the objects under ``key`` of ``index``, in the order of their namespaces and names."""
-        entry = self._entries[index.name].get(key)
+    def find(self, index: Index, cluster: str, key: Hashable) -> tuple[Stored, ...]:
+        """Return the objects of a cluster under ``key`` of ``index``, in the order of their namespaces and names."""
+        entry = self._entries[index.name].get((cluster, key))
         if not entry:
             return ()
         return tuple(entry.values()) if len(entry) == 1 else tuple(entry[name] for name in sorted(entry))
@@ -123,8 +123,8 @@ class Store:
         return [ObjectKey(cluster, group_kind, namespace, name) for name in objects]
 
     def index_keys(self, index: Index) -> Iterator[Hashable]:
-        """Yield the keys under which ``index`` has any object."""
-        return iter(self._entries[index.name])
+        """Yield the keys under which ``index`` has any object, of all clusters."""
+        return (key for _, key in self._entries[index.name])
 
     def put(self, document: JSONObject) -> None:
         """Store ``document`` under its key, replacing what was there; the caller must not change it afterwards.
@@ -147,7 +147,7 @@ class Store:
             if index.group_kind == key.group_kind:
                 entries = self._entries[index.name]
                 for index_key in index.keys(key.cluster, kept):
-                    entries.setdefault(index_key, {})[place] = kept
+                    entries.setdefault((key.cluster, index_key), {})[place] = kept
         for subscriber in self._subscribers:
             subscriber(key, before, document)
 
@@ -173,10 +173,10 @@ class Store:
             if index.group_kind == key.group_kind:
                 entries = self._entries[index.name]
                 for index_key in index.keys(key.cluster, document):
-                    entry = entries.get(index_key, {})
+                    entry = entries.get((key.cluster, index_key), {})
                     entry.pop(key[2:], None)
                     if not entry:
-                        entries.pop(index_key, None)
+                        entries.pop((key.cluster, index_key), None)
         return document
 
     def counts(self) -> dict[GroupKind, int]:

@@ -33,7 +33,9 @@ def found(binding: Binding, *documents: dict[str, Any], pools: tuple[str, ...] =
     for document in documents:
         store.put(document)
     keys = list(orphan_keys_of(binding, pools))
-    return [one.name for index in ORPHAN_INDEXES.values() for key in keys for one in store.find(index, key)]
+    return [
+        one.name for index in ORPHAN_INDEXES.values() for key in keys for one in store.find(index, key.cluster, key)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from app.store.sources.kubernetes.resources import (
     MUTATING_CONFIGURATIONS,
     NAMESPACES,
     VALIDATING_CONFIGURATIONS,
+    WORKSPACES,
     YURT_APP_OVERRIDERS,
     WatchedResource,
 )
@@ -94,9 +95,19 @@ def test_of_an_export_its_resources_are_kept() -> None:
     assert decoded(APIEXPORTS, document) == {"metadata": METADATA, "spec": {"resources": resources}}
 
 
-def test_of_a_logical_cluster_its_phase_is_kept() -> None:
-    document = with_managed_fields(spec={"owner": {}}, status={"phase": "Ready", "URL": "https://kcp"})
-    assert decoded(LOGICAL_CLUSTERS, document) == {"metadata": METADATA, "status": {"phase": "Ready"}}
+def test_of_a_logical_cluster_its_owner_and_its_phase_are_kept() -> None:
+    owner = {"cluster": "root", "name": "ws"}
+    spec = {"owner": owner, "initializers": []}
+    document = with_managed_fields(spec=spec, status={"phase": "Ready", "URL": "https://kcp"})
+    kept = {"metadata": METADATA, "spec": {"owner": owner}, "status": {"phase": "Ready"}}
+    assert decoded(LOGICAL_CLUSTERS, document) == kept
+
+
+def test_of_a_workspace_its_logical_cluster_is_kept() -> None:
+    document = with_managed_fields(
+        spec={"cluster": "2hf3", "URL": "https://kcp", "type": {}}, status={"phase": "Ready"}
+    )
+    assert decoded(WORKSPACES, document) == {"metadata": METADATA, "spec": {"cluster": "2hf3"}}
 
 
 def test_of_a_namespace_the_metadata_is_kept() -> None:
@@ -128,6 +139,7 @@ def test_each_is_listed_where_it_is_served() -> None:
         "/apis/apis.kcp.io/v1alpha2/apiexports": GroupKind("apis.kcp.io", "APIExport"),
         "/apis/apis.kcp.io/v1alpha1/apiresourceschemas": GroupKind("apis.kcp.io", "APIResourceSchema"),
         "/apis/core.kcp.io/v1alpha1/logicalclusters": GroupKind("core.kcp.io", "LogicalCluster"),
+        "/apis/tenancy.kcp.io/v1alpha1/workspaces": GroupKind("tenancy.kcp.io", "Workspace"),
     }  # fmt: skip
 
 

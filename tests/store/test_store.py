@@ -1,3 +1,5 @@
+from typing import Any
+
 from app.model.gvk import GroupKind
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.store import Index, Store
@@ -6,7 +8,7 @@ from app.store.store import key_of
 from tests.builders import entry, overrider, store_of, workload, yurt_app_set
 
 SET = GroupKind("apps.openyurt.io", "YurtAppSet")
-KEY = ("", "default", "YurtAppSet", "demo")
+KEY = ("default", "YurtAppSet", "demo")
 
 
 def test_an_object_is_found_by_cluster_kind_namespace_and_name() -> None:
@@ -21,8 +23,8 @@ def test_an_object_is_found_by_cluster_kind_namespace_and_name() -> None:
 def test_an_object_of_one_cluster_is_never_found_in_another() -> None:
     document = overrider(entry("*"), annotations={"kcp.io/cluster": "ws1"})
     store = store_of(document)
-    assert store.find(OVERRIDERS_BY_SUBJECT, ("ws1", *KEY[1:])) == (document,)
-    assert store.find(OVERRIDERS_BY_SUBJECT, KEY) == ()
+    assert store.find(OVERRIDERS_BY_SUBJECT, "ws1", KEY) == (document,)
+    assert store.find(OVERRIDERS_BY_SUBJECT, "", KEY) == ()
     assert list(store.each("", GroupKind("apps.openyurt.io", "YurtAppOverrider"))) == []
 
 
@@ -31,17 +33,17 @@ def test_an_index_follows_replacement_and_removal() -> None:
     store = store_of(first)
     moved = {**first, "subject": {"kind": "YurtAppSet", "name": "other"}}
     store.put(moved)
-    assert store.find(OVERRIDERS_BY_SUBJECT, KEY) == ()
-    assert store.find(OVERRIDERS_BY_SUBJECT, (*KEY[:3], "other")) == (moved,)
+    assert store.find(OVERRIDERS_BY_SUBJECT, "", KEY) == ()
+    assert store.find(OVERRIDERS_BY_SUBJECT, "", (*KEY[:2], "other")) == (moved,)
     store.remove(key_of(moved))
-    assert store.find(OVERRIDERS_BY_SUBJECT, (*KEY[:3], "other")) == ()
+    assert store.find(OVERRIDERS_BY_SUBJECT, "", (*KEY[:2], "other")) == ()
     assert sum(store.counts().values()) == 0
 
 
 def test_what_an_index_gives_is_in_the_order_of_names() -> None:
     names = ["c", "a", "b"]
     store = store_of(*(overrider(entry("*"), name=name) for name in names))
-    assert [found["metadata"]["name"] for found in store.find(OVERRIDERS_BY_SUBJECT, KEY)] == sorted(names)
+    assert [found["metadata"]["name"] for found in store.find(OVERRIDERS_BY_SUBJECT, "", KEY)] == sorted(names)
 
 
 def test_removing_what_is_not_there_is_nothing() -> None:
@@ -77,16 +79,16 @@ def test_subscribers_are_told_of_what_was_and_what_is() -> None:
 
 
 def test_of_a_workload_subscribers_get_the_whole_and_indexes_the_narrow() -> None:
-    by_name = Index("by_name", GroupKind("apps", "Deployment"), lambda cluster, kept: [(cluster, kept.name)])
+    by_name = Index("by_name", GroupKind("apps", "Deployment"), lambda _cluster, kept: [kept.name])
     store, told = Store([by_name]), []
     store.subscribe(lambda _key, _before, after: told.append(after))
     document = workload()
     store.put(document)
     assert told == [document]
-    (kept,) = store.find(by_name, ("", document["metadata"]["name"]))
+    (kept,) = store.find(by_name, "", document["metadata"]["name"])
     assert isinstance(kept, Narrow)
     store.remove(key_of(document))
-    assert store.find(by_name, ("", document["metadata"]["name"])) == ()
+    assert store.find(by_name, "", document["metadata"]["name"]) == ()
 
 
 def test_a_question_about_a_namespace_finds_its_objects_alone() -> None:
@@ -117,3 +119,22 @@ def test_the_keys_of_an_index_are_those_that_have_an_object() -> None:
     assert list(store.index_keys(OVERRIDERS_BY_SUBJECT)) == [KEY]
     store.remove(key_of(first))
     assert list(store.index_keys(OVERRIDERS_BY_SUBJECT)) == []
+
+
+def test_a_cluster_neither_replaces_nor_removes_the_entries_of_another() -> None:
+    """Whatever an index returns: here a text that any tenant may write."""
+    by_claim = Index("by_claim", SET, lambda _cluster, kept: [kept["metadata"]["annotations"]["claim"]])
+    store = Store([by_claim])
+
+    def claiming(cluster: str, claim: str) -> dict[str, Any]:
+        made = yurt_app_set()
+        return {**made, "metadata": {**made["metadata"], "annotations": {"kcp.io/cluster": cluster, "claim": claim}}}
+
+    victim = claiming("ws3", "mine")
+    store.put(victim)
+    store.put(claiming("ws2", "mine"))
+    assert store.find(by_claim, "ws3", "mine") == (victim,)
+    store.put(claiming("ws2", "other"))
+    store.remove(key_of(claiming("ws2", "other")))
+    assert store.find(by_claim, "ws3", "mine") == (victim,)
+    assert store.find(by_claim, "ws2", "mine") == ()

@@ -26,9 +26,9 @@ def binding_findings(store: Store) -> Iterator[tuple[ObjectKey, Found]]:
             phase = as_object(binding.get("status")).get("phase") or "no phase"
             text = f"nothing is bound yet ({phase}): requests for what it will bind are refused until it is"
             yield key, Found("binding-unbound", text)
-        for bound in cast("Iterable[tuple[str, str, str]]", BINDINGS_BY_RESOURCE.keys(key.cluster, binding)):
-            cluster, group, resource = bound
-            owner = find_owner(store, cluster=cluster, group=group, resource=resource)
+        for group, resource in cast("Iterable[tuple[str, str]]", BINDINGS_BY_RESOURCE.keys(key.cluster, binding)):
+            bound = (key.cluster, group, resource)
+            owner = find_owner(store, cluster=key.cluster, group=group, resource=resource)
             if owner.case in _ACTIONS and (owner.case is not Case.AMBIGUOUS or bound not in told):
                 told.add(bound)
                 yield key, Found(f"binding-{owner.case}", _text(owner))
