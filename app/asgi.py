@@ -145,7 +145,11 @@ class Fleethook(FastAPI):
         """Return what has not been heard of for so long that nobody can tell whose webhooks decide."""
         if isinstance(self.source, ManifestSource) and not self.source.synced:
             return f"manifests were not read: {'; '.join(self.source.errors.values())}"
-        if self.cluster is None or self.settings.dispatch_as_kcp:
+        if self.cluster is None:
+            return ""
+        if self.cluster.source.finds_nothing:
+            return self.cluster.lack
+        if self.settings.dispatch_as_kcp:
             return ""
         parts = (part for part in self.cluster.source.parts() if part.name in self.cluster.dispatching)
         silent = (part for part in parts if (part.age or 0.0) > self.settings.stale_after)
@@ -195,6 +199,8 @@ class Fleethook(FastAPI):
         if self.surroundings is not None:
             for text in self.surroundings.findings():
                 yield Check("openyurt", ok=True, detail=text)
+        if self.cluster is not None and self.cluster.source.finds_nothing:
+            yield Check("apiserver", ok=False, detail=self.cluster.lack)
         for part in self.source.parts():
             yield self._check(part)
         if detail := self.manifest_report.detail():

@@ -148,3 +148,11 @@ class Cluster:
         client = ConditionClient(self.connection)
         # The configuration of a kcp is in another cluster than the workloads, and selects nothing.
         self.announcer: Final = None if settings.kcp else Announcer(client, partial(bound_subjects, store))
+
+    @property
+    def lack(self) -> str:
+        """What to say of a server that serves none of the resources."""
+        return (
+            f"{self.connection.host} serves none of the resources that the engines read: check the server's URL in the "
+            "kubeconfig file, and --kcp"
+        )

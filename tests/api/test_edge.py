@@ -12,6 +12,7 @@ from app.asgi import Fleethook, create_app
 from app.model.admission import AdmissionRequest, errored
 from app.overrider.freshness import StaleError
 from app.settings import Settings
+from app.store.sources.kubernetes.informer import Informer
 from app.store.sources.source import PartState
 from tests.asgi_client import call
 from tests.builders import entry, image, overrider, workload, yurt_app_set
@@ -315,6 +316,22 @@ async def test_a_server_that_lacks_a_kind_is_ready_for_what_does_not_need_it(
     assert whole.json()["checks"][-1] == {"name": "b", "ok": False, "detail": "500", "degraded": True}
     states[1] = states[1]._replace(refused=False)
     assert (await call(app, "/readyz", method="GET", query=b"partial=true")).status == 503
+
+
+async def test_a_server_of_nothing_is_not_ready_and_nothing_is_dispatched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A URL that leads past the API answers 404 to everything, as if there were no webhooks."""
+    app = create_app(Settings(kubeconfig=tmp_path / "none", dispatch_as_kcp=True), log=None)
+    assert app.cluster is not None
+    monkeypatch.setattr(Informer, "absent", True)
+    app.synced.set()
+    answer = await call(app, "/readyz", method="GET", query=b"partial=true")
+    (found,) = (check for check in answer.json()["checks"] if check["name"] == "apiserver")
+    assert (answer.status, found["ok"]) == (503, False)
+    assert "serves none of the resources that the engines read" in found["detail"]
+    response = (await call(app, "/clusters/ws3/validate", review())).json()["response"]
+    assert (response["allowed"], "serves none of the resources" in response["status"]["message"]) == (False, True)
 
 
 async def test_what_openyurt_does_besides_is_told_and_does_not_make_unready(tmp_path: Path) -> None:

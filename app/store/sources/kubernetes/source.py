@@ -102,6 +102,11 @@ class KubernetesSource:
             state = informer.state()
             yield state if group_kind in self._needed else state._replace(synced=True)
 
+    @property
+    def finds_nothing(self) -> bool:
+        """Whether the server serves none of the resources: its URL is another server's, or leads past the API."""
+        return all(informer.absent for informer in self._informers.values())
+
     def ask_again(self) -> None:
         """Ask at once for all resources that were not served: CustomResourceDefinitions were installed."""
         for informer in self._informers.values():
