@@ -1,0 +1,42 @@
+"""The provider's webhook, in a process of its own: ``python -m tests.faults.tenant_webhook DIR`` (TLS files go to DIR).
+
+Each path answers by the object alone: ``spec.seconds`` is how long it takes, ``spec.broken`` makes it fail with 500,
+``spec.forbidden`` makes it deny. ``/hang/...`` never answers.
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from aiohttp import web
+
+from tests.hook_server import tls
+
+
+async def answer(request: web.Request) -> web.StreamResponse:
+    review = await request.json()
+    if request.path.startswith("/hang"):
+        await asyncio.Event().wait()
+    spec = review["request"]["object"]["spec"]
+    await asyncio.sleep(spec.get("seconds", 0))
+    if spec.get("broken"):
+        return web.Response(status=500, text="the object broke it")
+    response = {"uid": review["request"]["uid"], "allowed": not spec.get("forbidden")}
+    return web.json_response({"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response})
+
+
+async def serve(directory: Path) -> None:
+    context, ca_bundle = tls(directory)
+    (directory / "ca-bundle").write_text(ca_bundle)
+    app = web.Application(client_max_size=64 << 20)
+    app.router.add_post("/{path:.*}", answer)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context, backlog=4096).start()
+    sys.stdout.write(f"the webhook listens on {runner.addresses[0][1]}\n")
+    sys.stdout.flush()
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(Path(sys.argv[1])))

@@ -1,0 +1,124 @@
+"""Tenants of one server: a provider's webhooks, an attacker and a victim, each in a process of its own."""
+
+import contextlib
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.dispatch.builders import WIDGETS, binding, configuration, export, in_cluster, review, webhook, widget
+from tests.serving import ROOT, Server, serving, started
+
+RESOURCE = "widgets.example.org"
+PROVIDER, ATTACKER, VICTIM = "ws1", "ws2", "ws3"
+
+
+class Met(NamedTuple):
+    """What a tenant met."""
+
+    milliseconds: list[float]
+    verdicts: dict[str, int]
+    texts: list[Any]
+
+    @property
+    def wrong(self) -> dict[str, int]:
+        return {verdict: count for verdict, count in self.verdicts.items() if verdict.startswith("wrongly")}
+
+    def __str__(self) -> str:
+        ordered = sorted(self.milliseconds)
+        p99 = ordered[int(len(ordered) * 0.99)]
+        middle = statistics.median(ordered)
+        return f"p50 {middle:.1f} ms, p99 {p99:.1f} ms, maximum {ordered[-1]:.1f} ms, {self.verdicts}"
+
+
+class Stage(NamedTuple):
+    """A server and the provider's webhook."""
+
+    server: Server
+
+    def memory(self) -> float:
+        """Return the most memory that the server had so far, in MiB."""
+        status = Path(f"/proc/{self.server.process.pid}/status").read_text()
+        (line,) = (line for line in status.splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) / 1024
+
+    def plan(self, cluster: str, *requests: dict[str, Any], **rest: Any) -> str:
+        plan = {
+            "port": self.server.port, "authority": str(self.server.authority),
+            "path": f"/clusters/{cluster}/validate", "requests": requests, **rest,
+        }  # fmt: skip
+        return json.dumps(plan) + "\n"
+
+    def victim(self, *, count: int = 300, parallel: int = 1) -> Met:
+        """Have the victim ask about widgets of which every other one is forbidden."""
+        requests = (request("allowed"), request("denied", forbidden=True))
+        command = [sys.executable, "-m", "tests.faults.tenant_client"]
+        plan = self.plan(VICTIM, *requests, count=count, parallel=parallel)
+        done = subprocess.run(command, input=plan, stdout=subprocess.PIPE, text=True, cwd=ROOT, check=True)
+        return _met(done.stdout)
+
+    @contextlib.contextmanager
+    def attack(self, *requests: dict[str, Any], parallel: int) -> Iterator[None]:
+        """Have the attacker send requests, over and over on so many connections, while the context holds."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.tenant_client"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
+        )  # fmt: skip
+        assert process.stdin
+        assert process.stdout
+        try:
+            process.stdin.write(self.plan(ATTACKER, *requests, parallel=parallel))
+            process.stdin.flush()
+            assert process.stdout.readline() == "attacking\n"
+            yield
+        finally:
+            process.stdin.close()
+            process.stdout.read()
+            process.wait()
+            process.stdout.close()
+
+
+def request(expected: str = "", *, query: str = "", kind: str = "Widget", **spec: Any) -> dict[str, Any]:
+    document = {**widget(**spec), "kind": kind}
+    made = {"review": review(document), "query": query}
+    return {**made, "expected": expected} if expected else made
+
+
+def _met(text: str) -> Met:
+    report = json.loads(text)
+    return Met([1000 * seconds for seconds in report["seconds"]], report["verdicts"], report["texts"])
+
+
+@contextlib.contextmanager
+def staged(directory: Path, *, policy: str, seconds: int = 10, hanging: int = 0, **environment: str) -> Iterator[Stage]:
+    """Run a server for three workspaces: ws1 offers Widgets with a webhook; ws2 has ``hanging`` ones for its Gadgets."""
+    command = [sys.executable, "-m", "tests.faults.tenant_webhook", str(directory)]
+    with started(command, directory / "webhook.log", r"listens on (\d+)") as (_, port):
+        manifests = directory / "manifests"
+        manifests.mkdir()
+        config = {"url": f"https://localhost:{port}/w", "caBundle": (directory / "ca-bundle").read_text()}
+        hook = webhook(clientConfig=config, failurePolicy=policy, timeoutSeconds=seconds)
+        gadgets = {**WIDGETS, "resources": ["gadgets"]}
+        hangs = [
+            webhook(
+                f"h{number}.example.org", rules=[gadgets], failurePolicy="Fail",
+                clientConfig={**config, "url": f"https://localhost:{port}/hang/{number}"},
+            )
+            for number in range(hanging)
+        ]  # fmt: skip
+        documents = [
+            export(PROVIDER, RESOURCE), configuration(PROVIDER, "validating", hook),
+            *(binding(cluster, PROVIDER, RESOURCE) for cluster in (ATTACKER, VICTIM)),
+            *([configuration(ATTACKER, "validating", *hangs, name="hangs")] if hangs else []),
+            *(in_cluster(cluster, "core.kcp.io/v1alpha1", "LogicalCluster", "cluster", spec={})
+              for cluster in (PROVIDER, ATTACKER, VICTIM)),
+        ]  # fmt: skip
+        (manifests / "all.yaml").write_text("\n---\n".join(map(json.dumps, documents)))
+        with serving(
+            directory, manifests=manifests, FLEETHOOK_ENGINES='["dispatch"]', FLEETHOOK_LOG_REVIEWS="false",
+            **environment,
+        ) as server:  # fmt: skip
+            yield Stage(server)
