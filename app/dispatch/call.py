@@ -3,21 +3,28 @@
 import time
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
 from app.dispatch.attributes import Attributes
-from app.dispatch.failures import CallingError, StatusError
+from app.dispatch.failures import CallingError, StatusError, too_many_requests
 from app.dispatch.hook_set import Relevant
 from app.dispatch.hooks import Hook
 from app.dispatch.review import Answer, ReviewError, review_of, review_version, understand
 from app.model.gvk import GroupVersionKind
-from app.outbound.client import HookClient
-from app.outbound.errors import CallError
+from app.model.json import JSONObject
+from app.outbound.client import HookClient, Parties
+from app.outbound.errors import CallError, OverloadedError
 
 # What may be asked on a dry run.
 _WITHOUT_EFFECTS: Final = ("None", "NoneOnDryRun")
+_SETTINGS: Final = {
+    "connections": "dispatch_workspace_connections",
+    "calls": "dispatch_workspace_calls",
+    "total": "dispatch_calls",
+}
 
 
 class Deadline(NamedTuple):
@@ -57,11 +64,11 @@ class Caller:
             relevant: The webhook, and as what it sees the request.
             attributes: The request, its objects in the kind that the webhook is sent.
             kind: That kind.
-            seconds: How long it may take.
+            seconds: How long the request can wait. The webhook has its own timeoutSeconds, if that is less.
 
         Raises:
             CallingError: It was not reached, or its answer is none.
-            StatusError: It may not be asked.
+            StatusError: It may not be asked, or this server has no room for the call.
         """
         hook = relevant.hook
         if attributes.dry_run:
@@ -74,29 +81,49 @@ class Caller:
         if hook.endpoint is None:
             raise CallingError(hook.name, f"could not get REST client: {hook.problem}")
         review = review_of(attributes, relevant.invocation, kind=kind, version=version, uid=uid)
-        text = await self._post(hook, msgspec.json.encode(review), seconds=seconds)
+        text = await self._post(hook, review, consumer=attributes.cluster, seconds=seconds)
         try:
             return understand(text, uid=uid, version=version, mutating=hook.phase == "mutating")
         except ReviewError as error:
             raise CallingError(hook.name, f"received invalid webhook response: {error}") from None
 
-    async def _post(self, hook: Hook, body: bytes, *, seconds: float) -> bytes:
+    def is_silent(self, hook: Hook, consumer: str) -> bool:
+        """Return whether a webhook gave no answer to the last requests of a consumer, so that its breaker is open."""
+        return hook.endpoint is not None and self._client.is_silent(hook.endpoint, Parties(hook.cluster, consumer))
+
+    async def _post(self, hook: Hook, review: JSONObject, *, consumer: str, seconds: float) -> bytes:
         assert hook.endpoint is not None
         if seconds <= 0:
-            raise CallingError(
-                hook.name, f'failed to call webhook: Post "{hook.endpoint.url}": context deadline exceeded'
-            )
+            reason = f'failed to call webhook: Post "{hook.endpoint.url}": context deadline exceeded'
+            raise CallingError(hook.name, reason, cut_short=True)
         started = time.perf_counter()
         outcome, code = "failed", 0
         try:
-            text = await self._client.post(hook.endpoint, body, seconds=seconds, partition=hook.cluster)
+            text = await self._client.post(
+                hook.endpoint,
+                # Encoded when the call may begin: of requests that wait there is no second copy.
+                partial(msgspec.json.encode, review),
+                seconds=hook.seconds,
+                within=seconds,
+                parties=Parties(hook.cluster, consumer),
+                # To admit without asking is not what the policy says: only a failure of the webhook is ignored.
+                insist=hook.fails_open,
+            )
             outcome, code = "answered", 200
+        except OverloadedError as error:
+            outcome = "refused"
+            raise too_many_requests(_overloaded(hook, error)) from error
         except CallError as error:
             outcome, code = "timed out" if error.timed_out else "failed", error.code
-            raise CallingError(hook.name, str(error)) from error
+            raise CallingError(hook.name, str(error), cut_short=error.cut_short) from error
         finally:
             self._observe(hook, outcome=outcome, code=code, seconds=time.perf_counter() - started)
         return text
+
+
+def _overloaded(hook: Hook, error: OverloadedError) -> str:
+    setting = f" (setting {_SETTINGS[error.limit]})" if error.limit else ""
+    return f'admission webhook "{hook.name}" was not called: {error}{setting}; try again later'
 
 
 def _check_dry_run(hook: Hook) -> None:

@@ -10,13 +10,13 @@ from app.dispatch.call import Deadline
 from app.dispatch.convert import ConversionError, NeedsWebhook, conversion_review, converted, plan
 from app.dispatch.dispatcher import Target
 from app.dispatch.equivalents import definition_of
-from app.dispatch.failures import internal
+from app.dispatch.failures import internal, too_many_requests
 from app.dispatch.hooks import endpoint_of
 from app.model.gvk import GroupVersionKind
 from app.model.json import JSON, JSONObject
 from app.model.kcp import cluster_of
-from app.outbound.client import HookClient
-from app.outbound.errors import CallError
+from app.outbound.client import HookClient, Parties
+from app.outbound.errors import CallError, OverloadedError
 from app.store import StoreView
 
 _CONVERSION_SECONDS: Final = 30.0
@@ -51,24 +51,28 @@ class Conversion:
             if not isinstance(way, NeedsWebhook):
                 return way
             owner = target.ownership.cluster or ""
-            made = await self._ask(way, document, kind, partition=owner, seconds=deadline.remaining)
+            parties = Parties(owner, attributes.cluster)
+            made = await self._ask(way, document, kind, parties=parties, seconds=deadline.remaining)
             # Annotations are the webhook's to change; this one is not.
             return annotated(made, cluster_of(document), where="the converted object") if cluster_of(document) else made
         except ConversionError as error:
             raise internal(str(error)) from error
 
     async def _ask(
-        self, way: NeedsWebhook, document: JSONObject, kind: GroupVersionKind, *, partition: str, seconds: float
+        self, way: NeedsWebhook, document: JSONObject, kind: GroupVersionKind, *, parties: Parties, seconds: float
     ) -> JSON:
-        endpoint, problem = endpoint_of(way.client_config, partition)
+        endpoint, problem = endpoint_of(way.client_config, parties.owner)
         if endpoint is None:
             raise ConversionError(f"conversion webhook for {kind.kind} cannot be called: {problem}")
         uid = str(uuid.uuid4())
         review = conversion_review([document], kind.api_version, uid=uid, version=way.version)
         body = msgspec.json.encode(review)
-        seconds = min(seconds, _CONVERSION_SECONDS)
         try:
-            text = await self._client.post(endpoint, body, seconds=seconds, partition=partition)
+            text = await self._client.post(
+                endpoint, body, seconds=_CONVERSION_SECONDS, within=seconds, parties=parties
+            )
+        except OverloadedError as error:
+            raise too_many_requests(f"conversion webhook for {kind.kind} was not called: {error}") from error
         except CallError as error:
             raise ConversionError(f"conversion webhook for {kind.kind} failed: {error}") from error
         return converted(text, [document], kind.api_version, uid=uid, version=way.version)[0]

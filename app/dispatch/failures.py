@@ -31,12 +31,14 @@ class CallingError(Exception):
     Attributes:
         name: Of the webhook.
         reason: What went wrong.
+        cut_short: Whether the request could not wait as long as the webhook may take. That is not the webhook's failure.
     """
 
-    def __init__(self, name: str, reason: str) -> None:
+    def __init__(self, name: str, reason: str, *, cut_short: bool = False) -> None:
         super().__init__(f'failed calling webhook "{name}": {reason}')
         self.name = name
         self.reason = reason
+        self.cut_short = cut_short
 
 
 def internal(text: str) -> StatusError:
@@ -50,6 +52,11 @@ def forbidden(resource_name: str, name: str, text: str) -> StatusError:
     resource, _, group = resource_name.partition(".")
     details = StatusDetails(name=name, group=group, kind=resource)
     return StatusError(403, "Forbidden", f'{resource_name} "{name}" is forbidden: {text}', details)
+
+
+def too_many_requests(text: str) -> StatusError:
+    """Return apierrors.NewTooManyRequestsError, for a request for which this server has no room now."""
+    return StatusError(429, "TooManyRequests", text)
 
 
 def timed_out() -> StatusError:

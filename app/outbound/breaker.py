@@ -1,74 +1,83 @@
-"""Not asking for a while where nobody answers, so that one dead hook does not hold up everybody by its timeout."""
+"""Breakers: they bound how many requests of a consumer wait at a time for a webhook that does not answer.
 
-import time
-from collections import OrderedDict
-from collections.abc import Callable
+No clock decides. An open breaker lets one call at a time through, and the first answer closes it.
+"""
+
 from typing import Final
 
+from app.outbound.fair_cache import FairCache
+
 FAILURES: Final = 5
-REST_SECONDS: Final = 10.0
-# A closed breaker is as good as none, and one takes some 400 bytes: that many are 4 MB.
+# One takes some 300 bytes: that many are 3 MB. Only endpoints whose last call failed have one.
 REMEMBERED: Final = 10_000
 
 
 class Breaker:
-    """Opens after some failures in a row; after a rest one call is let through, and decides."""
+    """Failures in a row of one endpoint for one consumer.
 
-    def __init__(
-        self, *, failures: int = FAILURES, rest: float = REST_SECONDS, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """Prepare a closed breaker; ``rest`` in seconds."""
-        self._limit: Final = failures
-        self._rest: Final = rest
-        self._clock: Final = clock
-        self._failures = 0
-        self._opened_at = 0.0
-        self._trying = False
+    Attributes:
+        failures: Calls in a row without an answer.
+        is_probed: Whether the one call is under way that an open breaker lets through.
+    """
+
+    def __init__(self) -> None:
+        self.failures = 0
+        self.is_probed = False
 
     @property
-    def open(self) -> bool:
-        """Whether calls are refused."""
-        return self._failures >= self._limit
-
-    def allow(self) -> bool:
-        """Return whether a call may be made; every one that is has to be followed by `record` or `forget`."""
-        if not self.open:
-            return True
-        if self._trying or self._clock() - self._opened_at < self._rest:
-            return False
-        self._trying = True
-        return True
-
-    def record(self, *, ok: bool) -> None:
-        """Note how a call ended."""
-        self._trying = False
-        self._failures = 0 if ok else self._failures + 1
-        if not ok:
-            self._opened_at = self._clock()
-
-    def forget(self) -> None:
-        """Note that a call ended without telling anything: it was cancelled, or not made at all."""
-        self._trying = False
+    def is_open(self) -> bool:
+        """Whether it lets one call at a time through."""
+        return self.failures >= FAILURES
 
 
 class Breakers:
-    """A breaker for each key, and not more than a number of them: what was used longest ago is forgotten."""
+    """Breakers by consumer and endpoint, a bounded number of them; one that is evicted is closed."""
 
-    def __init__(self, *, limit: int = REMEMBERED, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, limit: int = REMEMBERED) -> None:
         """Prepare."""
-        self._limit: Final = limit
-        self._clock: Final = clock
-        self._breakers: Final[OrderedDict[bytes, Breaker]] = OrderedDict()
+        self._kept: Final[FairCache[str, bytes, Breaker]] = FairCache(limit, is_idle=lambda one: not one.is_probed)
 
     def __len__(self) -> int:
-        return len(self._breakers)
+        return len(self._kept)
 
-    def of(self, key: bytes) -> Breaker:
-        """Return the breaker of a key, a closed one if there is none."""
-        breaker = self._breakers.get(key)
+    def is_open(self, consumer: str, key: bytes) -> bool:
+        """Return whether the last calls had no answer."""
+        breaker = self._kept.get(consumer, key)
+        return breaker is not None and breaker.is_open
+
+    def refuses(self, consumer: str, key: bytes) -> bool:
+        """Return whether a call has to be refused: the breaker is open, and another call is under way to try it."""
+        breaker = self._kept.get(consumer, key)
+        return breaker is not None and breaker.is_open and breaker.is_probed
+
+    def begin(self, consumer: str, key: bytes) -> bool:
+        """Note that a call begins, and return whether it is the one that tries an open breaker: pass that to `end`."""
+        breaker = self._kept.get(consumer, key)
+        if breaker is None or not breaker.is_open or breaker.is_probed:
+            return False
+        breaker.is_probed = True
+        return True
+
+    def end(self, consumer: str, key: bytes, *, answered: bool | None, probe: bool) -> None:
+        """Note how a call ended.
+
+        Args:
+            consumer: The logical cluster of the request.
+            key: Of the endpoint.
+            answered: Whether there was an answer; None if the call is no evidence.
+            probe: As `begin` returned.
+        """
+        if answered:
+            # A closed breaker without failures is as good as none.
+            self._kept.pop(consumer, key)
+            return
+        breaker = self._kept.get(consumer, key)
+        if breaker is not None and probe:
+            breaker.is_probed = False
+        if answered is None:
+            return
         if breaker is None:
-            if len(self._breakers) >= self._limit:
-                self._breakers.popitem(last=False)
-            breaker = self._breakers[key] = Breaker(clock=self._clock)
-        self._breakers.move_to_end(key)
-        return breaker
+            breaker = Breaker()
+            self._kept.put(consumer, key, breaker)
+        breaker.failures += 1
+        self._kept.evict()

@@ -1,11 +1,11 @@
 """POSTing a body to a webhook and getting one back (kube-apiserver's webhook clients; research 2.13, 2.14 and 3)."""
 
 import asyncio
+import errno
 import hashlib
 import math
-import time
 from collections.abc import Callable
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
@@ -16,12 +16,13 @@ from app.outbound.answer import read_answer
 from app.outbound.body import WholeBody
 from app.outbound.breaker import Breakers
 from app.outbound.endpoint import Endpoint
-from app.outbound.errors import CallError, NotCalledError, escaped, posting, quoted
+from app.outbound.errors import CallError, NotCalledError, OverloadedError, escaped, posting, quoted
 from app.outbound.pool import PoolKey, Pools
 from app.outbound.reasons import private_address_in, reason_of
+from app.outbound.slots import FullError, Quotas, Slots
 from app.outbound.trust import TrustError, trusting
 
-__all__ = ["RESPONSE_LIMIT", "CallError", "HookClient"]
+__all__ = ["LOCAL", "RESPONSE_LIMIT", "CallError", "HookClient", "Parties"]
 
 # What an answer may have; a webhook that sends more is cut off.
 RESPONSE_LIMIT: Final = 8 * 1024 * 1024
@@ -34,11 +35,35 @@ _HEADERS: Final = {
 }
 
 
+# The system has no room for another connection: that is no fault of the webhook.
+_EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL)
+_FULL: Final = {
+    "connections": "this server calls it {} times at once for logical cluster {!r}, which is the limit",
+    "calls": "this server makes {} calls at once for logical cluster {!r}, which is the limit",
+    "total": "this server makes {} calls at once, which is the limit",
+}
+
+
+class Parties(NamedTuple):
+    """Whose call it is, as logical clusters; ``""`` is the cluster itself."""
+
+    owner: str = ""
+    """Whose webhook is called; owners share no connections."""
+    consumer: str = ""
+    """Whose request it is; consumers share no quotas and no breakers."""
+
+
+LOCAL: Final = Parties()
+
+
 class HookClient:
-    """Keeps connections and breakers, by partition and endpoint; an asynchronous context manager, or close it.
+    """Keeps connections, quotas and breakers; an asynchronous context manager, or close it.
 
     A request is never sent twice: whether a webhook has acted on the first one cannot be known, and Go's client repeats
     a POST only if none of it was written. Connections that were closed while idle are found before writing (`Pool`).
+
+    Attributes:
+        slots: The calls under way.
     """
 
     def __init__(
@@ -47,21 +72,22 @@ class HookClient:
         allow_private: bool,
         response_limit: int = RESPONSE_LIMIT,
         resolver: AbstractResolver | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        quotas: Quotas | None = None,
     ) -> None:
         """Prepare.
 
         Args:
             allow_private: Whether addresses that are not of the public internet may be called. Services of the
-                cluster itself, which is the partition ``""``, always may.
+                cluster itself, whose owner is ``""``, always may.
             response_limit: In bytes, on the wire and decompressed.
             resolver: What resolves names, the system's if there is none.
-            clock: Seconds, for how long breakers rest.
+            quotas: How many calls may be under way.
         """
         self._allow_private: Final = allow_private
         self._limit: Final = response_limit
         self._pools: Final = Pools(resolver)
-        self._breakers: Final = Breakers(clock=clock)
+        self._breakers: Final = Breakers()
+        self.slots: Final = Slots(quotas or Quotas())
 
     async def __aenter__(self) -> Self:
         """Return itself, once the system's authorities are read: that takes long enough to be felt by requests."""
@@ -76,38 +102,83 @@ class HookClient:
         """Close every connection."""
         await self._pools.close()
 
-    async def post(self, endpoint: Endpoint, body: bytes, *, seconds: float, partition: str = "") -> bytes:
+    def is_silent(self, endpoint: Endpoint, parties: Parties) -> bool:
+        """Return whether the last calls of a consumer had no answer, so that its breaker is open."""
+        return self._breakers.is_open(parties.consumer, _breaker_key(parties.owner, endpoint))
+
+    async def post(
+        self,
+        endpoint: Endpoint,
+        body: bytes | Callable[[], bytes],
+        *,
+        seconds: float,
+        within: float | None = None,
+        parties: Parties = LOCAL,
+        insist: bool = False,
+    ) -> bytes:
         """Return what the webhook answers.
 
         Args:
             endpoint: Where.
-            body: JSON.
-            seconds: How long it may take, all in all; the webhook is told, too.
-            partition: On whose behalf (a logical cluster); partitions share neither connections nor breakers.
+            body: JSON, or a function that makes it once the call may begin.
+            seconds: How long the webhook may take: its own time.
+            within: How long the caller can wait, ``seconds`` if not given. The webhook is told the smaller of the two.
+            parties: Whose call it is.
+            insist: Whether to call even if the breaker is open. A caller that takes a failure for consent has to.
 
         Raises:
+            OverloadedError: The call was not made, because quotas or the system have no room for it.
             CallError: There is no answer that can be used.
         """
-        url = called_url(endpoint.url, seconds)
-        breaker = self._breakers.of(_breaker_key(partition, endpoint))
-        if not breaker.allow():
-            raise NotCalledError(posting(url, "it failed several times in a row and is not asked for now"))
-        ok: bool | None = None
+        within = seconds if within is None else within
+        url = called_url(endpoint.url, min(seconds, within))
+        key = _breaker_key(parties.owner, endpoint)
+        self._refuse_silent(parties, key, url, insist=insist)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + within
         try:
-            async with asyncio.timeout(seconds):
-                answer = await self._call(endpoint, url, body, partition)
-            ok = True
+            async with self.slots.hold(parties.consumer, key, seconds=within) as waited:
+                left = until - loop.time() if waited else within
+                if left <= 0:
+                    raise _timed_out(url, cut_short=True)
+                self._refuse_silent(parties, key, url, insist=insist)
+                given = min(seconds, left)
+                url = called_url(endpoint.url, given)
+                made = body if isinstance(body, bytes) else body()
+                return await self._watched(endpoint, url, made, parties, given=given, full=given >= seconds)
+        except FullError as error:
+            count = getattr(self.slots.quotas, error.limit)
+            reason = _FULL[error.limit].format(count, parties.consumer)
+            raise OverloadedError(posting(url, reason), limit=error.limit) from None
+
+    def _refuse_silent(self, parties: Parties, key: bytes, url: URL, *, insist: bool) -> None:
+        if not insist and self._breakers.refuses(parties.consumer, key):
+            reason = "its last calls had no answer, and another call is under way to try it again"
+            raise NotCalledError(posting(url, reason))
+
+    async def _watched(
+        self, endpoint: Endpoint, url: URL, body: bytes, parties: Parties, *, given: float, full: bool
+    ) -> bytes:
+        """Call, and tell the breaker how it went.
+
+        Only what does not depend on the request is evidence against a webhook: that it cannot be connected to, or gave
+        no answer in its own time. Any answer is evidence for it, an error or a denial as well.
+        """
+        key = _breaker_key(parties.owner, endpoint)
+        probe = self._breakers.begin(parties.consumer, key)
+        answered: bool | None = None
+        try:
+            async with asyncio.timeout(given):
+                answer = await self._call(endpoint, url, body, parties.owner)
+            answered = True
         except TimeoutError:
-            ok = False
-            raise CallError(posting(url, "context deadline exceeded"), timed_out=True) from None
+            answered = False if full else None
+            raise _timed_out(url, cut_short=not full) from None
         except CallError as error:
-            ok = None if isinstance(error, NotCalledError) else _alive(error.code)
+            answered = True if error.code else (False if _unconnected(error) else None)
             raise
         finally:
-            if ok is None:
-                breaker.forget()
-            else:
-                breaker.record(ok=ok)
+            self._breakers.end(parties.consumer, key, answered=answered, probe=probe)
         return answer
 
     async def _call(self, endpoint: Endpoint, url: URL, body: bytes, partition: str) -> bytes:
@@ -123,6 +194,9 @@ class HookClient:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if (address := private_address_in(error)) is not None:
                 raise _private(url, address) from error
+            if isinstance(error, OSError) and error.errno in _EXHAUSTED:
+                reason = f"this server has no room for another connection: {reason_of(error, url)}"
+                raise OverloadedError(posting(url, reason), limit="") from error
             raise CallError(posting(url, reason_of(error, url))) from error
 
     async def _post(self, session: aiohttp.ClientSession, endpoint: Endpoint, url: URL, body: bytes) -> bytes:
@@ -169,11 +243,15 @@ def _private(url: URL, address: str) -> NotCalledError:
     return NotCalledError(posting(url, reason))
 
 
-def _alive(code: int) -> bool:
-    """Return whether a webhook that answered ``code`` is one to ask again: it understood, and holds nobody up."""
-    return 300 <= code < 500 and code != 429
+def _timed_out(url: URL, *, cut_short: bool) -> CallError:
+    return CallError(posting(url, "context deadline exceeded"), timed_out=True, cut_short=cut_short)
 
 
-def _breaker_key(partition: str, endpoint: Endpoint) -> bytes:
-    """Return a key for a breaker: of a fixed size, since URLs and authorities are chosen by others."""
-    return hashlib.sha256(repr((partition, endpoint)).encode()).digest()
+def _unconnected(error: CallError) -> bool:
+    """Return whether nothing was sent, because there was no connection."""
+    return isinstance(error.__cause__, aiohttp.ClientConnectorError) and not isinstance(error, NotCalledError)
+
+
+def _breaker_key(owner: str, endpoint: Endpoint) -> bytes:
+    """Return a key of a fixed size, since URLs and authorities are chosen by others."""
+    return hashlib.sha256(repr((owner, endpoint)).encode()).digest()

@@ -11,21 +11,36 @@ SHOWN_BYTES: Final = 2048
 class CallError(Exception):
     """A call that brought no answer that can be used; the text says why, and never what was sent."""
 
-    def __init__(self, reason: str, *, code: int = 0, timed_out: bool = False) -> None:
+    def __init__(self, reason: str, *, code: int = 0, timed_out: bool = False, cut_short: bool = False) -> None:
         """Prepare.
 
         Args:
             reason: What happened.
             code: The HTTP status that was answered, 0 if there was none.
             timed_out: Whether the time was up.
+            cut_short: Whether it was up before the webhook had its own time: the caller could not wait longer.
         """
         super().__init__(f"failed to call webhook: {reason}")
         self.code: Final = code
         self.timed_out: Final = timed_out
+        self.cut_short: Final = cut_short
 
 
 class NotCalledError(CallError):
     """A call that was not made, so that it says nothing about how the webhook is."""
+
+
+class OverloadedError(NotCalledError):
+    """A call for which this server had no room: neither the webhook's failure nor a verdict.
+
+    Attributes:
+        limit: The quota that was used up, a field of `app.outbound.slots.Quotas`; ``""`` for one of the system.
+    """
+
+    def __init__(self, reason: str, *, limit: str) -> None:
+        """Prepare."""
+        super().__init__(reason)
+        self.limit: Final = limit
 
 
 def posting(url: URL | str, reason: str) -> str:

@@ -1,26 +1,30 @@
-"""Connections to webhooks, kept apart by on whose behalf, where to and whom to trust."""
+"""Connections to webhooks, kept apart by the cluster of their configuration, where to and whom to trust.
+
+How many there are is bounded by the calls that `app.outbound.slots` admits: a call holds one connection.
+"""
 
 import asyncio
 import contextlib
 import select
-from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
+from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.connector import Connection
 
 from app.outbound.addresses import public_socket
+from app.outbound.fair_cache import FairCache
 from app.outbound.trust import trusting
 
 POOLS: Final = 1_000
 """How many are kept, beyond those that are in use."""
-CONNECTIONS: Final = 32
-"""How many there are to one place; further calls wait, within their deadline."""
 # As kube-apiserver's (research 3).
 _IDLE_SECONDS: Final = 90.0
+IDLE_CONNECTIONS: Final = 25
+"""How many idle connections to one place are kept."""
 
 
 class PoolKey(NamedTuple):
@@ -43,13 +47,12 @@ class _Kept:
 
 
 class Pools:
-    """A session for each key; those used longest ago are closed, never one that is in use."""
+    """A session for each key. Idle ones of the partition that has most sessions are closed first, none in use ever."""
 
     def __init__(self, resolver: AbstractResolver | None, *, limit: int = POOLS) -> None:
         """Prepare; ``resolver`` is None for the system's."""
         self._resolver: Final = resolver
-        self._limit: Final = limit
-        self._kept: Final[OrderedDict[PoolKey, _Kept]] = OrderedDict()
+        self._kept: Final[FairCache[str, PoolKey, _Kept]] = FairCache(limit, is_idle=lambda kept: kept.calls == 0)
         self._closing: Final[set[asyncio.Task[None]]] = set()
 
     def __len__(self) -> int:
@@ -62,10 +65,10 @@ class Pools:
         Raises:
             TrustError: The authorities of the key cannot be loaded.
         """
-        kept = self._kept.get(key)
+        kept = self._kept.get(key.partition, key)
         if kept is None:
-            kept = self._kept[key] = _Kept(_session(key, self._resolver))
-        self._kept.move_to_end(key)
+            kept = _Kept(_session(key, self._resolver))
+            self._kept.put(key.partition, key, kept)
         kept.calls += 1
         try:
             yield kept.session
@@ -75,16 +78,13 @@ class Pools:
 
     async def close(self) -> None:
         """Close every connection."""
-        while self._kept:
-            await self._kept.popitem()[1].session.close()
+        for kept in self._kept.values():
+            await kept.session.close()
         await asyncio.gather(*self._closing)
 
     def _trim(self) -> None:
-        if len(self._kept) <= self._limit:
-            return
-        idle = next((key for key, kept in self._kept.items() if kept.calls == 0), None)
-        if idle is not None:
-            task = asyncio.ensure_future(self._kept.pop(idle).session.close())
+        if (idle := self._kept.evict()) is not None:
+            task = asyncio.ensure_future(idle.session.close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
@@ -103,6 +103,10 @@ class _Connector(aiohttp.TCPConnector):
             connection.close()
         return None
 
+    def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
+        full = len(self._conns.get(key, ())) >= IDLE_CONNECTIONS
+        super()._release(key, protocol, should_close=should_close or full)
+
 
 def _disturbed(connection: Connection) -> bool:
     protocol, transport = connection.protocol, connection.transport
@@ -116,7 +120,7 @@ def _disturbed(connection: Connection) -> bool:
 def _session(key: PoolKey, resolver: AbstractResolver | None) -> aiohttp.ClientSession:
     connector = _Connector(
         ssl=trusting(key.ca_bundle),
-        limit=CONNECTIONS,
+        limit=0,
         keepalive_timeout=_IDLE_SECONDS,
         resolver=resolver,
         socket_factory=public_socket if key.guarded else None,

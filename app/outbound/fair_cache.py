@@ -1,0 +1,89 @@
+"""A bounded cache whose room is shared fairly: an owner with many entries evicts its own ones first."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Final, Generic, TypeVar
+
+Owner = TypeVar("Owner", bound=Hashable)
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class FairCache(Generic[Owner, Key, Value]):
+    """Values by owner and key. A full cache loses the least recently used entry of the owner that has the most.
+
+    All operations take constant time: owners are kept by their number of entries.
+    """
+
+    def __init__(self, limit: int, *, is_idle: Callable[[Value], bool] = lambda _: True) -> None:
+        """Prepare an empty cache.
+
+        Args:
+            limit: Entries that are kept.
+            is_idle: Whether a value may be evicted. Values in use are kept beyond the limit.
+        """
+        self._limit: Final = limit
+        self._is_idle: Final = is_idle
+        self._entries: Final[dict[Owner, OrderedDict[Key, Value]]] = {}
+        self._owners_by_size: Final[dict[int, OrderedDict[Owner, None]]] = {}
+        self._largest = 0
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def get(self, owner: Owner, key: Key) -> Value | None:
+        """Return a value and mark it as used, None if there is none."""
+        entries = self._entries.get(owner)
+        if entries is None or key not in entries:
+            return None
+        entries.move_to_end(key)
+        return entries[key]
+
+    def put(self, owner: Owner, key: Key, value: Value) -> None:
+        """Add a value under a key that is not in the cache."""
+        entries = self._entries.setdefault(owner, OrderedDict())
+        entries[key] = value
+        self._resize(owner, len(entries) - 1)
+
+    def pop(self, owner: Owner, key: Key) -> Value | None:
+        """Remove a value and return it, None if there is none."""
+        entries = self._entries.get(owner)
+        if entries is None or key not in entries:
+            return None
+        value = entries.pop(key)
+        self._resize(owner, len(entries) + 1)
+        return value
+
+    def evict(self) -> Value | None:
+        """Remove one value of the owner with the most entries and return it; None if none may or need be removed."""
+        if self._count <= self._limit:
+            return None
+        for size in range(self._largest, 0, -1):
+            for owner in self._owners_by_size.get(size, ()):
+                entries = self._entries[owner]
+                key = next((key for key, value in entries.items() if self._is_idle(value)), None)
+                if key is not None:
+                    return self.pop(owner, key)
+        return None
+
+    def values(self) -> list[Value]:
+        """Return all values."""
+        return [value for entries in self._entries.values() for value in entries.values()]
+
+    def _resize(self, owner: Owner, before: int) -> None:
+        """Move an owner to the group of owners with as many entries as it has now."""
+        size = len(self._entries[owner])
+        if before:
+            group = self._owners_by_size[before]
+            del group[owner]
+            if not group:
+                del self._owners_by_size[before]
+        if size:
+            self._owners_by_size.setdefault(size, OrderedDict())[owner] = None
+        else:
+            del self._entries[owner]
+        self._count += size - before
+        self._largest = max(self._largest, size)
+        while self._largest and self._largest not in self._owners_by_size:
+            self._largest -= 1
