@@ -25,6 +25,7 @@ from app.control.slices import Slices
 from app.dispatch.assembly import INDEXES as DISPATCH_INDEXES
 from app.dispatch.assembly import dispatcher_of
 from app.dispatch.cel import compile_condition
+from app.dispatch.limits import RequestLimits
 from app.dispatch.validation.review import validate_configuration
 from app.interpret.layers import chain_of
 from app.interpret.lua.customizations import Customizations
@@ -35,6 +36,7 @@ from app.interpret.registry import Interpreter, load
 from app.interpret.webhook import DEFINITIONS_BY_KIND, WebhookLayer
 from app.lifetime import Cluster, following_cluster, following_manifests, settle_garbage_collector
 from app.outbound.client import HookClient
+from app.outbound.slots import Quotas
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_report import ManifestReport
 from app.overrider.plans import PlanCache
@@ -76,7 +78,14 @@ class Fleethook(FastAPI):
         self.slices: Final = Slices()
         self.manifest_report: Final = ManifestReport(self.store)
         self.hook_client: Final = HookClient(allow_private=True)
-        self.webhook_client: Final = HookClient(allow_private=settings.private_webhooks)
+        self.webhook_client: Final = HookClient(
+            allow_private=settings.private_webhooks,
+            quotas=Quotas(
+                connections=settings.dispatch_workspace_connections,
+                calls=settings.dispatch_workspace_calls,
+                total=settings.dispatch_calls,
+            ),
+        )
         self.customizations: Final = Customizations(self.store, namespace=settings.karmada_namespace)
         self.runner: Final = Runner(Limits(settings.lua_seconds, settings.lua_instructions, settings.lua_memory << 20))
         self.routes_of_reviews: Final[list[ReviewRoute]] = [
@@ -137,6 +146,9 @@ class Fleethook(FastAPI):
             live=None if cluster is None else cluster.source,
             as_kcp=settings.dispatch_as_kcp,
             share=settings.dispatch_share_time,
+            limits=RequestLimits(
+                webhooks=settings.dispatch_request_webhooks, access_reviews=settings.dispatch_request_access_reviews
+            ),
         )
         validate = partial(validate_configuration, compile_expression=compile_condition)
         return dispatch_routes(Standing(dispatcher, self.store, self.synced, self._stale), validate)

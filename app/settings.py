@@ -73,6 +73,31 @@ class Settings(BaseSettings):
             "that is left for all."
         ),
     ] = False
+    dispatch_workspace_connections: Annotated[
+        int, Field(description="Calls of one webhook at a time for requests of one logical cluster.", ge=1)
+    ] = 32
+    dispatch_workspace_calls: Annotated[
+        int, Field(description="Calls of all webhooks at a time for requests of one logical cluster.", ge=1)
+    ] = 128
+    dispatch_calls: Annotated[
+        int,
+        Field(
+            description="Calls of webhooks at a time. A logical cluster without any gets one beyond this, up to twice "
+            "as many in total.",
+            ge=1,
+        ),
+    ] = 512
+    dispatch_request_webhooks: Annotated[
+        int, Field(description="Webhooks that one request may be sent to; requests beyond it are refused.", ge=1)
+    ] = 128
+    dispatch_request_access_reviews: Annotated[
+        int,
+        Field(
+            description="SubjectAccessReviews that the matchConditions of one request may cause; requests beyond it "
+            "are refused.",
+            ge=1,
+        ),
+    ] = 64
     private_webhooks: Annotated[
         bool,
         Field(

@@ -10,6 +10,7 @@ from app.dispatch.conditions import judge_conditions
 from app.dispatch.failures import forbidden
 from app.dispatch.hook_set import Relevant
 from app.dispatch.hooks import Hook
+from app.dispatch.limits import RequestLimits
 from app.dispatch.match import NamespaceLabels, Stage, Verdict, decide, verdicts
 from app.dispatch.records import Audit
 from app.dispatch.review import Answer, request_of_conditions
@@ -42,6 +43,8 @@ class Means(NamedTuple):
     """None where there is no authorizer to ask."""
     audit: Audit
     warnings: list[str]
+    max_calls: int = RequestLimits().webhooks
+    """Webhooks that may be called for the request."""
 
 
 class Versioned(NamedTuple):

@@ -10,11 +10,13 @@ from app.dispatch.convert import ConversionError, convert
 from app.dispatch.dispatcher import Dispatcher, Outside, Target
 from app.dispatch.equivalents import DEFINITIONS_BY_RESOURCE, definition_of
 from app.dispatch.failures import internal
+from app.dispatch.limits import RequestLimits
 from app.dispatch.live import LiveSource, Post, authorize, read_namespace
 from app.dispatch.owner import BINDINGS_BY_RESOURCE, UNBOUND_BINDINGS
 from app.model.gvk import GroupVersionKind
 from app.model.json import JSON
 from app.outbound.client import HookClient
+from app.outbound.slots import Quotas, Slots
 from app.store import Index, Store, StoreView
 
 INDEXES: Final[tuple[Index, ...]] = (
@@ -23,6 +25,8 @@ INDEXES: Final[tuple[Index, ...]] = (
     DEFINITIONS_BY_RESOURCE,
 )
 """What the store has to be indexed by."""
+# SubjectAccessReviews under way, for one logical cluster and for all. An apiserver answers one in a millisecond or two.
+_ACCESS_QUOTAS: Final = Quotas(connections=8, calls=8, total=64)
 
 
 def dispatcher_of(
@@ -34,6 +38,7 @@ def dispatcher_of(
     live: LiveSource | None = None,
     as_kcp: bool = False,
     share: bool = False,
+    limits: RequestLimits | None = None,
 ) -> Dispatcher:
     """Return a dispatcher.
 
@@ -45,14 +50,21 @@ def dispatcher_of(
         live: Where objects can be read past the store.
         as_kcp: As `Dispatcher` has it.
         share: As `Dispatcher` has it.
+        limits: As `Dispatcher` has it.
     """
+    caller = Caller(client, observe=observe)
+    access = Slots(_ACCESS_QUOTAS)
     outside = Outside(
-        ask=Caller(client, observe=observe).ask,
+        ask=caller.ask,
         convert=Conversion(store, client),
-        authorize=partial(authorize, post=post, live=live) if post is not None and live is not None else None,
+        authorize=partial(authorize, post=post, live=live, slots=access)
+        if post is not None and live is not None
+        else None,
         read_namespace=partial(read_namespace, live=live) if live is not None else None,
+        is_silent=caller.is_silent,
     )
-    return Dispatcher(store, Configurations(store), outside, as_kcp=as_kcp, share=share)
+    limits = limits or RequestLimits()
+    return Dispatcher(store, Configurations(store), outside, as_kcp=as_kcp, share=share, limits=limits)
 
 
 def offline_dispatcher(store: Store, *, as_kcp: bool = False) -> Dispatcher:

@@ -68,9 +68,7 @@ class Conversion:
         review = conversion_review([document], kind.api_version, uid=uid, version=way.version)
         body = msgspec.json.encode(review)
         try:
-            text = await self._client.post(
-                endpoint, body, seconds=_CONVERSION_SECONDS, within=seconds, parties=parties
-            )
+            text = await self._client.post(endpoint, body, seconds=_CONVERSION_SECONDS, within=seconds, parties=parties)
         except OverloadedError as error:
             raise too_many_requests(f"conversion webhook for {kind.kind} was not called: {error}") from error
         except CallError as error:

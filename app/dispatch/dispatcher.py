@@ -14,6 +14,7 @@ from app.dispatch.equivalents import Equivalent, equivalents_of
 from app.dispatch.failures import StatusError, forbidden
 from app.dispatch.hook_set import Relevant
 from app.dispatch.hooks import Hook, Phase
+from app.dispatch.limits import Authorizer, RequestLimits
 from app.dispatch.match import NamespaceLabels, asked_of, is_exempt, labels_of, needs_namespace
 from app.dispatch.mutating import Mutating
 from app.dispatch.owner import Ownership, find_owner
@@ -26,6 +27,7 @@ from app.patch import diff
 from app.store import Store
 
 NAMESPACE: Final = GroupKind("", "Namespace")
+_LIMITS: Final = RequestLimits()
 
 
 class Converter(Protocol):
@@ -51,6 +53,13 @@ ReadNamespace = Callable[[str, str], Awaitable[None]]
 """Brings a namespace of a logical cluster up to date in the store; raises StatusError."""
 
 
+class IsSilent(Protocol):
+    """Says whether a webhook is known not to answer, as `app.dispatch.call.Caller.is_silent` does."""
+
+    def __call__(self, hook: Hook, consumer: str) -> bool:
+        """Return whether it gave no answer to the last requests of a consumer."""
+
+
 class Outside(NamedTuple):
     """What dispatching reaches beyond the store."""
 
@@ -58,6 +67,7 @@ class Outside(NamedTuple):
     convert: Converter
     authorize: Authorize | None = None
     read_namespace: ReadNamespace | None = None
+    is_silent: IsSilent = lambda _hook, _consumer: False
 
 
 class Dispatched(NamedTuple):
@@ -78,6 +88,7 @@ class Dispatcher:
         *,
         as_kcp: bool = False,
         share: bool = False,
+        limits: RequestLimits = _LIMITS,
     ) -> None:
         """Prepare.
 
@@ -88,7 +99,9 @@ class Dispatcher:
             as_kcp: Whether what cannot be decided goes as in kcp, which lets it through (`app.dispatch.owner`), and
                 one denial is told instead of all.
             share: Whether a mutating webhook whose failure is ignored may take only its share of the time left.
+            limits: What one request may cause.
         """
+        self._limits: Final = limits
         self._store: Final = store
         self._configurations: Final = configurations
         self._outside: Final = outside
@@ -129,6 +142,15 @@ class Dispatcher:
         """Return all webhooks of the owner, those that are not about the request included."""
         owner = target.ownership.cluster
         return () if owner is None else self._configurations.hooks(owner, phase).hooks
+
+    @property
+    def limits(self) -> RequestLimits:
+        """What one request may cause."""
+        return self._limits
+
+    def is_silent(self, hook: Hook, consumer: str) -> bool:
+        """Return whether a webhook gave no answer to the last requests of a consumer."""
+        return self._outside.is_silent(hook, consumer)
 
     async def dispatch(
         self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline
@@ -180,20 +202,14 @@ class Dispatcher:
 
     async def means(self, target: Target, deadline: Deadline, audit: Audit, warnings: list[str]) -> Means:
         """Return what a phase needs of the world to answer one request; the last two are what it leaves."""
-        outside, cluster = self._outside, target.attributes.cluster
+        outside = self._outside
 
         async def convert(document: JSON, kind: GroupVersionKind) -> JSON:
             return await outside.convert(document, kind, target=target, deadline=deadline)
 
         authorize: AskAccess | None = None
         if outside.authorize is not None:
-            ask_access = outside.authorize
-
-            async def authorize(
-                questions: frozenset[AccessQuestion],
-            ) -> Mapping[AccessQuestion, AccessDecision]:
-                return await ask_access(cluster, questions)
-
+            authorize = Authorizer(outside.authorize, target.attributes, limit=self._limits.access_reviews)
         return Means(
             namespace=await self.namespace(target.attributes, [one.hook for one in target.relevant]),
             deadline=deadline,
@@ -202,6 +218,7 @@ class Dispatcher:
             authorize=authorize,
             audit=audit,
             warnings=warnings,
+            max_calls=self._limits.webhooks,
         )
 
     async def namespace(self, attributes: Attributes, hooks: Sequence[Hook]) -> NamespaceLabels:

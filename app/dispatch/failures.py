@@ -31,7 +31,7 @@ class CallingError(Exception):
     Attributes:
         name: Of the webhook.
         reason: What went wrong.
-        cut_short: Whether the request could not wait as long as the webhook may take. That is not the webhook's failure.
+        cut_short: Whether the request could not wait as long as the webhook may take, which is no failure of it.
     """
 
     def __init__(self, name: str, reason: str, *, cut_short: bool = False) -> None:

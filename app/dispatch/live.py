@@ -6,15 +6,14 @@ from typing import Final, Protocol
 
 from app.dispatch.cel.access import AccessDecision, AccessQuestion
 from app.dispatch.dispatcher import NAMESPACE
-from app.dispatch.failures import internal
+from app.dispatch.failures import StatusError, internal, too_many_requests
 from app.kube.errors import APIError, UnreachableError
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
+from app.outbound.slots import FullError, Slots
 
 _ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _ACCESS_SECONDS: Final = 5.0
-# Of all the questions that one request's conditions have, so many are under way at a time.
-_AT_A_TIME: Final = 8
 
 Post = Callable[..., Awaitable[JSON]]
 """Sends a request to the apiserver, as `app.kube.connection.Connection.json` does."""
@@ -61,7 +60,7 @@ def review_of_access(question: AccessQuestion) -> JSONObject:
 
 
 async def authorize(
-    cluster: str, questions: frozenset[AccessQuestion], *, post: Post, live: LiveSource
+    cluster: str, questions: frozenset[AccessQuestion], *, post: Post, live: LiveSource, slots: Slots
 ) -> Mapping[AccessQuestion, AccessDecision]:
     """Return what the authorizer of a logical cluster answers: SubjectAccessReviews, as many as there are questions.
 
@@ -70,14 +69,22 @@ async def authorize(
         questions: What conditions ask.
         post: Posts JSON to the apiserver and returns its answer.
         live: Knows the paths of clusters.
-    """
-    limit = asyncio.Semaphore(_AT_A_TIME)
+        slots: Shares what is under way fairly between the clusters.
 
-    async def ask(question: AccessQuestion) -> AccessDecision:
+    Raises:
+        StatusError: This server has no room for more questions of the cluster.
+    """
+
+    async def ask(question: AccessQuestion) -> AccessDecision | StatusError:
         try:
-            async with limit:
+            async with slots.hold(cluster, _ACCESS_REVIEWS, seconds=_ACCESS_SECONDS):
                 path = live.scope(cluster) + _ACCESS_REVIEWS
                 answer = await post("POST", path, body=review_of_access(question), timeout=_ACCESS_SECONDS)
+        except FullError:
+            return too_many_requests(
+                f"this server asks the authorizer {slots.quotas.calls} questions at once for logical cluster "
+                f"{cluster!r}, and {slots.quotas.total} for all, which is the limit; try again later"
+            )
         except (APIError, UnreachableError) as error:
             # An authorizer that cannot be asked is an error of the condition, and so up to the failurePolicy.
             return AccessDecision(allowed=False, reason="", error=str(error))
@@ -91,7 +98,12 @@ async def authorize(
 
     ordered = list(questions)
     decisions = await asyncio.gather(*(ask(question) for question in ordered))
-    return dict(zip(ordered, decisions, strict=True))
+    made: dict[AccessQuestion, AccessDecision] = {}
+    for question, decision in zip(ordered, decisions, strict=True):
+        if isinstance(decision, StatusError):
+            raise decision
+        made[question] = decision
+    return made
 
 
 async def read_namespace(cluster: str, name: str, *, live: LiveSource) -> None:

@@ -8,6 +8,7 @@ from app.dispatch.attributes import Attributes
 from app.dispatch.failures import CallingError, StatusError, internal, timed_out
 from app.dispatch.hook_set import Relevant
 from app.dispatch.hooks import Hook
+from app.dispatch.limits import too_many_webhooks
 from app.dispatch.review import ReviewError, operations_of
 from app.model.json import JSON
 from app.patch import PatchError, apply
@@ -43,6 +44,7 @@ class Mutating:
         self._invoked: set[str] = set()
         self._to_reinvoke: set[str] = set()
         self._last_output: JSON = attributes.object
+        self._calls = 0
         self.attributes = attributes
         self.again = False
 
@@ -69,6 +71,9 @@ class Mutating:
 
     async def _ask(self, versioned: Versioned, number: int, *, left: int) -> None:
         hook = versioned.relevant.hook
+        self._calls += 1
+        if self._calls > self._means.max_calls:
+            raise too_many_webhooks(self.attributes, self._means.max_calls)
         try:
             changed = await self._change(versioned, number, left=left)
         except CallingError as error:
@@ -77,7 +82,7 @@ class Mutating:
             if not hook.fails_open:
                 raise internal(str(error)) from error
             self._means.audit.failed_open(hook, round_number=number, index=hook.position)
-            if self._means.deadline.remaining <= 0:
+            if self._means.deadline.remaining <= 0 or (error.cut_short and not self._share):
                 raise timed_out() from error
             return
         except StatusError:
@@ -94,7 +99,7 @@ class Mutating:
 
     def _seconds(self, hook: Hook, left: int) -> float:
         remaining = self._means.deadline.remaining
-        return min(hook.seconds, remaining / left if self._share and hook.fails_open else remaining)
+        return remaining / left if self._share and hook.fails_open else remaining
 
     async def _change(self, versioned: Versioned, number: int, *, left: int) -> bool:
         """Ask a webhook and take over what it changes; return whether it changed anything."""

@@ -158,7 +158,9 @@ class Slots:
         self._waiting.setdefault(consumer)
 
     def _dequeue(self, consumer: str, state: _Consumer, waiter: _Waiter) -> None:
-        queue = state.waiting[waiter.endpoint]
+        queue = state.waiting.get(waiter.endpoint, deque())
+        if waiter not in queue:
+            return
         queue.remove(waiter)
         if not queue:
             del state.waiting[waiter.endpoint]
@@ -192,6 +194,8 @@ class Slots:
             # Consumers with as many calls take turns, and so do the endpoints of one consumer.
             state.waiting.move_to_end(endpoint)
             self._dequeue(consumer, state, waiter)
+            if waiter.granted.cancelled():
+                continue
             self._consumers[consumer] = state
             if consumer in self._waiting:
                 self._waiting.move_to_end(consumer)

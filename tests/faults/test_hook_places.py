@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.outbound.breaker import FAILURES
-from app.outbound.client import HookClient
+from app.outbound.client import HookClient, Parties
 from app.outbound.errors import NotCalledError
 from tests.faults.calling import LONG, Resolver, answered, endpoint, failure
 from tests.hook_server import RawHook, http, raw_hooking, says
@@ -127,7 +127,9 @@ async def test_a_name_that_becomes_private_between_two_calls_is_refused(hook: Ra
 async def test_a_service_of_the_cluster_itself_is_private_by_nature(hook: RawHook) -> None:
     async with HookClient(allow_private=False) as client:
         assert await client.post(endpoint(hook, service=True), b"{}", seconds=LONG) == b"{}"
-        assert isinstance(await failure(client, endpoint(hook, service=True), partition="root:a"), NotCalledError)
+        assert isinstance(
+            await failure(client, endpoint(hook, service=True), parties=Parties("root:a")), NotCalledError
+        )
     assert hook.connections == 1
 
 

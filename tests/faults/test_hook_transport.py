@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from app.outbound.client import RESPONSE_LIMIT, CallError, HookClient
+from app.outbound.client import RESPONSE_LIMIT, CallError, HookClient, Parties
 from app.outbound.endpoint import Endpoint
-from app.outbound.pool import CONNECTIONS
+from app.outbound.slots import Quotas
 from tests.faults.calling import LONG, SHORT, Resolver, answered, endpoint, failure
 from tests.hook_server import Answer, Asked, RawHook, http, resets, says, says_and_closes
 from tests.waiting import with_patience_async
@@ -44,6 +44,9 @@ async def ticking() -> AsyncIterator[Callable[[], int]]:
 async def silent(_: Asked, writer: asyncio.StreamWriter) -> None:
     del writer
     await asyncio.Event().wait()
+
+
+CONNECTIONS = Quotas().connections
 
 
 def stops_after(data: bytes) -> Answer:
@@ -338,16 +341,16 @@ async def test_parallel_calls_stay_within_the_limit_of_connections(client: HookC
     assert 1 < hook.most_open <= CONNECTIONS
 
 
-async def test_one_partitions_hanging_hook_takes_no_connection_from_anothers(client: HookClient, hook: RawHook) -> None:
+async def test_calls_of_one_consumer_take_no_connection_from_another_one(client: HookClient, hook: RawHook) -> None:
     hook.answer = silent
     hanging = [
-        asyncio.create_task(client.post(endpoint(hook), b"{}", seconds=LONG, partition="root:a"))
+        asyncio.create_task(client.post(endpoint(hook), b"{}", seconds=LONG, parties=Parties("root:p", "root:a")))
         for _ in range(CONNECTIONS + 1)
     ]
     while len(hook.asked) < CONNECTIONS:
         await asyncio.sleep(0.01)
     hook.answer = says(http(b'"answered"'))
-    assert await client.post(endpoint(hook), b"{}", seconds=LONG, partition="root:b") == b'"answered"'
+    assert await client.post(endpoint(hook), b"{}", seconds=LONG, parties=Parties("root:p", "root:b")) == b'"answered"'
     assert not any(task.done() for task in hanging)
     for task in hanging:
         task.cancel()

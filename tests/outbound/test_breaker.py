@@ -1,63 +1,63 @@
-"""When a breaker opens, and which breakers there are."""
+"""When a breaker opens and closes, and which breakers there are."""
 
-from app.outbound.breaker import FAILURES, REST_SECONDS, Breaker, Breakers
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from app.outbound.breaker import FAILURES, Breakers
 
 
-def failing(breaker: Breaker, times: int = FAILURES) -> Breaker:
+def fail(breakers: Breakers, consumer: str, key: bytes = b"k", *, times: int = FAILURES) -> Breakers:
     for _ in range(times):
-        assert breaker.allow()
-        breaker.record(ok=False)
-    return breaker
+        probe = breakers.begin(consumer, key)
+        breakers.end(consumer, key, answered=False, probe=probe)
+    return breakers
 
 
 def test_it_opens_after_failures_in_a_row_and_not_before() -> None:
-    breaker = failing(Breaker(), FAILURES - 1)
-    assert breaker.allow()
-    breaker.record(ok=True)
-    failing(breaker, FAILURES - 1)
-    assert not breaker.open
-    failing(breaker, 1)
-    assert breaker.open
-    assert not breaker.allow()
+    breakers = fail(Breakers(), "a", times=FAILURES - 1)
+    breakers.end("a", b"k", answered=True, probe=False)
+    fail(breakers, "a", times=FAILURES - 1)
+    assert not breakers.is_open("a", b"k")
+    fail(breakers, "a", times=1)
+    assert breakers.is_open("a", b"k")
+    assert not breakers.is_open("b", b"k")
+    assert not breakers.is_open("a", b"l")
 
 
-def test_after_a_rest_one_call_decides() -> None:
-    clock = Clock()
-    breaker = failing(Breaker(clock=clock))
-    clock.now += REST_SECONDS
-    assert [breaker.allow(), breaker.allow()] == [True, False]
-    breaker.record(ok=False)
-    assert not breaker.allow(), "it rests again"
-    clock.now += REST_SECONDS
-    assert breaker.allow()
-    breaker.record(ok=True)
-    assert not breaker.open
+def test_an_open_one_lets_one_call_through_at_a_time() -> None:
+    breakers = fail(Breakers(), "a")
+    assert not breakers.refuses("a", b"k")
+    assert breakers.begin("a", b"k")
+    assert breakers.refuses("a", b"k")
+    assert not breakers.begin("a", b"k")
+    breakers.end("a", b"k", answered=None, probe=False)
+    assert breakers.refuses("a", b"k"), "another call that ends does not end the one that is tried"
+    breakers.end("a", b"k", answered=False, probe=True)
+    assert not breakers.refuses("a", b"k")
+    assert breakers.is_open("a", b"k")
 
 
-def test_a_call_that_tells_nothing_leaves_the_decision_to_the_next() -> None:
-    clock = Clock()
-    breaker = failing(Breaker(clock=clock))
-    clock.now += REST_SECONDS
-    assert breaker.allow()
-    breaker.forget()
-    assert breaker.open
-    assert breaker.allow()
+def test_any_answer_closes_it() -> None:
+    breakers = fail(Breakers(), "a")
+    breakers.begin("a", b"k")
+    breakers.end("a", b"k", answered=True, probe=False)
+    assert not breakers.refuses("a", b"k")
+    assert not breakers.is_open("a", b"k")
+    assert len(breakers) == 0
 
 
-def test_what_was_used_longest_ago_is_forgotten() -> None:
-    breakers = Breakers(limit=2)
-    failing(breakers.of(b"a"))
-    failing(breakers.of(b"b"))
-    assert breakers.of(b"a").open
-    breakers.of(b"c")
-    assert len(breakers) == 2
-    assert breakers.of(b"a").open
-    assert not breakers.of(b"b").open
+def test_a_call_that_is_no_evidence_changes_nothing() -> None:
+    breakers = fail(Breakers(), "a", times=FAILURES - 1)
+    breakers.end("a", b"k", answered=None, probe=False)
+    assert not breakers.is_open("a", b"k")
+    fail(breakers, "a", times=1)
+    breakers.end("a", b"k", answered=None, probe=breakers.begin("a", b"k"))
+    assert breakers.is_open("a", b"k")
+    assert not breakers.refuses("a", b"k")
+
+
+def test_many_failing_endpoints_of_one_consumer_do_not_close_the_breaker_of_another() -> None:
+    breakers = fail(Breakers(limit=10), "ws3")
+    for number in range(100):
+        fail(breakers, "ws2", str(number).encode())
+    assert breakers.is_open("ws3", b"k")
+    assert breakers.is_open("ws2", b"99")
+    assert not breakers.is_open("ws2", b"0")
+    assert len(breakers) == 10

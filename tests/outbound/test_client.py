@@ -4,6 +4,8 @@ import asyncio
 import base64
 import gzip
 import json
+import os
+import resource
 import zlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,13 +13,14 @@ from typing import Any
 
 import pytest
 
-from app.outbound.breaker import FAILURES, REST_SECONDS
-from app.outbound.client import CallError, HookClient, called_url
+from app.outbound.breaker import FAILURES
+from app.outbound.client import CallError, HookClient, Parties, called_url
 from app.outbound.endpoint import Endpoint
-from app.outbound.errors import NotCalledError
+from app.outbound.errors import NotCalledError, OverloadedError
 from app.outbound.pool import PoolKey, Pools
+from app.outbound.slots import Quotas
 from tests.hook_server import RawHook, http, raw_hooking, says, tls
-from tests.waiting import NET
+from tests.waiting import NET, until
 
 
 @pytest.fixture
@@ -210,14 +213,14 @@ async def test_calls_to_one_place_use_one_connection_one_after_the_other(client:
     assert (len(hook.asked), hook.connections) == (3, 1)
 
 
-async def test_partitions_authorities_and_names_do_not_share_connections(client: HookClient, hook: RawHook) -> None:
+async def test_owners_authorities_and_names_do_not_share_connections(client: HookClient, hook: RawHook) -> None:
     more = base64.b64encode(b"a comment\n" + base64.b64decode(hook.ca_bundle)).decode()
-    for where, partition in (
+    for where, owner in (
         (endpoint(hook), ""), (endpoint(hook), "root:a"), (endpoint(hook), "root:b"),
         (endpoint(hook, server_name="localhost"), "root:a"), (endpoint(hook, ca_bundle=more), "root:a"),
     ):  # fmt: skip
         for _ in range(2):
-            await client.post(where, b"{}", seconds=10, partition=partition)
+            await client.post(where, b"{}", seconds=10, parties=Parties(owner))
     assert (len(hook.asked), hook.connections) == (10, 5)
 
 
@@ -235,31 +238,127 @@ async def test_any_certificate_of_the_bundle_is_a_root_even_the_servers_own(
     assert await client.post(endpoint(hook, ca_bundle=base64.b64encode(bundle).decode()), b"{}", seconds=10) == b"{}"
 
 
-async def test_an_open_breaker_rests_for_its_partition_and_trust_alone(hook: RawHook, tmp_path: Path) -> None:
-    now = [0.0]
-    async with HookClient(allow_private=True, clock=lambda: now[0]) as client:
-        hook.answer = says(http(b"", status="500 Oops"))
-        for _ in range(FAILURES):
-            assert (await failure(client, endpoint(hook), partition="root:a")).code == 500
-        error = await failure(client, endpoint(hook), partition="root:a")
-        assert str(error) == (
-            f'failed to call webhook: Post "{hook.url}?timeout=10s": '
-            "it failed several times in a row and is not asked for now"
-        )
-        assert (error.code, len(hook.asked)) == (0, FAILURES)
-        hook.answer = says(http())
-        await client.post(endpoint(hook), b"{}", seconds=10, partition="root:b")
-        await client.post(endpoint(hook, server_name="localhost"), b"{}", seconds=10, partition="root:a")
-        now[0] = REST_SECONDS
-        await client.post(endpoint(hook), b"{}", seconds=10, partition="root:a")
-        await client.post(endpoint(hook), b"{}", seconds=10, partition="root:a")
+def silent_hook(hook: RawHook) -> asyncio.Event:
+    """Have a hook answer nothing until the event is set."""
+    answering = asyncio.Event()
+
+    async def answer(_: object, writer: asyncio.StreamWriter) -> None:
+        await answering.wait()
+        writer.write(http())
+
+    hook.answer = answer
+    return answering
 
 
-async def test_a_webhook_that_refuses_what_it_is_asked_is_asked_again(client: HookClient, hook: RawHook) -> None:
-    hook.answer = says(http(b"", status="400 No"))
+async def test_calls_without_an_answer_open_the_breaker_of_their_consumer_alone(
+    client: HookClient, hook: RawHook
+) -> None:
+    answering, a, b = silent_hook(hook), Parties("root:p", "root:a"), Parties("root:p", "root:b")
+    for _ in range(FAILURES):
+        assert (await failure(client, endpoint(hook), seconds=0.2, parties=a)).timed_out
+    assert (client.is_silent(endpoint(hook), a), client.is_silent(endpoint(hook), b)) == (True, False)
+    probe = asyncio.create_task(client.post(endpoint(hook), b"{}", seconds=NET, parties=a))
+    await until(lambda: len(hook.asked) == FAILURES + 1)
+    error = await failure(client, endpoint(hook), parties=a)
+    assert str(error) == (
+        f'failed to call webhook: Post "{hook.url}?timeout=10s": '
+        "its last calls had no answer, and another call is under way to try it again"
+    )
+    assert (isinstance(error, NotCalledError), len(hook.asked)) == (True, FAILURES + 1)
+    others = [
+        asyncio.create_task(client.post(endpoint(hook), b"{}", seconds=NET, **rest))
+        for rest in ({"parties": b}, {"parties": a, "insist": True})
+    ]
+    await until(lambda: len(hook.asked) == FAILURES + 3)
+    answering.set()
+    assert await asyncio.gather(probe, *others) == [b"{}"] * 3
+    assert not client.is_silent(endpoint(hook), a)
+    await client.post(endpoint(hook), b"{}", seconds=NET, parties=a)
+
+
+async def test_an_open_breaker_lets_a_call_through_at_once_when_none_is_under_way(
+    client: HookClient, hook: RawHook
+) -> None:
+    answering = silent_hook(hook)
     for _ in range(FAILURES + 1):
-        assert (await failure(client, endpoint(hook))).code == 400
+        assert (await failure(client, endpoint(hook), seconds=0.2)).timed_out
+    answering.set()
+    assert await client.post(endpoint(hook), b"{}", seconds=NET) == b"{}"
+
+
+@pytest.mark.parametrize("status", ["400 No", "422 No", "429 No", "500 Oops", "503 Oops"])
+async def test_no_answer_is_evidence_against_a_webhook_however_it_reads(
+    client: HookClient, hook: RawHook, status: str
+) -> None:
+    hook.answer = says(http(b"", status=status))
+    for _ in range(FAILURES + 1):
+        await failure(client, endpoint(hook))
     assert len(hook.asked) == FAILURES + 1
+    assert not client.is_silent(endpoint(hook), Parties())
+
+
+async def test_a_time_shorter_than_the_webhooks_own_is_no_evidence_against_it(
+    client: HookClient, hook: RawHook
+) -> None:
+    silent_hook(hook)
+    for _ in range(FAILURES + 1):
+        error = await failure(client, endpoint(hook), seconds=10, within=0.1)
+        assert (error.timed_out, error.cut_short) == (True, True)
+    assert not client.is_silent(endpoint(hook), Parties())
+
+
+async def test_what_cannot_be_connected_to_is_evidence(client: HookClient, hook: RawHook) -> None:
+    for _ in range(FAILURES):
+        await failure(client, endpoint(hook, ca_bundle=""))
+    assert client.is_silent(endpoint(hook, ca_bundle=""), Parties())
+    assert not client.is_silent(endpoint(hook), Parties())
+
+
+async def test_a_call_that_finds_no_room_is_not_made_and_names_the_limit(hook: RawHook) -> None:
+    answering = silent_hook(hook)
+    async with HookClient(allow_private=True, quotas=Quotas(connections=1)) as client:
+        a = Parties("root:p", "root:a")
+        first = asyncio.create_task(client.post(endpoint(hook), b"{}", seconds=NET, parties=a))
+        await until(lambda: hook.asked)
+        error = await failure(client, endpoint(hook), seconds=0.2, parties=a)
+        assert isinstance(error, OverloadedError)
+        assert error.limit == "connections"
+        assert str(error) == (
+            f'failed to call webhook: Post "{hook.url}?timeout=1s": '
+            "this server calls it 1 times at once for logical cluster 'root:a', which is the limit"
+        )
+        answering.set()
+        await first
+        assert (len(hook.asked), client.slots.under_way, client.slots.queued) == (1, 0, 0)
+
+
+async def test_a_call_that_waited_has_the_webhooks_own_time_if_the_caller_has_it(hook: RawHook) -> None:
+    answering = silent_hook(hook)
+    async with HookClient(allow_private=True, quotas=Quotas(connections=1)) as client:
+        first = asyncio.create_task(client.post(endpoint(hook), b"{}", seconds=NET))
+        await until(lambda: hook.asked)
+        second = asyncio.create_task(client.post(endpoint(hook), lambda: b"{}", seconds=7, within=NET))
+        await until(lambda: client.slots.queued)
+        answering.set()
+        assert await asyncio.gather(first, second) == [b"{}", b"{}"]
+    assert hook.asked[1].head.startswith(b"POST /hook?timeout=7s ")
+
+
+async def test_a_system_without_room_for_a_connection_is_no_failure_of_the_webhook(
+    client: HookClient, hook: RawHook
+) -> None:
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.dup(0)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limit[1]))
+    try:
+        for _ in range(FAILURES):
+            error = await failure(client, endpoint(hook))
+            assert isinstance(error, OverloadedError)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+    assert "this server has no room for another connection" in str(error)
+    assert not client.is_silent(endpoint(hook), Parties())
 
 
 async def test_a_call_that_is_cancelled_closes_its_connection_and_blames_nobody(
@@ -288,12 +387,12 @@ async def test_sessions_are_closed_when_there_are_too_many_but_never_one_in_use(
     _, ca_bundle = tls(tmp_path)
     pools = Pools(None, limit=2)
 
-    def key(partition: str) -> PoolKey:
-        return PoolKey(partition, "https://h", "", ca_bundle, guarded=False)
+    def key(name: str, partition: str = "p") -> PoolKey:
+        return PoolKey(partition, f"https://{name}", "", ca_bundle, guarded=False)
 
     with pools.lease(key("used")) as used:
-        for partition in "abc":
-            with pools.lease(key(partition)) as session:
+        for name in "abc":
+            with pools.lease(key(name)) as session:
                 pass
         assert len(pools) == 2
         with pools.lease(key("c")) as again, pools.lease(key("used")) as still:
@@ -301,3 +400,21 @@ async def test_sessions_are_closed_when_there_are_too_many_but_never_one_in_use(
     await pools.close()
     assert used.closed
     assert session.closed
+
+
+async def test_many_places_of_one_owner_do_not_close_the_session_of_another(tmp_path: Path) -> None:
+    _, ca_bundle = tls(tmp_path)
+    pools = Pools(None, limit=3)
+
+    def key(partition: str, number: int) -> PoolKey:
+        return PoolKey(partition, f"https://h{number}", "", ca_bundle, guarded=False)
+
+    with pools.lease(key("ws3", 0)) as victims:
+        pass
+    for number in range(20):
+        with pools.lease(key("ws2", number)):
+            pass
+    with pools.lease(key("ws3", 0)) as again:
+        assert again is victims
+    assert len(pools) == 3
+    await pools.close()
