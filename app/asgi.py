@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import __version__
+from app.api.call_metrics import CallSlots
 from app.api.codec import encode_error
 from app.api.dispatch import Standing
 from app.api.endpoint import Gate
@@ -254,6 +255,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     if app.source is not None:
         for collector in store_gauges(app.store.counts, app.source.parts):
             app.metrics.registry.register(collector)
+    app.metrics.registry.register(CallSlots(app.webhook_client.slots))
     for collector in script_gauges(app.customizations.counts):
         app.metrics.registry.register(collector)
     async with contextlib.AsyncExitStack() as stack:

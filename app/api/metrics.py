@@ -11,6 +11,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from app.api.series import WebhookNames, bounded_code
 from app.dispatch.hooks import Hook
 from app.model.gvk import GroupKind
 from app.store.sources.source import PartState
@@ -60,7 +61,8 @@ class Metrics:
         )
         self._webhooks: Final = Counter(
             "fleethook_webhook_requests",
-            "Calls of webhooks that reviews were dispatched to, by outcome and HTTP status.",
+            "Calls of webhooks that reviews were dispatched to, by outcome and HTTP status. Names beyond 100 clusters "
+            "and 20 webhooks of each are `other`.",
             ["cluster", "webhook", "type", "outcome", "code"],
             registry=self.registry,
         )
@@ -72,6 +74,7 @@ class Metrics:
             registry=self.registry,
         )
         self._script_histograms: Final[dict[tuple[str, str], Histogram]] = {}
+        self._webhook_names: Final = WebhookNames()
         self._webhook_counters: Final[dict[tuple[str, ...], Counter]] = {}
         self._webhook_histograms: Final[dict[str, Histogram]] = {}
         # labels() costs more than the increment itself, so each combination is looked up once.
@@ -90,7 +93,7 @@ class Metrics:
 
     def dispatched(self, hook: Hook, *, outcome: str, code: int, seconds: float) -> None:
         """Count one call of a webhook that a review was dispatched to."""
-        key = (hook.cluster, hook.uid, hook.phase, outcome, str(code))
+        key = (*self._webhook_names.bounded(hook.cluster, hook.uid), hook.phase, outcome, bounded_code(code))
         counter = self._webhook_counters.get(key)
         if counter is None:
             counter = self._webhook_counters[key] = self._webhooks.labels(*key)

@@ -1,6 +1,7 @@
 """Which webhooks a request goes to, and for each other one why not: by the functions that dispatch it (research 6)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, Literal
 
 import msgspec
@@ -20,6 +21,15 @@ from app.model.gvk import GroupVersionKind
 
 # Admission and storage together may take so long in an apiserver (research 2.14).
 BUDGET_SECONDS: Final = 34.0
+
+_SILENT_FAIL: Final = (
+    "its last calls for this cluster had no answer, so one call at a time is tried: while it is under way, other "
+    "requests are refused at once (failurePolicy Fail)"
+)
+_SILENT_IGNORE: Final = (
+    "its last calls for this cluster had no answer; it is called all the same, since only a failure of the webhook "
+    "itself may be ignored (failurePolicy Ignore)"
+)
 
 Decision = Literal["call", "skip", "error"]
 
@@ -91,7 +101,8 @@ async def explain(
         hooks = dispatcher.hooks(target, phase)
         means = await dispatcher.means(target, deadline, Audit(), [])
         means = means._replace(namespace=await dispatcher.namespace(target.attributes, hooks))
-        found[phase] = tuple([await _explain(hook, target, means) for hook in hooks])
+        silent = partial(dispatcher.is_silent, consumer=cluster)
+        found[phase] = tuple([await _explain(hook, target, means, silent) for hook in hooks])
     attributes, ownership = target.attributes, target.ownership
     return Explanation(
         cluster=cluster,
@@ -108,11 +119,11 @@ async def explain(
         mutating=found["mutating"],
         validating=found["validating"],
         shadowed=_shadowed(dispatcher, target),
-        notes=tuple(_notes(target, found["mutating"])),
+        notes=tuple(_notes(target, found, dispatcher.limits.webhooks)),
     )
 
 
-async def _explain(hook: Hook, target: Target, means: Means) -> ExplainedHook:
+async def _explain(hook: Hook, target: Target, means: Means, is_silent: Callable[[Hook], bool]) -> ExplainedHook:
     attributes = target.attributes
     relevant = next((one for one in target.relevant if one.hook is hook), None)
     asking = Asking(means)
@@ -141,7 +152,7 @@ async def _explain(hook: Hook, target: Target, means: Means) -> ExplainedHook:
         predicates=tuple(Predicate(one.stage, one.ok, one.reason) for one in answers),
         nearest_miss="" if nearest is None else str(nearest),
         sent_as=_kind_text(relevant.invocation.kind) if relevant is not None else "",
-        notes=tuple(_hook_notes(hook, attributes, relevant)) if barrier is None else (),
+        notes=tuple(_hook_notes(hook, attributes, relevant, silent=is_silent(hook))) if barrier is None else (),
     )
 
 
@@ -191,8 +202,10 @@ def _kind_text(kind: GroupVersionKind | None) -> str:
     return "" if kind is None else f"{kind.api_version}, Kind={kind.kind}"
 
 
-def _hook_notes(hook: Hook, attributes: Attributes, relevant: Relevant | None) -> list[str]:
+def _hook_notes(hook: Hook, attributes: Attributes, relevant: Relevant | None, *, silent: bool) -> list[str]:
     notes: list[str] = []
+    if silent:
+        notes.append(_SILENT_IGNORE if hook.fails_open else _SILENT_FAIL)
     if attributes.dry_run and hook.side_effects not in ("None", "NoneOnDryRun"):
         notes.append("the request is a dry run, and it does not say that it supports one: the request is refused")
     if hook.endpoint is None:
@@ -204,11 +217,17 @@ def _hook_notes(hook: Hook, attributes: Attributes, relevant: Relevant | None) -
     return notes
 
 
-def _notes(target: Target, mutating: Sequence[ExplainedHook]) -> list[str]:
+def _notes(target: Target, found: Mapping[Phase, Sequence[ExplainedHook]], max_webhooks: int) -> list[str]:
     notes: list[str] = []
     if target.ownership.cluster is None:
         notes.append(f"the request is refused: {target.ownership.problem}")
-    called = [one for one in mutating if one.decision == "call"]
+    for phase, hooks in found.items():
+        if sum(one.decision == "call" for one in hooks) > max_webhooks:
+            notes.append(
+                f"the request is refused in the {phase} phase: more than {max_webhooks} webhooks are to be called, "
+                "which is the limit (setting dispatch_request_webhooks)"
+            )
+    called = [one for one in found["mutating"] if one.decision == "call"]
     if len(called) > 1:
         notes.append("each mutating webhook after the first is matched against what those before it made")
     seconds = sum(one.timeout_seconds for one in called)

@@ -41,13 +41,14 @@ class Spans(HookClient):
         self.spans: list[tuple[float, float]] = []
         self.sent: list[tuple[str, bytes]] = []
 
-    async def post(self, endpoint: Any, body: bytes, **rest: Any) -> Any:
+    async def post(self, endpoint: Any, body: Any, **rest: Any) -> Any:
         started = time.perf_counter()
+        made = body if isinstance(body, bytes) else body()
         try:
-            return await super().post(endpoint, body, **rest)
+            return await super().post(endpoint, made, **rest)
         finally:
             self.spans.append((started, time.perf_counter()))
-            self.sent.append((endpoint.url, body))
+            self.sent.append((endpoint.url, made))
 
     def busy(self) -> float:
         """Return seconds during which any call was under way, and forget the calls."""

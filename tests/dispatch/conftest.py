@@ -43,6 +43,13 @@ class Front:
         deadline = Deadline(clock() + seconds, clock)
         return await dispatcher.dispatch(request_of(review), cluster=cluster, phase=phase, deadline=deadline)
 
+    async def dispatch_by(
+        self, dispatcher: Dispatcher, review: dict[str, Any], *, cluster: str, seconds: float = 30
+    ) -> Dispatched:
+        """Validate by a dispatcher that is used for more than one request."""
+        deadline = Deadline(time.monotonic() + seconds)
+        return await dispatcher.dispatch(request_of(review), cluster=cluster, phase="validating", deadline=deadline)
+
 
 @pytest.fixture
 async def front() -> AsyncIterator[Front]:

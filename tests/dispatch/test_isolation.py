@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.dispatch.hooks import Phase
+from app.outbound.client import Parties
 from app.store.store import key_of
-from tests.dispatch.builders import binding, configuration, definition, export, review, store_of, webhook
+from tests.dispatch.builders import binding, configuration, definition, export, request_of, review, store_of, webhook
 from tests.dispatch.conftest import Front
 from tests.dispatch.webhook_server import Webhooks, allow
 from tests.dispatch.worlds import CLUSTERS, World, clusters, reviews, world_of, worlds
@@ -107,21 +108,22 @@ async def test_clusters_share_no_connection_even_to_the_same_place(front: Front,
     assert len(set.union(*ports.values())) == 3
 
 
-async def test_one_clusters_dead_webhook_does_not_keep_another_cluster_from_asking_it(
+async def test_one_consumers_silent_webhook_does_not_keep_another_consumer_from_asking_it(
     front: Front, server: Webhooks
 ) -> None:
-    """A circuit breaker is of a cluster and a place, not of a place."""
-    config = server.client_config("/w")
-    broken = {**config, "caBundle": ""}
+    """A circuit breaker is of a consumer and a place, not of a place and its owner."""
+    broken = {**server.client_config("/w"), "caBundle": ""}
     store = store_of(
-        configuration("a", "validating", webhook(clientConfig=broken)),
-        configuration("b", "validating", webhook(clientConfig=config)),
+        export("owner", "widgets.example.org"),
+        configuration("owner", "validating", webhook(clientConfig=broken)),
+        *(binding(cluster, "owner", "widgets.example.org") for cluster in CLUSTERS),
     )
-    server.answers["/w"] = allow
+    (hook,) = front.dispatcher(store).target(request_of(review()), cluster="a", phase="validating").relevant
     for _ in range(8):
         assert not (await front.dispatch(store, review(), cluster="a")).response.allowed
-    assert "is not asked for now" in (await front.dispatch(store, review(), cluster="a")).response.message
-    assert (await front.dispatch(store, review(), cluster="b")).response.allowed
+    assert hook.hook.endpoint
+    silent = {name: front.client.is_silent(hook.hook.endpoint, Parties("owner", name)) for name in CLUSTERS}
+    assert silent == {"a": True, "b": False, "c": False}
 
 
 async def test_consumers_of_one_owner_may_see_other_versions_of_a_resource() -> None:

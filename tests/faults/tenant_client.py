@@ -1,8 +1,8 @@
 """A tenant that sends reviews, in a process of its own: ``python -m tests.faults.tenant_client``.
 
 Its plan is one line of JSON on standard input. A victim sends ``count`` reviews and writes what it met as JSON; an
-attacker (no ``count``) writes a line after its first answer, or after ``started`` requests are under way, and goes on
-until its standard input is closed.
+attacker (no ``count``) writes a line once a request is under way on each connection and ``ended`` ones are answered, and
+goes on until its standard input is closed.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ class Tenant:
         self.requests = itertools.cycle(plan["requests"])
         self.count = plan.get("count")
         self.parallel = plan.get("parallel", 1)
+        self.ended = plan.get("ended", 0)
         self.context = ssl.create_default_context(cafile=plan["authority"])
         self.seconds: list[float] = []
         self.verdicts: Counter[str] = Counter()
@@ -43,7 +44,7 @@ class Tenant:
         sys.stdout.write(json.dumps(report) + "\n")
 
     async def attack(self, workers: list[asyncio.Task[None]]) -> None:
-        while self.sent < self.parallel:
+        while self.sent < self.parallel or len(self.seconds) < self.ended:
             await asyncio.sleep(0.01)
         sys.stdout.write("attacking\n")
         sys.stdout.flush()

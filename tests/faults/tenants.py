@@ -61,8 +61,14 @@ class Stage(NamedTuple):
         return _met(done.stdout)
 
     @contextlib.contextmanager
-    def attack(self, *requests: dict[str, Any], parallel: int) -> Iterator[None]:
-        """Have the attacker send requests, over and over on so many connections, while the context holds."""
+    def attack(self, *requests: dict[str, Any], parallel: int, ended: int = 0) -> Iterator[None]:
+        """Have the attacker send requests, over and over on so many connections, while the context holds.
+
+        Args:
+            requests: What is sent.
+            parallel: Connections; the context begins once a request is under way on each.
+            ended: Requests that have to be answered before it begins.
+        """
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.faults.tenant_client"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
@@ -70,7 +76,7 @@ class Stage(NamedTuple):
         assert process.stdin
         assert process.stdout
         try:
-            process.stdin.write(self.plan(ATTACKER, *requests, parallel=parallel))
+            process.stdin.write(self.plan(ATTACKER, *requests, parallel=parallel, ended=ended))
             process.stdin.flush()
             assert process.stdout.readline() == "attacking\n"
             yield
