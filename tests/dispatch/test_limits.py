@@ -1,11 +1,14 @@
 """What one request may cause, and what a server without room for a call answers."""
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
 
+from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatched
+from app.dispatch.explain import explain
 from app.dispatch.hooks import Phase
 from app.dispatch.limits import RequestLimits
 from app.outbound.breaker import FAILURES
@@ -134,7 +137,7 @@ async def test_access_reviews_of_one_consumer_leave_room_for_another_one(front: 
     assert apiserver.asked[-2:] == ["/clusters/ws3/apis/authorization.k8s.io/v1/subjectaccessreviews"] * 2
     apiserver.answering.set()
     assert (await victim).response.allowed
-    assert all((await task).response.allowed for task in attacking)
+    assert all(found.response.allowed for found in await asyncio.gather(*attacking))
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -210,3 +213,39 @@ async def test_an_open_breaker_refuses_only_beside_a_call_that_tries_again(front
     await open_breaker(front, server, store)
     made = [front.dispatch(store, review(), cluster="ws3") for _ in range(5)]
     assert all(found.response.allowed for found in await asyncio.gather(*made))
+
+
+@pytest.mark.parametrize(
+    ("policy", "text"),
+    [("Fail", "other requests are refused at once"), ("Ignore", "it is called all the same")],
+)
+async def test_explaining_says_that_a_breaker_is_open_and_what_that_means(
+    front: Front, server: Webhooks, policy: str, text: str
+) -> None:
+    server.answers["/w"] = allow
+    store = shared(server, failurePolicy=policy)
+    await open_breaker(front, server, store)
+    dispatcher, deadline = front.dispatcher(store), Deadline(time.monotonic() + NET)
+    notes = {
+        cluster: (await explain(dispatcher, request_of(review()), cluster=cluster, deadline=deadline))
+        .validating[0]
+        .notes
+        for cluster in ("ws2", "ws3")
+    }
+    assert notes["ws3"] == ()
+    assert text in notes["ws2"][0]
+    assert f"failurePolicy {policy}" in notes["ws2"][0]
+
+
+async def test_explaining_says_that_a_request_goes_to_too_many_webhooks(front: Front, server: Webhooks) -> None:
+    hooks = [hook(server, "/w", f"w{number}.example.org") for number in range(4)]
+    store = store_of(configuration("ws2", "validating", *hooks))
+    deadline = Deadline(time.monotonic() + NET)
+    text = (
+        "the request is refused in the validating phase: more than 3 webhooks are to be called, which is the limit "
+        "(setting dispatch_request_webhooks)"
+    )
+    for limit, notes in ((4, ()), (3, (text,))):
+        dispatcher = front.dispatcher(store, limits=RequestLimits(webhooks=limit))
+        found = await explain(dispatcher, request_of(review()), cluster="ws2", deadline=deadline)
+        assert found.notes == notes

@@ -20,9 +20,7 @@ def suffers(stage: Stage, met: Met, attack: str) -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_objects_that_break_the_providers_webhook_cost_the_other_consumer_nothing(
-    tmp_path: Path, policy: str
-) -> None:
+def test_objects_that_break_the_providers_webhook_cost_the_other_consumer_nothing(tmp_path: Path, policy: str) -> None:
     with staged(tmp_path, policy=policy) as stage:
         suffers(stage, stage.victim(count=100), "before")
         with stage.attack(request(broken=True), parallel=4):
@@ -31,25 +29,30 @@ def test_objects_that_break_the_providers_webhook_cost_the_other_consumer_nothin
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_short_timeouts_against_a_slow_webhook_cost_the_other_consumer_nothing(tmp_path: Path, policy: str) -> None:
-    with staged(tmp_path, policy=policy) as stage:
-        with stage.attack(request(seconds=2, query="?timeout=1s"), parallel=5, ended=10):
-            suffers(stage, stage.victim(count=200), f"short timeouts, {policy}")
+    with (
+        staged(tmp_path, policy=policy) as stage,
+        stage.attack(request(seconds=2, query="?timeout=1s"), parallel=5, ended=10),
+    ):
+        suffers(stage, stage.victim(count=200), f"short timeouts, {policy}")
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_many_slow_objects_cost_the_other_consumer_nothing(tmp_path: Path, policy: str) -> None:
-    with staged(tmp_path, policy=policy) as stage:
-        with stage.attack(request(seconds=5), parallel=200):
-            suffers(stage, stage.victim(count=200), f"200 slow objects, {policy}")
+    with staged(tmp_path, policy=policy) as stage, stage.attack(request(seconds=5), parallel=200):
+        suffers(stage, stage.victim(count=200), f"200 slow objects, {policy}")
 
 
 def test_many_hanging_webhooks_of_one_request_cost_the_other_consumer_nothing(tmp_path: Path) -> None:
-    with staged(tmp_path, policy="Fail", hanging=3_000) as stage:
-        with stage.attack(request("denied", kind="Gadget", query="?timeout=5s"), parallel=1):
-            suffers(stage, stage.victim(count=200), "3,000 hanging webhooks")
+    with (
+        staged(tmp_path, policy="Fail", hanging=3_000) as stage,
+        stage.attack(request("denied", kind="Gadget", query="?timeout=5s"), parallel=1),
+    ):
+        suffers(stage, stage.victim(count=200), "3,000 hanging webhooks")
 
 
 def test_as_many_hanging_webhooks_as_a_request_may_have_cost_the_other_consumer_nothing(tmp_path: Path) -> None:
-    with staged(tmp_path, policy="Fail", hanging=128) as stage:
-        with stage.attack(request("denied", kind="Gadget", query="?timeout=5s"), parallel=4):
-            suffers(stage, stage.victim(count=200), "128 hanging webhooks, 4 requests at a time")
+    with (
+        staged(tmp_path, policy="Fail", hanging=128) as stage,
+        stage.attack(request("denied", kind="Gadget", query="?timeout=5s"), parallel=4),
+    ):
+        suffers(stage, stage.victim(count=200), "128 hanging webhooks, 4 requests at a time")
