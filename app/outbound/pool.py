@@ -17,6 +17,7 @@ from aiohttp.connector import Connection
 
 from app.outbound.addresses import public_socket
 from app.outbound.fair_cache import FairCache
+from app.outbound.lookups import Lookups
 from app.outbound.trust import trusting
 
 POOLS: Final = 1_000
@@ -50,8 +51,9 @@ class Pools:
     """A session for each key. Idle ones of the partition that has most sessions are closed first, none in use ever."""
 
     def __init__(self, resolver: AbstractResolver | None, *, limit: int = POOLS) -> None:
-        """Prepare; ``resolver`` is None for the system's."""
+        """Prepare; ``resolver`` is None for the system's, in threads that owners share fairly."""
         self._resolver: Final = resolver
+        self._lookups: Final = Lookups()
         self._kept: Final[FairCache[str, PoolKey, _Kept]] = FairCache(limit, is_idle=lambda kept: kept.calls == 0)
         self._closing: Final[set[asyncio.Task[None]]] = set()
 
@@ -67,7 +69,7 @@ class Pools:
         """
         kept = self._kept.get(key.partition, key)
         if kept is None:
-            kept = _Kept(_session(key, self._resolver))
+            kept = _Kept(_session(key, self._resolver or self._lookups.of(key.partition)))
             self._kept.put(key.partition, key, kept)
         kept.calls += 1
         try:
@@ -81,6 +83,7 @@ class Pools:
         for kept in self._kept.values():
             await kept.session.close()
         await asyncio.gather(*self._closing)
+        self._lookups.close()
 
     def _trim(self) -> None:
         if (idle := self._kept.evict()) is not None:
@@ -117,7 +120,7 @@ def _disturbed(connection: Connection) -> bool:
     return bool(poll.poll(0))
 
 
-def _session(key: PoolKey, resolver: AbstractResolver | None) -> aiohttp.ClientSession:
+def _session(key: PoolKey, resolver: AbstractResolver) -> aiohttp.ClientSession:
     connector = _Connector(
         ssl=trusting(key.ca_bundle),
         limit=0,

@@ -1,0 +1,60 @@
+"""Looking up names: one owner's slow names hold up nobody else."""
+
+import asyncio
+import errno
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from app.outbound.lookups import Lookups
+from tests.waiting import NET, until
+
+
+class Names:
+    """The system's resolver for ``localhost``; other names take until they are answered."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.answered = threading.Event()
+
+    def __call__(self, host: str, port: int, **rest: Any) -> Any:
+        self.asked.append(host)
+        if host != "localhost":
+            assert self.answered.wait(NET)
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return socket.getaddrinfo(host, port, **rest)
+
+
+@pytest.fixture
+def names() -> Iterator[Names]:
+    made = Names()
+    yield made
+    made.answered.set()
+
+
+async def test_it_finds_what_the_system_finds() -> None:
+    lookups = Lookups()
+    found = await lookups.of("ws1").resolve("127.0.0.1", 443)
+    assert [(one["hostname"], one["host"], one["port"], one["family"]) for one in found] == [
+        ("127.0.0.1", "127.0.0.1", 443, socket.AF_INET)
+    ]
+    lookups.close()
+
+
+async def test_slow_names_of_one_owner_hold_up_no_other_one_even_after_its_callers_left(names: Names) -> None:
+    lookups = Lookups(names)
+    attacking = [asyncio.create_task(lookups.of("ws2").resolve(f"slow{number}.test")) for number in range(100)]
+    await until(lambda: len(names.asked) == 4)
+    for task in attacking[:10]:
+        task.cancel()
+    await asyncio.wait(attacking[:10])
+    assert (await lookups.of("ws3").resolve("localhost"))[0]["host"] == "127.0.0.1"
+    assert len(names.asked) == 5
+    names.answered.set()
+    failed = await asyncio.gather(*attacking[10:], return_exceptions=True)
+    assert {type(error) for error in failed} == {OSError, socket.gaierror}
+    assert {error.errno for error in failed if type(error) is OSError} == {errno.ENOBUFS}
+    lookups.close()
