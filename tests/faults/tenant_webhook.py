@@ -15,7 +15,7 @@ from tests.hook_server import tls
 
 async def answer(request: web.Request) -> web.StreamResponse:
     review = await request.json()
-    if request.path.startswith("/hang"):
+    if request.path.startswith("/hang/"):
         await asyncio.Event().wait()
     spec = review["request"]["object"]["spec"]
     await asyncio.sleep(spec.get("seconds", 0))

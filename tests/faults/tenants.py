@@ -99,19 +99,26 @@ def _met(text: str) -> Met:
 
 
 @contextlib.contextmanager
-def staged(directory: Path, *, policy: str, seconds: int = 10, hanging: int = 0, **environment: str) -> Iterator[Stage]:
-    """Run a server for three workspaces: ws1 offers Widgets with a webhook; ws2 has ``hanging`` ones for its Gadgets."""
+def _webhook(directory: Path) -> Iterator[dict[str, str]]:
+    """Run a webhook, and return its clientConfig."""
+    directory.mkdir()
     command = [sys.executable, "-m", "tests.faults.tenant_webhook", str(directory)]
     with started(command, directory / "webhook.log", r"listens on (\d+)") as (_, port):
+        yield {"url": f"https://localhost:{port}", "caBundle": (directory / "ca-bundle").read_text()}
+
+
+@contextlib.contextmanager
+def staged(directory: Path, *, policy: str, seconds: int = 10, hanging: int = 0, **environment: str) -> Iterator[Stage]:
+    """Run a server for three workspaces: ws1 offers Widgets with a webhook; ws2 has ``hanging`` ones for its Gadgets."""
+    with _webhook(directory / "provider") as config, _webhook(directory / "attacker") as attackers:
         manifests = directory / "manifests"
         manifests.mkdir()
-        config = {"url": f"https://localhost:{port}/w", "caBundle": (directory / "ca-bundle").read_text()}
         hook = webhook(clientConfig=config, failurePolicy=policy, timeoutSeconds=seconds)
         gadgets = {**WIDGETS, "resources": ["gadgets"]}
         hangs = [
             webhook(
                 f"h{number}.example.org", rules=[gadgets], failurePolicy="Fail",
-                clientConfig={**config, "url": f"https://localhost:{port}/hang/{number}"},
+                clientConfig={**attackers, "url": f"{attackers['url']}/hang/{number}"},
             )
             for number in range(hanging)
         ]  # fmt: skip
