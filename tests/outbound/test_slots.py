@@ -138,11 +138,25 @@ async def test_nothing_is_kept_of_consumers_whose_calls_have_ended() -> None:
     assert (calls.slots.under_way, calls.slots.queued) == (0, 0)
 
 
+async def test_a_slot_granted_to_a_call_that_leaves_in_that_moment_is_free_again() -> None:
+    calls = Calls(connections=1)
+    first, second = calls.begin("ws2"), calls.begin("ws2")
+    await calls.settle()
+    first.cancel()
+    while calls.slots.queued:
+        await asyncio.sleep(0)
+    assert (calls.slots.under_way, calls.running) == (1, {}), "it is granted, and the call does not know yet"
+    second.cancel()
+    await asyncio.gather(first, second, return_exceptions=True)
+    assert (calls.slots.under_way, calls.slots._consumers) == (0, {})
+
+
 steps = st.lists(
     st.one_of(
         st.tuples(st.just("begin"), st.sampled_from("abc"), st.sampled_from("ef")),
         st.tuples(st.just("end"), st.integers(0, 20), st.just("")),
         st.tuples(st.just("turn"), st.just(""), st.just("")),
+        st.tuples(st.just("tick"), st.just(""), st.just("")),
     ),
     max_size=40,
 )
@@ -160,6 +174,8 @@ def test_bounds_hold_and_no_call_waits_for_nothing(made: Any, connections: int, 
                 calls.tasks[what].cancel()
             elif action == "turn":
                 await calls.settle()
+            elif action == "tick":
+                await asyncio.sleep(0)
             _check_bounds(calls, connections, most, total)
         await calls.settle()
         _check_bounds(calls, connections, most, total)
