@@ -148,7 +148,9 @@ class Fleethook(FastAPI):
             as_kcp=settings.dispatch_as_kcp,
             share=settings.dispatch_share_time,
             limits=RequestLimits(
-                webhooks=settings.dispatch_request_webhooks, access_reviews=settings.dispatch_request_access_reviews
+                webhooks=settings.dispatch_request_webhooks,
+                access_reviews=settings.dispatch_request_access_reviews,
+                cel_cost=settings.dispatch_cel_budget,
             ),
         )
         validate = partial(validate_configuration, compile_expression=compile_condition)

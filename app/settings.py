@@ -98,6 +98,14 @@ class Settings(BaseSettings):
             ge=1,
         ),
     ] = 64
+    dispatch_cel_budget: Annotated[
+        int,
+        Field(
+            ge=1,
+            description="What the matchConditions of all webhooks may cost for one request, in Kubernetes' units of "
+            "cost. An apiserver allows 2500000 for each webhook.",
+        ),
+    ] = 10_000_000
     private_webhooks: Annotated[
         bool,
         Field(

@@ -6,10 +6,11 @@ from typing import Final, NamedTuple, Protocol
 from app.dispatch.attributes import Attributes
 from app.dispatch.call import Deadline
 from app.dispatch.cel import AccessDecision, AccessQuestion, Scope
-from app.dispatch.conditions import judge_conditions
+from app.dispatch.conditions import Budget
 from app.dispatch.failures import forbidden
 from app.dispatch.hook_set import Relevant
 from app.dispatch.hooks import Hook
+from app.dispatch.judge import Judge
 from app.dispatch.limits import RequestLimits
 from app.dispatch.match import NamespaceLabels, Stage, Verdict, decide, verdicts
 from app.dispatch.records import Audit
@@ -41,6 +42,7 @@ class Means(NamedTuple):
     convert: Convert
     authorize: AskAccess | None
     """None where there is no authorizer to ask."""
+    judge: Judge
     audit: Audit
     warnings: list[str]
     max_calls: int = RequestLimits().webhooks
@@ -62,6 +64,7 @@ class Asking:
         """Prepare."""
         self._means: Final = means
         self._scope: tuple[Attributes, GroupVersionKind, Scope] | None = None
+        self._budget: Final = Budget(means.judge.max_cost)
         self._access: dict[AccessQuestion, AccessDecision] = {}
         self._versions: dict[GroupVersionKind, tuple[Attributes, Attributes]] = {}
 
@@ -103,7 +106,8 @@ class Asking:
         """Return whether a webhook's conditions hold, asking the authorizer what they ask it."""
         _, kind, attributes = versioned
         while True:
-            verdict = judge_conditions(hook.conditions, self._scope_of(attributes, kind), fail_open=hook.fails_open)
+            scope = self._scope_of(attributes, kind)
+            verdict = await self._means.judge.judge(hook, scope, cluster=attributes.cluster, budget=self._budget)
             if not verdict.questions or self._means.authorize is None:
                 break
             self._access.update(await self._means.authorize(verdict.questions))

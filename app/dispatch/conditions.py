@@ -1,18 +1,25 @@
 """Whether a request meets a webhook's ``matchConditions`` (upstream: pkg/admission/plugin/webhook/matchconditions)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Final, NamedTuple
 
 from app.dispatch.cel import (
     AccessQuestion,
+    CostError,
     EvaluationError,
     ExpressionError,
+    Program,
     Scope,
     UndecidedError,
     compile_condition,
 )
-from app.dispatch.cel.run import COST_OF_ALL
+from app.dispatch.cel.program import LIMITS, Limits
 
+# k8s.io/apiserver/pkg/apis/cel/config.go: RuntimeCELCostBudgetMatchConditions, for all conditions of one webhook.
+MAX_COST_OF_WEBHOOK: Final = 2_500_000
+# For all webhooks that one request asks about, unless a setting says otherwise: four webhooks that use all they may.
+# kube-apiserver has no such limit. It is as large as RuntimeCELCostBudget, its limit for the rules of one object.
+MAX_COST_OF_REQUEST: Final = 10_000_000
 _OUT_OF_BUDGET: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 
@@ -42,33 +49,93 @@ class ConditionsVerdict(NamedTuple):
     results: tuple[tuple[str, str], ...] = ()
 
 
-class _Answer(NamedTuple):
+class Answer(NamedTuple):
+    """What one condition came to.
+
+    Attributes:
+        result: ``true``, ``false``, ``error: ...`` or ``undecided``.
+        cost: what Kubernetes charges for it.
+        used: what counts for the budget of the request.
+        error: why it has no answer.
+        questions: what has to be asked before there is one.
+        exhausted: whether it ended because it used all that it might.
+    """
+
     result: str
     cost: int = 0
+    used: int = 0
     error: str = ""
     questions: frozenset[AccessQuestion] = frozenset()
+    exhausted: bool = False
 
 
-def judge_conditions(conditions: Sequence[Condition], scope: Scope, *, fail_open: bool) -> ConditionsVerdict:
-    """Return whether a webhook with these conditions is to be called.
+class Budget:
+    """What the conditions of one request may still use, in Kubernetes' units of cost.
+
+    Attributes:
+        limit: all of it.
+        remaining: what is left.
+        held: the units since other requests had a turn.
+    """
+
+    __slots__ = ("held", "limit", "remaining")
+
+    def __init__(self, limit: int = MAX_COST_OF_REQUEST) -> None:
+        """Begin with all of it."""
+        self.limit: Final = limit
+        self.remaining = limit
+        self.held = 0
+
+    def use(self, used: int) -> str:
+        """Take from it; return why there is no verdict, if that was too much."""
+        self.remaining -= min(used, self.remaining + 1)
+        if self.remaining >= 0:
+            return ""
+        return (
+            f"the match conditions of all webhooks together cost more than {self.limit}, which is the limit of one "
+            "request (dispatch_cel_budget)"
+        )
+
+
+Judging = Generator[tuple[Condition, Limits], Answer, ConditionsVerdict]
+"""Asks for the answer to one condition after the other, within limits, and returns the verdict."""
+
+
+def judging(conditions: Sequence[Condition], *, fail_open: bool, budget: Budget) -> Judging:
+    """Return what asks for the answers to conditions, and says whether a webhook with them is to be called.
 
     All conditions are evaluated, in their order. One that is false decides, whatever the others are; else one with an
     error does: with ``fail_open`` (``failurePolicy: Ignore``) the webhook is skipped, otherwise the request is refused.
-    Conditions that are dearer together than a webhook may be are an error of the webhook, which even a false one does
-    not outweigh.
+    Conditions that are dearer together than a webhook or a request may be are an error of the webhook, which even a
+    false one does not outweigh.
     """
-    answers: list[_Answer] = []
-    remaining = COST_OF_ALL
+    answers: list[Answer] = []
+    remaining = MAX_COST_OF_WEBHOOK
     for condition in conditions:
-        answer = _answer(condition, scope)
+        answer = yield condition, Limits(min(LIMITS.cost, remaining, max(0, budget.remaining)), LIMITS.work)
         remaining -= answer.cost
-        if remaining < 0:
-            return _errors((_OUT_OF_BUDGET,), _results(conditions, answers), fail_open=fail_open)
+        exceeded = _OUT_OF_BUDGET if remaining < 0 else budget.use(answer.used)
+        if exceeded:
+            return _errors((exceeded,), _results(conditions, answers), fail_open=fail_open)
         answers.append(answer)
     return _verdict(conditions, answers, fail_open=fail_open)
 
 
-def _verdict(conditions: Sequence[Condition], answers: Sequence[_Answer], *, fail_open: bool) -> ConditionsVerdict:
+def judge_conditions(
+    conditions: Sequence[Condition], scope: Scope, *, fail_open: bool, budget: Budget | None = None
+) -> ConditionsVerdict:
+    """Return whether a webhook with these conditions is to be called, as `judging` decides."""
+    steps = judging(conditions, fail_open=fail_open, budget=budget or Budget())
+    try:
+        condition, limits = next(steps)
+        while True:
+            condition, limits = steps.send(answer_condition(condition, scope, limits))
+    except StopIteration as end:
+        verdict: ConditionsVerdict = end.value
+        return verdict
+
+
+def _verdict(conditions: Sequence[Condition], answers: Sequence[Answer], *, fail_open: bool) -> ConditionsVerdict:
     results = _results(conditions, answers)
     for name, result in results:
         if result == "false":
@@ -86,21 +153,29 @@ def _errors(errors: tuple[str, ...], results: tuple[tuple[str, str], ...], *, fa
     return ConditionsVerdict(matched=False, errors=() if fail_open else errors, results=results)
 
 
-def _results(conditions: Sequence[Condition], answers: Sequence[_Answer]) -> tuple[tuple[str, str], ...]:
+def _results(conditions: Sequence[Condition], answers: Sequence[Answer]) -> tuple[tuple[str, str], ...]:
     return tuple((condition.name, answer.result) for condition, answer in zip(conditions, answers, strict=False))
 
 
-def _answer(condition: Condition, scope: Scope) -> _Answer:
+def answer_condition(
+    condition: Condition, scope: Scope, limits: Limits = LIMITS, compiled: Callable[[str], Program] = compile_condition
+) -> Answer:
+    """Return what one condition comes to.
+
+    Args:
+        condition: the condition.
+        scope: the request.
+        limits: what it may use.
+        compiled: returns the program of an expression; raises ExpressionError.
+    """
     try:
-        value, cost = compile_condition(condition.expression).measure(scope)
+        value, cost, used = compiled(condition.expression).measure(scope, limits)
     except UndecidedError as undecided:
-        return _Answer("undecided", questions=undecided.questions)
+        return Answer("undecided", questions=undecided.questions)
     except ExpressionError as error:
-        return _failure(f"compilation error: {error}")
+        text = f"compilation error: {error}"
+        return Answer(f"error: {text}", error=text)
     except EvaluationError as error:
-        return _failure(str(error), error.cost)
-    return _Answer("true" if value else "false", cost)
-
-
-def _failure(text: str, cost: int = 0) -> _Answer:
-    return _Answer(f"error: {text}", cost, text)
+        exhausted = isinstance(error, CostError)
+        return Answer(f"error: {error}", error.cost, error.used, str(error), exhausted=exhausted)
+    return Answer("true" if value else "false", cost, used)

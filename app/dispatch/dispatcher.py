@@ -14,6 +14,7 @@ from app.dispatch.equivalents import Equivalent, equivalents_of
 from app.dispatch.failures import StatusError, forbidden
 from app.dispatch.hook_set import Relevant
 from app.dispatch.hooks import Hook, Phase
+from app.dispatch.judge import Judge
 from app.dispatch.limits import Authorizer, RequestLimits
 from app.dispatch.match import NamespaceLabels, asked_of, is_exempt, labels_of, needs_namespace
 from app.dispatch.mutating import Mutating
@@ -102,6 +103,7 @@ class Dispatcher:
             limits: What one request may cause.
         """
         self._limits: Final = limits
+        self._judge: Final = Judge(max_cost=limits.cel_cost)
         self._store: Final = store
         self._configurations: Final = configurations
         self._outside: Final = outside
@@ -216,6 +218,7 @@ class Dispatcher:
             ask=outside.ask,
             convert=convert,
             authorize=authorize,
+            judge=self._judge,
             audit=audit,
             warnings=warnings,
             max_calls=self._limits.webhooks,

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from app.dispatch.attributes import Attributes
 from app.dispatch.cel.access import AccessDecision, AccessQuestion
+from app.dispatch.conditions import MAX_COST_OF_REQUEST
 from app.dispatch.failures import StatusError, forbidden
 
 Questions = frozenset[AccessQuestion]
@@ -23,6 +24,8 @@ class RequestLimits(NamedTuple):
     """Webhooks that are called; a mutating one that is called again counts again."""
     access_reviews: int = 64
     """SubjectAccessReviews of all matchConditions together. An apiserver's cost budget allows 7 for each webhook."""
+    cel_cost: int = MAX_COST_OF_REQUEST
+    """Cost of all matchConditions together, in Kubernetes' units. More is an error of the conditions."""
 
 
 def too_many_webhooks(attributes: Attributes, limit: int) -> StatusError:

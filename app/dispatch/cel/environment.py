@@ -1,30 +1,25 @@
-"""cel-cpp, set up as an apiserver sets up cel-go for match conditions (upstream: pkg/cel/environment/base.go)."""
+"""cel-cpp, set up as an apiserver sets up cel-go for match conditions (upstream: pkg/cel/environment/base.go).
+
+It parses and checks expressions. `plan` evaluates them: cel-cpp does not count what an evaluation costs.
+"""
 
 from functools import cache
 from typing import Final
 
 from cel_expr_python import cel
 
-from app.dispatch.cel.functions import declarations, implementations
-from app.dispatch.cel.guards import GUARDS, Guard
-from app.dispatch.cel.library import FUNCTIONS, comparisons, maps
-from app.dispatch.cel.messages import EVALUATED, checked_pool
-from app.dispatch.cel.syntax import Code, Syntax, prepare
+from app.dispatch.cel.functions import declarations
+from app.dispatch.cel.library import DECLARED, comparisons
+from app.dispatch.cel.messages import checked_pool
+from app.dispatch.cel.plan import Plan, Planner
+from app.dispatch.cel.tree import read_tree
 
 _T: Final = cel.Type
 _EXTENSIONS: Final = "- name: sets\n- name: lists\n- name: optional\n- name: two-var-comprehensions\n"
-# Functions of the language itself that Kubernetes adds to, or that charge their cost here: see `library`.
+# Functions of the language itself that Kubernetes adds to: see `library`.
 _REPLACED: Final = "stdlib:\n  exclude_functions:\n" + "".join(
     f"  - name: '{name}'\n" for name in ("string", "matches", *comparisons.OPERATORS)
 )
-_CODES: Final = {
-    **{
-        function.overload: Code(function.overload, optional=function.optional)
-        for function in FUNCTIONS
-        if function.code is not None
-    },
-    **dict.fromkeys(maps.OVERLOADS, Code(maps.NAME, optional=False)),
-}
 
 
 @cache
@@ -33,7 +28,7 @@ def _checking() -> cel.Env:
     return cel.NewEnv(
         descriptor_pool=checked_pool(),
         config=cel.NewEnvConfigFromYaml(
-            f"name: checking\n{_REPLACED}extensions:\n{_EXTENSIONS}{declarations((*FUNCTIONS, *comparisons.FUNCTIONS))}"
+            f"name: checking\n{_REPLACED}extensions:\n{_EXTENSIONS}{declarations(DECLARED)}"
         ),
         variables={
             "object": _T.DYN,
@@ -46,49 +41,12 @@ def _checking() -> cel.Env:
     )
 
 
-@cache
-def evaluating() -> cel.Env:
-    """Return what evaluates expressions: the code under its private names, and variables of any type.
-
-    ``request`` is a typed message for the check and a plain map here, as it is in an apiserver: an absent member is
-    `no such key` and not an empty text.
-    """
-    return cel.NewEnv(
-        descriptor_pool=EVALUATED,
-        config=cel.NewEnvConfigFromYaml(f"name: evaluating\nextensions:\n- name: strings\n  version: 2\n{_EXTENSIONS}"),
-        variables={
-            "object": _T.DYN,
-            "oldObject": _T.DYN,
-            "namespaceObject": _T.DYN,
-            "request": _T.DYN,
-            "authorizer": _T.DYN,
-            "authorizer.requestResource": _T.DYN,
-        },
-        functions=[*map(_declared, GUARDS), *implementations((*FUNCTIONS, *maps.FUNCTIONS))],
-    )
-
-
-def _declared(guard: Guard) -> cel.FunctionDecl:
-    return cel.FunctionDecl(
-        guard.name,
-        [
-            cel.Overload(
-                f"{guard.name}({','.join(kind.name() for kind in parameters)})",
-                return_type=_T.BOOL,
-                parameters=list(parameters),
-                is_member=False,
-                impl=guard.code,
-            )
-            for parameters in guard.kinds
-        ],
-    )
-
-
-def check(expression: str) -> tuple[cel.Type, Syntax]:
-    """Return the type of an expression and its tree.
+def check(expression: str) -> tuple[cel.Type, Plan]:
+    """Return the type of an expression and its code.
 
     Raises:
         RuntimeError: the expression does not compile; the text is cel-cpp's.
+        DecodeError: it is nested too deeply for protobuf.
     """
     checked = _checking().compile(expression)
-    return checked.return_type(), prepare(checked.serialize(), codes=_CODES)
+    return checked.return_type(), Planner(read_tree(checked.serialize())).plan()

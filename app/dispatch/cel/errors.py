@@ -18,12 +18,14 @@ class EvaluationError(Exception):
     Attributes:
         cause: what went wrong, without the expression it went wrong in.
         cost: what the evaluation cost until then, for the budget of the webhook.
+        used: the same for the budget of the request.
     """
 
-    def __init__(self, expression: str, cause: str, *, cost: int = 0) -> None:
+    def __init__(self, expression: str, cause: str, *, cost: int = 0, used: int = 0) -> None:
         super().__init__(f"expression '{expression}' resulted in error: {cause}")
         self.cause: Final = cause
         self.cost: Final = cost
+        self.used: Final = used
 
 
 class UnsupportedError(EvaluationError):
@@ -33,8 +35,8 @@ class UnsupportedError(EvaluationError):
 class CostError(EvaluationError):
     """An expression took more than it may."""
 
-    def __init__(self, expression: str, *, cost: int = 0) -> None:
-        super().__init__(expression, COST_EXCEEDED, cost=cost)
+    def __init__(self, expression: str, *, cost: int = 0, used: int = 0) -> None:
+        super().__init__(expression, COST_EXCEEDED, cost=cost, used=used)
 
 
 class UndecidedError(Exception):

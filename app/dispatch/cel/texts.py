@@ -19,9 +19,6 @@ _EVALUATING: Final = (
     (re.compile(r"\AInteger value '(.*)' out of range .*\Z", re.DOTALL), r"integer out of range: \1"),
 )
 
-# What cel-cpp says of a loop that took more steps than it may.
-_BUDGET: Final = "Iteration budget exceeded"
-
 
 def plain(text: str) -> str:
     """Return an error without cel-cpp's status code before and after it."""
@@ -43,8 +40,3 @@ def evaluation_text(text: str) -> str:
         if pattern.match(text):
             return pattern.sub(replacement, text)
     return text
-
-
-def is_budget(text: str) -> bool:
-    """Say whether an evaluation ended because its loops took too many steps."""
-    return _BUDGET in text

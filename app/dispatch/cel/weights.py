@@ -1,28 +1,32 @@
-"""How large a value is: what it takes to compare, to copy or to convert it."""
+"""How large a value is: what it takes to hand it to cel-cpp."""
 
-from typing import Any
+from typing import Any, Final
 
-from app.dispatch.cel.run import cost_of_text
+from app.dispatch.cel.equality import MAX_DEPTH
+
+_CHARACTERS: Final = 10
 
 
 def weight(value: Any) -> int:
-    """Return 1 for each value in ``value``, itself included, and 1 for every ten characters of its texts and keys."""
-    if isinstance(value, str | bytes | bytearray):
-        return 1 + cost_of_text(len(value))
-    if not isinstance(value, list | dict):
-        return 1
-    total = 0
-    level: list[Any] = [value]
+    """Return 1 for each value in ``value``, itself included, and 1 for every ten characters of its texts and keys.
+
+    Raises:
+        ValueError: it is nested too deeply for cel-cpp, which follows values by recursion.
+    """
+    total, depth, level = 0, 0, [value]
     while level:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise ValueError(f"a value is nested deeper than {MAX_DEPTH} levels")
         total += len(level)
         below: list[Any] = []
         for one in level:
-            if isinstance(one, str | bytes | bytearray):
-                total += cost_of_text(len(one))
+            if isinstance(one, str | bytes):
+                total += len(one) // _CHARACTERS
             elif isinstance(one, list):
                 below += one
             elif isinstance(one, dict):
-                total += sum(cost_of_text(len(key)) for key in one if isinstance(key, str))
+                below += one.keys()
                 below += one.values()
         level = below
     return total

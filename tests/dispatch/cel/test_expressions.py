@@ -57,10 +57,6 @@ def test_what_an_apiserver_does_not_know_does_not_compile(expression: str) -> No
         compile_condition(expression)
 
 
-def test_a_condition_is_compiled_once() -> None:
-    assert compile_condition("1 == 1") is compile_condition("1 == 1")
-
-
 @pytest.mark.parametrize(
     ("expression", "reason"),
     [

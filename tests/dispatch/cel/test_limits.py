@@ -6,16 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from app.dispatch.cel import CostError, Scope, compile_condition, run
+from app.dispatch.cel import Scope, compile_condition
 from tests.dispatch.cel.evaluating import scope
 from tests.waiting import NET
 
-# The limit in time is off: each of these expressions has to end because of what was counted.
 PROGRAM = """
-import math, resource, sys
+import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (3_000_000_000, 3_000_000_000))
-from app.dispatch.cel import EvaluationError, Scope, compile_condition, run
-run.MAX_SECONDS = math.inf
+from app.dispatch.cel import EvaluationError, Scope, compile_condition
 big = {
     "items": [{"a": i, "b": "x" * 20, "c": {"d": True, "e": None}} for i in range(45_000)],
     "text": "a" * 3_000_000,
@@ -28,7 +26,6 @@ except EvaluationError as error:
     print(error.cause)
 """
 TOO_DEAR = "operation cancelled: actual cost limit exceeded"
-NO_OPTIONALS = "not supported here: an optional as a value of a map"
 
 
 def outcome(expression: str) -> tuple[str, str, int]:
@@ -50,26 +47,20 @@ def outcome(expression: str) -> tuple[str, str, int]:
         "object.numbers.all(x, object.numbers.all(y, object.numbers.all(z, x + y + z >= 0)))",
         "object.numbers.all(x, " + " && ".join(["x > -1"] * 5_000) + ")",
         "object.numbers.all(x, object.items == object.items)",
-        "object.numbers.all(x, size(object.text) > 1)",
         "object.numbers.all(x, [optional.of(object)].all(y, y == y))",
-        "object.items.all(x, x == x)",
         # A loop's variable that hides one of the request is weighed as what it is.
         "[object.items].all(oldObject, object.numbers.all(x, oldObject == oldObject))",
         " || ".join(["object.items != object.items"] * 300),
         " || ".join(["dyn(object.items) != dyn(object.items)"] * 2_000),
         " || ".join(["object.text.contains('b')"] * 2_000 + ["false == (object.text == '')"]),
         " || ".join(["object.text.upperAscii() == ''"] * 2_000),
-        " || ".join(["object.m[object.text] == 1"] * 2_000),
         "object.text.contains(object.text.substring(1000000) + 'b')",
         "object.numbers.map(x, object.items) == object.numbers.map(x, object.items)",
         # The same list a hundred times: small to copy, long to compare.
         "object.numbers.slice(0, 100).map(x, object.items) == object.numbers.slice(0, 100).map(x, object.items)",
         "object.numbers.map(x, object.numbers).flatten().size() == 1",
-        "object.numbers.filter(x, x > 3).size() == 1",
-        "object.numbers.transformMap(k, v, v) == {}",
         "[object.text]" + ".map(x, x + x)" * 25 + ".size() == 1",
         "[object.numbers]" + ".map(x, x + x)" * 25 + ".size() == 1",
-        "optional.of(object.items)" + ".optMap(a, [a, a])" * 8 + ".orValue([]) == []",
         "object.text.replace('a', object.text).size() == 1",
         "object.numbers.map(x, object.text).join().size() == 1",
         "sets.equivalent(object.items, object.items)",
@@ -95,23 +86,16 @@ def test_an_expression_that_takes_too_much_ends_as_too_dear(expression: str) -> 
         "object.items.slice(0, 300).filter(x, x.b.startsWith('x')).map(x, x.a).size() == 300",
         "object.text.contains('aa') && object.text.size() == 3000000",
         "17 in object.numbers",
+        # Kubernetes charges little for these, and they take little here.
+        "object.numbers.all(x, size(object.text) > 1)",
+        "object.items.all(x, x == x)",
+        "object.numbers.filter(x, x > 3).size() == 8996",
+        "object.numbers.transformMap(k, v, v).size() == 9000",
+        "optional.of(object.items)" + ".optMap(a, [a, a])" * 8 + ".orValue([]) != []",
     ],
 )
 def test_large_objects_are_within_the_budget(expression: str) -> None:
     assert outcome(expression) == ("True", "", 0)
-
-
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "[{'a': optional.of(1)}].indexOf({'a': optional.of(2)}) == 0",
-        "{'a': 1}.transformMap(k, v, {'a': optional.of(1)}) == {}",
-        "{'a': 1}.transformMap(k, v, {?'a': optional.of(optional.of(1))}) == {}",
-        "[1].map(x, dyn({'a': dyn(optional.of(x))})) == []",
-    ],
-)
-def test_a_map_with_an_optional_does_not_end_the_process(expression: str) -> None:
-    assert outcome(expression) == (NO_OPTIONALS, "", 0)
 
 
 @pytest.mark.parametrize(
@@ -124,8 +108,9 @@ def test_a_map_with_an_optional_does_not_end_the_process(expression: str) -> Non
 def test_what_is_counted_is_the_same_each_time(expression: str) -> None:
     counted = {compile_condition(expression).measure(scope()) for _ in range(3)}
 
-    assert counted == {(True, next(iter(counted))[1])}
-    assert 0 < next(iter(counted))[1] < 200
+    (measured,) = counted
+    assert measured.value
+    assert 0 < measured.cost < 200
 
 
 def test_elements_of_nested_loops_are_counted_once() -> None:
@@ -137,16 +122,6 @@ def test_elements_of_nested_loops_are_counted_once() -> None:
     )
 
     assert many < 11 * few
-
-
-def test_a_call_that_takes_longer_than_its_count_ends_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit in time is a net, so it is tested with no time at all."""
-    program, numbers = compile_condition("object.all(x, x >= 0)"), _scope(list(range(1_000)))
-    assert program.evaluate(numbers)
-
-    monkeypatch.setattr(run, "MAX_SECONDS", -1.0)
-    with pytest.raises(CostError, match=TOO_DEAR):
-        program.evaluate(numbers)
 
 
 def _scope(object_: object) -> Scope:

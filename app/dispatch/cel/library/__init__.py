@@ -5,15 +5,21 @@ from typing import Final
 from app.dispatch.cel.functions import Function
 from app.dispatch.cel.library.addresses import FUNCTIONS as ADDRESSES
 from app.dispatch.cel.library.authorizer import FUNCTIONS as AUTHORIZER
+from app.dispatch.cel.library.comparisons import FUNCTIONS as COMPARISONS
 from app.dispatch.cel.library.formats import FUNCTIONS as FORMATS
 from app.dispatch.cel.library.lists import FUNCTIONS as LISTS
 from app.dispatch.cel.library.quantities import FUNCTIONS as QUANTITIES
 from app.dispatch.cel.library.regexes import FUNCTIONS as REGEXES
+from app.dispatch.cel.library.sequences import FUNCTIONS as SEQUENCES
+from app.dispatch.cel.library.standard import FUNCTIONS as STANDARD
+from app.dispatch.cel.library.standard import TO_STRING
 from app.dispatch.cel.library.strings import FUNCTIONS as STRINGS
 from app.dispatch.cel.library.urls import FUNCTIONS as URLS
 from app.dispatch.cel.library.versions import FUNCTIONS as VERSIONS
 
-FUNCTIONS: Final[tuple[Function, ...]] = (
+DECLARED: Final[tuple[Function, ...]] = (
+    *COMPARISONS,
+    *TO_STRING,
     *ADDRESSES,
     *AUTHORIZER,
     *FORMATS,
@@ -24,3 +30,7 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     *URLS,
     *VERSIONS,
 )
+"""Those that the check of an expression has to be told of."""
+
+FUNCTIONS: Final[tuple[Function, ...]] = (*DECLARED, *SEQUENCES, *STANDARD)
+"""All that expressions can call."""

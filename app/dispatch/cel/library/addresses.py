@@ -112,6 +112,15 @@ def _contains_cidr(one: _Prefix, other: _Prefix) -> bool:
     return one.bits <= other.bits and one.contains(other.address)
 
 
+def size_of_address(value: object) -> int:
+    """Return the bytes of an address, or of the prefix of a network, by which Kubernetes charges; 1 for all else."""
+    if isinstance(value, _IP):
+        return _of_ip(value).max_prefixlen // 8
+    if isinstance(value, _CIDR):
+        return -(-_of_cidr(value).bits // 8)
+    return 1
+
+
 _I, _C = "net.IP", "net.CIDR"
 FUNCTIONS: Final = (
     Function("ip", ("string",), _I, lambda text: _ip(_parse_ip(text)), member=False),

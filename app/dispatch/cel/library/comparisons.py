@@ -1,19 +1,20 @@
 """Order among numbers of different types, which an apiserver allows (cel-go: CrossTypeNumericComparisons).
 
-cel-cpp compares them when it evaluates; it only has to be told that it may.
+The check has to be told that it may compare them.
 """
 
 from typing import Final
 
+from app.dispatch.cel.equality import COMPARISONS
 from app.dispatch.cel.functions import Function
 
 _NUMBERS: Final = ("int", "uint", "double")
 _OTHERS: Final = ("bool", "string", "bytes", "timestamp", "duration")
 
-OPERATORS: Final = ("_<_", "_<=_", "_>_", "_>=_")
+OPERATORS: Final = tuple(COMPARISONS)
 FUNCTIONS: Final = tuple(
-    Function(operator, types, "bool", None, member=False)
-    for operator in OPERATORS
+    Function(operator, types, "bool", code, member=False)
+    for operator, code in COMPARISONS.items()
     for types in (
         *((left, right) for left in _NUMBERS for right in _NUMBERS),
         *((type_, type_) for type_ in _OTHERS),

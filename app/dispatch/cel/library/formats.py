@@ -126,6 +126,23 @@ def _validate(format_: Any, text: str) -> list[str]:
     return list(_FORMATS[format_.name](text))
 
 
+# pkg/cel/library/format.go: MaxRegexSize, by which Kubernetes charges for a validation.
+_REGEX_SIZES: Final = {
+    **dict.fromkeys(("dns1123Label", "dns1035Label", "dns1123LabelPrefix", "dns1035LabelPrefix"), 30),
+    **dict.fromkeys(("dns1123Subdomain", "dns1123SubdomainPrefix", "qualifiedName"), 60),
+    "labelValue": 40,
+    "uri": 1103,
+    "uuid": 70,
+    "byte": 84,
+    **dict.fromkeys(("date", "datetime"), 71),
+}
+
+
+def regex_size_of(value: Any) -> int | None:
+    """Return the size of the regular expression of a format, by which Kubernetes charges; None for all else."""
+    return _REGEX_SIZES[getattr(value, "name", "")] if isinstance(value, _FORMAT) else None
+
+
 _F: Final = "kubernetes.NamedFormat"
 FUNCTIONS: Final = (
     *(Function(f"format.{name}", (), _F, _constant(name), member=False) for name in _FORMATS),

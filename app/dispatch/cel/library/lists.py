@@ -5,10 +5,10 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final
 
+from app.dispatch.cel.equality import is_equal
 from app.dispatch.cel.functions import Function
+from app.dispatch.cel.values import MAX_INT, MAX_UINT, MIN_INT, Uint
 
-_SMALLEST_INT: Final = -(2**63)
-_LARGEST_INT: Final = 2**63 - 1
 _COMPARABLE: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 _SUMMABLE: Final = ("int", "uint", "double", "duration")
 _FAMILIES: Final = ((bool,), (int, float), (str,), (bytes, bytearray), (datetime,), (timedelta,))
@@ -38,8 +38,16 @@ def _sum(values: Sequence[Any]) -> Any:
         if isinstance(value, bool) or not isinstance(value, int | float | timedelta):
             raise TypeError("no such overload")
         total += value
-        if isinstance(total, int) and not _SMALLEST_INT <= total <= _LARGEST_INT:
-            raise OverflowError("integer overflow")
+    if isinstance(total, int):
+        return _in_range(total, unsigned=bool(values) and isinstance(values[0], Uint))
+    return total
+
+
+def _in_range(total: int, *, unsigned: bool) -> int:
+    if unsigned and total <= MAX_UINT:
+        return Uint(total)
+    if not MIN_INT <= total <= MAX_INT:
+        raise OverflowError("integer overflow")
     return total
 
 
@@ -50,17 +58,6 @@ def _extreme(name: str, choose: Callable[[Sequence[Any]], Any]) -> Callable[[Seq
         return choose(_comparable(values))
 
     return find
-
-
-def is_equal(one: Any, other: Any) -> bool:
-    """Return whether two values are equal in CEL: 1 is 1.0, and nothing else of two types is equal."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(is_equal, one, other))
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(is_equal(value, other[key]) for key, value in one.items())
-    return bool(one == other)
 
 
 def _index_of(values: Sequence[Any], item: Any) -> int:

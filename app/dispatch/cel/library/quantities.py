@@ -65,7 +65,8 @@ _Q: Final = "kubernetes.Quantity"
 FUNCTIONS: Final = (
     Function("quantity", ("string",), _Q, _quantity, member=False),
     Function("isQuantity", ("string",), "bool", _is_quantity, member=False),
-    Function("sign", (_Q,), "int", lambda quantity: (_value(quantity) > 0) - (_value(quantity) < 0)),
+    # Kubernetes declares it as a function, not as a member, whatever its documentation says.
+    Function("sign", (_Q,), "int", lambda quantity: (_value(quantity) > 0) - (_value(quantity) < 0), member=False),
     Function("isInteger", (_Q,), "bool", _is_integer),
     Function("asInteger", (_Q,), "int", _as_integer),
     Function("asApproximateFloat", (_Q,), "double", lambda quantity: float(_value(quantity))),

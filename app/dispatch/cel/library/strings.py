@@ -1,51 +1,94 @@
-"""Functions of texts: cel-go's ext.Strings in version 2, and conversions to text.
+"""Functions of texts: cel-go's ext.Strings in version 2 (positions are code points)."""
 
-cel-cpp has them all. They are declared here because it lets nobody add an overload to a function of its own, and
-Kubernetes adds ``string(ip)`` and ``list.indexOf``; and ``replace`` and ``join`` have code here because their results
-may be many times larger than what they are given.
-"""
-
+import string
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from app.dispatch.cel.functions import Function
-from app.dispatch.cel.run import CURRENT, cost_of_text
+from app.dispatch.cel.native import native
+from app.dispatch.cel.run import spend
+from app.dispatch.cel.values import NO_SUCH_OVERLOAD
+from app.dispatch.cel.weights import weight
 
-_CONVERTIBLE: Final = ("string", "int", "uint", "double", "bool", "bytes", "timestamp", "duration")
+_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+_UPPER: Final = str.maketrans(string.ascii_lowercase, string.ascii_uppercase)
+# Go's unicode.IsSpace; Python's own set has the separators 0x1c to 0x1f, too.
+_SPACES: Final = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+# Characters that take as much memory as one element of a list.
+_CHARACTERS: Final = 10
+# A short text takes as much memory as these many elements of a list.
+_WORK_OF_TEXT: Final = 6
+
+_format: Final = native("a.format(b)")
+
+
+def _char_at(text: str, position: int) -> str:
+    if not 0 <= position <= len(text):
+        raise IndexError(f"index out of range: {position}")
+    return text[position : position + 1]
+
+
+def _substring(text: str, start: int, end: int | None = None) -> str:
+    end = len(text) if end is None else end
+    for position in (start, end):
+        if not 0 <= position <= len(text):
+            raise IndexError(f"index out of range: {position}")
+    if start > end:
+        raise IndexError(f"invalid substring range. start: {start}, end: {end}")
+    return text[start:end]
+
+
+def _split(text: str, separator: str, limit: int = -1) -> list[str]:
+    if limit == 0:
+        return []
+    if separator:
+        spend(_WORK_OF_TEXT * text.count(separator))
+        return text.split(separator, max(-1, limit - 1))
+    spend(_WORK_OF_TEXT * len(text))
+    if limit < 0 or limit >= len(text):
+        return list(text)
+    return [*text[: limit - 1], text[limit - 1 :]]
 
 
 def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
     found = text.count(old)
     times = found if limit < 0 else min(found, limit)
-    CURRENT.get().charge(cost_of_text(len(text) + max(0, len(new) - len(old)) * times))
+    spend((len(text) + max(0, len(new) - len(old)) * times) // _CHARACTERS)
     return text.replace(old, new, times)
 
 
 def _join(texts: Sequence[str], separator: str = "") -> str:
     if not all(isinstance(text, str) for text in texts):
-        raise TypeError("no such overload")
-    CURRENT.get().charge(cost_of_text(sum(map(len, texts)) + len(separator) * max(0, len(texts) - 1)))
+        raise TypeError(NO_SUCH_OVERLOAD)
+    spend((sum(map(len, texts)) + len(separator) * max(0, len(texts) - 1)) // _CHARACTERS)
     return separator.join(texts)
 
 
-def _native(name: str, *types: str, returns: str = "string") -> Function:
-    return Function(name, types, returns, None)
+def _format_list(text: str, arguments: Sequence[Any]) -> str:
+    spend(weight(text) + weight(arguments))
+    return str(_format(text, arguments))
+
+
+def _text_function(name: str, *types: str, code: Any, returns: str = "string") -> Function:
+    return Function(name, ("string", *types), returns, code)
 
 
 FUNCTIONS: Final = (
-    *(Function("string", (type_,), "string", None, member=False) for type_ in _CONVERTIBLE),
-    Function("strings.quote", ("string",), "string", None, member=False),
-    _native("charAt", "string", "int"),
-    _native("format", "string", "list<dyn>"),
-    _native("lowerAscii", "string"),
-    _native("upperAscii", "string"),
-    _native("trim", "string"),
-    _native("split", "string", "string", returns="list<string>"),
-    _native("split", "string", "string", "int", returns="list<string>"),
-    _native("substring", "string", "int"),
-    _native("substring", "string", "int", "int"),
-    Function("replace", ("string", "string", "string"), "string", _replace),
-    Function("replace", ("string", "string", "string", "int"), "string", _replace),
+    Function("strings.quote", ("string",), "string", native("strings.quote(a)"), member=False),
+    _text_function("charAt", "int", code=_char_at),
+    _text_function("format", "list<dyn>", code=_format_list),
+    _text_function("lowerAscii", code=lambda text: text.translate(_LOWER)),
+    _text_function("upperAscii", code=lambda text: text.translate(_UPPER)),
+    _text_function("trim", code=lambda text: text.strip(_SPACES)),
+    _text_function("split", "string", code=_split, returns="list<string>"),
+    _text_function("split", "string", "int", code=_split, returns="list<string>"),
+    _text_function("substring", "int", code=_substring),
+    _text_function("substring", "int", "int", code=_substring),
+    _text_function("replace", "string", "string", code=_replace),
+    _text_function("replace", "string", "string", "int", code=_replace),
     Function("join", ("list<string>",), "string", _join),
     Function("join", ("list<string>", "string"), "string", _join),
 )

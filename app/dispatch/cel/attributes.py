@@ -1,0 +1,172 @@
+"""Variables and members of values: ``object.spec.hosts[0]`` (cel-go: interpreter/attributes.go).
+
+cel-go charges 1 for the attribute and 1 for each member that it looks up. A branch of ``c ? a : b`` is read without
+the former.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from app.dispatch.cel.frame import ABSENT, COST, Evaluate, Frame
+from app.dispatch.cel.values import (
+    NONE,
+    CelError,
+    Optional,
+    Uint,
+    is_out_of_range,
+    kind_of,
+    out_of_range,
+)
+
+_MISSING: Final = object()
+
+
+class Member(NamedTuple):
+    """One step from a value to a member of it."""
+
+    key: Any
+    """The key, if it is a constant."""
+    computed: Evaluate | None = None
+    """Returns the key, if it is none."""
+    optional: bool = False
+    tested: bool = False
+    """Whether only its presence is asked for, by ``has()``."""
+
+
+class Attribute(NamedTuple):
+    """A value, and the members that lead from it to another one."""
+
+    base: Evaluate
+    members: tuple[Member, ...] = ()
+
+
+def extend(attribute: Attribute, member: Member) -> Attribute:
+    """Return an attribute with one more member."""
+    return attribute._replace(members=(*attribute.members, member))
+
+
+def variable(slot: int, name: str) -> Evaluate:
+    """Return code that reads a variable of the request, which may be absent."""
+    missing = CelError(f"no such attribute(s): {name}")
+
+    def read(frame: Frame) -> Any:
+        value = frame[slot]
+        return missing if value is ABSENT else value
+
+    return read
+
+
+def local(slot: int) -> Evaluate:
+    """Return code that reads the variable of a loop."""
+    return lambda frame: frame[slot]
+
+
+def resolver(attribute: Attribute) -> Evaluate:
+    """Return code that reads an attribute and charges for its members only."""
+    base, members = attribute
+    if not members:
+        return base
+    if all(isinstance(member.key, str) and not member.optional and not member.tested for member in members):
+        return _plain_resolver(base, tuple(member.key for member in members))
+
+    def resolve(frame: Frame) -> Any:
+        value = base(frame)
+        kind = type(value)
+        if kind is CelError or value is NONE:
+            return value
+        return _walk(frame, value.value if kind is Optional else value, members, optional=kind is Optional)
+
+    return resolve
+
+
+def _plain_resolver(base: Evaluate, keys: Sequence[str]) -> Evaluate:
+    rest = tuple(Member(key) for key in keys)
+
+    def resolve(frame: Frame) -> Any:
+        value = base(frame)
+        for position, key in enumerate(keys):
+            if type(value) is not dict:
+                return _resolve_others(frame, value, rest[position:])
+            frame[COST] += 1
+            value = value.get(key, _MISSING)
+            if value is _MISSING:
+                return CelError(f"no such key: {key}")
+        return out_of_range(value) if is_out_of_range(value) else value
+
+    return resolve
+
+
+def _resolve_others(frame: Frame, value: Any, members: Sequence[Member]) -> Any:
+    kind = type(value)
+    if kind is CelError or value is NONE:
+        return value
+    return _walk(frame, value.value if kind is Optional else value, members, optional=kind is Optional)
+
+
+def _walk(frame: Frame, value: Any, members: Sequence[Member], *, optional: bool) -> Any:
+    for member in members:
+        optional = optional or member.optional
+        key = member.key
+        if member.computed is not None:
+            key = member.computed(frame)
+            if type(key) is CelError:
+                frame[COST] += 1
+                return key
+        found = _find(value, key)
+        if member.tested:
+            frame[COST] += 1
+            value = found if type(found) is CelError else found is not _MISSING
+            if type(value) is CelError:
+                return value
+        elif found is _MISSING and optional:
+            return NONE
+        else:
+            frame[COST] += 1
+            value = _missing(value, key) if found is _MISSING else found
+            if type(value) is CelError:
+                return value
+    if is_out_of_range(value):
+        return out_of_range(value)
+    return Optional(value) if optional and not members[-1].tested else value
+
+
+def _find(value: Any, key: Any) -> Any:
+    """Return a member, _MISSING, or an error if a value of this type has no members."""
+    if isinstance(value, dict):
+        if kind_of(type(key)) not in ("string", "int", "uint", "bool", "double"):
+            return CelError(f"unsupported key type: {kind_of(type(key))}")
+        return value.get(key, _MISSING)
+    if isinstance(value, list):
+        position = _index(key)
+        if position is None:
+            return CelError(f"unsupported index type '{kind_of(type(key))}' in list")
+        return value[position] if 0 <= position < len(value) else _MISSING
+    return _MISSING
+
+
+def _index(key: Any) -> int | None:
+    if type(key) is float and key.is_integer():
+        return int(key)
+    return int(key) if type(key) in (int, Uint) else None
+
+
+def _missing(value: Any, key: Any) -> CelError:
+    if isinstance(value, list):
+        return CelError(f"index out of bounds: {key}")
+    return CelError(f"no such key: {key}")
+
+
+def attribute_code(attribute: Attribute) -> Evaluate:
+    """Return code that reads an attribute and charges for all of it."""
+    resolve = resolver(attribute)
+    tested = bool(attribute.members) and attribute.members[-1].tested
+    if tested:
+        # Kubernetes does not charge for a test of presence itself (PresenceTestHasCost).
+        return resolve
+
+    def read(frame: Frame) -> Any:
+        value = resolve(frame)
+        frame[COST] += 1
+        return value
+
+    return read

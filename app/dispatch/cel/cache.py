@@ -1,0 +1,88 @@
+"""Compiled conditions, kept for the next request: each cluster has a fair share of the memory."""
+
+from typing import Final
+
+from app.dispatch.cel.program import Program
+
+# A node takes about 500 bytes as code, so this is 50 MiB: ten thousand conditions of ten nodes.
+MAX_NODES: Final = 100_000
+# An entry that was not read for as many look-ups as this times the number of entries belongs to a webhook that is gone.
+_STALE_AFTER: Final = 8
+
+
+class _Share:
+    """The programs of one cluster, the one that was read longest ago first."""
+
+    __slots__ = ("entries", "lookups", "nodes")
+
+    def __init__(self) -> None:
+        self.entries: dict[str, tuple[Program, int]] = {}
+        self.lookups = 0
+        self.nodes = 0
+
+    def has_stale(self) -> bool:
+        """Return whether the first entry was not read for long."""
+        _, read = next(iter(self.entries.values()))
+        return self.lookups - read > _STALE_AFTER * len(self.entries)
+
+    def drop_first(self) -> int:
+        """Remove the first entry and return its nodes."""
+        program, _ = self.entries.pop(next(iter(self.entries)))
+        self.nodes -= program.size
+        return program.size
+
+
+class ProgramCache:
+    """Programs by cluster and expression.
+
+    A cluster that has more than its fair share gives room to others. A cluster that has more conditions than fit keeps
+    those that it has: replacing the oldest one each time would mean that no request finds any.
+    """
+
+    def __init__(self, max_nodes: int = MAX_NODES) -> None:
+        """Prepare an empty cache.
+
+        Args:
+            max_nodes: nodes of all programs together.
+        """
+        self._max_nodes: Final = max_nodes
+        self._shares: Final[dict[str, _Share]] = {}
+        self._nodes = 0
+
+    @property
+    def nodes(self) -> int:
+        """The nodes of all programs that are kept."""
+        return self._nodes
+
+    def get(self, cluster: str, expression: str) -> Program | None:
+        """Return a program, None if it has to be compiled."""
+        share = self._shares.get(cluster)
+        if share is None:
+            return None
+        share.lookups += 1
+        found = share.entries.pop(expression, None)
+        if found is None:
+            return None
+        share.entries[expression] = (found[0], share.lookups)
+        return found[0]
+
+    def put(self, cluster: str, program: Program) -> None:
+        """Keep a program if there is room for it."""
+        share = self._shares.setdefault(cluster, _Share())
+        if program.expression in share.entries or not self._make_room(share, program.size):
+            return
+        share.entries[program.expression] = (program, share.lookups)
+        share.nodes += program.size
+        self._nodes += program.size
+
+    def _make_room(self, share: _Share, size: int) -> bool:
+        fair = self._max_nodes // len(self._shares)
+        if size > self._max_nodes:
+            return False
+        while self._nodes + size > self._max_nodes:
+            largest = max(self._shares.values(), key=lambda one: one.nodes)
+            grows = largest is share or share.nodes + size > fair
+            if grows and not largest.has_stale():
+                return False
+            self._nodes -= largest.drop_first()
+        return True

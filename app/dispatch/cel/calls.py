@@ -1,0 +1,197 @@
+"""Calls: arguments, then the cost, then the function (cel-go: interpreter/interpretable.go).
+
+All arguments are evaluated before the first error among them counts, as in cel-go: that makes the cost the same.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from app.dispatch.cel.costs import CallCost, cost_of_comparison, cost_of_equality
+from app.dispatch.cel.equality import is_equal
+from app.dispatch.cel.frame import COST, LIMIT, Evaluate, Frame
+from app.dispatch.cel.run import Exhausted
+from app.dispatch.cel.values import NO_SUCH_OVERLOAD, NONE, CelError, Optional
+
+_NO_SUCH_OVERLOAD: Final = CelError(NO_SUCH_OVERLOAD)
+# What the code of functions raises if its arguments are not what it takes; the text is the error.
+_FAULTS: Final = (ValueError, TypeError, ArithmeticError, LookupError)
+# Arguments of a call up to which cel-go evaluates all, even after an error.
+_STRICT_ARGUMENTS: Final = 2
+
+
+def charge(frame: Frame, cost: int) -> None:
+    """Add to the cost; raises Exhausted."""
+    frame[COST] += cost
+    if frame[COST] > frame[LIMIT]:
+        raise Exhausted
+
+
+def attempt(code: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    """Return what a function returns, or the error that it raises."""
+    try:
+        return code(*arguments)
+    except Exhausted:
+        raise
+    except _FAULTS as fault:
+        return CelError(str(fault))
+    except Exception as fault:  # noqa: BLE001 - Open and Unknown are kept with the evaluation
+        return CelError(str(fault))
+
+
+def call_code(
+    code: Callable[..., Any], arguments: Sequence[Evaluate], cost: CallCost, *, charges_errors: bool = True
+) -> Evaluate:
+    """Return code that evaluates arguments and calls a function.
+
+    Args:
+        code: the function.
+        arguments: the code of its arguments.
+        cost: what the call costs.
+        charges_errors: whether a call with an error among its arguments costs anything.
+    """
+    charges_errors = charges_errors and len(arguments) <= _STRICT_ARGUMENTS
+    if len(arguments) == _STRICT_ARGUMENTS and cost.by_arguments is None and cost.by_result is None:
+        return _binary(code, *arguments, fixed=cost.fixed)
+
+    def call(frame: Frame) -> Any:
+        values = [argument(frame) for argument in arguments]
+        error = next((value for value in values if type(value) is CelError), None)
+        if error is not None:
+            if charges_errors:
+                _charge_error(frame, cost, values)
+            return error
+        if cost.by_result is not None:
+            result = attempt(code, values)
+            charge(frame, cost.by_result(result))
+            return result
+        charge(frame, cost.fixed if cost.by_arguments is None else cost.by_arguments(values))
+        return attempt(code, values)
+
+    return call
+
+
+def _charge_error(frame: Frame, cost: CallCost, values: Sequence[Any]) -> None:
+    if cost.by_result is not None:
+        charge(frame, cost.by_result(values[0]))
+    else:
+        charge(frame, cost.fixed if cost.by_arguments is None else cost.by_arguments(values))
+
+
+def _binary(code: Callable[..., Any], left: Evaluate, right: Evaluate, *, fixed: int) -> Evaluate:
+    def call(frame: Frame) -> Any:
+        one, other = left(frame), right(frame)
+        frame[COST] += fixed
+        if type(one) is CelError:
+            return one
+        if type(other) is CelError:
+            return other
+        try:
+            return code(one, other)
+        except _FAULTS as fault:
+            return CelError(str(fault))
+
+    return call
+
+
+def check_code(code: Callable[..., Any], arguments: Sequence[Evaluate], cost: CallCost) -> Evaluate:
+    """Return code for a check of the authorizer, which costs nothing until there is an answer.
+
+    With the answer, an expression may turn out not to need the next check.
+    """
+
+    def call(frame: Frame) -> Any:
+        values = [argument(frame) for argument in arguments]
+        error = next((value for value in values if type(value) is CelError), None)
+        result = attempt(code, values) if error is None else error
+        if error is not None or type(result) is not CelError:
+            charge(frame, cost.fixed)
+        return result
+
+    return call
+
+
+def equality_code(left: Evaluate, right: Evaluate, *, negated: bool) -> Evaluate:
+    """Return code for ``==`` and ``!=``."""
+    cost = cost_of_comparison if negated else cost_of_equality
+
+    def compare(frame: Frame) -> Any:
+        one, other = left(frame), right(frame)
+        frame[COST] += cost(one, other)
+        if type(one) is CelError:
+            return one
+        if type(other) is CelError:
+            return other
+        try:
+            return is_equal(one, other) is not negated
+        except ValueError as fault:
+            return CelError(str(fault))
+
+    return compare
+
+
+def logic_code(left: Evaluate, right: Evaluate, *, decisive: bool) -> Evaluate:
+    """Return code for ``||``, which true decides, and for ``&&``, which false decides."""
+
+    def decide(frame: Frame) -> Any:
+        one = left(frame)
+        if one is decisive:
+            return decisive
+        other = right(frame)
+        if other is decisive:
+            return decisive
+        for value in (one, other):
+            if type(value) is not bool:
+                return value if type(value) is CelError else _NO_SUCH_OVERLOAD
+        return not decisive
+
+    return decide
+
+
+def not_strictly_false_code(argument: Evaluate) -> Evaluate:
+    """Return code for the condition of a loop: an error goes on."""
+
+    def call(frame: Frame) -> Any:
+        frame[COST] += 1
+        return argument(frame) is not False
+
+    return call
+
+
+def conditional_code(condition: Evaluate, yes: Evaluate, no: Evaluate) -> Evaluate:
+    """Return code for ``c ? a : b``."""
+
+    def choose(frame: Frame) -> Any:
+        value = condition(frame)
+        if value is True:
+            return yes(frame)
+        if value is False:
+            return no(frame)
+        return value if type(value) is CelError else _NO_SUCH_OVERLOAD
+
+    return choose
+
+
+def optional_or_code(left: Evaluate, right: Evaluate, *, unwrapped: bool) -> Evaluate:
+    """Return code for ``or`` and ``orValue``: the second operand is only evaluated if the first one has no value."""
+
+    def choose(frame: Frame) -> Any:
+        value = left(frame)
+        if type(value) is not Optional:
+            return value
+        if value is NONE:
+            return right(frame)
+        return value.value if unwrapped else value
+
+    return choose
+
+
+def member_of_constants_code(argument: Evaluate, constants: Sequence[Any]) -> Evaluate:
+    """Return code for ``x in ['a', 'b']``, which is free (cel-go: evalSetMembership)."""
+
+    def is_member(frame: Frame) -> Any:
+        value = argument(frame)
+        if type(value) is CelError:
+            return value
+        return any(is_equal(value, one) for one in constants)
+
+    return is_member

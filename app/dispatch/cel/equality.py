@@ -1,0 +1,101 @@
+"""When two values are equal, and which one is the larger."""
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from app.dispatch.cel.run import spend
+from app.dispatch.cel.values import NO_SUCH_OVERLOAD, NONE, GrowingList, GrowingMap, Optional, Uint
+
+_NUMBERS: Final = frozenset({int, float, Uint})
+_ORDERED: Final = frozenset({str, bytes, bool, datetime, timedelta})
+_LISTS: Final = frozenset({list, GrowingList})
+_MAPS: Final = frozenset({dict, GrowingMap})
+# Characters that are compared in the time of one element.
+_CHARACTERS: Final = 100
+# Deeper values would end the process by Python's recursion. No document of Kubernetes is this deep.
+MAX_DEPTH: Final = 200
+
+
+def is_equal(left: Any, right: Any, depth: int = 0) -> bool:
+    """Return whether two values are equal (cel-spec, Equality): 1 is 1.0, and nothing else of two types is equal.
+
+    Raises:
+        ValueError: they are nested too deeply.
+        Exhausted: there is too much to compare.
+    """
+    kind, other = type(left), type(right)
+    if kind is other and kind in _ORDERED:
+        if kind is str or kind is bytes:
+            spend(min(len(left), len(right)) // _CHARACTERS)
+        return bool(left == right)
+    if kind in _NUMBERS:
+        return other in _NUMBERS and bool(left == right)
+    if kind in _LISTS:
+        return other in _LISTS and _are_lists_equal(left, right, depth)
+    if kind in _MAPS:
+        return other in _MAPS and _are_maps_equal(left, right, depth)
+    if kind is Optional:
+        return other is Optional and _are_optionals_equal(left, right, depth)
+    return kind is other and bool(left == right)
+
+
+def _are_lists_equal(left: Sequence[Any], right: Sequence[Any], depth: int) -> bool:
+    if len(left) != len(right):
+        return False
+    _check_depth(depth)
+    spend(len(left))
+    return all(is_equal(one, other, depth + 1) for one, other in zip(left, right, strict=True))
+
+
+def _are_maps_equal(left: Mapping[Any, Any], right: Mapping[Any, Any], depth: int) -> bool:
+    if len(left) != len(right):
+        return False
+    _check_depth(depth)
+    spend(len(left))
+    return all(key in right and is_equal(value, right[key], depth + 1) for key, value in left.items())
+
+
+def _are_optionals_equal(left: Optional, right: Optional, depth: int) -> bool:
+    if left is NONE or right is NONE:
+        return left is right
+    return is_equal(left.value, right.value, depth + 1)
+
+
+def _check_depth(depth: int) -> None:
+    if depth >= MAX_DEPTH:
+        raise ValueError(f"a value is nested deeper than {MAX_DEPTH} levels")
+
+
+def contains(values: Any, value: Any) -> bool:
+    """Return whether a list has an element, or a map a key.
+
+    Raises:
+        TypeError: it is neither a list nor a map.
+    """
+    kind = type(values)
+    if kind in _LISTS:
+        spend(len(values))
+        return any(is_equal(value, one) for one in values)
+    if kind in _MAPS:
+        return type(value).__hash__ is not None and value in values
+    raise TypeError(NO_SUCH_OVERLOAD)
+
+
+def _comparison(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    def is_ordered(left: Any, right: Any) -> bool:
+        kind, other = type(left), type(right)
+        if (kind is other and kind in _ORDERED) or (kind in _NUMBERS and other in _NUMBERS):
+            return compare(left, right)
+        raise TypeError(NO_SUCH_OVERLOAD)
+
+    return is_ordered
+
+
+COMPARISONS: Final = {
+    "_<_": _comparison(operator.lt),
+    "_<=_": _comparison(operator.le),
+    "_>_": _comparison(operator.gt),
+    "_>=_": _comparison(operator.ge),
+}

@@ -1,0 +1,68 @@
+"""Lists and maps that expressions write down (cel-go: evalList, evalMap)."""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from app.dispatch.cel.costs import COST_OF_LIST, COST_OF_MAP
+from app.dispatch.cel.frame import COST, Evaluate, Frame
+from app.dispatch.cel.values import NONE, CelError, Optional, Uint
+
+_KEYS: Final = frozenset({str, int, bool, Uint})
+
+
+class Entry(NamedTuple):
+    """An entry of a map."""
+
+    key: Evaluate
+    value: Evaluate
+    optional: bool
+
+
+def list_code(elements: Sequence[Evaluate], optional: frozenset[int]) -> Evaluate:
+    """Return code that makes a list; elements at the positions ``optional`` are left out if they have no value."""
+
+    def make(frame: Frame) -> Any:
+        frame[COST] += COST_OF_LIST
+        made: list[Any] = []
+        for position, element in enumerate(elements):
+            value = element(frame)
+            if type(value) is CelError:
+                return value
+            if position in optional:
+                if type(value) is not Optional:
+                    return CelError("cannot initialize optional list element from non-optional value")
+                if value is NONE:
+                    continue
+                value = value.value
+            made.append(value)
+        return made
+
+    return make
+
+
+def map_code(entries: Sequence[Entry]) -> Evaluate:
+    """Return code that makes a map."""
+
+    def make(frame: Frame) -> Any:
+        frame[COST] += COST_OF_MAP
+        made: dict[Any, Any] = {}
+        for entry in entries:
+            key = entry.key(frame)
+            if type(key) is CelError:
+                return key
+            value = entry.value(frame)
+            if type(value) is CelError:
+                return value
+            if type(key) not in _KEYS:
+                return CelError("unsupported key type")
+            if entry.optional:
+                if type(value) is not Optional:
+                    return CelError("cannot initialize optional entry from non-optional value")
+                if value is NONE:
+                    made.pop(key, None)
+                    continue
+                value = value.value
+            made[key] = value
+        return made
+
+    return make

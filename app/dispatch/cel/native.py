@@ -1,0 +1,58 @@
+"""Functions of the language whose code is cel-cpp's: times, formatting, and regular expressions."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any, Final
+
+from cel_expr_python import cel
+
+from app.dispatch.cel.texts import evaluation_text
+from app.dispatch.cel.values import Uint
+
+_EXTENSIONS: Final = "name: native\nextensions:\n- name: strings\n  version: 2\n- name: optional\n- name: regex\n"
+_NAMES: Final = "abcd"
+
+
+@cache
+def _program(expression: str) -> cel.Expression:
+    environment = cel.NewEnv(
+        config=cel.NewEnvConfigFromYaml(_EXTENSIONS), variables=dict.fromkeys(_NAMES, cel.Type.DYN)
+    )
+    return environment.compile(expression)
+
+
+def evaluate(expression: str, *arguments: Any) -> cel.Value:
+    """Return the value of an expression whose variables ``a``, ``b``, ... have these values; times are texts there.
+
+    Raises:
+        ValueError: it ended in an error; the text is cel-go's.
+    """
+    given = map(_as_text, arguments)
+    try:
+        value = _program(expression).eval(data=dict(zip(_NAMES, given, strict=False)))
+    except UnicodeEncodeError:
+        raise ValueError("a text is not valid UTF-8") from None
+    except RuntimeError as error:
+        raise ValueError(evaluation_text(str(error))) from None
+    if value.type() == cel.Type.ERROR:
+        raise ValueError(evaluation_text(str(value.value())))
+    return value
+
+
+def _as_text(value: Any) -> Any:
+    """Return times as texts: cel-cpp takes no others from Python."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return f"{value // timedelta(microseconds=1)}us" if isinstance(value, timedelta) else value
+
+
+def native(expression: str) -> Callable[..., Any]:
+    """Return code that evaluates an expression over ``a``, ``b``, ..."""
+
+    def call(*arguments: Any) -> Any:
+        value = evaluate(expression, *arguments)
+        plain = value.value()
+        return Uint(plain) if value.type() == cel.Type.UINT else plain
+
+    return call

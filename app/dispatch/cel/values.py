@@ -1,0 +1,115 @@
+"""Values of expressions.
+
+JSON is read as it is: null, bool, int, float, str, list and dict are values of CEL. The types below are the other ones.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from google.protobuf.message import Message
+
+MIN_INT: Final = -(2**63)
+MAX_INT: Final = 2**63 - 1
+MAX_UINT: Final = 2**64 - 1
+
+NO_SUCH_OVERLOAD: Final = "no such overload"
+
+
+class Uint(int):
+    """An unsigned integer."""
+
+    __slots__ = ()
+
+
+class CelType:
+    """A type as a value, as ``type(1)`` returns it."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name: Final = name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CelType) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+class Optional:
+    """An optional value; `NONE` is the one without a value."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value: Final = value
+
+
+class CelError:
+    """An error as a value: ``||``, ``&&`` and loops may go on after one."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text: Final = text
+
+
+class GrowingList(list[Any]):
+    """A list that a loop is building: ``+`` adds to it in place (cel-go: types.MutableList)."""
+
+    __slots__ = ()
+
+
+class GrowingMap(dict[Any, Any]):
+    """A map that a loop is building (cel-go: types.MutableMap)."""
+
+    __slots__ = ()
+
+
+NONE: Final = Optional(None)
+
+_KINDS: Final[dict[type, str]] = {
+    bool: "bool",
+    int: "int",
+    Uint: "uint",
+    float: "double",
+    str: "string",
+    bytes: "bytes",
+    datetime: "timestamp",
+    timedelta: "duration",
+    type(None): "null",
+    list: "list",
+    GrowingList: "list",
+    dict: "map",
+    GrowingMap: "map",
+    CelType: "type",
+    Optional: "optional_type",
+}
+_TYPE_NAMES: Final = {
+    "timestamp": "google.protobuf.Timestamp",
+    "duration": "google.protobuf.Duration",
+    "null": "null_type",
+}
+
+
+def kind_of(type_: type) -> str:
+    """Return the name by which signatures of functions know the values of a Python type."""
+    if issubclass(type_, Message):
+        return str(type_.DESCRIPTOR.full_name)
+    return _KINDS.get(type_, "")
+
+
+def type_of(value: Any) -> CelType:
+    """Return the type of a value, as an expression sees it."""
+    kind = kind_of(type(value))
+    return CelType(_TYPE_NAMES.get(kind, kind))
+
+
+def is_out_of_range(value: Any) -> bool:
+    """Return whether a value is an integer that CEL has no value for."""
+    return type(value) is int and not MIN_INT <= value <= MAX_INT
+
+
+def out_of_range(value: int) -> CelError:
+    """Return the error about an integer that CEL has no value for."""
+    return CelError(f"integer out of range: {value if abs(value) < 10**30 else 'more than 30 digits'}")
