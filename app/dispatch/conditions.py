@@ -112,7 +112,10 @@ def judging(conditions: Sequence[Condition], *, fail_open: bool, budget: Budget)
     answers: list[Answer] = []
     remaining = MAX_COST_OF_WEBHOOK
     for condition in conditions:
-        answer = yield condition, Limits(min(LIMITS.cost, remaining, max(0, budget.remaining)), LIMITS.work)
+        exceeded = budget.use(0)
+        if exceeded:
+            return _errors((exceeded,), _results(conditions, answers), fail_open=fail_open)
+        answer = yield condition, Limits(min(LIMITS.cost, remaining), LIMITS.work)
         remaining -= answer.cost
         exceeded = _OUT_OF_BUDGET if remaining < 0 else budget.use(answer.used)
         if exceeded:

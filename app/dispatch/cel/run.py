@@ -42,16 +42,18 @@ class Run:
 
     Attributes:
         cost: what Kubernetes charges, in its units; set when the evaluation has ended.
+        checks: the access questions that were answered.
         work: the elements that were compared, copied or made beyond that.
         questions: the access questions that have no answer yet.
         unsupported: the function that cannot be evaluated here.
     """
 
-    __slots__ = ("_access", "_max_work", "cost", "questions", "unsupported", "work")
+    __slots__ = ("_access", "_max_work", "checks", "cost", "questions", "unsupported", "work")
 
     def __init__(self, access: AccessDecisions | None, *, max_work: int = MAX_WORK) -> None:
         self._access: Final = access
         self._max_work: Final = max_work
+        self.checks = 0
         self.cost = 0
         self.work = 0
         self.questions: set[AccessQuestion] = set()
@@ -59,8 +61,11 @@ class Run:
 
     @property
     def used(self) -> int:
-        """What counts for the budget of the request: the cost, and the work in units of cost."""
-        return self.cost + self.work // WORK_PER_COST
+        """What counts for the budget of the request: the cost, and the work in units of cost.
+
+        Checks of the authorizer do not: a request has a limit of its own for them.
+        """
+        return self.cost - self.checks * COST_OF_CHECK + self.work // WORK_PER_COST
 
     def spend(self, work: int) -> None:
         """Add to the work, before it is done.
@@ -85,6 +90,7 @@ class Run:
             if len(self.questions) < MAX_COST // COST_OF_CHECK:
                 self.questions.add(question)
             raise Open
+        self.checks += 1
         return decision
 
 
