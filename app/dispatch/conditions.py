@@ -106,20 +106,21 @@ def judging(conditions: Sequence[Condition], *, fail_open: bool, budget: Budget)
 
     All conditions are evaluated, in their order. One that is false decides, whatever the others are; else one with an
     error does: with ``fail_open`` (``failurePolicy: Ignore``) the webhook is skipped, otherwise the request is refused.
-    Conditions that are dearer together than a webhook or a request may be are an error of the webhook, which even a
-    false one does not outweigh.
+    Conditions that are dearer together than a webhook may be are an error of the webhook, which even a false one does
+    not outweigh. A request whose conditions are dearer than all may be is refused in any case: its author could switch
+    off the webhooks that may fail by a large object.
     """
     answers: list[Answer] = []
     remaining = MAX_COST_OF_WEBHOOK
     for condition in conditions:
-        exceeded = budget.use(0)
-        if exceeded:
-            return _errors((exceeded,), _results(conditions, answers), fail_open=fail_open)
+        if exceeded := budget.use(0):
+            return _errors((exceeded,), _results(conditions, answers), fail_open=False)
         answer = yield condition, Limits(min(LIMITS.cost, remaining), LIMITS.work)
         remaining -= answer.cost
-        exceeded = _OUT_OF_BUDGET if remaining < 0 else budget.use(answer.used)
-        if exceeded:
-            return _errors((exceeded,), _results(conditions, answers), fail_open=fail_open)
+        if remaining < 0:
+            return _errors((_OUT_OF_BUDGET,), _results(conditions, answers), fail_open=fail_open)
+        if exceeded := budget.use(answer.used):
+            return _errors((exceeded,), _results(conditions, answers), fail_open=False)
         answers.append(answer)
     return _verdict(conditions, answers, fail_open=fail_open)
 

@@ -21,6 +21,8 @@ from app.dispatch.call import Caller, Deadline
 from app.dispatch.failures import StatusError
 from app.dispatch.hook_set import HookSet
 from app.dispatch.hooks import compile_hooks
+from app.dispatch.judge import Judge
+from app.dispatch.limits import RequestLimits
 from app.dispatch.match import NamespaceLabels, asked_of, labels_of
 from app.dispatch.mutating import Mutating
 from app.dispatch.owner import find_owner
@@ -117,6 +119,7 @@ class Run:
             ask=Caller(client, observe=lambda _hook, **rest: self.observed.append(rest)).ask,
             convert=None,
             authorize=None,
+            judge=Judge(max_cost=RequestLimits().cel_cost),
             audit=self.audit,
             warnings=self.warnings,
         )
