@@ -121,6 +121,7 @@ class Cluster:
             INTERPRETING,
             RESOURCES,
             SURROUNDINGS,
+            WORKSPACES,
             karmada_config,
         )
         from app.store.sources.kubernetes.source import KubernetesSource  # noqa: PLC0415
@@ -133,7 +134,8 @@ class Cluster:
         }
         dispatching = DISPATCHING if "dispatch" in settings.engines else ()
         self.dispatching: Final = frozenset(resource.name for resource in dispatching)
-        self.dispatching_kinds: Final = frozenset(resource.group_kind for resource in dispatching)
+        # Without Workspaces, which older roles do not grant, a logical cluster is known by its name alone.
+        self.dispatching_kinds: Final = frozenset(one.group_kind for one in dispatching if one is not WORKSPACES)
         # Each once, also where several engines read it.
         needed = dict.fromkeys(one for engine in by_engine if engine in settings.engines for one in by_engine[engine])
         advisory = [one for one in SURROUNDINGS if "overrider" in settings.engines and one not in needed]
@@ -143,7 +145,7 @@ class Cluster:
             store,
             absent_seconds=settings.discovery_interval,
             every_cluster=settings.kcp,
-            advisory=[one.group_kind for one in advisory],
+            advisory=[one.group_kind for one in (*advisory, WORKSPACES)],
         )
         client = ConditionClient(self.connection)
         # The configuration of a kcp is in another cluster than the workloads, and selects nothing.

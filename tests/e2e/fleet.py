@@ -62,6 +62,7 @@ RULES: list[dict[str, Any]] = [
         "verbs": ["list", "watch"],
     },
     {"apiGroups": ["core.kcp.io"], "resources": ["logicalclusters"], "verbs": ["list", "watch"]},
+    {"apiGroups": ["tenancy.kcp.io"], "resources": ["workspaces"], "verbs": ["list", "watch"]},
     {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]},
     {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
     {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create", "update"]},
