@@ -176,6 +176,7 @@ def kcp_kinds(admin: Api) -> None:
     for group, version, kind in (
         ("apis.kcp.io", "v1alpha2", "APIBinding"), ("apis.kcp.io", "v1alpha2", "APIExport"),
         ("apis.kcp.io", "v1alpha1", "APIResourceSchema"), ("core.kcp.io", "v1alpha1", "LogicalCluster"),
+        ("tenancy.kcp.io", "v1alpha1", "Workspace"),
     ):  # fmt: skip
         define(admin, group, version, kind, scope="Cluster")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.dispatch.builders import WIDGETS, binding, configuration, export, review, webhook, widget
+from tests.dispatch.builders import WIDGETS, binding, configuration, export, logical_cluster, review, webhook, widget
 from tests.dispatch.webhook_server import Webhooks, allow, deny, webhooks
 from tests.e2e.cluster import CRDS, Api, ControlPlane, established
 from tests.e2e.fleet import ready, service_account
@@ -22,12 +22,14 @@ from tests.waiting import NET, wait_for
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 BINDINGS = "/apis/apis.kcp.io/v1alpha2/apibindings"
 EXPORTS = "/apis/apis.kcp.io/v1alpha2/apiexports"
+LOGICAL_CLUSTERS = "/apis/core.kcp.io/v1alpha1/logicalclusters"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 KINDS = (
     ("apis.kcp.io", "v1alpha2", "APIBinding"),
     ("apis.kcp.io", "v1alpha2", "APIExport"),
     ("apis.kcp.io", "v1alpha1", "APIResourceSchema"),
     ("core.kcp.io", "v1alpha1", "LogicalCluster"),
+    ("tenancy.kcp.io", "v1alpha1", "Workspace"),
 )
 
 
@@ -104,10 +106,16 @@ def allowed(response: Any) -> bool:
     return bool(response["allowed"])
 
 
+def absent(response: Any) -> bool:
+    return response.get("status", {}).get("message") == 'namespaces "d6-gold" not found'
+
+
 async def test_bindings_and_configurations_are_followed(server: Server, make: Any, admin: Api, hooks: Webhooks) -> None:
     make(EXPORTS, export("ws1", "widgets.example.org"))
     make(CONFIGURATIONS, configuration("ws1", "validating", webhook(clientConfig=hooks.client_config("/w")), name="d1"))
-    assert allowed(await asked(server, "ws3", review()))
+    assert "nothing is known of logical cluster ws3" in (await asked(server, "ws3", review()))["status"]["message"]
+    make(LOGICAL_CLUSTERS, logical_cluster("ws3"))
+    await until(server, "ws3", review(), allowed)
     make(BINDINGS, binding("ws3", "ws1", "widgets.example.org", name="d-ws3"))
     await until(server, "ws3", review(), denied)
     assert hooks.calls[-1].object["metadata"]["annotations"] == {"kcp.io/cluster": "ws3"}
@@ -164,8 +172,7 @@ async def test_a_namespace_that_was_made_just_now_is_read(
     make(CONFIGURATIONS, configuration("ws6", "validating", selecting, name="d6"))
     made = widget()
     made["metadata"]["namespace"] = "d6-gold"
-    absent = await until(server, "ws6", review(made), lambda response: not response["allowed"])
-    assert absent["status"]["message"] == 'namespaces "d6-gold" not found'
+    await until(server, "ws6", review(made), absent)
     labels = {"name": "d6-gold", "labels": {"tier": "gold"}, "annotations": {"kcp.io/cluster": "ws6"}}
     await asyncio.to_thread(
         admin.apply, "/api/v1/namespaces/d6-gold", {"apiVersion": "v1", "kind": "Namespace", "metadata": labels}
