@@ -105,7 +105,7 @@ class KubernetesSource:
     @property
     def finds_nothing(self) -> bool:
         """Whether the server serves none of the resources: its URL is another server's, or leads past the API."""
-        return all(informer.absent for informer in self._informers.values())
+        return bool(self._informers) and all(informer.absent for informer in self._informers.values())
 
     def ask_again(self) -> None:
         """Ask at once for all resources that were not served: CustomResourceDefinitions were installed."""
