@@ -257,7 +257,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     if app.source is not None:
         for collector in store_gauges(app.store.counts, app.source.parts):
             app.metrics.registry.register(collector)
-    app.metrics.registry.register(CallSlots(app.webhook_client.slots))
+    app.metrics.registry.register(CallSlots(app.webhook_client))
     for collector in script_gauges(app.customizations.counts):
         app.metrics.registry.register(collector)
     async with contextlib.AsyncExitStack() as stack:

@@ -6,18 +6,18 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from app.outbound.slots import Slots
+from app.outbound.client import HookClient
 
 
 class CallSlots(Collector):
-    """The metrics of calls to webhooks: those under way, those that wait, and those refused for a quota."""
+    """The metrics of calls to webhooks: those under way, those that wait, those refused for a quota, and retries."""
 
-    def __init__(self, slots: Slots) -> None:
-        self._slots: Final = slots
+    def __init__(self, client: HookClient) -> None:
+        self._client: Final = client
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""
-        slots = self._slots
+        slots = self._client.slots
         for name, text, value in (
             ("in_flight", "Calls of webhooks under way.", slots.under_way),
             ("waiting", "Calls of webhooks that wait for others to end.", slots.queued),
@@ -33,3 +33,11 @@ class CallSlots(Collector):
         for quota, count in slots.refused.items():
             refused.add_metric([quota], count)
         yield refused
+        retries = CounterMetricFamily(
+            "fleethook_webhook_call_retries",
+            "Requests that were sent again because a webhook answered with Retry-After, by status: 429 or 5xx.",
+            labels=["code"],
+        )
+        for code, count in self._client.retries.items():
+            retries.add_metric([code], count)
+        yield retries

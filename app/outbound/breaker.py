@@ -81,3 +81,34 @@ class Breakers:
             self._kept.put(consumer, key, breaker)
         breaker.failures += 1
         self._kept.evict()
+
+
+class Evidence:
+    """What one call says about a webhook; its breaker is told at once of an answer, and of silence at the end."""
+
+    def __init__(self, breakers: Breakers, consumer: str, key: bytes) -> None:
+        """Note that the call begins."""
+        self._breakers: Final = breakers
+        self._consumer: Final = consumer
+        self._key: Final = key
+        self._probe = breakers.begin(consumer, key)
+        self._silent: bool | None = None
+        self._answered = False
+
+    def answered(self) -> None:
+        """Note an answer, also one after which the call is repeated: others need not wait until it ends."""
+        self._breakers.end(self._consumer, self._key, answered=True, probe=self._probe)
+        self._probe, self._answered = False, True
+
+    def unconnected(self) -> None:
+        """Note that there was no connection, the first time or at a repetition."""
+        self._silent = True
+
+    def timed_out(self) -> None:
+        """Note that the webhook's own time passed; a repetition did not have all of it, and is no evidence."""
+        self._silent = not self._answered
+
+    def close(self) -> None:
+        """Note that the call ends."""
+        answered = False if self._silent else None
+        self._breakers.end(self._consumer, self._key, answered=answered, probe=self._probe)

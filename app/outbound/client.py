@@ -5,7 +5,7 @@ import errno
 import hashlib
 import math
 from collections.abc import Callable
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple, NoReturn, Self
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
@@ -14,11 +14,12 @@ from yarl import URL
 from app.outbound.addresses import refuse_private_number
 from app.outbound.answer import read_answer
 from app.outbound.body import WholeBody
-from app.outbound.breaker import Breakers
+from app.outbound.breaker import Breakers, Evidence
 from app.outbound.endpoint import Endpoint
 from app.outbound.errors import CallError, NotCalledError, OverloadedError, escaped, posting, quoted
 from app.outbound.pool import PoolKey, Pools
 from app.outbound.reasons import private_address_in, reason_of
+from app.outbound.retry import MAX_RETRIES, discard, retry_after
 from app.outbound.slots import FullError, Quotas, Slots
 from app.outbound.trust import TrustError, trusting
 
@@ -37,6 +38,7 @@ _HEADERS: Final = {
 
 # The system has no room for another connection: that is no fault of the webhook.
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL)
+_TOO_MANY_REQUESTS: Final = 429
 _FULL: Final = {
     "connections": "this server calls it {} times at once for logical cluster {!r}, which is the limit",
     "calls": "this server makes {} calls at once for logical cluster {!r}, which is the limit",
@@ -56,14 +58,34 @@ class Parties(NamedTuple):
 LOCAL: Final = Parties()
 
 
+class _Call(NamedTuple):
+    """One call, which may take several requests."""
+
+    endpoint: Endpoint
+    url: URL
+    body: bytes
+    parties: Parties
+    until: float
+    """When the caller or the webhook's own time ends it, by the event loop's clock."""
+    own_until: float
+    """When the webhook's own time is up."""
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether the caller cannot wait as long as the webhook may take."""
+        return self.until < self.own_until
+
+
 class HookClient:
     """Keeps connections, quotas and breakers; an asynchronous context manager, or close it.
 
-    A request is never sent twice: whether a webhook has acted on the first one cannot be known, and Go's client repeats
-    a POST only if none of it was written. Connections that were closed while idle are found before writing (`Pool`).
+    A request is sent again only if the webhook says so (`app.outbound.retry`): whether it has acted on one without an
+    answer cannot be known, and Go's client repeats a POST only if none of it was written. Connections that were closed
+    while idle are found before writing (`Pool`).
 
     Attributes:
         slots: The calls under way.
+        retries: How often requests were sent again, by status: ``429`` or ``5xx``.
     """
 
     def __init__(
@@ -88,6 +110,7 @@ class HookClient:
         self._pools: Final = Pools(resolver)
         self._breakers: Final = Breakers()
         self.slots: Final = Slots(quotas or Quotas())
+        self.retries: Final = {"429": 0, "5xx": 0}
 
     async def __aenter__(self) -> Self:
         """Return itself, once the system's authorities are read: that takes long enough to be felt by requests."""
@@ -145,7 +168,9 @@ class HookClient:
                 given = min(seconds, left)
                 url = called_url(endpoint.url, given)
                 made = body if isinstance(body, bytes) else body()
-                return await self._watched(endpoint, url, made, parties, given=given, full=given >= seconds)
+                now = loop.time()
+                call = _Call(endpoint, url, made, parties, until=now + given, own_until=now + seconds)
+                return await self._watched(call)
         except FullError as error:
             count = getattr(self.slots.quotas, error.limit)
             reason = _FULL[error.limit].format(count, parties.consumer)
@@ -156,39 +181,41 @@ class HookClient:
             reason = "its last calls had no answer, and another call is under way to try it again"
             raise NotCalledError(posting(url, reason))
 
-    async def _watched(
-        self, endpoint: Endpoint, url: URL, body: bytes, parties: Parties, *, given: float, full: bool
-    ) -> bytes:
+    async def _watched(self, call: _Call) -> bytes:
         """Call, and tell the breaker how it went.
 
         Only what does not depend on the request is evidence against a webhook: that it cannot be connected to, or gave
         no answer in its own time. Any answer is evidence for it, an error or a denial as well.
         """
-        key = _breaker_key(parties.owner, endpoint)
-        probe = self._breakers.begin(parties.consumer, key)
-        answered: bool | None = None
+        evidence = Evidence(self._breakers, call.parties.consumer, _breaker_key(call.parties.owner, call.endpoint))
         try:
-            async with asyncio.timeout(given):
-                answer = await self._call(endpoint, url, body, parties.owner)
-            answered = True
+            async with asyncio.timeout_at(call.until):
+                answer = await self._call(call, evidence)
+            evidence.answered()
         except TimeoutError:
-            answered = False if full else None
-            raise _timed_out(url, cut_short=not full) from None
+            if not call.is_cut_short:
+                evidence.timed_out()
+            raise _timed_out(call.url, cut_short=call.is_cut_short) from None
         except CallError as error:
-            answered = True if error.code else (False if _unconnected(error) else None)
+            if error.code:
+                evidence.answered()
+            elif _unconnected(error):
+                evidence.unconnected()
             raise
         finally:
-            self._breakers.end(parties.consumer, key, answered=answered, probe=probe)
+            evidence.close()
         return answer
 
-    async def _call(self, endpoint: Endpoint, url: URL, body: bytes, partition: str) -> bytes:
+    async def _call(self, call: _Call, evidence: Evidence) -> bytes:
+        endpoint, url, partition = call.endpoint, call.url, call.parties.owner
         guarded = not self._allow_private and not (endpoint.service and partition == "")
         try:
             if guarded:
                 refuse_private_number(url.raw_host or "")
             key = PoolKey(partition, str(url.origin()), endpoint.server_name, endpoint.ca_bundle, guarded)
             with self._pools.lease(key) as session:
-                return await self._post(session, endpoint, url, body)
+                response = await self._ask(session, call, evidence)
+                return await self._read(response, url)
         except TrustError as error:
             raise NotCalledError(posting(url, str(error))) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -199,14 +226,36 @@ class HookClient:
                 raise OverloadedError(posting(url, reason), limit="") from error
             raise CallError(posting(url, reason_of(error, url))) from error
 
-    async def _post(self, session: aiohttp.ClientSession, endpoint: Endpoint, url: URL, body: bytes) -> bytes:
-        response = await session.post(
-            url,
-            data=WholeBody(body),
-            headers=_HEADERS,
-            server_hostname=endpoint.server_name or None,
-            allow_redirects=False,
-        )
+    async def _ask(self, session: aiohttp.ClientSession, call: _Call, evidence: Evidence) -> aiohttp.ClientResponse:
+        """Return the answer, after as many repetitions as the webhook wants within the time; it holds one slot."""
+        for _ in range(MAX_RETRIES):
+            response = await _send(session, call)
+            seconds = retry_after(response)
+            if seconds is None:
+                return response
+            evidence.answered()
+            if asyncio.get_running_loop().time() + seconds >= call.until:
+                await self._fail_early(response, call, seconds)
+            await discard(response)
+            await asyncio.sleep(seconds)
+            await self.slots.take_turn()
+            self.retries["429" if response.status == _TOO_MANY_REQUESTS else "5xx"] += 1
+        return await _send(session, call)
+
+    async def _fail_early(self, response: aiohttp.ClientResponse, call: _Call, seconds: int) -> NoReturn:
+        """Raise CallError instead of waiting until the time is up, as client-go does, with the same result.
+
+        If only the caller's own time is too short, it is the caller who cut the call short.
+        """
+        again = asyncio.get_running_loop().time() + seconds
+        try:
+            await self._read(response, call.url)
+        except CallError as error:
+            reason = f"{error.reason}; it wants to be called again in {seconds} s, when no time is left"
+            raise CallError(reason, code=response.status, cut_short=again < call.own_until) from error
+        raise AssertionError("no answer with such a status is a success")
+
+    async def _read(self, response: aiohttp.ClientResponse, url: URL) -> bytes:
         try:
             answer = await read_answer(response, url=url, limit=self._limit)
         except BaseException:
@@ -215,6 +264,16 @@ class HookClient:
             raise
         response.release()
         return answer
+
+
+async def _send(session: aiohttp.ClientSession, call: _Call) -> aiohttp.ClientResponse:
+    return await session.post(
+        call.url,
+        data=WholeBody(call.body),
+        headers=_HEADERS,
+        server_hostname=call.endpoint.server_name or None,
+        allow_redirects=False,
+    )
 
 
 def called_url(url: str, seconds: float) -> URL:

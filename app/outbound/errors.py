@@ -21,6 +21,7 @@ class CallError(Exception):
             cut_short: Whether it was up before the webhook had its own time: the caller could not wait longer.
         """
         super().__init__(f"failed to call webhook: {reason}")
+        self.reason: Final = reason
         self.code: Final = code
         self.timed_out: Final = timed_out
         self.cut_short: Final = cut_short

@@ -89,6 +89,14 @@ class Slots:
         finally:
             self._release(consumer, endpoint)
 
+    async def take_turn(self) -> None:
+        """Wait for a turn of the event loop in which a call that holds a slot may connect once more."""
+        self._begin_turn()
+        while self._starts >= STARTS_PER_TURN:
+            await asyncio.sleep(0)
+            self._begin_turn()
+        self._starts += 1
+
     async def _acquire(self, consumer: str, endpoint: Hashable, seconds: float) -> bool:
         state = self._consumers.setdefault(consumer, _Consumer())
         self._begin_turn()

@@ -200,3 +200,19 @@ def _check_no_slot_is_free(calls: Calls, connections: int, most: int, total: int
         for endpoint in state.waiting:
             full = list(calls.running.values()).count((consumer, str(endpoint))) >= connections or count >= most
             assert full or len(calls.running) >= (total if count else 2 * total)
+
+
+async def test_repetitions_share_the_starts_of_a_turn_with_new_calls() -> None:
+    slots = Slots(Quotas())
+    turns: list[int] = []
+    turn = 0
+
+    async def repeat() -> None:
+        await slots.take_turn()
+        turns.append(turn)
+
+    tasks = [asyncio.create_task(repeat()) for _ in range(3 * STARTS_PER_TURN)]
+    while not all(task.done() for task in tasks):
+        await asyncio.sleep(0)
+        turn += 1
+    assert max(Counter(turns).values()) <= STARTS_PER_TURN

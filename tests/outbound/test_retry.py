@@ -1,0 +1,225 @@
+"""Webhooks that answer with ``Retry-After``: the same request again, within the time, slot and breaker of its call."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.outbound.breaker import FAILURES
+from app.outbound.client import CallError, HookClient, Parties
+from app.outbound.endpoint import Endpoint
+from app.outbound.retry import MAX_RETRIES
+from app.outbound.slots import Quotas
+from tests.hook_server import Answer, Asked, RawHook, http, raw_hooking, says, says_and_closes
+from tests.waiting import NET, until
+
+BUSY = "429 Too Many Requests"
+
+
+@pytest.fixture
+async def hook(tmp_path: Path) -> AsyncIterator[RawHook]:
+    async with raw_hooking(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[HookClient]:
+    async with HookClient(allow_private=True) as made:
+        yield made
+
+
+def endpoint(hook: RawHook) -> Endpoint:
+    return Endpoint(hook.url, ca_bundle=hook.ca_bundle)
+
+
+def busy(seconds: str = "0", *, status: str = BUSY, body: bytes = b"busy") -> bytes:
+    return http(body, status=status, retry_after=seconds)
+
+
+def in_turn(*answers: Answer) -> Answer:
+    """Answer each request as the next of these does, and as the last one from then on."""
+    left = list(answers)
+
+    async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        await (left.pop(0) if len(left) > 1 else left[0])(asked, writer)
+
+    return answer
+
+
+async def silent(_: Asked, writer: asyncio.StreamWriter) -> None:
+    del writer
+    await asyncio.Event().wait()
+
+
+async def failure(client: HookClient, hook: RawHook, **rest: Any) -> CallError:
+    with pytest.raises(CallError) as raised:
+        await client.post(endpoint(hook), b"{}", **{"seconds": NET, **rest})
+    return raised.value
+
+
+@pytest.mark.parametrize("status", [BUSY, "500 Oops", "502 Oops", "503 Oops", "599 Oops"])
+async def test_the_same_request_is_sent_again_over_the_same_connection(
+    client: HookClient, hook: RawHook, status: str
+) -> None:
+    hook.answer = in_turn(says(busy(status=status)), says(busy(status=status)), says(http(b'{"a": 1}')))
+    assert await client.post(endpoint(hook), b'{"large": "body"}', seconds=7) == b'{"a": 1}'
+    assert hook.asked == [hook.asked[0]] * 3
+    assert hook.asked[0].body == b'{"large": "body"}'
+    assert hook.asked[0].head.startswith(b"POST /hook?timeout=7s ")
+    assert hook.connections == 1
+    assert client.retries == ({"429": 2, "5xx": 0} if status == BUSY else {"429": 0, "5xx": 2})
+
+
+@pytest.mark.parametrize("status", ["400 No", "403 No", "408 No", "425 No", "428 No", "431 No", "499 No"])
+async def test_other_statuses_are_final(client: HookClient, hook: RawHook, status: str) -> None:
+    hook.answer = in_turn(says(busy(status=status)), says(http()))
+    assert (await failure(client, hook)).code == int(status[:3])
+    assert len(hook.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "header", ["", "soon", "1.5", "0x1", "1_0", "1 0", "٣", "Wed, 21 Oct 2015 07:28:00 GMT", "99999999999999999999"]
+)
+async def test_a_header_that_is_no_number_of_seconds_is_none(client: HookClient, hook: RawHook, header: str) -> None:
+    data = busy("@").replace(b"@", header.encode())
+    hook.answer = in_turn(says(data), says(http()))
+    assert (await failure(client, hook)).code == 429
+    assert len(hook.asked) == 1
+
+
+@pytest.mark.parametrize("header", ["0", "+0", "-1", "-999999999", "000", " 0 "])
+async def test_seconds_are_read_as_go_does(client: HookClient, hook: RawHook, header: str) -> None:
+    hook.answer = in_turn(says(busy(header)), says(http()))
+    assert await client.post(endpoint(hook), b"{}", seconds=NET) == b"{}"
+
+
+async def test_an_answer_without_the_header_is_final(client: HookClient, hook: RawHook) -> None:
+    hook.answer = in_turn(says(http(b"x", status="503 Oops")), says(http()))
+    assert (await failure(client, hook)).code == 503
+    assert len(hook.asked) == 1
+
+
+async def test_a_request_is_repeated_ten_times_and_the_last_answer_counts(client: HookClient, hook: RawHook) -> None:
+    status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "still busy"}
+    hook.answer = says(busy(body=json.dumps(status).encode()))
+    error = await failure(client, hook)
+    assert (str(error), error.code) == ("failed to call webhook: still busy", 429)
+    assert len(hook.asked) == 1 + MAX_RETRIES == 11
+    assert client.retries["429"] == MAX_RETRIES
+
+
+async def test_the_webhook_is_left_alone_for_as_long_as_it_says(client: HookClient, hook: RawHook) -> None:
+    times: list[float] = []
+
+    async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        times.append(asyncio.get_running_loop().time())
+        await says(busy("1") if len(times) == 1 else http())(asked, writer)
+
+    hook.answer = answer
+    assert await client.post(endpoint(hook), b"{}", seconds=NET) == b"{}"
+    assert times[1] - times[0] >= 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "within", "cut_short"), [(10, 10, False), (10, 30, False), (30, 10, True), (20, 10, False)]
+)
+async def test_a_webhook_that_wants_more_time_than_is_left_has_failed_at_once(
+    client: HookClient, hook: RawHook, seconds: int, within: int, *, cut_short: bool
+) -> None:
+    """It is the caller's doing only if the webhook's own time would have been enough."""
+    hook.answer = says(busy("20"))
+    error = await failure(client, hook, seconds=seconds, within=within)
+    assert str(error) == (
+        "failed to call webhook: the server has received too many requests and has asked us to try again later; "
+        "it wants to be called again in 20 s, when no time is left"
+    )
+    assert (error.code, error.timed_out, error.cut_short) == (429, False, cut_short)
+    assert len(hook.asked) == 1
+    assert client.slots.under_way == 0
+
+
+async def test_a_repetition_does_not_outlive_the_webhooks_time(client: HookClient, hook: RawHook) -> None:
+    hook.answer = in_turn(says(busy()), silent)
+    error = await failure(client, hook, seconds=0.5)
+    assert str(error) == f'failed to call webhook: Post "{hook.url}?timeout=1s": context deadline exceeded'
+    assert (error.timed_out, error.cut_short, len(hook.asked)) == (True, False, 2)
+
+
+async def test_a_call_holds_its_slot_while_it_waits_and_is_repeated(hook: RawHook) -> None:
+    release = asyncio.Event()
+
+    async def later(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        await release.wait()
+        await says(http(b'"first"'))(asked, writer)
+
+    hook.answer = in_turn(says(busy()), later, says(http(b'"second"')))
+    async with HookClient(allow_private=True, quotas=Quotas(connections=1)) as client:
+        first = asyncio.create_task(client.post(endpoint(hook), b"{}", seconds=NET))
+        await until(lambda: len(hook.asked) == 2)
+        second = asyncio.create_task(client.post(endpoint(hook), b"{}", seconds=NET))
+        await until(lambda: client.slots.queued)
+        assert (client.slots.under_way, len(hook.asked)) == (1, 2)
+        release.set()
+        assert await asyncio.gather(first, second) == [b'"first"', b'"second"']
+        assert (client.slots.under_way, client.slots.queued, hook.most_open) == (0, 0, 1)
+
+
+async def test_a_call_that_is_cancelled_while_it_waits_gives_back_its_slot(client: HookClient, hook: RawHook) -> None:
+    hook.answer = says(busy("5"))
+    task = asyncio.create_task(client.post(endpoint(hook), b"{}", seconds=NET))
+    await until(lambda: hook.asked)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert (task.cancelled(), client.slots.under_way, len(hook.asked)) == (True, 0, 1)
+
+
+async def test_an_answer_that_is_repeated_closes_the_breaker_before_the_call_ends(
+    client: HookClient, hook: RawHook
+) -> None:
+    hook.answer = silent
+    for _ in range(FAILURES):
+        await failure(client, hook, seconds=0.1)
+    assert client.is_silent(endpoint(hook), Parties())
+    hook.answer = in_turn(says(busy()), silent)
+    probe = asyncio.create_task(client.post(endpoint(hook), b"{}", seconds=NET))
+    await until(lambda: len(hook.asked) == FAILURES + 2)
+    assert not client.is_silent(endpoint(hook), Parties())
+    hook.answer = says(http())
+    assert await client.post(endpoint(hook), b"{}", seconds=NET) == b"{}"
+    probe.cancel()
+    await asyncio.gather(probe, return_exceptions=True)
+
+
+async def test_silence_after_an_answer_is_no_evidence(client: HookClient, hook: RawHook) -> None:
+    hook.answer = in_turn(says(busy()), silent)
+    assert (await failure(client, hook, seconds=0.3)).timed_out
+    for _ in range(FAILURES - 1):
+        assert (await failure(client, hook, seconds=0.1)).timed_out
+    assert not client.is_silent(endpoint(hook), Parties())
+    assert (await failure(client, hook, seconds=0.1)).timed_out
+    assert client.is_silent(endpoint(hook), Parties())
+
+
+async def test_an_answer_that_is_too_long_or_breaks_off_costs_its_connection_alone(
+    client: HookClient, hook: RawHook
+) -> None:
+    hook.answer = in_turn(
+        says(busy(body=b"x" * 4096)),
+        says_and_closes(http(b"", status=BUSY, retry_after="0", content_length="9")),
+        says(b"HTTP/1.1 503 Oops\r\nRetry-After: 0\r\nTransfer-Encoding: chunked\r\n\r\n" + b"400\r\n" + b"x" * 1024),
+        says(http(b'{"a": 1}')),
+    )
+    # The third answer never ends: it is waited for, up to the deadline.
+    assert (await failure(client, hook, seconds=1)).timed_out
+    assert len(hook.asked) == 3
+    assert await client.post(endpoint(hook), b"{}", seconds=NET) == b'{"a": 1}'
+
+
+async def test_of_an_endless_answer_only_the_beginning_is_read(client: HookClient, hook: RawHook) -> None:
+    head = b"HTTP/1.1 503 Oops\r\nRetry-After: 0\r\nTransfer-Encoding: chunked\r\n\r\n"
+    hook.answer = in_turn(says(head + b"1000\r\n" + b"x" * 4096), says(http()))
+    assert await client.post(endpoint(hook), b"{}", seconds=NET) == b"{}"
+    assert hook.connections == 2
