@@ -26,6 +26,7 @@ from app.control.slices import Slices
 from app.dispatch.assembly import INDEXES as DISPATCH_INDEXES
 from app.dispatch.assembly import dispatcher_of
 from app.dispatch.cel import compile_condition
+from app.dispatch.credentials.reloading import Credentials
 from app.dispatch.limits import RequestLimits
 from app.dispatch.validation.review import validate_configuration
 from app.interpret.layers import chain_of
@@ -35,7 +36,7 @@ from app.interpret.lua.runner import Runner
 from app.interpret.lua.vm import Limits
 from app.interpret.registry import Interpreter, load
 from app.interpret.webhook import DEFINITIONS_BY_KIND, WebhookLayer
-from app.lifetime import Cluster, following_cluster, following_manifests, settle_garbage_collector
+from app.lifetime import Cluster, following_cluster, following_manifests, running, settle_garbage_collector
 from app.outbound.client import HookClient
 from app.outbound.slots import Quotas
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
@@ -87,6 +88,8 @@ class Fleethook(FastAPI):
                 total=settings.dispatch_calls,
             ),
         )
+        config_file = settings.admission_control_config_file
+        self.credentials: Final = None if config_file is None else Credentials(config_file)
         self.customizations: Final = Customizations(self.store, namespace=settings.karmada_namespace)
         self.runner: Final = Runner(Limits(settings.lua_seconds, settings.lua_instructions, settings.lua_memory << 20))
         self.routes_of_reviews: Final[list[ReviewRoute]] = [
@@ -147,6 +150,7 @@ class Fleethook(FastAPI):
             live=None if cluster is None else cluster.source,
             as_kcp=settings.dispatch_as_kcp,
             share=settings.dispatch_share_time,
+            find_credential=None if self.credentials is None else self.credentials.find,
             limits=RequestLimits(
                 webhooks=settings.dispatch_request_webhooks,
                 access_reviews=settings.dispatch_request_access_reviews,
@@ -208,6 +212,8 @@ class Fleethook(FastAPI):
         yield Check("draining", not self.draining, "shutting down" if self.draining else "")
         for refused in self.customizations.refused():
             yield Check("customizations", ok=True, detail=refused.text)
+        if self.credentials is not None and self.credentials.problem:
+            yield Check("credentials", ok=True, detail=f"those in use are kept: {self.credentials.problem}")
         if self.source is None:
             yield Check("manifests", ok=True, detail="no source of objects is configured; the store is empty")
             return
@@ -263,6 +269,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(app.hook_client)
         await stack.enter_async_context(app.webhook_client)
+        if app.credentials is not None:
+            following = running(app.credentials.follow(), name="credentials of webhooks", ended=app.ended.append)
+            await stack.enter_async_context(following)
         stack.callback(app.runner.close)
         if isinstance(app.source, ManifestSource):
             await stack.enter_async_context(following_manifests(app.source, changed=app.check_manifests))

@@ -106,6 +106,13 @@ class Settings(BaseSettings):
             "cost. An apiserver allows 2500000 for each webhook.",
         ),
     ] = 10_000_000
+    admission_control_config_file: Annotated[
+        Path | None,
+        Field(
+            description="AdmissionConfiguration (apiserver.config.k8s.io/v1) whose kubeConfigFile says as whom "
+            "webhooks are called, by host; followed while the files change."
+        ),
+    ] = None
     private_webhooks: Annotated[
         bool,
         Field(

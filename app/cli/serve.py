@@ -15,6 +15,7 @@ from app.certs.files import CertificateError
 from app.cli.failures import fail
 from app.cli.running import run_server
 from app.cli.workers import LISTENER_VARIABLE, Workers, listen
+from app.dispatch.credentials.files import CredentialFileError
 from app.interpret.registry import LoadError
 from app.kube.errors import APIError, UnreachableError
 from app.settings import CONFIG_VARIABLE, Settings
@@ -97,7 +98,7 @@ def serve(
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
             served = runner.run(run_server(settings))
-        except (CertificateError, LoadError, APIError, UnreachableError, OSError) as error:
+        except (CertificateError, CredentialFileError, LoadError, APIError, UnreachableError, OSError) as error:
             fail(str(error))
     if not served:
         raise typer.Exit(2)

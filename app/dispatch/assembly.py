@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Final, NoReturn
 
-from app.dispatch.call import Caller, Deadline, Observe
+from app.dispatch.call import Caller, Deadline, FindCredential, Observe
 from app.dispatch.configurations import Configurations
 from app.dispatch.conversion import Conversion
 from app.dispatch.convert import ConversionError, convert
@@ -29,7 +29,7 @@ INDEXES: Final[tuple[Index, ...]] = (
 _ACCESS_QUOTAS: Final = Quotas(connections=8, calls=8, total=64)
 
 
-def dispatcher_of(
+def dispatcher_of(  # noqa: PLR0913 - each is a part that somebody else makes
     store: Store,
     client: HookClient,
     *,
@@ -39,6 +39,7 @@ def dispatcher_of(
     as_kcp: bool = False,
     share: bool = False,
     limits: RequestLimits | None = None,
+    find_credential: FindCredential | None = None,
 ) -> Dispatcher:
     """Return a dispatcher.
 
@@ -51,8 +52,9 @@ def dispatcher_of(
         as_kcp: As `Dispatcher` has it.
         share: As `Dispatcher` has it.
         limits: As `Dispatcher` has it.
+        find_credential: As `app.dispatch.call.Caller` has it. Conversion webhooks are called without.
     """
-    caller = Caller(client, observe=observe)
+    caller = Caller(client, observe=observe, find_credential=find_credential)
     access = Slots(_ACCESS_QUOTAS)
     outside = Outside(
         ask=caller.ask,

@@ -16,6 +16,7 @@ from app.dispatch.review import Answer, ReviewError, review_of, review_version, 
 from app.model.gvk import GroupVersionKind
 from app.model.json import JSONObject
 from app.outbound.client import HookClient, Parties
+from app.outbound.credential import Credential
 from app.outbound.errors import CallError, OverloadedError
 
 # What may be asked on a dry run.
@@ -47,13 +48,24 @@ class Observe(Protocol):
         """Note how a call ended, with which HTTP status, and after how long."""
 
 
+FindCredential = Callable[[Hook], Credential | None]
+"""Returns as whom a webhook is called, as `app.dispatch.credentials.reloading.Credentials.find` does."""
+
+
 class Caller:
     """Asks webhooks, over connections that no two logical clusters share."""
 
-    def __init__(self, client: HookClient, *, observe: Observe) -> None:
-        """Prepare; ``observe`` is told of each call."""
+    def __init__(self, client: HookClient, *, observe: Observe, find_credential: FindCredential | None = None) -> None:
+        """Prepare.
+
+        Args:
+            client: Calls them.
+            observe: Told of each call.
+            find_credential: Says as whom; None for nobody in particular.
+        """
         self._client: Final = client
         self._observe: Final = observe
+        self._find_credential: Final = find_credential
 
     async def ask(
         self, relevant: Relevant, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
@@ -108,6 +120,7 @@ class Caller:
                 parties=Parties(hook.cluster, consumer),
                 # To admit without asking is not what the policy says: only a failure of the webhook is ignored.
                 insist=hook.fails_open,
+                credential=None if self._find_credential is None else self._find_credential(hook),
             )
             outcome, code = "answered", 200
         except OverloadedError as error:

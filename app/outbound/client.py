@@ -15,6 +15,7 @@ from app.outbound.addresses import refuse_private_number
 from app.outbound.answer import read_answer
 from app.outbound.body import WholeBody
 from app.outbound.breaker import Breakers, Evidence
+from app.outbound.credential import Credential
 from app.outbound.endpoint import Endpoint
 from app.outbound.errors import CallError, NotCalledError, OverloadedError, escaped, posting, quoted
 from app.outbound.pool import PoolKey, Pools
@@ -65,6 +66,7 @@ class _Call(NamedTuple):
     url: URL
     body: bytes
     parties: Parties
+    credential: Credential | None
     until: float
     """When the caller or the webhook's own time ends it, by the event loop's clock."""
     own_until: float
@@ -138,6 +140,7 @@ class HookClient:
         within: float | None = None,
         parties: Parties = LOCAL,
         insist: bool = False,
+        credential: Credential | None = None,
     ) -> bytes:
         """Return what the webhook answers.
 
@@ -148,6 +151,7 @@ class HookClient:
             within: How long the caller can wait, ``seconds`` if not given. The webhook is told the smaller of the two.
             parties: Whose call it is.
             insist: Whether to call even if the breaker is open. A caller that takes a failure for consent has to.
+            credential: As whom; nobody else's calls use the same connections.
 
         Raises:
             OverloadedError: The call was not made, because quotas or the system have no room for it.
@@ -169,7 +173,7 @@ class HookClient:
                 url = called_url(endpoint.url, given)
                 made = body if isinstance(body, bytes) else body()
                 now = loop.time()
-                call = _Call(endpoint, url, made, parties, until=now + given, own_until=now + seconds)
+                call = _Call(endpoint, url, made, parties, credential, until=now + given, own_until=now + seconds)
                 return await self._watched(call)
         except FullError as error:
             count = getattr(self.slots.quotas, error.limit)
@@ -212,7 +216,9 @@ class HookClient:
         try:
             if guarded:
                 refuse_private_number(url.raw_host or "")
-            key = PoolKey(partition, str(url.origin()), endpoint.server_name, endpoint.ca_bundle, guarded)
+            key = PoolKey(
+                partition, str(url.origin()), endpoint.server_name, endpoint.ca_bundle, guarded, call.credential
+            )
             with self._pools.lease(key) as session:
                 response = await self._ask(session, call, evidence)
                 return await self._read(response, url)
@@ -270,10 +276,16 @@ async def _send(session: aiohttp.ClientSession, call: _Call) -> aiohttp.ClientRe
     return await session.post(
         call.url,
         data=WholeBody(call.body),
-        headers=_HEADERS,
+        headers=_headers(call.credential),
         server_hostname=call.endpoint.server_name or None,
         allow_redirects=False,
     )
+
+
+def _headers(credential: Credential | None) -> dict[str, str]:
+    if credential is None or not credential.authorization:
+        return _HEADERS
+    return {**_HEADERS, "Authorization": credential.authorization}
 
 
 def called_url(url: str, seconds: float) -> URL:

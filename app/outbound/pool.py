@@ -16,6 +16,7 @@ from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.connector import Connection
 
 from app.outbound.addresses import public_socket
+from app.outbound.credential import Credential
 from app.outbound.fair_cache import FairCache
 from app.outbound.lookups import Lookups
 from app.outbound.trust import trusting
@@ -37,6 +38,8 @@ class PoolKey(NamedTuple):
     ca_bundle: str
     guarded: bool
     """Whether private addresses are refused."""
+    credential: Credential | None = None
+    """As whom calls are made over them."""
 
 
 class _Kept:
@@ -122,7 +125,7 @@ def _disturbed(connection: Connection) -> bool:
 
 def _session(key: PoolKey, resolver: AbstractResolver) -> aiohttp.ClientSession:
     connector = _Connector(
-        ssl=trusting(key.ca_bundle),
+        ssl=trusting(key.ca_bundle, key.credential),
         limit=0,
         keepalive_timeout=_IDLE_SECONDS,
         resolver=resolver,

@@ -3,23 +3,30 @@
 import base64
 import functools
 import ssl
+from typing import Final
+
+from app.outbound.credential import Credential
+
+# A context of the system's authorities takes some 10 ms to make; these are those of users with a certificate.
+_REMEMBERED: Final = 64
 
 
 class TrustError(ValueError):
     """Authorities that cannot be loaded."""
 
 
-def trusting(ca_bundle: str) -> ssl.SSLContext:
+def trusting(ca_bundle: str, credential: Credential | None = None) -> ssl.SSLContext:
     """Return what trusts a bundle of authorities, and nobody else.
 
     Args:
         ca_bundle: PEM, base64; ``""`` for the system's authorities.
+        credential: Its client certificate is shown, if it has one.
 
     Raises:
         TrustError: There is no certificate in it.
     """
     if not ca_bundle:
-        return _system()
+        return _system(credential if credential is not None and credential.has_certificate else None)
     # Not create_default_context(cadata=...): of an empty text it makes trust in the system's authorities.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
@@ -27,13 +34,18 @@ def trusting(ca_bundle: str) -> ssl.SSLContext:
         context.load_verify_locations(cadata=base64.b64decode(ca_bundle, validate=True).decode("ascii", "ignore"))
     except (ValueError, ssl.SSLError) as error:
         raise TrustError("unable to load root certificates: unable to parse bytes as PEM block") from error
+    if credential is not None:
+        credential.load(context)
     return _as_go(context)
 
 
-@functools.cache
-def _system() -> ssl.SSLContext:
+@functools.lru_cache(maxsize=_REMEMBERED)
+def _system(credential: Credential | None) -> ssl.SSLContext:
     # Shared, since it is 150 certificates and tells nobody apart: sessions are not resumed with it.
-    return _as_go(ssl.create_default_context())
+    context = ssl.create_default_context()
+    if credential is not None:
+        credential.load(context)
+    return _as_go(context)
 
 
 def _as_go(context: ssl.SSLContext) -> ssl.SSLContext:

@@ -1,0 +1,78 @@
+"""Which kubeconfig the webhooks of each phase are called with (k8s.io/apiserver: pkg/admission/config.go).
+
+The file is the one of kube-apiserver's flag ``--admission-control-config-file``. Plugins that are no webhooks are not
+looked at, so that an apiserver's own file can be used.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from app.dispatch.credentials.files import (
+    CredentialFileError,
+    Files,
+    check_members,
+    check_type,
+    objects_of,
+    text_of,
+)
+from app.dispatch.hooks import Phase
+from app.model.json import JSON, as_object
+
+API_VERSION: Final = "apiserver.config.k8s.io/v1"
+_PLUGINS: Final[Mapping[str, Phase]] = {
+    "MutatingAdmissionWebhook": "mutating",
+    "ValidatingAdmissionWebhook": "validating",
+    "apis.kcp.io/MutatingWebhook": "mutating",
+    "apis.kcp.io/ValidatingWebhook": "validating",
+}
+
+
+def kubeconfigs_of(path: Path, files: Files) -> dict[Phase, Path]:
+    """Return the ``kubeConfigFile`` of each phase that an AdmissionConfiguration names one for.
+
+    Args:
+        path: The file.
+        files: Reads it, and those that it names.
+
+    Raises:
+        CredentialFileError: A file cannot be used.
+    """
+    configuration = files.read_object(path)
+    check_type(configuration, api_version=API_VERSION, kind="AdmissionConfiguration", where=str(path))
+    check_members(configuration, ("apiVersion", "kind", "plugins"), where=str(path))
+    found: dict[Phase, Path] = {}
+    for plugin in objects_of(configuration, "plugins", where=str(path)):
+        check_members(plugin, ("name", "path", "configuration"), where=f"{path}: plugins")
+        name = text_of(plugin, "name", where=f"{path}: plugins")
+        phase = _PLUGINS.get(name)
+        if phase is None:
+            continue
+        kubeconfig = _kubeconfig_of(plugin, path, files, where=f"{path}: plugin {name}")
+        if kubeconfig is not None and found.setdefault(phase, kubeconfig) != kubeconfig:
+            raise CredentialFileError(
+                f"{path}: two plugins name different kubeConfigFiles for {phase} webhooks: leave one of them"
+            )
+    return found
+
+
+def _kubeconfig_of(plugin: Mapping[str, JSON], path: Path, files: Files, *, where: str) -> Path | None:
+    configuration = plugin.get("configuration")
+    if configuration is None:
+        elsewhere = text_of(plugin, "path", where=where)
+        if not elsewhere:
+            return None
+        where = str(path.parent / elsewhere)
+        configuration = files.read_object(path.parent / elsewhere)
+    webhooks = as_object(configuration)
+    check_type(webhooks, api_version=API_VERSION, kind="WebhookAdmissionConfiguration", where=where)
+    check_members(webhooks, ("apiVersion", "kind", "kubeConfigFile", "staticManifestsDir"), where=where)
+    if webhooks.get("staticManifestsDir"):
+        # To pass over webhooks that somebody put there would be to admit without them.
+        raise CredentialFileError(f"{where}: staticManifestsDir is not supported: remove it, and give --manifests")
+    kubeconfig = text_of(webhooks, "kubeConfigFile", where=where)
+    if not kubeconfig:
+        return None
+    if not Path(kubeconfig).is_absolute():
+        raise CredentialFileError(f"{where}: kubeConfigFile must be an absolute file path")
+    return Path(kubeconfig)

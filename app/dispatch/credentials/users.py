@@ -1,0 +1,137 @@
+"""Users of a kubeconfig by the host that they are for (k8s.io/apiserver: pkg/util/webhook/authentication.go)."""
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from app.dispatch.credentials.files import CredentialFileError, Files, check_type, objects_of, text_of
+from app.model.json import JSON, as_object
+from app.outbound.credential import Credential, CredentialError
+
+_HTTPS: Final = "443"
+_EVERYBODY: Final = "*"
+_UNSUPPORTED: Final = ("exec", "auth-provider", "as", "as-uid", "as-groups", "as-user-extra")
+
+
+class Users(NamedTuple):
+    """As whom hosts are called."""
+
+    by_host: Mapping[str, Credential]
+    """By ``HOST``, ``HOST:PORT``, ``*.DOMAIN`` or ``*.DOMAIN:PORT``, in small letters."""
+    default: Credential | None = None
+    """For all other hosts: the user ``*``, or that of the current context."""
+
+    def find(self, host: str, port: int, *, default: bool) -> Credential | None:
+        """Return the credential for a host, None for none.
+
+        Args:
+            host: As in a URL.
+            port: Of it.
+            default: Whether it may have the one that is for any host.
+        """
+        for name in _names_of(f"{host.lower()}:{port}"):
+            if name in self.by_host:
+                return self.by_host[name]
+        return self.default if default else None
+
+
+NOBODY: Final = Users({})
+
+
+def _names_of(target: str) -> Iterator[str]:
+    """Yield the names that a user for a host may have, the one that counts first."""
+    yield from _with_domains(target)
+    host, _, port = target.rpartition(":")
+    if port == _HTTPS:
+        yield from _with_domains(host)
+
+
+def _with_domains(target: str) -> Iterator[str]:
+    yield target
+    _, dot, rest = target.partition(".")
+    while dot:
+        yield f"*.{rest}"
+        _, dot, rest = rest.partition(".")
+
+
+def users_of(path: Path, files: Files) -> Users:
+    """Return the users of a kubeconfig; its clusters are not looked at, as an apiserver does not.
+
+    Args:
+        path: The kubeconfig.
+        files: Reads it, and the files that it names.
+
+    Raises:
+        CredentialFileError: A file cannot be used.
+    """
+    config = files.read_object(path)
+    # Both may be left out, as in any kubeconfig.
+    check_type({"apiVersion": "v1", "kind": "Config", **config}, api_version="v1", kind="Config", where=str(path))
+    found: dict[str, Credential] = {}
+    for number, entry in enumerate(objects_of(config, "users", where=str(path))):
+        name = text_of(entry, "name", where=f"{path}: users[{number}]").lower()
+        where = f"{path}: user {name!r}"
+        if not name:
+            raise CredentialFileError(f"{path}: users[{number}] has no name")
+        if name in found:
+            raise CredentialFileError(f"{where} is there twice")
+        found[name] = _credential_of(as_object(entry.get("user")), path.parent, files, where=where)
+    current = found.get(_current(config, path))
+    return Users(found, found.pop(_EVERYBODY, current))
+
+
+def _current(config: Mapping[str, JSON], path: Path) -> str:
+    current = text_of(config, "current-context", where=str(path))
+    for entry in objects_of(config, "contexts", where=str(path)):
+        if current and entry.get("name") == current:
+            return text_of(as_object(entry.get("context")), "user", where=f"{path}: context {current!r}").lower()
+    return ""
+
+
+def _credential_of(user: Mapping[str, JSON], directory: Path, files: Files, *, where: str) -> Credential:
+    for member in _UNSUPPORTED:
+        if user.get(member):
+            raise CredentialFileError(
+                f"{where}: {member} is not supported: give a client certificate, a token or a tokenFile"
+            )
+    try:
+        return Credential(
+            token=_token(user, directory, files, where=where),
+            username=text_of(user, "username", where=where),
+            password=text_of(user, "password", where=where),
+            certificate_pem=_pem(user, "client-certificate", directory, files, where=where),
+            key_pem=_pem(user, "client-key", directory, files, where=where),
+        )
+    except CredentialError as error:
+        raise CredentialFileError(f"{where}: {error}") from None
+
+
+def _token(user: Mapping[str, JSON], directory: Path, files: Files, *, where: str) -> bytes:
+    """Return the token; of both kinds, the one in the file counts (client-go: transport/round_trippers.go)."""
+    token, file = text_of(user, "token", where=where).encode(), text_of(user, "tokenFile", where=where)
+    if not file:
+        return token
+    try:
+        return files.read(directory / file).strip() or token
+    except CredentialFileError as error:
+        if token:
+            return token
+        raise CredentialFileError(f"{where}: tokenFile {error}") from None
+
+
+def _pem(user: Mapping[str, JSON], member: str, directory: Path, files: Files, *, where: str) -> bytes:
+    """Return a certificate or a key; data in the kubeconfig counts before the file (client-go: rest/config.go)."""
+    data, file = text_of(user, f"{member}-data", where=where), text_of(user, member, where=where)
+    if data:
+        try:
+            return base64.b64decode("".join(data.split()), validate=True)
+        except (binascii.Error, ValueError):
+            raise CredentialFileError(f"{where}: {member}-data is not base64") from None
+    if not file:
+        return b""
+    try:
+        return files.read(directory / file)
+    except CredentialFileError as error:
+        raise CredentialFileError(f"{where}: {member} {error}") from None

@@ -1,0 +1,105 @@
+"""As whom a webhook is called: a client certificate, a bearer token, a user with a password."""
+
+import base64
+import contextlib
+import hashlib
+import os
+import re
+import ssl
+import tempfile
+from collections.abc import Iterator
+from typing import Final
+
+# RFC 9110 field-value: what else is in a token would end the header, or the request.
+_HEADER_VALUE: Final = re.compile(rb"[!-~](?:[ -~]*[!-~])?")
+
+
+class CredentialError(ValueError):
+    """A credential that cannot be used; the text never contains any part of it."""
+
+
+class Credential:
+    """What identifies this server to a webhook. Equal credentials share connections; no text shows a secret.
+
+    Attributes:
+        authorization: The header of that name, ``""`` for none.
+        has_certificate: Whether there is a client certificate.
+    """
+
+    __slots__ = ("_digest", "_pair", "authorization", "has_certificate")
+
+    def __init__(
+        self,
+        *,
+        token: bytes = b"",
+        username: str = "",
+        password: str = "",
+        certificate_pem: bytes = b"",
+        key_pem: bytes = b"",
+    ) -> None:
+        """Check and keep a credential; all of it may be empty, which is to be anonymous.
+
+        Raises:
+            CredentialError: It cannot be used.
+        """
+        self.authorization: Final = _authorization(token.strip(), username, password)
+        if bool(certificate_pem) != bool(key_pem):
+            raise CredentialError("a client certificate and its key belong together, and one of them is missing")
+        self.has_certificate: Final = bool(certificate_pem)
+        self._pair: Final = certificate_pem + b"\n" + key_pem
+        self._digest: Final = hashlib.sha256(repr((self.authorization, self._pair)).encode()).digest()
+        if self.has_certificate:
+            self.load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Credential) and other._digest == self._digest
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+    def __repr__(self) -> str:
+        return "Credential(…)"
+
+    def load(self, context: ssl.SSLContext) -> None:
+        """Have a TLS context show the client certificate, if there is one; raises CredentialError."""
+        if not self.has_certificate:
+            return
+        try:
+            with _as_file(self._pair) as path:
+                # OpenSSL would ask at the terminal for the password of an encrypted key.
+                context.load_cert_chain(path, password=lambda: b"")
+        except (OSError, ssl.SSLError) as error:
+            reason = getattr(error, "reason", None) or error.strerror or "unreadable"
+            raise CredentialError(
+                f"the client certificate and its key cannot be used: {str(reason).replace('_', ' ').lower()}; "
+                "they must be PEM, belong together, and the key must not be encrypted"
+            ) from None
+
+
+def _authorization(token: bytes, username: str, password: str) -> str:
+    if token and (username or password):
+        raise CredentialError("username/password or bearer token may be set, but not both")
+    if token:
+        if not _HEADER_VALUE.fullmatch(token):
+            raise CredentialError("the token has characters that a header cannot carry")
+        return f"Bearer {token.decode('ascii')}"
+    if username or password:
+        return f"Basic {base64.b64encode(f'{username}:{password}'.encode()).decode('ascii')}"
+    return ""
+
+
+@contextlib.contextmanager
+def _as_file(content: bytes) -> Iterator[str]:
+    """Lend a file with a content, in memory where the system has such files: ssl reads keys from files alone."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("credential")
+        try:
+            os.write(descriptor, content)
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+        return
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        yield file.name
