@@ -15,8 +15,10 @@ from tests.e2e.chart import (
     DISPATCH_ELSEWHERE,
     Release,
     Values,
+    environment_of,
     granted,
     kinds,
+    pod_of,
     rights,
     run,
     template,
@@ -69,6 +71,9 @@ MATRIX: dict[str, Values] = {
     "every engine of a kcp elsewhere, cert-manager": {
         "engines": {"interpret": {"enabled": True}, "dispatch": {"enabled": True, "kubeconfigSecret": "kcp"}},
         "certificates": {"mode": "cert-manager"},
+    },
+    "webhooks that ask who calls": {
+        "engines": {"dispatch": {"enabled": True, "admissionConfigSecret": "hooks"}},
     },
     "one replica, no budget": {"replicas": 1, "podDisruptionBudget": {"enabled": False}},
     "outside": {"webhooks": {"url": "https://webhooks.example.com:9443"}, "crds": {"install": False}},
@@ -137,11 +142,24 @@ def test_pods_meet_the_restricted_pod_security_standard(
         ({"engines": {"interpret": {"enabled": True, "kubeconfigSecret": "kcp"}}}, "kubeconfigSecret"),
         ({"engines": {"dispatch": {"enabled": True, "kubeconfigSecret": "kcp"}}}, "set certificates.mode to"),
         ({"engines": {"dispatch": {"kubeconfigSecret": "kcp"}}}, "set engines.dispatch.enabled=true"),
+        ({"engines": {"dispatch": {"admissionConfigSecret": "hooks"}}}, "set engines.dispatch.enabled=true"),
     ],
 )
 def test_values_that_mean_nothing_are_refused(helm: Path, values: Values, problem: str) -> None:
     with pytest.raises(AssertionError, match=problem):
         template(helm, values)
+
+
+def test_the_secret_that_says_as_whom_webhooks_are_called_is_mounted_and_named(helm: Path) -> None:
+    pod = pod_of(template(helm, MATRIX["webhooks that ask who calls"]))
+    (container,) = pod["containers"]
+    file = Path(environment_of(container)["FLEETHOOK_ADMISSION_CONTROL_CONFIG_FILE"])
+    (mount,) = (one for one in container["volumeMounts"] if one["mountPath"] == str(file.parent))
+    (volume,) = (one for one in pod["volumes"] if one["name"] == mount["name"])
+    assert (mount["readOnly"], volume["secret"]["secretName"]) == (True, "hooks")
+    assert {"FLEETHOOK_ADMISSION_CONTROL_CONFIG_FILE"} - environment_of(
+        pod_of(template(helm, MATRIX["dispatch only"]))["containers"][0]
+    ).keys()
 
 
 def paths_of(values: Values, prefix: str = "") -> Iterator[str]:

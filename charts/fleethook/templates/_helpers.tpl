@@ -75,6 +75,16 @@ from or written to the own cluster then, so what needs it is refused here.
 {{- end }}
 {{- end }}
 
+{{/* The Secret that says as whom webhooks are called; empty for nobody in particular. */}}
+{{- define "fleethook.admissionConfigSecret" -}}
+{{- with .Values.engines.dispatch }}
+{{- if and .admissionConfigSecret (not .enabled) }}
+{{- fail "engines.dispatch.admissionConfigSecret is for dispatching: set engines.dispatch.enabled=true, or leave it empty" }}
+{{- end }}
+{{- .admissionConfigSecret }}
+{{- end }}
+{{- end }}
+
 {{/* Whether the leader keeps caBundle: where it does not come from cert-manager, is not fixed, and webhooks are registered. */}}
 {{- define "fleethook.keepsBundle" -}}
 {{- if not (or (eq .Values.certificates.mode "cert-manager") .Values.certificates.caBundle (include "fleethook.kubeconfigSecret" .)) }}true{{ end }}
