@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from app.dispatch.builtin.versions import convert_builtin
 from app.model.gvk import GroupVersionKind, parse_api_version
 from app.model.json import JSON, JSONObject, as_object
 from app.model.meta import label_key_problem, label_value_problem
@@ -46,13 +47,13 @@ def plan(document: JSONObject, to: GroupVersionKind, *, definition: JSONObject |
         definition: Of a custom resource, a CustomResourceDefinition or an APIResourceSchema; None for what is built in.
 
     Raises:
-        ConversionError: It cannot be that; or it is built in, and how those are converted is code of an apiserver.
+        ConversionError: It cannot be that, or nothing is known of that version of a built-in kind.
     """
     source = _kind_of(document)
     if source == to:
         return document
     if definition is None:
-        raise ConversionError(f"fleethook cannot convert built-in {_named(source)} to {_named(to)}: {_REMEDY}")
+        return _converted_builtin(document, source, to)
     spec = as_object(definition.get("spec"))
     _check_versions(spec, source, to)
     conversion = as_object(spec.get("conversion"))
@@ -77,6 +78,16 @@ def convert(document: JSONObject, to: GroupVersionKind, *, definition: JSONObjec
             f"{_named(_kind_of(document))} becomes {_named(to)} through a conversion webhook, which is not asked here"
         )
     return planned
+
+
+def _converted_builtin(document: JSONObject, source: GroupVersionKind, to: GroupVersionKind) -> JSONObject:
+    try:
+        made = convert_builtin(document, source, to)
+    except ValueError as error:
+        raise ConversionError(f"{_named(source)} cannot be converted to {_named(to)}: {error}") from None
+    if made is None:
+        raise ConversionError(f"fleethook cannot convert built-in {_named(source)} to {_named(to)}: {_REMEDY}")
+    return made
 
 
 def _kind_of(document: JSONObject) -> GroupVersionKind:

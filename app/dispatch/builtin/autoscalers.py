@@ -1,0 +1,207 @@
+"""HorizontalPodAutoscalers: ``autoscaling/v1`` keeps in annotations what ``autoscaling/v2`` has members for.
+
+Upstream: pkg/apis/autoscaling/v1/conversion.go and annotations.go.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
+
+import msgspec
+
+from app.dispatch.builtin.members import given, go_json, in_any_case, object_of, objects_of, present, text_of
+from app.dispatch.builtin.metrics import METRIC_NAMES, new_metric, new_status, old_metric, old_status, reference
+from app.model.json import JSON, JSONObject
+
+T = TypeVar("T")
+
+_PREFIX: Final = "autoscaling.alpha.kubernetes.io/"
+_METRICS: Final = f"{_PREFIX}metrics"
+_CURRENT_METRICS: Final = f"{_PREFIX}current-metrics"
+_CONDITIONS: Final = f"{_PREFIX}conditions"
+_BEHAVIOR: Final = f"{_PREFIX}behavior"
+_TOLERANCES: Final = (f"{_PREFIX}scale-down-tolerance", f"{_PREFIX}scale-up-tolerance")
+_ROUND_TRIP: Final = (_METRICS, _CURRENT_METRICS, _CONDITIONS, _BEHAVIOR, *_TOLERANCES)
+_DEFAULT_CPU_UTILIZATION: Final = 80
+_BEHAVIOR_NAMES: Final = {
+    name.lower(): name
+    for name in (
+        "ScaleUp", "ScaleDown", "StabilizationWindowSeconds", "SelectPolicy", "Policies", "Tolerance", "Type", "Value",
+        "PeriodSeconds",
+    )
+}  # fmt: skip
+_CONDITION_NAMES: Final = {name.lower(): name for name in ("type", "status", "lastTransitionTime", "reason", "message")}
+
+
+def convert_autoscaler(autoscaler: JSONObject, api_version: str) -> JSONObject:
+    """Return a HorizontalPodAutoscaler in the other version."""
+    return (_to_v1 if api_version == "autoscaling/v1" else _to_v2)(autoscaler)
+
+
+def _to_v1(autoscaler: JSONObject) -> JSONObject:
+    spec, status = object_of(autoscaler.get("spec")), object_of(autoscaler.get("status"))
+    metrics, current = objects_of(spec.get("metrics")), objects_of(status.get("currentMetrics"))
+    utilizations = [_cpu(metric, "target") for metric in metrics]
+    annotations = present(
+        **{
+            _METRICS: [old_metric(one) for one, cpu in zip(metrics, utilizations, strict=True) if cpu is None],
+            _CURRENT_METRICS: [old_status(one) for one in current],
+            _CONDITIONS: [_condition(one) for one in objects_of(status.get("conditions"))],
+            _BEHAVIOR: None if spec.get("behavior") is None else _old_behavior(object_of(spec["behavior"])),
+        }
+    )
+    currently = [found for one in current if (found := _cpu(one, "current")) is not None]
+    return {
+        "apiVersion": "autoscaling/v1",
+        "kind": autoscaler["kind"],
+        "metadata": _metadata(autoscaler, {name: go_json(value) for name, value in annotations.items()}),
+        "spec": {
+            **_common_spec(spec),
+            **given(targetCPUUtilizationPercentage=next((cpu for cpu in utilizations if cpu is not None), None)),
+        },
+        "status": {
+            **_common_status(status),
+            "currentReplicas": status.get("currentReplicas") or 0,
+            **given(currentCPUUtilizationPercentage=currently[-1] if currently else None),
+        },
+    }
+
+
+def _to_v2(autoscaler: JSONObject) -> JSONObject:
+    spec, status = object_of(autoscaler.get("spec")), object_of(autoscaler.get("status"))
+    annotations = object_of(object_of(autoscaler.get("metadata")).get("annotations"))
+    cpu, currently = spec.get("targetCPUUtilizationPercentage"), status.get("currentCPUUtilizationPercentage")
+    others = _read(annotations, _METRICS, METRIC_NAMES, lambda value: [new_metric(one) for one in objects_of(value)])
+    metrics = [*(others or ()), *([] if cpu is None else [_cpu_metric(cpu)])] or [_cpu_metric(_DEFAULT_CPU_UTILIZATION)]
+    current = _read(
+        annotations, _CURRENT_METRICS, METRIC_NAMES, lambda value: [new_status(one) for one in objects_of(value)]
+    )
+    if current is None and currently is not None:
+        resource = {"name": "cpu", "current": {"averageUtilization": currently}}
+        current = [{"type": "Resource", "resource": resource}]
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": autoscaler["kind"],
+        "metadata": _metadata(autoscaler, {}),
+        "spec": {
+            **_common_spec(spec),
+            "metrics": metrics,
+            **given(behavior=_read(annotations, _BEHAVIOR, _BEHAVIOR_NAMES, _new_behavior) or None),
+        },
+        "status": {
+            **_common_status(status),
+            **present(currentReplicas=status.get("currentReplicas") or None),
+            "currentMetrics": current,
+            **present(conditions=_read(annotations, _CONDITIONS, _CONDITION_NAMES, _conditions)),
+        },
+    }
+
+
+def _read(
+    annotations: Mapping[str, JSON], name: str, members: Mapping[str, str], convert: Callable[[JSON], T]
+) -> T | None:
+    """Return what an annotation holds; one that cannot be read is passed over, as by an apiserver."""
+    if name not in annotations:
+        return None
+    try:
+        return convert(in_any_case(msgspec.json.decode(text_of(annotations[name])), members))
+    except (TypeError, ValueError, UnicodeError, RecursionError):
+        return None
+
+
+def _metadata(autoscaler: JSONObject, annotations: Mapping[str, str]) -> JSONObject:
+    metadata = object_of(autoscaler.get("metadata"))
+    kept = {name: value for name, value in object_of(metadata.get("annotations")).items() if name not in _ROUND_TRIP}
+    others = {name: value for name, value in metadata.items() if name != "annotations"}
+    return others | present(annotations={**kept, **annotations})
+
+
+def _common_spec(spec: Mapping[str, JSON]) -> JSONObject:
+    return {
+        "scaleTargetRef": reference(spec.get("scaleTargetRef")),
+        **given(minReplicas=spec.get("minReplicas")),
+        "maxReplicas": spec.get("maxReplicas") or 0,
+    }
+
+
+def _common_status(status: Mapping[str, JSON]) -> JSONObject:
+    return {
+        **given(observedGeneration=status.get("observedGeneration"), lastScaleTime=status.get("lastScaleTime")),
+        "desiredReplicas": status.get("desiredReplicas") or 0,
+    }
+
+
+def _cpu(metric: Mapping[str, JSON], member: str) -> JSON:
+    """Return the utilization of CPU that a metric is about, None for other metrics."""
+    resource = object_of(metric.get("resource"))
+    if metric.get("type") != "Resource" or resource.get("name") != "cpu":
+        return None
+    return object_of(resource.get(member)).get("averageUtilization")
+
+
+def _cpu_metric(utilization: JSON) -> JSONObject:
+    target = {"type": "Utilization", "averageUtilization": utilization}
+    return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+
+
+def _conditions(value: JSON) -> list[JSONObject]:
+    return [_condition(one) for one in objects_of(value)]
+
+
+def _condition(condition: Mapping[str, JSON]) -> JSONObject:
+    return {
+        "type": text_of(condition.get("type")),
+        "status": text_of(condition.get("status")),
+        "lastTransitionTime": condition.get("lastTransitionTime"),
+        **present(reason=condition.get("reason"), message=condition.get("message")),
+    }
+
+
+def _old_behavior(behavior: Mapping[str, JSON]) -> JSONObject:
+    """Return a behavior as the annotation has it: an internal type of Go's, whose members have no names in JSON."""
+    rules = [behavior.get(name) for name in ("scaleUp", "scaleDown")]
+    up, down = (None if one is None else _old_rules(object_of(one)) for one in rules)
+    return {"ScaleUp": up, "ScaleDown": down}
+
+
+def _old_rules(rules: Mapping[str, JSON]) -> JSONObject:
+    policies = rules.get("policies")
+    return {
+        "StabilizationWindowSeconds": rules.get("stabilizationWindowSeconds"),
+        "SelectPolicy": rules.get("selectPolicy"),
+        "Policies": None if policies is None else [_old_policy(one) for one in objects_of(policies)],
+        "Tolerance": rules.get("tolerance"),
+    }
+
+
+def _old_policy(policy: Mapping[str, JSON]) -> JSONObject:
+    return {
+        "Type": text_of(policy.get("type")),
+        "Value": policy.get("value") or 0,
+        "PeriodSeconds": policy.get("periodSeconds") or 0,
+    }
+
+
+def _new_behavior(value: JSON) -> JSONObject:
+    behavior = object_of(value)
+    rules = [behavior.get(name) for name in ("ScaleUp", "ScaleDown")]
+    up, down = (None if one is None else _new_rules(object_of(one)) for one in rules)
+    return given(scaleUp=up, scaleDown=down)
+
+
+def _new_rules(rules: Mapping[str, JSON]) -> JSONObject:
+    policies = [_new_policy(one) for one in objects_of(rules.get("Policies"))]
+    return {
+        **given(
+            stabilizationWindowSeconds=rules.get("StabilizationWindowSeconds"), selectPolicy=rules.get("SelectPolicy")
+        ),
+        **present(policies=policies),
+        **given(tolerance=rules.get("Tolerance")),
+    }
+
+
+def _new_policy(policy: Mapping[str, JSON]) -> JSONObject:
+    return {
+        "type": text_of(policy.get("Type")),
+        "value": policy.get("Value") or 0,
+        "periodSeconds": policy.get("PeriodSeconds") or 0,
+    }

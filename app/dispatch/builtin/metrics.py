@@ -1,0 +1,265 @@
+"""Metrics of HorizontalPodAutoscalers: ``autoscaling/v2``, and the form of ``autoscaling/v1`` that annotations hold.
+
+Members of the older form stand in the order of Go's structs (k8s.io/api/autoscaling/v1), since annotations are texts.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from app.dispatch.builtin.members import ZERO, converted_if_there, given, object_of, present, text_of
+from app.model.json import JSON, JSONObject
+from app.model.quantity_text import stored_quantity
+
+METRIC_NAMES: Final = {
+    name.lower(): name
+    for name in (
+        "type", "object", "pods", "resource", "containerResource", "external", "target", "kind", "name", "apiVersion",
+        "metricName", "metricSelector", "selector", "matchLabels", "matchExpressions", "key", "operator", "values",
+        "container", "targetValue", "averageValue", "targetAverageValue", "targetAverageUtilization", "currentValue",
+        "currentAverageValue", "currentAverageUtilization",
+    )
+}  # fmt: skip
+"""Members of the older form, by their names in small letters."""
+
+
+def old_metric(metric: Mapping[str, JSON]) -> JSONObject:
+    """Return one of ``spec.metrics`` in the form of v1."""
+    return {
+        "type": text_of(metric.get("type")),
+        **given(
+            object=converted_if_there(metric.get("object"), _old_object),
+            pods=converted_if_there(metric.get("pods"), _old_pods),
+            resource=converted_if_there(metric.get("resource"), _old_resource),
+            containerResource=converted_if_there(metric.get("containerResource"), _old_resource),
+            external=converted_if_there(metric.get("external"), _old_external),
+        ),
+    }
+
+
+def new_metric(metric: Mapping[str, JSON]) -> JSONObject:
+    """Return a metric of the form of v1 as one of ``spec.metrics``."""
+    return {
+        "type": text_of(metric.get("type")),
+        **given(
+            object=converted_if_there(metric.get("object"), _new_object),
+            pods=converted_if_there(metric.get("pods"), _new_pods),
+            resource=converted_if_there(metric.get("resource"), _new_resource),
+            containerResource=converted_if_there(metric.get("containerResource"), _new_container),
+            external=converted_if_there(metric.get("external"), _new_external),
+        ),
+    }
+
+
+def old_status(metric: Mapping[str, JSON]) -> JSONObject:
+    """Return one of ``status.currentMetrics`` in the form of v1."""
+    return {
+        "type": text_of(metric.get("type")),
+        **given(
+            object=converted_if_there(metric.get("object"), _old_object_status),
+            pods=converted_if_there(metric.get("pods"), _old_pods_status),
+            resource=converted_if_there(metric.get("resource"), _old_resource_status),
+            containerResource=converted_if_there(metric.get("containerResource"), _old_resource_status),
+            external=converted_if_there(metric.get("external"), _old_external_status),
+        ),
+    }
+
+
+def new_status(metric: Mapping[str, JSON]) -> JSONObject:
+    """Return a metric of the form of v1 as one of ``status.currentMetrics``."""
+    return {
+        "type": text_of(metric.get("type")),
+        **given(
+            object=converted_if_there(metric.get("object"), _new_object_status),
+            pods=converted_if_there(metric.get("pods"), _new_pods_status),
+            resource=converted_if_there(metric.get("resource"), _new_resource_status),
+            containerResource=converted_if_there(metric.get("containerResource"), _new_container_status),
+            external=converted_if_there(metric.get("external"), _new_external_status),
+        ),
+    }
+
+
+def reference(value: JSON) -> JSONObject:
+    """Return a CrossVersionObjectReference."""
+    found = object_of(value)
+    return {
+        "kind": text_of(found.get("kind")),
+        "name": text_of(found.get("name")),
+        **present(apiVersion=found.get("apiVersion")),
+    }
+
+
+def _quantity(value: JSON) -> str | None:
+    """Return a quantity as Go writes it, None if it is not set; raises ValueError, TypeError if it is none."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise TypeError("a quantity is expected")
+    return stored_quantity(str(value)) if value != "" else ZERO
+
+
+def _whole(value: JSON) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        raise TypeError("an integer is expected")
+    return value
+
+
+def _selector(value: JSON) -> JSONObject | None:
+    """Return a label selector with its members in order."""
+    if value is None:
+        return None
+    found = object_of(value)
+    labels = object_of(found.get("matchLabels"))
+    return present(
+        matchLabels={name: labels[name] for name in sorted(labels)}, matchExpressions=found.get("matchExpressions")
+    )
+
+
+def _metric(source: Mapping[str, JSON]) -> tuple[str, JSONObject | None]:
+    metric = object_of(source.get("metric"))
+    return text_of(metric.get("name")), _selector(metric.get("selector"))
+
+
+def _identifier(source: Mapping[str, JSON], selector: str = "selector") -> JSONObject:
+    return {"name": text_of(source.get("metricName")), **given(selector=_selector(source.get(selector)))}
+
+
+def _old_object(source: Mapping[str, JSON]) -> JSONObject:
+    target = object_of(source.get("target"))
+    name, selector = _metric(source)
+    return {
+        "target": reference(source.get("describedObject")),
+        "metricName": name,
+        "targetValue": _quantity(target.get("value")) or ZERO,
+        **given(selector=selector, averageValue=_quantity(target.get("averageValue"))),
+    }
+
+
+def _new_object(source: Mapping[str, JSON]) -> JSONObject:
+    value, average = _quantity(source.get("targetValue")) or ZERO, _quantity(source.get("averageValue"))
+    if average is None:
+        target = {"type": "Value", "value": value}
+    else:
+        # The older form cannot leave out its value: zero stands for none.
+        target = {"type": "AverageValue", **({"value": value} if value != ZERO else {}), "averageValue": average}
+    return {"describedObject": reference(source.get("target")), "target": target, "metric": _identifier(source)}
+
+
+def _old_pods(source: Mapping[str, JSON]) -> JSONObject:
+    name, selector = _metric(source)
+    average = _quantity(object_of(source.get("target")).get("averageValue")) or ZERO
+    return {"metricName": name, "targetAverageValue": average, **given(selector=selector)}
+
+
+def _new_pods(source: Mapping[str, JSON]) -> JSONObject:
+    average = _quantity(source.get("targetAverageValue")) or ZERO
+    return {"metric": _identifier(source), "target": {"type": "AverageValue", "averageValue": average}}
+
+
+def _old_resource(source: Mapping[str, JSON]) -> JSONObject:
+    target = object_of(source.get("target"))
+    return {
+        "name": text_of(source.get("name")),
+        **given(
+            targetAverageUtilization=_whole(target.get("averageUtilization")),
+            targetAverageValue=_quantity(target.get("averageValue")),
+            container=source.get("container"),
+        ),
+    }
+
+
+def _new_resource(source: Mapping[str, JSON]) -> JSONObject:
+    utilization = _whole(source.get("targetAverageUtilization"))
+    average = _quantity(source.get("targetAverageValue"))
+    kind = "AverageValue" if utilization is None else "Utilization"
+    target = {"type": kind, **given(averageValue=average, averageUtilization=utilization)}
+    return {"name": text_of(source.get("name")), "target": target}
+
+
+def _new_container(source: Mapping[str, JSON]) -> JSONObject:
+    return {**_new_resource(source), "container": text_of(source.get("container"))}
+
+
+def _old_external(source: Mapping[str, JSON]) -> JSONObject:
+    target = object_of(source.get("target"))
+    name, selector = _metric(source)
+    return {
+        "metricName": name,
+        **given(
+            metricSelector=selector,
+            targetValue=_quantity(target.get("value")),
+            targetAverageValue=_quantity(target.get("averageValue")),
+        ),
+    }
+
+
+def _new_external(source: Mapping[str, JSON]) -> JSONObject:
+    value, average = _quantity(source.get("targetValue")), _quantity(source.get("targetAverageValue"))
+    kind = "AverageValue" if value is None else "Value"
+    target = {"type": kind, **given(value=value, averageValue=average)}
+    return {"metric": _identifier(source, "metricSelector"), "target": target}
+
+
+def _old_object_status(source: Mapping[str, JSON]) -> JSONObject:
+    current = object_of(source.get("current"))
+    name, selector = _metric(source)
+    return {
+        "target": reference(source.get("describedObject")),
+        "metricName": name,
+        "currentValue": _quantity(current.get("value")) or ZERO,
+        **given(selector=selector, averageValue=_quantity(current.get("averageValue"))),
+    }
+
+
+def _new_object_status(source: Mapping[str, JSON]) -> JSONObject:
+    value, average = _quantity(source.get("currentValue")) or ZERO, _quantity(source.get("averageValue"))
+    current = {"value": value, **given(averageValue=average)}
+    return {"metric": _identifier(source), "current": current, "describedObject": reference(source.get("target"))}
+
+
+def _old_pods_status(source: Mapping[str, JSON]) -> JSONObject:
+    name, selector = _metric(source)
+    average = _quantity(object_of(source.get("current")).get("averageValue")) or ZERO
+    return {"metricName": name, "currentAverageValue": average, **given(selector=selector)}
+
+
+def _new_pods_status(source: Mapping[str, JSON]) -> JSONObject:
+    average = _quantity(source.get("currentAverageValue")) or ZERO
+    return {"metric": _identifier(source), "current": {"averageValue": average}}
+
+
+def _old_resource_status(source: Mapping[str, JSON]) -> JSONObject:
+    current = object_of(source.get("current"))
+    return {
+        "name": text_of(source.get("name")),
+        **given(currentAverageUtilization=_whole(current.get("averageUtilization"))),
+        "currentAverageValue": _quantity(current.get("averageValue")) or ZERO,
+        **given(container=source.get("container")),
+    }
+
+
+def _new_resource_status(source: Mapping[str, JSON]) -> JSONObject:
+    average = _quantity(source.get("currentAverageValue")) or ZERO
+    utilization = _whole(source.get("currentAverageUtilization"))
+    current = {"averageValue": average, **given(averageUtilization=utilization)}
+    return {"name": text_of(source.get("name")), "current": current}
+
+
+def _new_container_status(source: Mapping[str, JSON]) -> JSONObject:
+    return {**_new_resource_status(source), "container": text_of(source.get("container"))}
+
+
+def _old_external_status(source: Mapping[str, JSON]) -> JSONObject:
+    current = object_of(source.get("current"))
+    name, selector = _metric(source)
+    return {
+        "metricName": name,
+        **given(metricSelector=selector),
+        "currentValue": _quantity(current.get("value")) or ZERO,
+        **given(currentAverageValue=_quantity(current.get("averageValue"))),
+    }
+
+
+def _new_external_status(source: Mapping[str, JSON]) -> JSONObject:
+    value, average = _quantity(source.get("currentValue")) or ZERO, _quantity(source.get("currentAverageValue"))
+    current = {"value": value, **given(averageValue=average)}
+    return {"metric": _identifier(source, "metricSelector"), "current": current}
