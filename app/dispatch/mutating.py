@@ -9,7 +9,7 @@ from app.dispatch.failures import CallingError, StatusError, internal, timed_out
 from app.dispatch.hook_set import Relevant
 from app.dispatch.hooks import Hook
 from app.dispatch.limits import too_many_webhooks
-from app.dispatch.review import ReviewError, operations_of
+from app.dispatch.review import Answer, ReviewError, check_patch_type, operations_of
 from app.model.json import JSON
 from app.patch import PatchError, apply
 from app.patch.equality import identical
@@ -117,6 +117,7 @@ class Mutating:
         if not operations:
             means.audit.called(hook, round_number=number, mutated=False)
             return False
+        _check_patch(hook, attributes.object, answer)
         made = _patched(hook, attributes.object, operations)
         # Sent back in the version of the request: that is what the client gets, and what the next webhook starts from.
         made = await means.convert(made, self.attributes.kind) if kind != self.attributes.kind else made
@@ -131,11 +132,19 @@ class Mutating:
         return changed
 
 
-def _patched(hook: Hook, document: JSON, operations: list[JSON]) -> JSON:
+def _check_patch(hook: Hook, document: JSON, answer: Answer) -> None:
+    """Check in an apiserver's order: without an object, the type of the patch does not matter."""
     if document is None:
         raise internal(
             f'admission webhook "{hook.name}" attempted to modify the object, which is not supported for this operation'
         )
+    try:
+        check_patch_type(answer)
+    except ReviewError as error:
+        raise CallingError(hook.name, str(error)) from None
+
+
+def _patched(hook: Hook, document: JSON, operations: list[JSON]) -> JSON:
     try:
         made = apply(document, operations, dialect="kubernetes")
     except PatchError as error:

@@ -124,9 +124,10 @@ def understand(text: bytes, *, uid: str, version: str, mutating: bool) -> Answer
     response = review.response
     if response is None:
         raise ReviewError("webhook response was absent")
+    patch = _patch(response)
     if version == "v1":
-        _verify(review, response, uid=uid, mutating=mutating)
-    patch = _patch(response) if mutating else b""
+        _verify(review, response, uid=uid, mutating=mutating, has_patch=bool(patch))
+    patch = patch if mutating else b""
     return Answer(
         allowed=bool(response.allowed),
         patch=patch,
@@ -137,13 +138,13 @@ def understand(text: bytes, *, uid: str, version: str, mutating: bool) -> Answer
     )
 
 
-def _verify(review: _Review, response: _Response, *, uid: str, mutating: bool) -> None:
+def _verify(review: _Review, response: _Response, *, uid: str, mutating: bool, has_patch: bool) -> None:
     if (response.uid or "") != uid:
         raise ReviewError(f'expected response.uid="{uid}", got "{response.uid or ""}"')
     if (review.api_version, review.kind) != (f"{_GROUP}/v1", KIND):
         got = f"{review.api_version or ''}, Kind={review.kind or ''}"
         raise ReviewError(f"expected webhook response of {_GROUP}/v1, Kind={KIND}, got {got}")
-    has_patch, patch_type = bool(response.patch), response.patch_type
+    patch_type = response.patch_type
     if not mutating:
         if has_patch:
             raise ReviewError("validating webhook may not return response.patch")
@@ -162,21 +163,20 @@ def _patch(response: _Response) -> bytes:
     if not response.patch:
         return b""
     try:
-        return base64.b64decode(response.patch, validate=True)
+        # Go takes lines, as many encoders write them.
+        return base64.b64decode(response.patch.replace("\r", "").replace("\n", ""), validate=True)
     except (binascii.Error, ValueError) as error:
         raise ReviewError(f"response.patch is not base64: {error}") from None
 
 
 def operations_of(answer: Answer) -> list[JSON]:
-    """Return the operations of a webhook's patch, an empty list if it changes nothing.
+    """Return the operations of a webhook's patch, an empty list if it changes nothing, whatever type it says it is.
 
     Raises:
         ReviewError: The patch is none.
     """
     if not answer.patch:
         return []
-    if answer.patch_type != _JSON_PATCH:
-        raise ReviewError(f'unsupported patch type "{answer.patch_type}"')
     try:
         operations: JSON = msgspec.json.decode(answer.patch)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -187,6 +187,12 @@ def operations_of(answer: Answer) -> list[JSON]:
     if not isinstance(operations, list) or not all(one is None or isinstance(one, dict) for one in operations):
         raise ReviewError("received undecodable patch in webhook response: it is not an array of operations")
     return [as_object(one) for one in operations]
+
+
+def check_patch_type(answer: Answer) -> None:
+    """Raise ReviewError if a patch that changes something is of a type that is not known."""
+    if answer.patch_type != _JSON_PATCH:
+        raise ReviewError(f'unsupported patch type "{answer.patch_type}"')
 
 
 def request_of_conditions(attributes: Attributes, *, kind: GroupVersionKind) -> JSONObject:

@@ -60,6 +60,25 @@ def test_an_empty_patch_changes_nothing(text: bytes) -> None:
             operations_of(made)
 
 
+def test_a_patch_that_changes_nothing_may_say_any_type() -> None:
+    made = answered(allowed=True, patch=base64.b64encode(b"[]").decode(), patchType="MergePatch")
+    assert operations_of(made) == []
+
+
+@pytest.mark.parametrize("mutating", [True, False])
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+def test_a_patch_that_is_no_base64_is_no_answer_to_anything(version: str, *, mutating: bool) -> None:
+    with pytest.raises(ReviewError, match="is not base64"):
+        answered(version=version, mutating=mutating, allowed=True, patch="%%%", patchType="JSONPatch")
+
+
+def test_base64_may_have_lines_as_for_go() -> None:
+    operations = [{"op": "add", "path": "/metadata/labels", "value": {"a": "b" * 90}}]
+    lines = base64.encodebytes(json.dumps(operations).encode()).decode().replace("\n", "\r\n")
+    assert operations_of(answered(allowed=True, patch=lines, patchType="JSONPatch")) == operations
+    assert answered(mutating=False, allowed=True, patch="\n").patch == b""
+
+
 def test_members_that_are_not_known_do_no_harm() -> None:
     made = answered(allowed=True, future={"x": 1}, status={"code": 200, "metadata": {}, "message": "fine"})
     assert (made.allowed, made.status.message) == (True, "fine")
