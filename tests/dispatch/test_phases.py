@@ -127,13 +127,25 @@ async def test_a_webhook_is_asked_again_if_one_after_it_changed_the_object(front
     assert "mutation.webhook.admission.k8s.io/round_1_index_0" in found.response.audit_annotations
 
 
-async def test_a_patch_on_a_deletion_is_refused(front: Front, server: Webhooks) -> None:
-    server.answers["/w"] = patch({"op": "add", "path": "/x", "value": 1})
+@pytest.mark.parametrize("kind", ["JSONPatch", "MergePatch"])
+async def test_a_patch_on_a_deletion_is_refused(front: Front, server: Webhooks, kind: str) -> None:
+    server.answers["/w"] = patch({"op": "add", "path": "/x", "value": 1}, patchType=kind)
     store = store_of(configuration("ws1", "mutating", hook(server, "/w", failurePolicy="Ignore")))
     made = review(None, old=widget(), operation="DELETE")
     response = (await front.dispatch(store, made, cluster="ws1", phase="mutating")).response
     text = 'admission webhook "w.example.org" attempted to modify the object, which is not supported for this operation'
     assert (response.code, response.message) == (500, f"Internal error occurred: {text}")
+
+
+@pytest.mark.parametrize(("policy", "allowed"), [("Fail", False), ("Ignore", True)])
+async def test_a_type_of_patch_that_is_not_known_is_a_failure_of_the_webhook(
+    front: Front, server: Webhooks, policy: str, *, allowed: bool
+) -> None:
+    server.answers["/w"] = patch({"op": "add", "path": "/x", "value": 1}, patchType="MergePatch")
+    store = store_of(configuration("ws1", "mutating", hook(server, "/w", failurePolicy=policy)))
+    response = (await front.dispatch(store, review(), cluster="ws1", phase="mutating")).response
+    assert (response.allowed, bool(response.patch)) == (allowed, False)
+    assert allowed or response.message.endswith('unsupported patch type "MergePatch"')
 
 
 async def test_patches_are_applied_as_an_apiserver_does(front: Front, server: Webhooks) -> None:

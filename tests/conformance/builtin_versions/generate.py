@@ -5,7 +5,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from autoscalers import lines
+import autoscalers
+import written
 
 HERE = Path(__file__).parent
 MODULE = HERE.parent.parent / "e2e" / "controlplane"
@@ -18,9 +19,8 @@ def main() -> None:
     """Build the program, which takes as long as building half a kube-apiserver, and keep what it prints."""
     environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": ""}
     command = ["go", "run", "-trimpath", "-mod=readonly", "./conversions", str(OBJECTS)]
-    done = subprocess.run(
-        command, cwd=MODULE, env=environment, check=True, input=lines(AUTOSCALERS).encode(), stdout=subprocess.PIPE
-    )
+    made = autoscalers.lines(AUTOSCALERS) + written.lines()
+    done = subprocess.run(command, cwd=MODULE, env=environment, check=True, input=made.encode(), stdout=subprocess.PIPE)
     (HERE / "cases.json.gz").write_bytes(gzip.compress(done.stdout, mtime=0))
 
 
