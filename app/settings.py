@@ -153,6 +153,13 @@ class Settings(BaseSettings):
     client_ca_file: Annotated[
         Path | None, Field(description="PEM authorities; reviews are answered to clients with a certificate of theirs.")
     ] = None
+    dispatch_callers: Annotated[
+        list[Annotated[str, Field(min_length=1)]],
+        Field(
+            description="Names of client certificates (common name, DNS name or URI) whose holders may dispatch and "
+            "explain requests of every logical cluster; needs client_ca_file."
+        ),
+    ] = []
     registration: Annotated[
         Literal["off", "ca-bundle", "all"],
         Field(
@@ -245,6 +252,8 @@ class Settings(BaseSettings):
             raise ValueError("registration needs a cluster: give --kubeconfig or --in-cluster")
         if self.controller and not self.follows_cluster:
             raise ValueError("the controller needs a cluster: give --kubeconfig or --in-cluster")
+        if self.dispatch_callers and self.client_ca_file is None:
+            raise ValueError("dispatch_callers needs client_ca_file: without it, no client certificate is verified")
         if self.registration == "all" and (self.service is None) == (self.webhook_url is None):
             raise ValueError("--register needs to know where this server is: give one of --service and --webhook-url")
         return self

@@ -19,3 +19,8 @@ def test_a_plan_cache_of_no_sensible_size_is_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("FLEETHOOK_PLAN_CACHE_BYTES", text)
     with pytest.raises(ValidationError, match="plan_cache_bytes"):
         Settings()
+
+
+def test_callers_by_certificate_need_an_authority_of_client_certificates() -> None:
+    with pytest.raises(ValidationError, match="dispatch_callers needs client_ca_file"):
+        Settings(dispatch_callers=["kube-apiserver"])

@@ -6,10 +6,12 @@ header a minute, holds it for ever.
 
 import asyncio
 import enum
+from collections.abc import Mapping
 from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from app.api.callers import EXTENSION, client_extension
 from app.api.closing import ClosingProtocol
 
 # An apiserver sends well under 1 KiB of headers; client certificates and proxies add some. 64 KiB is what nginx and
@@ -49,7 +51,8 @@ def guarded_protocol(  # noqa: C901 - counts the methods of the class inside
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            self._extensions = {"tls": _client_of(transport)}
+            certificate = _client_certificate(transport)
+            self._extensions = {"tls": _client_of(certificate), EXTENSION: client_extension(certificate)}
             self._since = self.loop.time()
             self._arm()
 
@@ -134,13 +137,18 @@ def guarded_protocol(  # noqa: C901 - counts the methods of the class inside
     return GuardedProtocol
 
 
-def _client_of(transport: asyncio.Transport) -> dict[object, object]:
-    """Return what the ASGI TLS extension says of the client: its certificate's subject, None if it showed none.
+def _client_certificate(transport: asyncio.Transport) -> Mapping[str, Any] | None:
+    """Return the client's certificate, None or empty if it showed none.
 
-    Only a certificate that was verified is told of: TLS ends the handshake of any other.
+    Only a certificate that was verified is returned: TLS ends the handshake of any other.
     """
     secured = transport.get_extra_info("ssl_object")
-    certificate = secured.getpeercert() if secured is not None else None
+    certificate: Mapping[str, Any] | None = secured.getpeercert() if secured is not None else None
+    return certificate
+
+
+def _client_of(certificate: Mapping[str, Any] | None) -> dict[object, object]:
+    """Return the ASGI TLS extension: the subject of the client's certificate, None if it showed none."""
     if not certificate:
         return {"client_cert_name": None}
     return {"client_cert_name": ",".join(f"{name}={value}" for rdn in certificate["subject"] for name, value in rdn)}

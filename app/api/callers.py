@@ -1,0 +1,52 @@
+"""Callers that settings name by their client certificate.
+
+The TLS handshake ends for a certificate that no authority of ``client_ca_file`` issued, so every name here is one that
+such an authority vouches for.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from starlette.types import Scope
+
+EXTENSION: Final = "fleethook.client"
+"""The ASGI extension with the names of a client: its member ``names`` is what `certificate_names` returns."""
+_NAMES: Final = "names"
+_IDENTIFYING: Final = frozenset({"DNS", "URI"})
+
+
+def certificate_names(certificate: Mapping[str, Any] | None) -> frozenset[str]:
+    """Return the names that a certificate gives its holder: the common name, DNS names and URIs.
+
+    Args:
+        certificate: A verified certificate, as ``ssl.SSLObject.getpeercert()`` returns it; None or empty without one.
+    """
+    if not certificate:
+        return frozenset()
+    common = [value for rdn in certificate.get("subject", ()) for name, value in rdn if name == "commonName"]
+    # Go, and so every Kubernetes component, takes the last of several common names.
+    names = common[-1:]
+    names += [value for kind, value in certificate.get("subjectAltName", ()) if kind in _IDENTIFYING]
+    return frozenset(name for name in names if name)
+
+
+def client_extension(certificate: Mapping[str, Any] | None) -> dict[object, object]:
+    """Return the value of `EXTENSION` for a connection; its argument is that of `certificate_names`."""
+    return {_NAMES: certificate_names(certificate)}
+
+
+class NamedCallers:
+    """The callers of a setting: a list of names that client certificates may have."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """Prepare; names match exactly, upper and lower case included."""
+        self._names: Final = frozenset(names)
+
+    def __bool__(self) -> bool:
+        """Return whether the setting names any caller."""
+        return bool(self._names)
+
+    def find(self, scope: Scope) -> str:
+        """Return the name under which the caller of a request is named, ``""`` if it is not."""
+        presented: frozenset[str] = (scope.get("extensions") or {}).get(EXTENSION, {}).get(_NAMES, frozenset())
+        return min(self._names & presented, default="")
