@@ -13,7 +13,9 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import __version__
+from app.api.access import ClusterAccess, is_open, log_access, needed_credentials
 from app.api.call_metrics import CallSlots
+from app.api.callers import NamedCallers
 from app.api.codec import encode_error
 from app.api.dispatch import Standing
 from app.api.endpoint import Gate
@@ -21,7 +23,9 @@ from app.api.health import Check, health_routes
 from app.api.logs import LogSink, write_line
 from app.api.metrics import Metrics, plan_metrics, script_gauges, store_gauges
 from app.api.openapi import describe_reviews
+from app.api.quota import RequestQuota
 from app.api.routes import ReviewRoute, crds_routes, dispatch_routes, interpret_routes, overrider_routes
+from app.api.tokens import Tokens
 from app.control.slices import Slices
 from app.dispatch.assembly import INDEXES as DISPATCH_INDEXES
 from app.dispatch.assembly import dispatcher_of
@@ -66,7 +70,7 @@ class Fleethook(FastAPI):
         )
         self.settings: Final = settings
         self.store: Final = Store(INDEXES)
-        self.metrics: Final = Metrics()
+        self.metrics: Final = Metrics(max_clusters=settings.dispatch_metrics_clusters)
         self.cluster: Final = Cluster(settings, self.store) if settings.follows_cluster else None
         observes = self.cluster is not None and "overrider" in settings.engines
         self.surroundings: Final = Surroundings(self.store) if observes else None
@@ -81,7 +85,7 @@ class Fleethook(FastAPI):
         self.manifest_report: Final = ManifestReport(self.store)
         self.hook_client: Final = HookClient(allow_private=True)
         self.webhook_client: Final = HookClient(
-            allow_private=settings.private_webhooks,
+            allow_private=settings.calls_private_webhooks,
             quotas=Quotas(
                 connections=settings.dispatch_workspace_connections,
                 calls=settings.dispatch_workspace_calls,
@@ -90,6 +94,7 @@ class Fleethook(FastAPI):
         )
         config_file = settings.admission_control_config_file
         self.credentials: Final = None if config_file is None else Credentials(config_file)
+        self.requests: Final = RequestQuota(settings.dispatch_workspace_requests)
         self.customizations: Final = Customizations(self.store, namespace=settings.karmada_namespace)
         self.runner: Final = Runner(Limits(settings.lua_seconds, settings.lua_instructions, settings.lua_memory << 20))
         self.routes_of_reviews: Final[list[ReviewRoute]] = [
@@ -158,7 +163,22 @@ class Fleethook(FastAPI):
             ),
         )
         validate = partial(validate_configuration, compile_expression=compile_condition)
-        return dispatch_routes(Standing(dispatcher, self.store, self.synced, self._stale), validate)
+        standing = Standing(dispatcher, self.store, self.synced, self._stale, self._access(), self.requests)
+        return dispatch_routes(standing, validate)
+
+    def _access(self) -> ClusterAccess:
+        """Return who may have reviews of logical clusters dispatched and explained."""
+        settings, tokens = self.settings, None
+        if self.cluster is not None:
+            tokens = Tokens(
+                self.cluster.connection.json,
+                self.cluster.source,
+                seconds=settings.dispatch_token_seconds,
+                audiences=settings.dispatch_token_audiences,
+            )
+        log_access(settings)
+        callers, lack = NamedCallers(settings.dispatch_callers), needed_credentials(settings)
+        return ClusterAccess(is_open=is_open(settings), callers=callers, tokens=tokens, lack=lack)
 
     def _stale(self) -> str:
         """Return what has not been heard of for so long that nobody can tell whose webhooks decide."""
@@ -264,6 +284,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         for collector in store_gauges(app.store.counts, app.source.parts):
             app.metrics.registry.register(collector)
     app.metrics.registry.register(CallSlots(app.webhook_client))
+    for gauge in app.metrics.consumers.gauges(lambda: app.requests.in_flight, app.webhook_client.slots.by_consumer):
+        app.metrics.registry.register(gauge)
     for collector in script_gauges(app.customizations.counts):
         app.metrics.registry.register(collector)
     async with contextlib.AsyncExitStack() as stack:

@@ -1,5 +1,6 @@
 """The settings of the server: flags over ``FLEETHOOK_*`` environment variables over a file."""
 
+import ipaddress
 import os
 from pathlib import Path
 from typing import Annotated, Literal
@@ -26,6 +27,14 @@ _MAX_PLAN_CACHE_BYTES = 1 << 40
 def _bytes_of(value: object) -> object:
     """Return the bytes that a quantity such as ``256Mi`` means; what is no text is left to pydantic."""
     return int(Quantity.parse(value.strip())) if isinstance(value, str) else value
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host to listen on is a loopback address; of names, only ``localhost`` is (RFC 6761 6.3)."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 class Settings(BaseSettings):
@@ -113,13 +122,51 @@ class Settings(BaseSettings):
             "webhooks are called, by host; followed while the files change."
         ),
     ] = None
-    private_webhooks: Annotated[
-        bool,
+    dispatch_workspace_requests: Annotated[
+        int,
         Field(
-            description="Whether webhooks of logical clusters may be at private addresses; those who write "
-            "configurations could reach into this server's network by them."
+            description="Requests of one logical cluster that are answered at a time; requests beyond it are refused.",
+            ge=1,
         ),
-    ] = True
+    ] = 512
+    dispatch_metrics_clusters: Annotated[
+        int,
+        Field(description="Logical clusters that metrics name, the others are `other`; 0 names none.", ge=0, le=10_000),
+    ] = 100
+    dispatch_callers: Annotated[
+        list[Annotated[str, Field(min_length=1)]],
+        Field(
+            description="Names of client certificates (common name, DNS name or URI) whose holders may dispatch and "
+            "explain requests of every logical cluster; needs client_ca_file."
+        ),
+    ] = []
+    dispatch_open: Annotated[
+        Literal["manifests", "loopback", "never"],
+        Field(
+            description="Servers on a loopback address that dispatch and explain for callers without credentials: "
+            "those of manifests, all (loopback), or none (never)."
+        ),
+    ] = "manifests"
+    dispatch_token_audiences: Annotated[
+        list[str],
+        Field(description="Audiences, one of which a caller's bearer token must be for; the apiserver's own if empty."),
+    ] = []
+    dispatch_token_seconds: Annotated[
+        float,
+        Field(
+            description="Seconds that the apiserver's answer about a bearer token is used; a right that is taken away "
+            "lasts as long.",
+            ge=0,
+            le=600,
+        ),
+    ] = 60.0
+    private_webhooks: Annotated[
+        bool | None,
+        Field(
+            description="Whether webhooks of logical clusters may be at private addresses, by default only if this "
+            "server listens on a loopback address. Authors of configurations could reach into this server's network."
+        ),
+    ] = None
     interpreters: Annotated[
         list[str], Field(description="Files (*.py) or modules that define interpreters of resources.")
     ] = []
@@ -153,13 +200,6 @@ class Settings(BaseSettings):
     client_ca_file: Annotated[
         Path | None, Field(description="PEM authorities; reviews are answered to clients with a certificate of theirs.")
     ] = None
-    dispatch_callers: Annotated[
-        list[Annotated[str, Field(min_length=1)]],
-        Field(
-            description="Names of client certificates (common name, DNS name or URI) whose holders may dispatch and "
-            "explain requests of every logical cluster; needs client_ca_file."
-        ),
-    ] = []
     registration: Annotated[
         Literal["off", "ca-bundle", "all"],
         Field(
@@ -243,6 +283,16 @@ class Settings(BaseSettings):
     def follows_cluster(self) -> bool:
         """Whether objects come from an apiserver."""
         return self.in_cluster or self.kubeconfig is not None
+
+    @property
+    def listens_on_loopback(self) -> bool:
+        """Whether only processes of this machine can connect."""
+        return is_loopback(self.host)
+
+    @property
+    def calls_private_webhooks(self) -> bool:
+        """Whether webhooks of logical clusters may be at private addresses."""
+        return self.listens_on_loopback if self.private_webhooks is None else self.private_webhooks
 
     @model_validator(mode="after")
     def _complete(self) -> "Settings":

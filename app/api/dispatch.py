@@ -9,12 +9,14 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from starlette.types import Scope
 
+from app.api.access import ClusterAccess, Grant
 from app.api.body import RequestError
-from app.api.codec import Decoded, decode_review, encode_error, encode_response
+from app.api.codec import Decoded, decode_review, encode_response
 from app.api.edge import failed, log_fields
 from app.api.endpoint import Endpoint
 from app.api.logs import LogSink, encode_line
 from app.api.metrics import Metrics
+from app.api.quota import FullQuotaError, RequestQuota
 from app.api.timeout import budget
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatched, Dispatcher
@@ -29,6 +31,7 @@ from app.store import StoreView
 
 # k8s.io/apiserver waits so long for webhook configurations to be read (research 1.6).
 _SYNC_SECONDS: Final = 10.0
+_UNAUTHORIZED: Final = {401: "unauthenticated", 403: "forbidden"}
 
 
 class Standing(NamedTuple):
@@ -39,12 +42,24 @@ class Standing(NamedTuple):
     synced: asyncio.Event
     stale: Callable[[], str]
     """Says what of the objects has not been heard of for too long, ``""`` if nothing is."""
+    access: ClusterAccess
+    quota: RequestQuota
 
 
 class _Asked(NamedTuple):
     review: Decoded
     request: AdmissionRequest
     cluster: str
+    deadline: Deadline
+
+
+class _Request(NamedTuple):
+    """A request whose caller may ask about a cluster."""
+
+    id: str
+    cluster: str
+    caller: str
+    started: float
     deadline: Deadline
 
 
@@ -64,25 +79,64 @@ class ClusterEndpoint(Endpoint):
         super().__init__(path, metrics=metrics, body_limit=body_limit, known_clients_only=known_clients_only)
         self._standing: Final = standing
         self._log: Final = log
+        self._verb: Final = path.rpartition("/")[2]
+
+    def _check_caller(self, scope: Scope) -> None:
+        self._standing.access.check_credentials(scope)
 
     async def _answer(self, body: bytes, request_id: str, scope: Scope) -> tuple[int, bytes]:
         started = time.perf_counter()
         deadline = Deadline(time.monotonic() + budget(scope["query_string"]))
         cluster = resolve_cluster(self._standing.store, _cluster(scope))
+        grant = await self._authorize(scope, cluster, deadline)
+        made = _Request(request_id, cluster, grant.caller, started, deadline)
         try:
-            review = decode_review(body)
-        except BadReviewError as error:
+            with self._standing.quota.hold(cluster):
+                return await self._answer_review(body, made)
+        except FullQuotaError:
+            return self._refuse(body, made)
+
+    async def _authorize(self, scope: Scope, cluster: str, deadline: Deadline) -> Grant:
+        access, started = self._standing.access, time.perf_counter()
+        try:
+            return await access.authorize(scope, cluster=cluster, route=self._verb, seconds=deadline.remaining)
+        except RequestError as error:
+            outcome = _UNAUTHORIZED.get(error.code, "errored")
             seconds = time.perf_counter() - started
-            self._metrics.reviewed(self._path, "", "malformed", seconds=seconds, request_id=request_id)
-            return 400, encode_error(400, "BadRequest", str(error))
+            self._metrics.reviewed(self._path, "", outcome, seconds=seconds, request_id="")
+            raise
+
+    async def _answer_review(self, body: bytes, made: _Request) -> tuple[int, bytes]:
+        review = self._decode(body, made)
         if review.request is None:
             response = errored(f"the review cannot be read: {review.problem}")
-            self._record(review, cluster, Dispatched(response, None), started=started, request_id=request_id)
+            self._record(review, made, Dispatched(response, None))
             return 200, encode_response(response, uid=review.uid, api_version=review.api_version)
-        asked = _Asked(review, review.request, cluster, deadline)
-        dispatched, answer = await self._decide(asked)
-        self._record(review, cluster, dispatched, started=started, request_id=request_id)
+        dispatched, answer = await self._decide(_Asked(review, review.request, made.cluster, made.deadline))
+        self._record(review, made, dispatched)
         return 200, answer
+
+    def _refuse(self, body: bytes, made: _Request) -> tuple[int, bytes]:
+        """Answer a request beyond the quota of its cluster: the failurePolicy of no registration lets it through."""
+        self._metrics.consumers.refused(made.cluster, is_known=self._standing.store.knows(made.cluster))
+        review = self._decode(body, made)
+        limit = self._standing.quota.limit
+        text = (
+            f"{limit} requests of logical cluster {made.cluster} are being answered, which is the limit (setting "
+            "dispatch_workspace_requests); try again later"
+        )
+        response = errored(text, code=429, reason="TooManyRequests")
+        self._record(review, made, Dispatched(response, None))
+        return 200, encode_response(response, uid=review.uid, api_version=review.api_version)
+
+    def _decode(self, body: bytes, made: _Request) -> Decoded:
+        """Return the review; raises RequestError if there is no usable one."""
+        try:
+            return decode_review(body)
+        except BadReviewError as error:
+            seconds = time.perf_counter() - made.started
+            self._metrics.reviewed(self._path, "", "malformed", seconds=seconds, request_id=made.id)
+            raise RequestError(400, "BadRequest", str(error)) from error
 
     @abstractmethod
     async def _decide(self, asked: _Asked) -> tuple[Dispatched, bytes]:
@@ -100,18 +154,21 @@ class ClusterEndpoint(Endpoint):
         stale = standing.stale()
         return f"not ready to handle request: {stale}" if stale else ""
 
-    def _record(
-        self, review: Decoded, cluster: str, dispatched: Dispatched, *, started: float, request_id: str
-    ) -> None:
+    def _record(self, review: Decoded, made: _Request, dispatched: Dispatched) -> None:
         response, target = dispatched
-        seconds = time.perf_counter() - started
+        seconds = time.perf_counter() - made.started
         operation = review.request.operation if review.request else ""
-        request_id = request_id or review.uid
-        self._metrics.reviewed(self._path, operation, _outcome(response), seconds=seconds, request_id=request_id)
+        request_id = made.id or review.uid
+        outcome = _outcome(response)
+        self._metrics.reviewed(self._path, operation, outcome, seconds=seconds, request_id=request_id)
+        is_known = self._standing.store.knows(made.cluster)
+        self._metrics.consumers.answered(made.cluster, self._verb, outcome, seconds=seconds, is_known=is_known)
         if self._log is None:
             return
         fields = log_fields(self._path, review, response, seconds=seconds, request_id=request_id)
-        fields["cluster"] = cluster
+        fields["cluster"] = made.cluster
+        if made.caller:
+            fields["caller"] = made.caller
         if target is not None:
             fields["owner"], fields["ownerCase"] = target.ownership.cluster, target.ownership.case
             if target.ownership.problem:

@@ -11,6 +11,8 @@ from app.api.codec import encode_error
 from app.api.metrics import Metrics
 
 _JSON: Final = (b"content-type", b"application/json")
+# RFC 9110 section 11.6.1 wants a challenge with each 401.
+_CHALLENGE: Final = ((b"www-authenticate", b"Bearer"),)
 
 
 class Endpoint(ABC):
@@ -28,11 +30,9 @@ class Endpoint(ABC):
             body = encode_error(405, "MethodNotAllowed", f"{self._path} takes POST, not {scope['method']}")
             await respond(send, 405, body, (b"allow", b"POST"))
             return
-        if self._known_clients_only and not _client_name(scope):
-            await respond(send, 403, encode_error(403, "Forbidden", "a client certificate is needed to ask here"))
-            return
         self._metrics.in_flight += 1
         try:
+            self._check_caller(scope)
             request_id = check_headers(scope["headers"], limit=self._body_limit)
             body = await read_body(receive, limit=self._body_limit)
             status, answer = await self._answer(body, request_id, scope)
@@ -42,17 +42,22 @@ class Endpoint(ABC):
             return
         finally:
             self._metrics.in_flight -= 1
-        await respond(send, status, answer)
+        await respond(send, status, answer, *(_CHALLENGE if status == 401 else ()))
+
+    def _check_caller(self, scope: Scope) -> None:
+        """Refuse a caller before its body is read; raises RequestError."""
+        if self._known_clients_only and not _has_certificate(scope):
+            raise RequestError(403, "Forbidden", "a client certificate is needed to ask here")
 
     @abstractmethod
     async def _answer(self, body: bytes, request_id: str, scope: Scope) -> tuple[int, bytes]:
         """Return the HTTP status and the body of the answer; raises RequestError."""
 
 
-def _client_name(scope: Scope) -> str | None:
-    """Return the subject of the certificate that the client showed (ASGI's TLS extension), None if it showed none."""
+def _has_certificate(scope: Scope) -> bool:
+    """Return whether the client showed a certificate (ASGI's TLS extension); its subject may be empty."""
     name: str | None = (scope.get("extensions") or {}).get("tls", {}).get("client_cert_name")
-    return name
+    return name is not None
 
 
 async def respond(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:

@@ -11,7 +11,8 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from app.api.series import WebhookNames, bounded_code
+from app.api.consumer_metrics import ConsumerMetrics
+from app.api.series import MAX_CLUSTERS, ClusterNames, WebhookNames, bounded_code
 from app.dispatch.hooks import Hook
 from app.model.gvk import GroupKind
 from app.store.sources.source import PartState
@@ -30,8 +31,10 @@ _SLOW_SECONDS: Final = 0.005
 class Metrics:
     """The metrics of one server process, in a registry of their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, max_clusters: int = MAX_CLUSTERS) -> None:
+        """Prepare; ``max_clusters`` bounds the logical clusters that series name."""
         self.registry: Final = CollectorRegistry()
+        self.consumers: Final = ConsumerMetrics(self.registry, ClusterNames(max_clusters=max_clusters))
         self._reviews: Final = Counter(
             "fleethook_reviews",
             "Reviews answered, by route, operation and outcome.",
@@ -61,8 +64,8 @@ class Metrics:
         )
         self._webhooks: Final = Counter(
             "fleethook_webhook_requests",
-            "Calls of webhooks that reviews were dispatched to, by outcome and HTTP status. Names beyond 100 clusters "
-            "and 20 webhooks of each are `other`.",
+            "Calls of webhooks that reviews were dispatched to, by outcome and HTTP status. Names beyond a number "
+            "of clusters (dispatch_metrics_clusters) and 20 webhooks of each are `other`.",
             ["cluster", "webhook", "type", "outcome", "code"],
             registry=self.registry,
         )
@@ -74,7 +77,7 @@ class Metrics:
             registry=self.registry,
         )
         self._script_histograms: Final[dict[tuple[str, str], Histogram]] = {}
-        self._webhook_names: Final = WebhookNames()
+        self._webhook_names: Final = WebhookNames(max_clusters=max_clusters)
         self._webhook_counters: Final[dict[tuple[str, ...], Counter]] = {}
         self._webhook_histograms: Final[dict[str, Histogram]] = {}
         # labels() costs more than the increment itself, so each combination is looked up once.

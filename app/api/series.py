@@ -8,6 +8,30 @@ MAX_CLUSTERS: Final = 100
 MAX_WEBHOOKS_PER_CLUSTER: Final = 20
 
 
+class ClusterNames:
+    """Names of logical clusters, the first ones that there are requests of. They stay for the life of the process."""
+
+    def __init__(self, *, max_clusters: int = MAX_CLUSTERS) -> None:
+        """Prepare."""
+        self._max_clusters: Final = max_clusters
+        self._known: Final[set[str]] = set()
+
+    def known(self, cluster: str) -> str:
+        """Return a name as a label value, without adding one."""
+        return cluster if cluster in self._known else OTHER
+
+    def bounded(self, cluster: str, *, is_known: bool) -> str:
+        """Return a name as a label value.
+
+        Args:
+            cluster: The name.
+            is_known: Whether there is such a cluster, so that names without one use up no room.
+        """
+        if is_known and cluster not in self._known and len(self._known) < self._max_clusters:
+            self._known.add(cluster)
+        return self.known(cluster)
+
+
 class WebhookNames:
     """Names of logical clusters and their webhooks, the first ones of each; a bound per cluster keeps room for others.
 

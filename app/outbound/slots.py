@@ -71,6 +71,10 @@ class Slots:
         self.queued = 0
         self.refused: Final = dict.fromkeys(Quotas._fields, 0)
 
+    def by_consumer(self) -> dict[str, int]:
+        """Return how many calls are under way for each consumer that has any."""
+        return {name: state.calls for name, state in self._consumers.items() if state.calls}
+
     @contextlib.asynccontextmanager
     async def hold(self, consumer: str, endpoint: Hashable, *, seconds: float) -> AsyncIterator[bool]:
         """Hold a slot for one call; yields whether it had to wait.

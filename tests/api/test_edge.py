@@ -322,7 +322,7 @@ async def test_a_server_of_nothing_is_not_ready_and_nothing_is_dispatched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A URL that leads past the API answers 404 to everything, as if there were no webhooks."""
-    app = create_app(Settings(kubeconfig=tmp_path / "none", dispatch_as_kcp=True), log=None)
+    app = create_app(Settings(kubeconfig=tmp_path / "none", dispatch_as_kcp=True, dispatch_open="loopback"), log=None)
     assert app.cluster is not None
     monkeypatch.setattr(Informer, "absent", True)
     app.synced.set()

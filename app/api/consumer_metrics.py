@@ -1,0 +1,88 @@
+"""Prometheus metrics of dispatching by consumer, the logical cluster of a request; the number of series is bounded."""
+
+from collections import Counter as Tally
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from app.api.series import ClusterNames
+
+# Few: there is a series for each of them and each cluster. `fleethook_review_duration_seconds` has more.
+_BUCKETS: Final = (0.005, 0.05, 0.5, 5.0, 30.0)
+
+
+class ConsumerMetrics:
+    """Requests of consumers, as they were answered."""
+
+    def __init__(self, registry: CollectorRegistry, names: ClusterNames) -> None:
+        """Prepare; ``names`` bounds the values of the label ``cluster``."""
+        self._names: Final = names
+        self._requests: Final = Counter(
+            "fleethook_dispatch_requests",
+            "Requests dispatched or explained, by logical cluster, route (mutate, validate, explain) and outcome.",
+            ["cluster", "route", "outcome"],
+            registry=registry,
+        )
+        self._refused: Final = Counter(
+            "fleethook_dispatch_requests_refused",
+            "Requests beyond dispatch_workspace_requests, by logical cluster.",
+            ["cluster"],
+            registry=registry,
+        )
+        self._seconds: Final = Histogram(
+            "fleethook_dispatch_duration_seconds",
+            "Time from the last byte of a request to its answer, by logical cluster.",
+            ["cluster"],
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        # labels() costs more than the increment itself, so each combination is looked up once.
+        self._counters: Final[dict[tuple[str, str, str], Counter]] = {}
+        self._histograms: Final[dict[str, Histogram]] = {}
+
+    def answered(self, cluster: str, route: str, outcome: str, *, seconds: float, is_known: bool) -> None:
+        """Count one answered request; a cluster of which nothing is known gets no series of its own."""
+        name = self._names.bounded(cluster, is_known=is_known)
+        key = (name, route, outcome)
+        counter = self._counters.get(key)
+        if counter is None:
+            counter = self._counters[key] = self._requests.labels(*key)
+        counter.inc()
+        histogram = self._histograms.get(name)
+        if histogram is None:
+            histogram = self._histograms[name] = self._seconds.labels(name)
+        histogram.observe(seconds)
+
+    def refused(self, cluster: str, *, is_known: bool) -> None:
+        """Count one request beyond the quota of its cluster."""
+        self._refused.labels(self._names.bounded(cluster, is_known=is_known)).inc()
+
+    def gauges(
+        self, requests: Callable[[], Mapping[str, int]], calls: Callable[[], Mapping[str, int]]
+    ) -> Iterator[Collector]:
+        """Yield the gauges of what is under way; the arguments return how much of it each cluster has."""
+        yield _InFlight("fleethook_dispatch_requests_in_flight", "Requests being answered", requests, self._names)
+        yield _InFlight("fleethook_dispatch_calls_in_flight", "Calls of webhooks under way", calls, self._names)
+
+
+class _InFlight(Collector):
+    """A gauge by logical cluster. Clusters without a name among the series count together."""
+
+    def __init__(self, name: str, text: str, read: Callable[[], Mapping[str, int]], names: ClusterNames) -> None:
+        self._name: Final = name
+        self._text: Final = text
+        self._read: Final = read
+        self._names: Final = names
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the gauge."""
+        family = GaugeMetricFamily(self._name, f"{self._text}, by logical cluster.", labels=["cluster"])
+        sums: Tally[str] = Tally()
+        for cluster, count in self._read().items():
+            sums[self._names.known(cluster)] += count
+        for name, count in sums.items():
+            family.add_metric([name], count)
+        yield family
