@@ -60,7 +60,6 @@ class _Request(NamedTuple):
     cluster: str
     caller: str
     started: float
-    deadline: Deadline
 
 
 class ClusterEndpoint(Endpoint):
@@ -89,12 +88,20 @@ class ClusterEndpoint(Endpoint):
         deadline = Deadline(time.monotonic() + budget(scope["query_string"]))
         cluster = resolve_cluster(self._standing.store, _cluster(scope))
         grant = await self._authorize(scope, cluster, deadline)
-        made = _Request(request_id, cluster, grant.caller, started, deadline)
+        made = _Request(request_id, cluster, grant.caller, started)
         try:
-            with self._standing.quota.hold(cluster):
-                return await self._answer_review(body, made)
-        except FullQuotaError:
-            return self._refuse(body, made)
+            review = decode_review(body)
+        except BadReviewError as error:
+            seconds = time.perf_counter() - started
+            self._metrics.reviewed(self._path, "", "malformed", seconds=seconds, request_id=request_id)
+            raise RequestError(400, "BadRequest", str(error)) from error
+        if review.request is None:
+            response = errored(f"the review cannot be read: {review.problem}")
+            self._record(review, made, Dispatched(response, None))
+            return 200, encode_response(response, uid=review.uid, api_version=review.api_version)
+        dispatched, answer = await self._decide(_Asked(review, review.request, cluster, deadline))
+        self._record(review, made, dispatched)
+        return 200, answer
 
     async def _authorize(self, scope: Scope, cluster: str, deadline: Deadline) -> Grant:
         access, started = self._standing.access, time.perf_counter()
@@ -106,40 +113,22 @@ class ClusterEndpoint(Endpoint):
             self._metrics.reviewed(self._path, "", outcome, seconds=seconds, request_id="")
             raise
 
-    async def _answer_review(self, body: bytes, made: _Request) -> tuple[int, bytes]:
-        review = self._decode(body, made)
-        if review.request is None:
-            response = errored(f"the review cannot be read: {review.problem}")
-            self._record(review, made, Dispatched(response, None))
-            return 200, encode_response(response, uid=review.uid, api_version=review.api_version)
-        dispatched, answer = await self._decide(_Asked(review, review.request, made.cluster, made.deadline))
-        self._record(review, made, dispatched)
-        return 200, answer
-
-    def _refuse(self, body: bytes, made: _Request) -> tuple[int, bytes]:
-        """Answer a request beyond the quota of its cluster: the failurePolicy of no registration lets it through."""
-        self._metrics.consumers.refused(made.cluster, is_known=self._standing.store.knows(made.cluster))
-        review = self._decode(body, made)
-        limit = self._standing.quota.limit
-        text = (
-            f"{limit} requests of logical cluster {made.cluster} are being answered, which is the limit (setting "
-            "dispatch_workspace_requests); try again later"
-        )
-        response = errored(text, code=429, reason="TooManyRequests")
-        self._record(review, made, Dispatched(response, None))
-        return 200, encode_response(response, uid=review.uid, api_version=review.api_version)
-
-    def _decode(self, body: bytes, made: _Request) -> Decoded:
-        """Return the review; raises RequestError if there is no usable one."""
+    async def _decide(self, asked: _Asked) -> tuple[Dispatched, bytes]:
+        """Return how a review was answered, and the answer, within the quota of its cluster."""
+        started, cluster, standing = time.perf_counter(), asked.cluster, self._standing
+        consumers, is_known = self._metrics.consumers, standing.store.knows(cluster)
         try:
-            return decode_review(body)
-        except BadReviewError as error:
-            seconds = time.perf_counter() - made.started
-            self._metrics.reviewed(self._path, "", "malformed", seconds=seconds, request_id=made.id)
-            raise RequestError(400, "BadRequest", str(error)) from error
+            with standing.quota.hold(cluster):
+                dispatched, answer = await self._decide_within_quota(asked)
+        except FullQuotaError:
+            consumers.refused(cluster, is_known=is_known)
+            dispatched, answer = _beyond_quota(asked, standing.quota.limit)
+        outcome, seconds = _outcome(dispatched.response), time.perf_counter() - started
+        consumers.answered(cluster, self._verb, outcome, seconds=seconds, is_known=is_known)
+        return dispatched, answer
 
     @abstractmethod
-    async def _decide(self, asked: _Asked) -> tuple[Dispatched, bytes]:
+    async def _decide_within_quota(self, asked: _Asked) -> tuple[Dispatched, bytes]:
         """Return how a review was answered, and the answer."""
 
     async def _not_ready(self, asked: _Asked) -> str:
@@ -159,10 +148,7 @@ class ClusterEndpoint(Endpoint):
         seconds = time.perf_counter() - made.started
         operation = review.request.operation if review.request else ""
         request_id = made.id or review.uid
-        outcome = _outcome(response)
-        self._metrics.reviewed(self._path, operation, outcome, seconds=seconds, request_id=request_id)
-        is_known = self._standing.store.knows(made.cluster)
-        self._metrics.consumers.answered(made.cluster, self._verb, outcome, seconds=seconds, is_known=is_known)
+        self._metrics.reviewed(self._path, operation, _outcome(response), seconds=seconds, request_id=request_id)
         if self._log is None:
             return
         fields = log_fields(self._path, review, response, seconds=seconds, request_id=request_id)
@@ -184,6 +170,16 @@ def _cluster(scope: Scope) -> str:
     return cluster
 
 
+def _beyond_quota(asked: _Asked, limit: int) -> tuple[Dispatched, bytes]:
+    """Return the answer to a request beyond the quota of its cluster: a refusal, whatever the failurePolicy."""
+    text = (
+        f"{limit} requests of logical cluster {asked.cluster} are being answered, which is the limit (setting "
+        "dispatch_workspace_requests); try again later"
+    )
+    response, review = errored(text, code=429, reason="TooManyRequests"), asked.review
+    return Dispatched(response, None), encode_response(response, uid=review.uid, api_version=review.api_version)
+
+
 def _outcome(response: Response) -> str:
     if response.allowed:
         return "patched" if response.patch else "allowed"
@@ -197,7 +193,7 @@ class DispatchEndpoint(ClusterEndpoint):
         super().__init__(path, **rest)
         self._phase: Final = phase
 
-    async def _decide(self, asked: _Asked) -> tuple[Dispatched, bytes]:
+    async def _decide_within_quota(self, asked: _Asked) -> tuple[Dispatched, bytes]:
         review, request, cluster, deadline = asked
         problem = await self._not_ready(asked)
         dispatched: Dispatched
@@ -218,7 +214,7 @@ class DispatchEndpoint(ClusterEndpoint):
 class ExplainEndpoint(ClusterEndpoint):
     """Says which webhooks would be asked, and why the others would not."""
 
-    async def _decide(self, asked: _Asked) -> tuple[Dispatched, bytes]:
+    async def _decide_within_quota(self, asked: _Asked) -> tuple[Dispatched, bytes]:
         problem = await self._not_ready(asked)
         response = Response(allowed=True)
         try:

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from tests.dispatch.builders import configuration, review, webhook, widget
+from tests.e2e.callers import Caller
 from tests.e2e.chart import (
     CHART,
     DISPATCH_ALONE,
@@ -47,6 +48,23 @@ def test_private_webhooks_and_what_kcp_does_are_asked_for(helm: Path, values: Va
     environment = environment_of(pod_of(template(helm, values))["containers"][0])
     names = ("FLEETHOOK_PRIVATE_WEBHOOKS", "FLEETHOOK_DISPATCH_AS_KCP")
     assert tuple(environment.get(name) for name in names) == told
+
+
+def test_callers_are_named_by_certificates_of_an_authority(helm: Path) -> None:
+    engines = {"dispatch": {**DISPATCH_ALONE["engines"]["dispatch"], "callers": ["kube-apiserver", "kcp"]}}
+    values = {**DISPATCH_ALONE, "engines": engines, "clientCAConfigMap": "clients"}
+    environment = environment_of(pod_of(template(helm, values))["containers"][0])
+    assert json.loads(environment["FLEETHOOK_DISPATCH_CALLERS"]) == ["kube-apiserver", "kcp"]
+    with pytest.raises(AssertionError, match="verified with clientCAConfigMap"):
+        template(helm, {**values, "clientCAConfigMap": ""})
+
+
+@pytest.mark.parametrize("engine", ["overrider", "interpret", "dispatch", "crds"])
+def test_only_dispatching_takes_reviews_of_tokens_and_access(helm: Path, engine: str) -> None:
+    engines = {name: {"enabled": name == engine} for name in ("overrider", "interpret", "dispatch", "crds")}
+    given = {resource for (_, resource, _), _ in rights(template(helm, {"engines": engines}))}
+    reviews = {"tokenreviews", "subjectaccessreviews"}
+    assert given & reviews == (reviews if engine == "dispatch" else set())
 
 
 def readme_role() -> Any:
@@ -97,25 +115,28 @@ def dispatching(admin: Api, namespace: str) -> Iterator[str]:
         admin.delete(f"{path}/{namespace}")
 
 
-def asked(server: Server, cluster: str, namespace: str, *groups: str) -> Any:
+def asked(server: Server, cluster: str, namespace: str, token: str, *groups: str) -> Any:
     made = widget()
     made["metadata"]["namespace"] = namespace
     body = json.dumps(review(made, userInfo={"username": "guard", "groups": list(groups)})).encode()
-    status, answer = server.request("POST", f"/clusters/{cluster}/validate", body)
-    assert status == 200, answer
-    return json.loads(answer)["response"]
+    status, answer = server.request("POST", f"/clusters/{cluster}/validate", body, Authorization=f"Bearer {token}")
+    assert status in (200, 403), answer
+    return json.loads(answer).get("response", {})
 
 
-def everything_asked(server: Server, cluster: str, namespace: str) -> str:
+def everything_asked(server: Server, admin: Api, cluster: str, namespace: str) -> str:
     """Have a server ask for all that dispatching takes; return why the webhook could not be called."""
+    caller = Caller(admin, namespace)
+    caller.permit(cluster)
+    token = caller.token()
 
     def absent() -> bool:
-        refused = asked(server, cluster, "no-such-namespace")
+        refused = asked(server, cluster, "no-such-namespace", token)
         return refused.get("status", {}).get("message") == 'namespaces "no-such-namespace" not found'
 
     wait_for(absent, what="the configuration is known")
-    assert asked(server, cluster, namespace)["allowed"] is True
-    message: str = asked(server, cluster, namespace, "system:masters")["status"]["message"]
+    assert asked(server, cluster, namespace, token)["allowed"] is True
+    message: str = asked(server, cluster, namespace, token, "system:masters")["status"]["message"]
     return message
 
 
@@ -127,7 +148,7 @@ def test_a_server_that_dispatches_is_given_what_it_uses_and_calls_no_private_add
     release.install()
     try:
         with dispatching(admin, namespace) as cluster, release.server(tmp_path) as server:
-            assert "127.0.0.1 is a private address" in everything_asked(server, cluster, namespace)
+            assert "127.0.0.1 is a private address" in everything_asked(server, admin, cluster, namespace)
             wait_for(lambda: used(plane, release.account) == granted(helm, release), what="all of it is used")
     finally:
         release.helm("uninstall", "fleethook")
@@ -186,7 +207,7 @@ def test_a_server_of_a_kcp_elsewhere_dispatches_by_the_role_of_the_readme(
         with dispatching(admin, namespace) as cluster, kcp_paths(plane) as (address, clusters):
             mounted = plane.kubeconfig(f"kcp-{namespace}", {"token": release.token()}, server=address)
             with release.server(tmp_path, kubeconfig=mounted) as server:
-                problem = everything_asked(server, cluster, namespace)
+                problem = everything_asked(server, admin, cluster, namespace)
                 wanted = {right for right, _ in rights([role])}
                 wait_for(lambda: used(plane, release.account) == wanted, what="all of it is used")
             assert "private address" not in problem

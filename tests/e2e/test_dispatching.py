@@ -56,7 +56,9 @@ def server(plane: ControlPlane, admin: Api, tmp_path_factory: pytest.TempPathFac
         wait_for(lambda name=definition["metadata"]["name"]: established(admin, name))
     directory = tmp_path_factory.mktemp("dispatching")
     kubeconfig = service_account(plane)
-    with serving(directory, "--kubeconfig", str(kubeconfig), manifests=None) as running:
+    # Who may ask is tested by test_dispatch_access.
+    open_to_all = {"FLEETHOOK_DISPATCH_OPEN": "loopback"}
+    with serving(directory, "--kubeconfig", str(kubeconfig), manifests=None, **open_to_all) as running:
         wait_for(lambda: ready(running), what="the server is ready")
         yield running
 

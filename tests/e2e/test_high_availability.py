@@ -160,7 +160,7 @@ def named(document: dict[str, Any], namespace: str) -> dict[str, Any]:
 def test_a_replica_that_hears_nothing_says_so_and_goes_on_answering(
     plane: ControlPlane, crds: None, admin: Api, namespace: str, tmp_path: Path
 ) -> None:
-    environment = {"FLEETHOOK_STALE_AFTER": "10"}
+    environment = {"FLEETHOOK_STALE_AFTER": "10", "FLEETHOOK_DISPATCH_OPEN": "loopback"}
     # What nothing happens to is heard of once a minute; here something happens to what rendering reads.
     strict = {**environment, "FLEETHOOK_STALE_IS_UNREADY": "true", "FLEETHOOK_ENGINES": '["overrider"]'}
     kubeconfig = str(service_account(plane))
