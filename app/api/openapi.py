@@ -27,6 +27,14 @@ def _operation(route: ReviewRoute, review: dict[str, Any], status: dict[str, Any
     def answer(text: str, schema: dict[str, Any]) -> dict[str, Any]:
         return {"description": text, "content": {"application/json": {"schema": schema}}}
 
+    refusals = {}
+    if route.authorizes:
+        refusals = {
+            "401": answer("No credentials, or a bearer token that the apiserver does not accept", status),
+            "403": answer("The user of the bearer token may not ask this about the logical cluster", status),
+            "429": answer("Too many callers wait for the apiserver to review their tokens", status),
+            "503": answer("The apiserver did not review the token, or the objects are not read", status),
+        }
     return {
         "tags": ["reviews"],
         "summary": route.summary,
@@ -38,5 +46,6 @@ def _operation(route: ReviewRoute, review: dict[str, Any], status: dict[str, Any
             "405": answer("Not a POST", status),
             "413": answer("The body is larger than the limit", status),
             "415": answer("Not application/json", status),
+            **refusals,
         },
     }

@@ -83,6 +83,8 @@ class ReviewRoute(NamedTuple):
     review: type[Any] = AdmissionReview
     needs: tuple[GroupKind, ...] = ()
     """Kinds that every answer depends on. Routes whose answers depend on different kinds look for themselves."""
+    authorizes: bool = False
+    """Whether callers need the right to ask about a logical cluster."""
 
 
 def _admission(
@@ -213,7 +215,7 @@ def dispatch_routes(standing: Standing, validate: Callable[[AdmissionRequest], R
 
 
 def _cluster(path: str, summary: str, make: Make) -> ReviewRoute:
-    return ReviewRoute(path, summary, make)
+    return ReviewRoute(path, summary, make, authorizes=True)
 
 
 def _interpret_routes(chains: Iterable[tuple[str, str, Chain]], *, needs: tuple[GroupKind, ...]) -> list[ReviewRoute]:

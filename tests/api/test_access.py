@@ -245,3 +245,9 @@ def test_a_real_server_answers_callers_that_it_names_by_certificate(tmp_path: Pa
         # The other routes take any certificate of the authority, as before.
         assert callers.ask(MUTATE, callers.unnamed, REVIEW.read_bytes())[0] == 200
         assert callers.ask(MUTATE, None, REVIEW.read_bytes())[0] == 403
+
+
+def test_openapi_says_which_routes_need_the_right_to_ask() -> None:
+    document = create_app(Settings(), log=None).openapi()
+    refusing = {path for path, item in document["paths"].items() if "401" in item.get("post", {}).get("responses", {})}
+    assert refusing == {f"/clusters/{{cluster}}/{verb}" for verb in VERBS}
