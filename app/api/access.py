@@ -1,8 +1,7 @@
-"""Who may have reviews of a logical cluster dispatched or explained.
+"""The right to have reviews of a logical cluster dispatched or explained.
 
-Three kinds of callers may: one whose client certificate a setting names, for every cluster; one whose bearer token the
-apiserver accepts and permits, for the clusters that it says; and, on a loopback address, everybody who can connect, if
-`is_open` says so.
+Three kinds of callers have it. A client certificate that a setting names gives it for every cluster. A bearer token
+gives it for the clusters that the apiserver permits its user. On a loopback address, every client has it if `is_open`.
 """
 
 import logging
@@ -21,7 +20,7 @@ _BEARER: Final = "bearer"
 
 
 class Grant(NamedTuple):
-    """That a caller may ask."""
+    """The permission of a caller."""
 
     caller: str
     """The name of its certificate, or the user of its token; ``""`` where nobody is asked who it is."""
@@ -37,7 +36,7 @@ class ClusterAccess:
             is_open: Whether callers without credentials may ask.
             callers: The callers that may ask about every cluster.
             tokens: Decides about bearer tokens; None where no apiserver can be asked.
-            lack: What to say to a caller without any credentials: what it needs.
+            lack: The message for a caller without any credentials; it names the credentials that are needed.
         """
         self._is_open: Final = is_open
         self._callers: Final = callers
@@ -55,16 +54,16 @@ class ClusterAccess:
         raise RequestError(401, "Unauthorized", self._lack)
 
     async def authorize(self, scope: Scope, *, cluster: str, route: str, seconds: float) -> Grant:
-        """Return that a caller may ask a route about a cluster.
+        """Return the permission of a caller to ask a route about a cluster.
 
         Args:
             scope: The request.
             cluster: The logical cluster, by its name.
             route: ``mutate``, ``validate`` or ``explain``.
-            seconds: How long the apiserver may take to say it.
+            seconds: How long the apiserver may take to answer.
 
         Raises:
-            RequestError: It may not (401, 403), or nobody can tell now (429, 503).
+            RequestError: The caller has none (401, 403), or the apiserver cannot be asked now (429, 503).
         """
         if name := self._callers.find(scope):
             return Grant(name)
@@ -111,7 +110,7 @@ def is_open(settings: Settings) -> bool:
 
 
 def log_access(settings: Settings) -> None:
-    """Say at start if everybody who can connect may have reviews dispatched, or nobody may."""
+    """Log at start if callers need no credentials, or if no credentials are accepted."""
     fields = {"host": settings.host, "dispatch_open": settings.dispatch_open}
     if is_open(settings):
         _log.warning(
@@ -124,7 +123,7 @@ def log_access(settings: Settings) -> None:
 
 
 def needed_credentials(settings: Settings) -> str:
-    """Return what a caller without credentials is told."""
+    """Return the message for a caller without credentials."""
     text = "reviews of logical clusters are dispatched and explained to callers with credentials only: "
     certificate = "a client certificate that the setting dispatch_callers names"
     if settings.follows_cluster:

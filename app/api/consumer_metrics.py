@@ -63,7 +63,7 @@ class ConsumerMetrics:
     def gauges(
         self, requests: Callable[[], Mapping[str, int]], calls: Callable[[], Mapping[str, int]]
     ) -> Iterator[Collector]:
-        """Yield the gauges of what is under way; the arguments return how much of it each cluster has."""
+        """Yield the gauges of requests and calls under way; the arguments return their number by cluster."""
         yield _InFlight("fleethook_dispatch_requests_in_flight", "Requests being answered", requests, self._names)
         yield _InFlight("fleethook_dispatch_calls_in_flight", "Calls of webhooks under way", calls, self._names)
 

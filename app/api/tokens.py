@@ -1,6 +1,6 @@
-"""Bearer tokens of callers: an apiserver says whose they are (TokenReview), and what is allowed (SubjectAccessReview).
+"""Bearer tokens of callers, which an apiserver reviews: their user (TokenReview) and its right (SubjectAccessReview).
 
-A token is sent to the apiserver and to nobody else. Here it is known by a keyed hash only, and no message has it.
+A token is sent to the apiserver only. Caches hold a keyed hash of it, and no message has it.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ _QUOTAS: Final = Quotas(connections=8, calls=32, total=128)
 
 
 class Decision(NamedTuple):
-    """What an apiserver says of a token."""
+    """An apiserver's answer about a token."""
 
     user: str
     """Its user, ``""`` if it is not accepted."""
@@ -46,11 +46,11 @@ class Decision(NamedTuple):
 
 
 class UndecidedError(Exception):
-    """The apiserver did not say whether a caller may ask; the text is for the caller."""
+    """The apiserver gave no answer about a token; the text is for the caller."""
 
 
 class BusyError(Exception):
-    """Too many answers of the apiserver are waited for."""
+    """Too many reviews of tokens are under way."""
 
 
 class _User(NamedTuple):
@@ -104,18 +104,18 @@ class Tokens:
         self._slots: Final = Slots(_QUOTAS)
 
     async def decide(self, token: str, *, cluster: str, route: str, client: str, seconds: float) -> Decision:
-        """Return what the apiserver says, or said a short time ago.
+        """Return the apiserver's answer, which may come from the cache.
 
         Args:
             token: The bearer token.
             cluster: The logical cluster, by its name.
-            route: What is asked: ``mutate``, ``validate`` or ``explain``.
+            route: The route: ``mutate``, ``validate`` or ``explain``.
             client: The address of the caller, among which reviews under way are shared.
             seconds: How long to wait.
 
         Raises:
             UndecidedError: The apiserver gave no answer.
-            BusyError: It is asked too much already.
+            BusyError: Too many reviews are under way.
         """
         asked = _Asked(hmac.digest(self._secret, token.encode(), hashlib.sha256), cluster, route)
         known = self._allowed.get(cluster, asked) or self._refused.get(cluster, asked)
@@ -177,13 +177,13 @@ class Tokens:
         except APIError as error:
             if not (scope and error.code in _NO_CLUSTER):
                 raise
-            # Callers must not learn from a token that is no token which logical clusters there are: the cluster of the
-            # server's own credentials says so for those that cannot be asked.
+            # The answer must not tell callers which logical clusters exist. Where the named one cannot be asked, the
+            # cluster of the server's own credentials says whether the token is valid.
             answer = await self._post("POST", _AUTHENTICATION, body=review, timeout=_SECONDS)
         return self._user_of(as_object(as_object(answer).get("status")))
 
     def _user_of(self, status: Mapping[str, Any]) -> _User | None:
-        """Return whose a token is, as the status of a TokenReview says it; None if it is nobody's."""
+        """Return the user in the status of a TokenReview, None if the token is not accepted."""
         user = as_object(status.get("user"))
         name = user.get("username")
         if status.get("authenticated") is not True or not isinstance(name, str) or not name:
@@ -211,7 +211,7 @@ class Tokens:
         except APIError as error:
             if not (scope and error.code in _NO_CLUSTER):
                 raise
-            # As for a cluster that there is, and where the user has no right.
+            # The same answer as in an existing cluster in which the user has no right.
             _log.warning(
                 "access in a logical cluster cannot be reviewed",
                 extra={"fields": {"cluster": asked.cluster, "error": str(error)}},
