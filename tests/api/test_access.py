@@ -110,6 +110,15 @@ async def test_everybody_else_is_refused_and_causes_nothing(
     assert TOKEN not in answer.body.decode()
 
 
+@pytest.mark.parametrize("verb", VERBS)
+async def test_callers_without_credentials_are_refused_before_their_body_is_read(
+    server: Webhooks, reviewer: Reviewer, tmp_path: Path, verb: str
+) -> None:
+    async with dispatching(server, kubeconfig=tmp_path / "none", body_limit=10) as app:
+        assert (await ask(app, f"/clusters/ws3/{verb}")).status == 401
+        assert (await ask(app, f"/clusters/ws3/{verb}", token=f"Bearer {TOKEN}")).status == 413
+
+
 async def test_a_right_in_one_cluster_is_none_in_another(server: Webhooks, reviewer: Reviewer, tmp_path: Path) -> None:
     async with dispatching(server, kubeconfig=tmp_path / "none") as app:
         app.store.put(binding("ws2", "ws1", "widgets.example.org", name="other"))
