@@ -198,7 +198,11 @@ class Settings(BaseSettings):
         float, Field(description="Seconds between looks at whether certificates are due to be renewed.", gt=0)
     ] = 30.0
     client_ca_file: Annotated[
-        Path | None, Field(description="PEM authorities; reviews are answered to clients with a certificate of theirs.")
+        Path | None,
+        Field(
+            description="PEM authorities; reviews are answered to clients with a certificate of theirs. Those of "
+            "logical clusters take a name in dispatch_callers or a bearer token instead."
+        ),
     ] = None
     registration: Annotated[
         Literal["off", "ca-bundle", "all"],
