@@ -32,6 +32,7 @@ from app.dispatch.assembly import dispatcher_of
 from app.dispatch.cel import compile_condition
 from app.dispatch.credentials.reloading import Credentials
 from app.dispatch.limits import RequestLimits
+from app.dispatch.own import Address, OwnEndpoints, own_addresses
 from app.dispatch.validation.review import validate_configuration
 from app.interpret.layers import chain_of
 from app.interpret.lua.customizations import Customizations
@@ -42,6 +43,7 @@ from app.interpret.registry import Interpreter, load
 from app.interpret.webhook import DEFINITIONS_BY_KIND, WebhookLayer
 from app.lifetime import Cluster, following_cluster, following_manifests, running, settle_garbage_collector
 from app.outbound.client import HookClient
+from app.outbound.hops import OUTGOING
 from app.outbound.slots import Quotas
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_report import ManifestReport
@@ -59,7 +61,11 @@ _REASONS: Final = {404: "NotFound", 405: "MethodNotAllowed"}
 
 
 class Fleethook(FastAPI):
-    """One FastAPI app whose review routes are dispatched by exact path in front of its router."""
+    """One FastAPI app whose review routes are dispatched by exact path in front of its router.
+
+    Attributes:
+        port: The port that it listens on, 0 while it is not known.
+    """
 
     def __init__(self, settings: Settings, *, log: LogSink | None) -> None:
         super().__init__(
@@ -77,6 +83,7 @@ class Fleethook(FastAPI):
         self.source: Final[Source | None] = self._source()
         self.synced: Final = asyncio.Event()
         self.draining = False
+        self.port = settings.port
         self.ended: Final[list[str]] = []
         self.plans: Final = PlanCache(max_bytes=settings.plan_cache_bytes)
         for collector in plan_metrics(lambda: (self.plans.size, self.plans.evicted)):
@@ -91,6 +98,7 @@ class Fleethook(FastAPI):
                 calls=settings.dispatch_workspace_calls,
                 total=settings.dispatch_calls,
             ),
+            headers=OUTGOING,
         )
         config_file = settings.admission_control_config_file
         self.credentials: Final = None if config_file is None else Credentials(config_file)
@@ -161,10 +169,17 @@ class Fleethook(FastAPI):
                 access_reviews=settings.dispatch_request_access_reviews,
                 cel_cost=settings.dispatch_cel_budget,
             ),
+            own=OwnEndpoints(self._addresses),
         )
         validate = partial(validate_configuration, compile_expression=compile_condition)
         standing = Standing(dispatcher, self.store, self.synced, self._stale, self._access(), self.requests)
         return dispatch_routes(standing, validate)
+
+    def _addresses(self) -> list[Address]:
+        """Return the addresses under which this server is called; its port is known once it listens."""
+        settings = self.settings
+        names = (*settings.dns_names, settings.host)
+        return own_addresses(service=settings.service, webhook_url=settings.webhook_url, names=names, port=self.port)
 
     def _access(self) -> ClusterAccess:
         """Return who may have reviews of logical clusters dispatched and explained."""

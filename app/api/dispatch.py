@@ -27,10 +27,17 @@ from app.dispatch.paths import resolve_cluster
 from app.model.admission import AdmissionRequest, Response, errored
 from app.model.envelope import BadReviewError
 from app.model.kcp import is_cluster
+from app.outbound.hops import HEADER, was_dispatched
 from app.store import StoreView
 
 # k8s.io/apiserver waits so long for webhook configurations to be read (research 1.6).
 _SYNC_SECONDS: Final = 10.0
+# RFC 5842, section 7.2.
+_LOOP_DETECTED: Final = 508
+_RETURNED: Final = (
+    f"fleethook dispatched this review before (header {HEADER}), so it would ask the same webhooks again: the webhook "
+    "that sent it here passes reviews on to fleethook, or is fleethook itself; remove it from the webhook configuration"
+)
 _UNAUTHORIZED: Final = {401: "unauthenticated", 403: "forbidden"}
 
 
@@ -46,11 +53,15 @@ class Standing(NamedTuple):
     quota: RequestQuota
 
 
-class _Asked(NamedTuple):
+class Asked(NamedTuple):
+    """A review, and the facts of its request that the answer depends on."""
+
     review: Decoded
     request: AdmissionRequest
     cluster: str
     deadline: Deadline
+    returned: bool
+    """Whether dispatching has caused the request."""
 
 
 class _Request(NamedTuple):
@@ -99,7 +110,8 @@ class ClusterEndpoint(Endpoint):
             response = errored(f"the review cannot be read: {review.problem}")
             self._record(review, made, Dispatched(response, None))
             return 200, encode_response(response, uid=review.uid, api_version=review.api_version)
-        dispatched, answer = await self._decide(_Asked(review, review.request, cluster, deadline))
+        asked = Asked(review, review.request, cluster, deadline, was_dispatched(scope["headers"]))
+        dispatched, answer = await self._decide(asked)
         self._record(review, made, dispatched)
         return 200, answer
 
@@ -113,7 +125,7 @@ class ClusterEndpoint(Endpoint):
             self._metrics.reviewed(self._path, "", outcome, seconds=seconds, request_id="")
             raise
 
-    async def _decide(self, asked: _Asked) -> tuple[Dispatched, bytes]:
+    async def _decide(self, asked: Asked) -> tuple[Dispatched, bytes]:
         """Return how a review was answered, and the answer, within the quota of its cluster."""
         started, cluster, standing = time.perf_counter(), asked.cluster, self._standing
         consumers, is_known = self._metrics.consumers, standing.store.knows(cluster)
@@ -128,10 +140,10 @@ class ClusterEndpoint(Endpoint):
         return dispatched, answer
 
     @abstractmethod
-    async def _decide_within_quota(self, asked: _Asked) -> tuple[Dispatched, bytes]:
+    async def _decide_within_quota(self, asked: Asked) -> tuple[Dispatched, bytes]:
         """Return how a review was answered, and the answer."""
 
-    async def _not_ready(self, asked: _Asked) -> str:
+    async def _not_ready(self, asked: Asked) -> str:
         """Wait until the objects are read, and return why they cannot be answered from."""
         standing = self._standing
         if not standing.synced.is_set():
@@ -170,7 +182,7 @@ def _cluster(scope: Scope) -> str:
     return cluster
 
 
-def _beyond_quota(asked: _Asked, limit: int) -> tuple[Dispatched, bytes]:
+def _beyond_quota(asked: Asked, limit: int) -> tuple[Dispatched, bytes]:
     """Return the answer to a request beyond the quota of its cluster: a refusal, whatever the failurePolicy."""
     text = (
         f"{limit} requests of logical cluster {asked.cluster} are being answered, which is the limit (setting "
@@ -193,15 +205,17 @@ class DispatchEndpoint(ClusterEndpoint):
         super().__init__(path, **rest)
         self._phase: Final = phase
 
-    async def _decide_within_quota(self, asked: _Asked) -> tuple[Dispatched, bytes]:
-        review, request, cluster, deadline = asked
-        problem = await self._not_ready(asked)
+    async def _decide_within_quota(self, asked: Asked) -> tuple[Dispatched, bytes]:
+        review, request, cluster, deadline, returned = asked
+        problem = "" if returned else await self._not_ready(asked)
         dispatched: Dispatched
         try:
-            if problem:
+            if returned:
+                dispatched = Dispatched(errored(_RETURNED, code=_LOOP_DETECTED, reason="LoopDetected"), None)
+            elif problem:
                 group, resource = request.resource.group, request.resource.resource
                 error = forbidden(f"{resource}.{group}" if group else resource, request.name, problem)
-                dispatched = Dispatched(_response(error), None)
+                dispatched = Dispatched(refusal(error), None)
             else:
                 dispatcher = self._standing.dispatcher
                 dispatched = await dispatcher.dispatch(request, cluster=cluster, phase=self._phase, deadline=deadline)
@@ -214,7 +228,7 @@ class DispatchEndpoint(ClusterEndpoint):
 class ExplainEndpoint(ClusterEndpoint):
     """Says which webhooks would be asked, and why the others would not."""
 
-    async def _decide_within_quota(self, asked: _Asked) -> tuple[Dispatched, bytes]:
+    async def _decide_within_quota(self, asked: Asked) -> tuple[Dispatched, bytes]:
         problem = await self._not_ready(asked)
         response = Response(allowed=True)
         try:
@@ -230,6 +244,7 @@ class ExplainEndpoint(ClusterEndpoint):
             raise RequestError(400, "BadRequest", failed(error, route=self._path, uid="").message) from error
 
 
-def _response(error: StatusError) -> Response:
+def refusal(error: StatusError) -> Response:
+    """Return the answer that refuses a request with a status."""
     status = error.status
     return Response(allowed=False, code=status.code, reason=status.reason, message=status.message, status=status)

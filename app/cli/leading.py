@@ -13,7 +13,7 @@ from app.interpret.lua.announce import announce
 from app.lifetime import reading
 from app.model.openyurt import YURT_APP_OVERRIDER
 from app.overrider.selected import bound_subjects, call_on_change, call_when_selected
-from app.registration.webhooks import Reference, ServiceReference, URLReference
+from app.registration.webhooks import Reference, URLReference, service_of
 from app.settings import Settings
 
 if TYPE_CHECKING:
@@ -198,10 +198,3 @@ def _reference(settings: Settings) -> Reference:
         return URLReference(settings.webhook_url)
     assert settings.service is not None
     return service_of(settings.service)
-
-
-def service_of(text: str) -> ServiceReference:
-    """Return the Service that ``NAMESPACE/NAME[:PORT]`` names."""
-    namespace, _, rest = text.partition("/")
-    name, _, port = rest.partition(":")
-    return ServiceReference(namespace, name, int(port or 443))

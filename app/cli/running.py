@@ -12,10 +12,11 @@ from app.api.logs import write_line
 from app.asgi import Fleethook, create_app
 from app.certs.context import ReloadingContext
 from app.certs.files import CertificateFiles, ensure_certificates, keep_certificates
-from app.cli.leading import lead, service_of, withdraw_selection, withdraws_selection
+from app.cli.leading import lead, withdraw_selection, withdraws_selection
 from app.cli.server import GracefulServer, server_config
 from app.cli.workers import inherited_listeners
 from app.lifetime import running
+from app.registration.webhooks import service_of
 from app.settings import Settings
 
 Beside = Callable[[Coroutine[Any, Any, None], str], Awaitable[None]]
@@ -51,6 +52,7 @@ async def run_server(settings: Settings) -> bool:
         listening = asyncio.Event()
 
         def announce(port: int) -> None:
+            app.port = port
             _announce(app, certificates.files, port)
             listening.set()
 

@@ -13,6 +13,7 @@ from app.dispatch.hooks import Hook
 from app.dispatch.judge import Judge
 from app.dispatch.limits import RequestLimits
 from app.dispatch.match import NamespaceLabels, Stage, Verdict, decide, verdicts
+from app.dispatch.own import OwnEndpoints
 from app.dispatch.records import Audit
 from app.dispatch.review import Answer, request_of_conditions
 from app.model.gvk import GroupVersionKind
@@ -22,6 +23,9 @@ Convert = Callable[[JSON, GroupVersionKind], Awaitable[JSON]]
 """Returns an object in another version; raises StatusError."""
 AskAccess = Callable[[frozenset[AccessQuestion]], Awaitable[Mapping[AccessQuestion, AccessDecision]]]
 """Returns what the authorizer says; raises StatusError."""
+
+
+_NOBODY: Final = OwnEndpoints()
 
 
 class Ask(Protocol):
@@ -47,6 +51,8 @@ class Means(NamedTuple):
     warnings: list[str]
     max_calls: int = RequestLimits().webhooks
     """Webhooks that may be called for the request."""
+    own: OwnEndpoints = _NOBODY
+    """The webhooks that are this server itself."""
 
 
 class Versioned(NamedTuple):
@@ -80,7 +86,16 @@ class Asking:
             barrier = None if verdict.ok else verdict
         if barrier is not None and barrier.error is not None:
             raise barrier.error
-        return barrier is None
+        return barrier is None and not self._is_own(relevant.hook)
+
+    def _is_own(self, hook: Hook) -> bool:
+        """Return whether a webhook is this server itself, and note that it is not called for that."""
+        reason = self._means.own.reason(hook)
+        if not reason:
+            return False
+        self._means.audit.own(hook)
+        self._means.warnings.append(f'admission webhook "{hook.name}" was not called: {reason}')
+        return True
 
     async def versioned(self, relevant: Relevant, attributes: Attributes) -> Versioned:
         """Return a request as a webhook is sent it; raises StatusError."""

@@ -12,6 +12,7 @@ from app.dispatch.equivalents import DEFINITIONS_BY_RESOURCE, definition_of
 from app.dispatch.failures import internal
 from app.dispatch.limits import RequestLimits
 from app.dispatch.live import LiveSource, Post, authorize, read_namespace
+from app.dispatch.own import OwnEndpoints
 from app.dispatch.owner import BINDINGS_BY_RESOURCE, UNBOUND_BINDINGS
 from app.model.gvk import GroupVersionKind
 from app.model.json import JSON
@@ -40,6 +41,7 @@ def dispatcher_of(  # noqa: PLR0913 - each is a part that somebody else makes
     share: bool = False,
     limits: RequestLimits | None = None,
     find_credential: FindCredential | None = None,
+    own: OwnEndpoints | None = None,
 ) -> Dispatcher:
     """Return a dispatcher.
 
@@ -53,6 +55,7 @@ def dispatcher_of(  # noqa: PLR0913 - each is a part that somebody else makes
         share: As `Dispatcher` has it.
         limits: As `Dispatcher` has it.
         find_credential: As `app.dispatch.call.Caller` has it. Conversion webhooks are called without.
+        own: Recognizes this server among the webhooks.
     """
     caller = Caller(client, observe=observe, find_credential=find_credential)
     access = Slots(_ACCESS_QUOTAS)
@@ -64,6 +67,7 @@ def dispatcher_of(  # noqa: PLR0913 - each is a part that somebody else makes
         else None,
         read_namespace=partial(read_namespace, live=live) if live is not None else None,
         is_silent=caller.is_silent,
+        own=own or OwnEndpoints(),
     )
     limits = limits or RequestLimits()
     return Dispatcher(store, Configurations(store), outside, as_kcp=as_kcp, share=share, limits=limits)

@@ -18,6 +18,7 @@ from app.dispatch.judge import Judge
 from app.dispatch.limits import Authorizer, RequestLimits
 from app.dispatch.match import NamespaceLabels, asked_of, is_exempt, labels_of, needs_namespace
 from app.dispatch.mutating import Mutating
+from app.dispatch.own import OwnEndpoints
 from app.dispatch.owner import Ownership, find_owner
 from app.dispatch.records import Audit, warnings_of
 from app.dispatch.validating import validate
@@ -69,6 +70,8 @@ class Outside(NamedTuple):
     authorize: Authorize | None = None
     read_namespace: ReadNamespace | None = None
     is_silent: IsSilent = lambda _hook, _consumer: False
+    own: OwnEndpoints = OwnEndpoints()
+    """The webhooks that are this server itself, which are not called."""
 
 
 class Dispatched(NamedTuple):
@@ -222,6 +225,7 @@ class Dispatcher:
             audit=audit,
             warnings=warnings,
             max_calls=self._limits.webhooks,
+            own=outside.own,
         )
 
     async def namespace(self, attributes: Attributes, hooks: Sequence[Hook]) -> NamespaceLabels:

@@ -137,8 +137,9 @@ async def _explain(hook: Hook, target: Target, means: Means, is_silent: Callable
         rest = verdicts(relevant, attributes, means.namespace)
         answers = (_matched(relevant, attributes), *rest)
         conditions = await _conditions(relevant, attributes, asking)
-        barrier = decide(rest) or decide(conditions)
-        answers += conditions
+        own = _own(hook, means)
+        barrier = decide(rest) or decide(conditions) or decide(own)
+        answers += (*conditions, *own)
     nearest = None if relevant is not None or target.exempt else nearest_miss(hook, asked_of(attributes))
     return ExplainedHook(
         configuration=hook.configuration,
@@ -196,6 +197,12 @@ async def _conditions(relevant: Relevant, attributes: Attributes, asking: Asking
         return (await asking.judge(relevant.hook, await asking.versioned(relevant, attributes)),)
     except StatusError as error:
         return (Verdict(Stage.CONDITIONS, ok=False, reason=str(error), error=error),)
+
+
+def _own(hook: Hook, means: Means) -> tuple[Verdict, ...]:
+    """Return the verdict on a webhook that is this server itself; none on others."""
+    reason = means.own.reason(hook)
+    return (Verdict(Stage.OWN, ok=False, reason=reason),) if reason else ()
 
 
 def _kind_text(kind: GroupVersionKind | None) -> str:

@@ -32,6 +32,7 @@ class Stage(enum.StrEnum):
     OBJECT_SELECTOR = "objectSelector"
     KIND = "kind"
     CONDITIONS = "matchConditions"
+    OWN = "ownEndpoint"
 
 
 class Verdict(NamedTuple):

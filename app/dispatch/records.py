@@ -13,6 +13,7 @@ _MUTATION: Final = "mutation.webhook.admission.k8s.io"
 _PATCH: Final = "patch.webhook.admission.k8s.io"
 _VALIDATING: Final = "validating.webhook.admission.k8s.io"
 _FAILED_OPEN: Final = "failed-open"
+_OWN: Final = "own-endpoint"
 
 # k8s.io/apiserver/pkg/endpoints/filters: what all warnings of a request may have in characters, and what each may once
 # they have more.
@@ -48,6 +49,12 @@ class Audit:
         """Note that the failure of a webhook was ignored; ``index`` is its place as upstream counts in its phase."""
         prefix = _MUTATION if hook.phase == "mutating" else _VALIDATING
         self._add(f"{_FAILED_OPEN}.{prefix}/round_{round_number}_index_{index}", hook.name)
+
+    def own(self, hook: Hook) -> None:
+        """Note that a webhook was not called because it is this server itself."""
+        prefix = _MUTATION if hook.phase == "mutating" else _VALIDATING
+        value = {"configuration": hook.configuration, "webhook": hook.name}
+        self._add(f"{_OWN}.{prefix}/index_{hook.position}", _text(value))
 
     def given(self, hook: Hook, annotations: dict[str, str]) -> None:
         """Note what a webhook itself wants in the audit log, below its own name."""

@@ -4,7 +4,7 @@ import asyncio
 import errno
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, NoReturn, Self
 
 import aiohttp
@@ -97,6 +97,7 @@ class HookClient:
         response_limit: int = RESPONSE_LIMIT,
         resolver: AbstractResolver | None = None,
         quotas: Quotas | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         """Prepare.
 
@@ -106,7 +107,9 @@ class HookClient:
             response_limit: In bytes, on the wire and decompressed.
             resolver: What resolves names, the system's if there is none.
             quotas: How many calls may be under way.
+            headers: Headers of each call besides the usual ones.
         """
+        self._headers: Final = {**_HEADERS, **(headers or {})}
         self._allow_private: Final = allow_private
         self._limit: Final = response_limit
         self._pools: Final = Pools(resolver)
@@ -235,7 +238,7 @@ class HookClient:
     async def _ask(self, session: aiohttp.ClientSession, call: _Call, evidence: Evidence) -> aiohttp.ClientResponse:
         """Return the answer, after as many repetitions as the webhook wants within the time; it holds one slot."""
         for _ in range(MAX_RETRIES):
-            response = await _send(session, call)
+            response = await self._send(session, call)
             seconds = retry_after(response)
             if seconds is None:
                 return response
@@ -246,7 +249,18 @@ class HookClient:
             await asyncio.sleep(seconds)
             await self.slots.take_turn()
             self.retries["429" if response.status == _TOO_MANY_REQUESTS else "5xx"] += 1
-        return await _send(session, call)
+        return await self._send(session, call)
+
+    async def _send(self, session: aiohttp.ClientSession, call: _Call) -> aiohttp.ClientResponse:
+        credential = call.credential
+        authorization = "" if credential is None else credential.authorization
+        return await session.post(
+            call.url,
+            data=WholeBody(call.body),
+            headers={**self._headers, "Authorization": authorization} if authorization else self._headers,
+            server_hostname=call.endpoint.server_name or None,
+            allow_redirects=False,
+        )
 
     async def _fail_early(self, response: aiohttp.ClientResponse, call: _Call, seconds: int) -> NoReturn:
         """Raise CallError instead of waiting until the time is up, as client-go does, with the same result.
@@ -270,22 +284,6 @@ class HookClient:
             raise
         response.release()
         return answer
-
-
-async def _send(session: aiohttp.ClientSession, call: _Call) -> aiohttp.ClientResponse:
-    return await session.post(
-        call.url,
-        data=WholeBody(call.body),
-        headers=_headers(call.credential),
-        server_hostname=call.endpoint.server_name or None,
-        allow_redirects=False,
-    )
-
-
-def _headers(credential: Credential | None) -> dict[str, str]:
-    if credential is None or not credential.authorization:
-        return _HEADERS
-    return {**_HEADERS, "Authorization": credential.authorization}
 
 
 def called_url(url: str, seconds: float) -> URL:

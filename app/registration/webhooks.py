@@ -79,6 +79,13 @@ class URLReference(NamedTuple):
 Reference = ServiceReference | URLReference
 
 
+def service_of(text: str) -> ServiceReference:
+    """Return the Service that ``NAMESPACE/NAME[:PORT]`` names."""
+    namespace, _, rest = text.partition("/")
+    name, _, port = rest.partition(":")
+    return ServiceReference(namespace, name, int(port or 443))
+
+
 class Webhook(NamedTuple):
     """One webhook of a configuration."""
 

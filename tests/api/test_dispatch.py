@@ -222,3 +222,22 @@ def test_durations_are_read_as_go_writes_them(duration: str, seconds: float | No
 )  # fmt: skip
 def test_a_little_of_the_callers_time_is_kept_to_answer_in(query: bytes, seconds: float) -> None:
     assert budget(query) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("verb", ["mutate", "validate"])
+async def test_a_webhook_that_passes_reviews_on_to_fleethook_is_called_once(
+    app: Fleethook, server: Webhooks, verb: str
+) -> None:
+    """Under an address that the server does not know, through a proxy that keeps headers."""
+
+    async def pass_on(_: Any) -> Any:
+        headers = {"content-type": "application/json", **server.headers[-1]}
+        inner = await call(app, f"/clusters/ws3/{verb}", json.dumps(server.calls[-1].review).encode(), headers=headers)
+        return inner.json()["response"]
+
+    server.answers["/w"] = pass_on
+    response = (await ask(app, f"/clusters/ws3/{verb}")).json()["response"]
+    assert server.paths == ["/w"]
+    assert not response["allowed"]
+    message = response["status"]["message"]
+    assert message.startswith('admission webhook "w.example.org" denied the request: fleethook dispatched this review')

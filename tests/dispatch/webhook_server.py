@@ -49,6 +49,7 @@ class Webhooks:
         self.ca_bundle = ca_bundle
         self.answers: dict[str, Answer] = {}
         self.calls: list[Call] = []
+        self.headers: list[dict[str, str]] = []
         self.peer: Any = None
         self.hold = asyncio.Event()
         self.hold.set()
@@ -63,6 +64,7 @@ class Webhooks:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         review = json.loads(await request.read())
         self.calls.append(Call(request.path, request.query_string, review))
+        self.headers.append({name.lower(): value for name, value in request.headers.items()})
         await self.hold.wait()
         assert request.transport
         self.peer = request.transport.get_extra_info("peername")
