@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import __version__
 from app.api.access import ClusterAccess, is_open, log_access, needed_credentials
+from app.api.annotated import annotated_routes
 from app.api.call_metrics import CallSlots
 from app.api.callers import NamedCallers
 from app.api.codec import encode_error
@@ -173,7 +174,10 @@ class Fleethook(FastAPI):
         )
         validate = partial(validate_configuration, compile_expression=compile_condition)
         standing = Standing(dispatcher, self.store, self.synced, self._stale, self._access(), self.requests)
-        return dispatch_routes(standing, validate)
+        return [
+            *dispatch_routes(standing, validate),
+            *annotated_routes(standing, NamedCallers(settings.dispatch_callers)),
+        ]
 
     def _addresses(self) -> list[Address]:
         """Return the addresses under which this server is called; its port is known once it listens."""

@@ -20,6 +20,7 @@ async def call(
     method: str = "POST",
     headers: dict[str, str] | None = None,
     query: bytes = b"timeout=10s",
+    extensions: dict[str, Any] | None = None,
 ) -> Answer:
     """Send one request; each chunk is a body event, None a client that goes away."""
     sent: list[Any] = []
@@ -41,6 +42,7 @@ async def call(
         "type": "http", "http_version": "1.1", "method": method, "path": path, "raw_path": path.encode(),
         "query_string": query, "root_path": "", "scheme": "https", "server": ("localhost", 443),
         "headers": [(name.lower().encode(), value.encode()) for name, value in given.items()],
+        "extensions": extensions or {},
     }  # fmt: skip
     await app(scope, receive, send)
     if not sent:

@@ -97,7 +97,7 @@ class ClusterEndpoint(Endpoint):
     async def _answer(self, body: bytes, request_id: str, scope: Scope) -> tuple[int, bytes]:
         started = time.perf_counter()
         deadline = Deadline(time.monotonic() + budget(scope["query_string"]))
-        cluster = resolve_cluster(self._standing.store, _cluster(scope))
+        cluster = self._addressed(scope)
         grant = await self._authorize(scope, cluster, deadline)
         made = _Request(request_id, cluster, grant.caller, started)
         try:
@@ -114,6 +114,10 @@ class ClusterEndpoint(Endpoint):
         dispatched, answer = await self._decide(asked)
         self._record(review, made, dispatched)
         return 200, answer
+
+    def _addressed(self, scope: Scope) -> str:
+        """Return the logical cluster that the path of a request names; raises RequestError."""
+        return resolve_cluster(self._standing.store, _cluster(scope))
 
     async def _authorize(self, scope: Scope, cluster: str, deadline: Deadline) -> Grant:
         access, started = self._standing.access, time.perf_counter()
@@ -164,7 +168,9 @@ class ClusterEndpoint(Endpoint):
         if self._log is None:
             return
         fields = log_fields(self._path, review, response, seconds=seconds, request_id=request_id)
-        fields["cluster"] = made.cluster
+        if made.cluster:
+            # A route without a cluster in its path has it from the objects, as the line has already.
+            fields["cluster"] = made.cluster
         if made.caller:
             fields["caller"] = made.caller
         if target is not None:
@@ -201,9 +207,18 @@ def _outcome(response: Response) -> str:
 class DispatchEndpoint(ClusterEndpoint):
     """Asks the webhooks of one phase."""
 
-    def __init__(self, path: str, *, phase: Phase, **rest: Any) -> None:
+    def __init__(self, path: str, *, phase: Phase, vouched: bool = False, **rest: Any) -> None:
+        """Prepare.
+
+        Args:
+            path: Of the route.
+            phase: Of admission.
+            vouched: As `app.dispatch.owner.find_owner` has it.
+            rest: As `ClusterEndpoint` has it.
+        """
         super().__init__(path, **rest)
         self._phase: Final = phase
+        self._vouched: Final = vouched
 
     async def _decide_within_quota(self, asked: Asked) -> tuple[Dispatched, bytes]:
         review, request, cluster, deadline, returned = asked
@@ -218,7 +233,9 @@ class DispatchEndpoint(ClusterEndpoint):
                 dispatched = Dispatched(refusal(error), None)
             else:
                 dispatcher = self._standing.dispatcher
-                dispatched = await dispatcher.dispatch(request, cluster=cluster, phase=self._phase, deadline=deadline)
+                dispatched = await dispatcher.dispatch(
+                    request, cluster=cluster, phase=self._phase, deadline=deadline, vouched=self._vouched
+                )
         except Exception as error:  # noqa: BLE001 - answered, whatever it is
             dispatched = Dispatched(failed(error, route=self._path, uid=review.uid), None)
         answer = encode_response(dispatched.response, uid=review.uid, api_version=review.api_version)

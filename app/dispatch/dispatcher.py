@@ -113,8 +113,14 @@ class Dispatcher:
         self._as_kcp: Final = as_kcp
         self._share: Final = share
 
-    def target(self, request: AdmissionRequest, *, cluster: str, phase: Phase) -> Target:
+    def target(self, request: AdmissionRequest, *, cluster: str, phase: Phase, vouched: bool = False) -> Target:
         """Return who is to be asked about a review: what dispatching and explaining it begin with.
+
+        Args:
+            request: The review.
+            cluster: The logical cluster that it is made in, by name.
+            phase: Of its admission.
+            vouched: As `app.dispatch.owner.find_owner` has it.
 
         Raises:
             msgspec.DecodeError: One of its objects is no JSON.
@@ -122,7 +128,9 @@ class Dispatcher:
         """
         attributes = attributes_of(request, cluster=cluster)
         group, _, resource = attributes.resource
-        ownership = find_owner(self._store, cluster=cluster, group=group, resource=resource, as_kcp=self._as_kcp)
+        ownership = find_owner(
+            self._store, cluster=cluster, group=group, resource=resource, as_kcp=self._as_kcp, vouched=vouched
+        )
         exempt = is_exempt(attributes)
         if ownership.cluster is None:
             return Target(attributes, ownership, (), (), exempt)
@@ -158,9 +166,16 @@ class Dispatcher:
         return self._outside.is_silent(hook, consumer)
 
     async def dispatch(
-        self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline
+        self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline, vouched: bool = False
     ) -> Dispatched:
         """Return the answer to a review, of all webhooks together.
+
+        Args:
+            request: The review.
+            cluster: The logical cluster that it is made in, by name.
+            phase: Of its admission.
+            deadline: When it has to be answered.
+            vouched: As `app.dispatch.owner.find_owner` has it.
 
         Raises:
             msgspec.DecodeError: One of its objects is no JSON.
@@ -170,7 +185,7 @@ class Dispatcher:
         refusals: list[StatusError] = []
         made: JSON = None
         try:
-            target = self.target(request, cluster=cluster, phase=phase)
+            target = self.target(request, cluster=cluster, phase=phase, vouched=vouched)
             attributes = target.attributes
             claimed = claimed_cluster(request)
             if claimed not in ("", cluster):

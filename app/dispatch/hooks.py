@@ -16,6 +16,11 @@ VALIDATING: Final = GroupKind(GROUP, "ValidatingWebhookConfiguration")
 Phase = Literal["mutating", "validating"]
 PHASES: Final[dict[Phase, GroupKind]] = {"mutating": MUTATING, "validating": VALIDATING}
 
+DISPATCH_ONLY: Final = "fleethook.io/dispatch-only"
+"""The name of a matchCondition ``false`` that keeps an apiserver from calling a webhook, and does not count here.
+
+An apiserver that stores the configurations of many logical clusters would call each webhook about all of them.
+"""
 EVERY: Final = "*"
 # What an apiserver defaults to (admissionregistration.k8s.io/v1), and the most that it allows.
 _DEFAULT_SECONDS: Final = 10.0
@@ -105,6 +110,7 @@ def compile_hooks(phase: Phase, cluster: str, configuration: JSONObject, *, firs
             conditions=tuple(
                 Condition(_text(one.get("name")), _text(one.get("expression")))
                 for one in _objects(webhook.get("matchConditions"))
+                if not _is_for_apiserver(one)
             ),
             fails_open=webhook.get("failurePolicy") == "Ignore",
             side_effects=_text(webhook.get("sideEffects")) or None,
@@ -114,6 +120,10 @@ def compile_hooks(phase: Phase, cluster: str, configuration: JSONObject, *, firs
             endpoint=endpoint,
             problem=problem,
         )
+
+
+def _is_for_apiserver(condition: Mapping[str, JSON]) -> bool:
+    return condition.get("name") == DISPATCH_ONLY and _text(condition.get("expression")).strip() == "false"
 
 
 def _rule(rule: Mapping[str, JSON]) -> Rule:

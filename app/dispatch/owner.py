@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from app.dispatch.equivalents import DEFINITIONS_BY_RESOURCE
 from app.dispatch.paths import resolve, resolve_cluster
 from app.model.json import JSON, JSONObject, as_object
-from app.model.kcp import API_BINDING, API_EXPORT
+from app.model.kcp import API_BINDING, API_EXPORT, LOGICAL_CLUSTER
 from app.store import Index, Stored, StoreView
 
 
@@ -76,7 +76,9 @@ class Ownership(NamedTuple):
     """Cluster and name of the APIResourceSchema, where a binding names one."""
 
 
-def find_owner(store: StoreView, *, cluster: str, group: str, resource: str, as_kcp: bool = False) -> Ownership:
+def find_owner(
+    store: StoreView, *, cluster: str, group: str, resource: str, as_kcp: bool = False, vouched: bool = False
+) -> Ownership:
     """Return who owns the schema of a resource as a cluster sees it.
 
     Args:
@@ -85,9 +87,13 @@ def find_owner(store: StoreView, *, cluster: str, group: str, resource: str, as_
         group: Of the resource.
         resource: The plural, without a subresource: bindings know neither subresources nor versions.
         as_kcp: Whether to decide as kcp does where that asks nobody.
+        vouched: Whether the caller stores the object in that cluster. A cluster of which nothing is known is then one
+            without webhooks, unless the store has LogicalClusters: a kcp has one for each cluster that exists.
     """
     named = f"{resource}.{group}" if group else resource
     if not as_kcp and not store.knows(cluster):
+        if vouched and not store.has(LOGICAL_CLUSTER):
+            return Ownership(Case.LOCAL, cluster, (f"{cluster} has no objects here, and so no webhooks",))
         reason = resolve(store, cluster).problem or f"nothing is known of logical cluster {cluster or '(none)'}"
         problem = f"{reason}, so nobody can tell whose webhooks decide"
         return Ownership(Case.UNKNOWN, None, (problem,), problem)

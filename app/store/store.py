@@ -58,6 +58,9 @@ class StoreView(Protocol):
     def knows(self, cluster: str) -> bool:
         """Return whether there is any object of a cluster."""
 
+    def has(self, group_kind: GroupKind) -> bool:
+        """Return whether there is any object of a kind, in any cluster."""
+
 
 def key_of(document: JSONObject) -> ObjectKey:
     """Return where ``document`` is stored: its cluster is its ``kcp.io/cluster`` annotation, else ``""``."""
@@ -81,6 +84,7 @@ class Store:
         }
         self._subscribers: Final[list[Subscriber]] = []
         self._sizes: Final[Counter[str]] = Counter()
+        self._kinds: Final[Counter[GroupKind]] = Counter()
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Have ``subscriber`` told of each change, after it; return what ends that."""
@@ -108,6 +112,10 @@ class Store:
     def knows(self, cluster: str) -> bool:
         """Return whether there is any object of a cluster."""
         return cluster in self._sizes
+
+    def has(self, group_kind: GroupKind) -> bool:
+        """Return whether there is any object of a kind, in any cluster."""
+        return self._kinds[group_kind] > 0
 
     def keys(self, group_kind: GroupKind) -> Iterator[ObjectKey]:
         """Yield the keys of the objects of one kind, over all clusters."""
@@ -143,6 +151,7 @@ class Store:
         self._objects.setdefault(key[:2], {}).setdefault(key.namespace, {})[key.name] = kept
         place = key[2:]
         self._sizes[key.cluster] += 1
+        self._kinds[key.group_kind] += 1
         for index in self._indexes:
             if index.group_kind == key.group_kind:
                 entries = self._entries[index.name]
@@ -169,6 +178,7 @@ class Store:
         self._sizes[key.cluster] -= 1
         if not self._sizes[key.cluster]:
             del self._sizes[key.cluster]
+        self._kinds[key.group_kind] -= 1
         for index in self._indexes:
             if index.group_kind == key.group_kind:
                 entries = self._entries[index.name]

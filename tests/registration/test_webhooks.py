@@ -16,8 +16,8 @@ def every(reference: object = SERVICE) -> list[dict[str, object]]:
 
 
 def is_for_registration(path: str) -> bool:
-    """An apiserver asks nobody about webhook configurations; below a cluster ask those who serve one."""
-    return not path.startswith(("/clusters/", "/validate-admissionregistration-"))
+    """An apiserver asks nobody about webhook configurations, and the rules of dispatch are those of the tenants' kinds."""
+    return not path.startswith(("/clusters/", "/dispatch/", "/validate-admissionregistration-"))
 
 
 def test_every_review_route_is_registered_once() -> None:

@@ -138,3 +138,17 @@ def test_a_cluster_neither_replaces_nor_removes_the_entries_of_another() -> None
     store.remove(key_of(claiming("ws2", "other")))
     assert store.find(by_claim, "ws3", "mine") == (victim,)
     assert store.find(by_claim, "ws2", "mine") == ()
+
+
+def test_a_kind_is_there_as_long_as_any_cluster_has_an_object_of_it() -> None:
+    store = Store()
+    first, second = ({**overrider(entry("*"), annotations={"kcp.io/cluster": one})} for one in ("ws1", "ws2"))
+    kind = key_of(first).group_kind
+    assert not store.has(kind)
+    for document in (first, second, {**first, "spec": {}}):
+        store.put(document)
+    store.remove(key_of(first))
+    store.remove(key_of(first))
+    assert store.has(kind)
+    store.remove(key_of(second))
+    assert not store.has(kind)

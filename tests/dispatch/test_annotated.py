@@ -1,0 +1,93 @@
+"""The logical cluster that a request's objects name."""
+
+from typing import Any
+
+import pytest
+
+from app.dispatch.annotated import annotated_cluster
+from app.dispatch.failures import StatusError
+from tests.dispatch.builders import request_of, review, widget
+
+
+def of(cluster: str | None, **spec: Any) -> dict[str, Any]:
+    made = widget(**spec)
+    if cluster is not None:
+        made["metadata"]["annotations"] = {"kcp.io/cluster": cluster}
+    return made
+
+
+def refusal(made: dict[str, Any]) -> str:
+    with pytest.raises(StatusError) as caught:
+        annotated_cluster(request_of(made))
+    assert (caught.value.status.code, caught.value.status.reason) == (400, "BadRequest")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        review(of("ws3")),
+        review(of("ws3", size=2), old=of("ws3", size=1), operation="UPDATE"),
+        review(of("ws3"), old=of("ws3"), operation="UPDATE", subResource="status"),
+        review(None, old=of("ws3"), operation="DELETE"),
+    ],
+)
+def test_stored_objects_name_their_cluster(made: dict[str, Any]) -> None:
+    assert annotated_cluster(request_of(made)) == "ws3"
+
+
+def test_a_name_of_kcps_own_clusters_is_a_name() -> None:
+    assert annotated_cluster(request_of(review(of("system:admin")))) == "system:admin"
+
+
+@pytest.mark.parametrize(("before", "after"), [("ws2", "ws3"), ("ws2", None), (None, "ws3")])
+def test_an_update_cannot_move_an_object(before: str | None, after: str | None) -> None:
+    text = refusal(review(of(after), old=of(before), operation="UPDATE"))
+    assert text == (
+        f"request.object is of logical cluster {after or ''!r} and request.oldObject of {before or ''!r} (annotation "
+        "kcp.io/cluster): an update cannot move an object; leave the annotation as it is stored"
+    )
+
+
+@pytest.mark.parametrize(
+    ("made", "member"),
+    [
+        (review(of(None)), "object"),
+        (review(of("")), "object"),
+        (review(of(None), old=of(None), operation="UPDATE"), "object"),
+        (review(None, old=of(None), operation="DELETE"), "oldObject"),
+    ],
+)
+def test_an_object_without_the_annotation_is_refused(made: dict[str, Any], member: str) -> None:
+    assert refusal(made) == (
+        f"request.{member} has no annotation kcp.io/cluster, so nobody can tell whose webhooks decide: have the control "
+        "plane set it when it creates objects, or exclude the object's namespace by the namespaceSelector of the "
+        "webhook configuration"
+    )
+
+
+def test_a_deletion_without_the_stored_object_is_refused() -> None:
+    made = review(of("ws3"), operation="DELETE")
+    made["request"]["object"] = None
+    assert refusal(made).startswith("the review has no request.oldObject, so nobody can tell whose webhooks decide")
+
+
+@pytest.mark.parametrize("name", ["root:ws3", "*", "Upper", "a/b"])
+def test_only_a_name_is_a_cluster(name: str) -> None:
+    text = refusal(review(of(name)))
+    assert text.startswith(f"request.object has the annotation kcp.io/cluster: {name!r}, which is no name of a logical")
+    assert text.endswith("annotate objects with names, not with paths")
+
+
+def test_bodies_that_are_not_stored_name_no_cluster() -> None:
+    options = {"apiVersion": "v1", "kind": "PodExecOptions", "metadata": of("ws3")["metadata"]}
+    assert refusal(review(options, operation="CONNECT")) == (
+        "a CONNECT review carries no stored object, so nobody can tell whose webhooks decide: leave CONNECT out of the "
+        "rules, or send such reviews to /clusters/NAME/{mutate,validate}"
+    )
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": of("ws3")["metadata"]}
+    resource = {"group": "", "version": "v1", "resource": "pods"}
+    assert refusal(review(eviction, resource=resource, subResource="eviction")) == (
+        "the body of a CREATE of pods/eviction is not stored, so nobody can tell whose webhooks decide: leave "
+        "pods/eviction out of the rules, or send such reviews to /clusters/NAME/{mutate,validate}"
+    )
