@@ -262,7 +262,9 @@ class Fleethook(FastAPI):
         if self.cluster is not None and self.cluster.source.finds_nothing:
             yield Check("apiserver", ok=False, detail=self.cluster.lack)
         for part in self.source.parts():
-            yield self._check(part)
+            # A kind that no answer depends on is of interest only if it cannot be read.
+            if part.needed or part.failing:
+                yield self._check(part)
         if detail := self.manifest_report.detail():
             yield Check("overriders", ok=True, detail=detail)
 

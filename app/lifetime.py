@@ -126,7 +126,7 @@ class Cluster:
         )
         from app.store.sources.kubernetes.source import KubernetesSource  # noqa: PLC0415
 
-        self.connection: Final = Connection(settings.kubeconfig)
+        self.connection: Final = Connection(settings.kubeconfig, context=settings.context)
         by_engine = {
             "overrider": RESOURCES,
             "interpret": (*INTERPRETING, karmada_config(settings.karmada_namespace)),
@@ -154,7 +154,8 @@ class Cluster:
     @property
     def lack(self) -> str:
         """What to say of a server that serves none of the resources."""
+        where = " in any logical cluster (/clusters/*)" if self.source.every_cluster else ""
         return (
-            f"{self.connection.host} serves none of the resources that the engines read: check the server's URL in the "
-            "kubeconfig file, and --kcp"
+            f"{self.connection.host} serves none of the resources that the engines read{where}: check the server's URL "
+            "in the kubeconfig file, and --kcp"
         )

@@ -48,11 +48,14 @@ class Settings(BaseSettings):
     kubeconfig: Annotated[
         Path | None, Field(description="Kubeconfig of the cluster whose objects are followed, from outside of it.")
     ] = None
+    context: Annotated[
+        str | None, Field(description="Context of the kubeconfig; its current one if not given.", min_length=1)
+    ] = None
     in_cluster: Annotated[
         bool, Field(description="Follow the objects of the cluster that this runs in, by the pod's service account.")
     ] = False
     kcp: Annotated[
-        bool, Field(description="The apiserver is kcp's: read all its logical clusters (/clusters/*) at once.")
+        bool, Field(description="The apiserver is a kcp: read all its logical clusters (/clusters/*) at once.")
     ] = False
     discovery_interval: Annotated[
         float, Field(description="Seconds between looks for a resource that the apiserver does not serve yet.", gt=0)
@@ -137,7 +140,8 @@ class Settings(BaseSettings):
         list[Annotated[str, Field(min_length=1)]],
         Field(
             description="Names of client certificates (common name, DNS name or URI) whose holders may dispatch and "
-            "explain requests of every logical cluster; needs client_ca_file."
+            "explain requests of every logical cluster, and are believed which cluster an object is of (/dispatch/…); "
+            "needs client_ca_file."
         ),
     ] = []
     dispatch_open: Annotated[
@@ -302,6 +306,10 @@ class Settings(BaseSettings):
     def _complete(self) -> "Settings":
         if self.cert_secret is not None and not self.follows_cluster:
             raise ValueError("--cert-secret needs a cluster: give --kubeconfig or --in-cluster")
+        if self.kcp and not self.follows_cluster:
+            raise ValueError("--kcp needs the kcp to read: give --kubeconfig, and --context if needed")
+        if self.context is not None and self.kubeconfig is None:
+            raise ValueError("--context chooses from a kubeconfig file: give --kubeconfig")
         if self.registration != "off" and not self.follows_cluster:
             raise ValueError("registration needs a cluster: give --kubeconfig or --in-cluster")
         if self.controller and not self.follows_cluster:

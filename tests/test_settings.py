@@ -1,5 +1,7 @@
 """Settings that are more than a value of a type."""
 
+from typing import Any
+
 import pytest
 from pydantic import ValidationError
 
@@ -24,3 +26,17 @@ def test_a_plan_cache_of_no_sensible_size_is_refused(monkeypatch: pytest.MonkeyP
 def test_callers_by_certificate_need_an_authority_of_client_certificates() -> None:
     with pytest.raises(ValidationError, match="dispatch_callers needs client_ca_file"):
         Settings(dispatch_callers=["kube-apiserver"])
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"kcp": True}, "--kcp needs the kcp to read: give --kubeconfig"),
+        ({"kcp": True, "manifests": "examples"}, "--kcp needs the kcp to read: give --kubeconfig"),
+        ({"context": "root"}, "--context chooses from a kubeconfig file: give --kubeconfig"),
+        ({"context": "root", "in_cluster": True}, "--context chooses from a kubeconfig file: give --kubeconfig"),
+    ],
+)
+def test_a_kcp_and_a_context_need_a_kubeconfig(given: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValidationError, match=text):
+        Settings(**given)

@@ -62,7 +62,7 @@ async def lead(settings: Settings, app: Fleethook, bundle: Callable[[], bytes], 
     await listening.wait()
     assert app.cluster is not None
     await app.cluster.source.wait_tried()
-    async with Connection(settings.kubeconfig) as connection:
+    async with Connection(settings.kubeconfig, context=settings.context) as connection:
         lease = LeaseName(_namespace(settings), "fleethook")
         elector = Elector(connection, lease, identity(), timing=Timing.of(settings.lease_duration))
         leader = Leader(elector)

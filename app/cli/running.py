@@ -83,7 +83,7 @@ async def _certificates(settings: Settings, stack: contextlib.AsyncExitStack, be
     from app.kube.connection import Connection  # noqa: PLC0415 - as above
 
     namespace, _, name = settings.cert_secret.partition("/")
-    connection = await stack.enter_async_context(Connection(settings.kubeconfig))
+    connection = await stack.enter_async_context(Connection(settings.kubeconfig, context=settings.context))
     keeper = CertificateKeeper(
         connection,
         SecretName(namespace, name),

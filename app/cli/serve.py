@@ -28,6 +28,10 @@ def serve(
     kubeconfig: Annotated[
         Path | None, typer.Option(help="Follow the objects of the cluster that this kubeconfig names.")
     ] = None,
+    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig (default: its current one).")] = None,
+    kcp: Annotated[
+        bool | None, typer.Option("--kcp", help="The apiserver is a kcp: follow all its logical clusters at once.")
+    ] = None,
     in_cluster: Annotated[
         bool | None, typer.Option("--in-cluster", help="Follow the objects of the cluster that this runs in.")
     ] = None,
@@ -73,6 +77,8 @@ def serve(
     flags = {
         "manifests": manifests,
         "kubeconfig": kubeconfig,
+        "context": context,
+        "kcp": kcp,
         "in_cluster": in_cluster,
         "cert_dir": cert_dir,
         "cert_secret": cert_secret,

@@ -259,7 +259,8 @@ class Dispatcher:
         found = self._store.get(cluster, NAMESPACE, "", name)
         if found is None:
             details = StatusDetails(name=name, kind="namespaces")
-            return NamespaceLabels({}, StatusError(404, "NotFound", f'namespaces "{name}" not found', details))
+            where = f" in logical cluster {cluster}" if cluster else ""
+            return NamespaceLabels({}, StatusError(404, "NotFound", f'namespaces "{name}" not found{where}', details))
         return NamespaceLabels(labels_of(found))
 
 

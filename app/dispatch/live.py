@@ -87,7 +87,8 @@ async def authorize(
             )
         except (APIError, UnreachableError) as error:
             # An authorizer that cannot be asked is an error of the condition, and so up to the failurePolicy.
-            return AccessDecision(allowed=False, reason="", error=str(error))
+            where = f"logical cluster {cluster}" if cluster else "the cluster"
+            return AccessDecision(allowed=False, reason="", error=f"the authorizer of {where} cannot be asked: {error}")
         status = as_object(as_object(answer).get("status"))
         problem = status.get("evaluationError")
         return AccessDecision(
@@ -111,4 +112,5 @@ async def read_namespace(cluster: str, name: str, *, live: LiveSource) -> None:
     try:
         await live.read_one(NAMESPACE, cluster=cluster, namespace="", name=name)
     except (APIError, UnreachableError) as error:
-        raise internal(f"the namespace {name} of {cluster} cannot be read: {error}") from error
+        where = f" of logical cluster {cluster}" if cluster else ""
+        raise internal(f"the namespace {name}{where} cannot be read: {error}") from error

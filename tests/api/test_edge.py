@@ -13,6 +13,7 @@ from app.model.admission import AdmissionRequest, errored
 from app.overrider.freshness import StaleError
 from app.settings import Settings
 from app.store.sources.kubernetes.informer import Informer
+from app.store.sources.kubernetes.resources import DISPATCHING, INTERPRETING
 from app.store.sources.source import PartState
 from tests.asgi_client import call
 from tests.builders import entry, image, overrider, workload, yurt_app_set
@@ -316,6 +317,24 @@ async def test_a_server_that_lacks_a_kind_is_ready_for_what_does_not_need_it(
     assert whole.json()["checks"][-1] == {"name": "b", "ok": False, "detail": "500", "degraded": True}
     states[1] = states[1]._replace(refused=False)
     assert (await call(app, "/readyz", method="GET", query=b"partial=true")).status == 503
+
+
+@pytest.mark.parametrize(
+    ("engine", "kinds"),
+    [
+        ("overrider", {"yurtappoverriders.apps.openyurt.io", "yurtappsets.apps.openyurt.io",
+                       "yurtappdaemons.apps.openyurt.io", "nodepools.apps.openyurt.io"}),
+        ("dispatch", {one.name for one in DISPATCHING} - {"workspaces.tenancy.kcp.io"}),
+        ("interpret", {one.name for one in INTERPRETING} | {"configmaps"}),
+        ("crds", set()),
+    ],
+)  # fmt: skip
+async def test_readiness_lists_only_the_kinds_that_an_enabled_engine_needs(
+    tmp_path: Path, engine: str, kinds: set[str]
+) -> None:
+    app = create_app(Settings(kubeconfig=tmp_path / "none", engines={engine}), log=None)
+    checks = (await call(app, "/readyz", method="GET")).json()["checks"]
+    assert {one["name"] for one in checks} - {"draining"} == kinds
 
 
 async def test_a_server_of_nothing_is_not_ready_and_nothing_is_dispatched(

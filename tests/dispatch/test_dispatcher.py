@@ -211,7 +211,11 @@ async def test_a_namespace_that_is_not_there_refuses_the_request(front: Front, s
     selecting = hook(server, "/w", namespaceSelector={"matchLabels": {"tier": "gold"}})
     store = store_of(configuration("ws1", "validating", selecting))
     response = (await front.dispatch(store, review(), cluster="ws1")).response
-    assert (response.allowed, response.code, response.message) == (False, 404, 'namespaces "default" not found')
+    assert (response.allowed, response.code, response.message) == (
+        False,
+        404,
+        'namespaces "default" not found in logical cluster ws1',
+    )
 
 
 async def test_a_namespace_that_is_not_there_is_no_matter_to_webhooks_of_other_resources(

@@ -109,7 +109,7 @@ def allowed(response: Any) -> bool:
 
 
 def absent(response: Any) -> bool:
-    return response.get("status", {}).get("message") == 'namespaces "d6-gold" not found'
+    return response.get("status", {}).get("message") == 'namespaces "d6-gold" not found in logical cluster ws6'
 
 
 async def test_bindings_and_configurations_are_followed(server: Server, make: Any, admin: Api, hooks: Webhooks) -> None:

@@ -238,7 +238,7 @@ async def test_pauses_grow_with_each_failure_and_are_spread() -> None:
         ceilings = [min(5.0, 0.25 * 2**number) for number in range(12)]
         assert all(0 < slept <= ceiling for slept, ceiling in zip(script.slept, ceilings, strict=True))
         assert len(set(script.slept)) == 12
-        assert informer.state() == ("gadgets.example.com", False, "refused", None, True, False)
+        assert informer.state() == ("gadgets.example.com", False, "refused", None, True, False, True)
         script.lists.put_nowait(page(1))
         await informer.wait_synced()
         assert not informer.state().failing

@@ -18,6 +18,8 @@ class PartState(NamedTuple):
     """Whether it cannot be read just now, so that the store holds its last good state."""
     refused: bool = False
     """Whether it was never read because the other side fails to answer, again and again: no replica could read it."""
+    needed: bool = True
+    """Whether any answer depends on it."""
 
 
 class Source(Protocol):

@@ -94,13 +94,18 @@ class KubernetesSource:
             return ""
         self._unread.difference_update([kind for kind in unread if self._informers[kind].synced])
         missing = [self._informers[kind] for kind in unread if kind in self._unread]
-        return "; ".join(f"{one.resource.name} cannot be read: {one.state().detail}" for one in missing)
+        return "; ".join(f"{one.resource.name} cannot be read: {self._located(one.state().detail)}" for one in missing)
 
     def parts(self) -> Iterator[PartState]:
         """Yield the state of every resource; one that no answer depends on is never in the way of being ready."""
         for group_kind, informer in self._informers.items():
             state = informer.state()
-            yield state if group_kind in self._needed else state._replace(synced=True)
+            state = state._replace(detail=self._located(state.detail))
+            yield state if group_kind in self._needed else state._replace(synced=True, needed=False)
+
+    def _located(self, detail: str) -> str:
+        """Return the problem of a resource, with the clusters that it was requested in."""
+        return f"in all logical clusters (/clusters/*): {detail}" if detail and self.every_cluster else detail
 
     @property
     def finds_nothing(self) -> bool:
