@@ -31,12 +31,17 @@ class Leader:
     def __init__(self, elector: "Elector") -> None:
         self._elector: Final = elector
         self.controller: OverriderController | None = None
+        self._former: LeaderState = LeaderState(leading=False)
+
+    def end(self) -> None:
+        """Keep the counts of a controller that has ended, and not the controller."""
+        self._former, self.controller = self.state(), None
 
     def state(self) -> LeaderState:
         """Return how it stands, for metrics."""
         controller = self.controller
         if controller is None:
-            return LeaderState(leading=self._elector.leading)
+            return self._former._replace(leading=self._elector.leading, queued=0)
         workloads = controller.workloads
         return LeaderState(
             leading=self._elector.leading,
@@ -72,6 +77,16 @@ async def lead(settings: Settings, app: Fleethook, bundle: Callable[[], bytes], 
 
 
 async def _work(
+    settings: Settings, app: Fleethook, connection: "Connection", *, bundle: Callable[[], bytes], leader: Leader
+) -> None:
+    """Do the leader's work until cancelled; a replica that does not lead keeps no controller."""
+    try:
+        await _lead_once(settings, app, connection, bundle=bundle, leader=leader)
+    finally:
+        leader.end()
+
+
+async def _lead_once(
     settings: Settings, app: Fleethook, connection: "Connection", *, bundle: Callable[[], bytes], leader: Leader
 ) -> None:
     from app.control.events import Recorder  # noqa: PLC0415 - see app.kube

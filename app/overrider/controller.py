@@ -181,6 +181,8 @@ class OverriderController:
         finally:
             for end in endings:
                 end()
+            # A replica may lead again, and must not hold the workloads twice then.
+            self.workloads.release()
 
     async def _wait_for_registration(self) -> None:
         """Wait until the apiserver asks the webhook: to touch workloads before does nothing."""

@@ -25,6 +25,7 @@ from app.overrider.plans import PlanCache
 from app.overrider.remainders import Remainders
 from app.overrider.workload_client import Limits, WorkloadClient
 from app.store import ObjectKey, Store, Stored, StoreView
+from app.store.freeing import free_in_slices
 from app.store.narrow import Narrow
 from app.store.sources.kubernetes.resources import WORKLOADS
 from app.store.sources.kubernetes.source import KubernetesSource
@@ -213,6 +214,12 @@ class Workloads:
     def assess(self, key: ObjectKey, workload: JSONObject) -> Assessment:
         """Return how a whole workload compares with what is wanted."""
         return assess(workload, kind=key.group_kind.kind, store=self._objects, plans=self._plans)
+
+    def release(self) -> None:
+        """Forget all workloads: nobody follows them any more, and they take most of a leader's memory."""
+        self._told.clear()
+        self._drifts.clear()
+        free_in_slices(self._store.drain())
 
     def forget(self, key: ObjectKey) -> None:
         """Forget a workload that the apiserver does not have any more."""

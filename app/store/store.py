@@ -167,6 +167,18 @@ class Store:
             for subscriber in self._subscribers:
                 subscriber(key, before, None)
 
+    def drain(self) -> list[Stored]:
+        """Forget all objects without telling anybody of it, and return them.
+
+        The former leader's store is in a cycle of references, and `app.lifetime.reading` keeps the collector from it.
+        """
+        drained = [stored for kinds in self._objects.values() for objects in kinds.values() for stored in objects.values()]
+        for entries in self._entries.values():
+            entries.clear()
+        self._objects.clear()
+        self._sizes.clear()
+        return drained
+
     def _forget(self, key: ObjectKey) -> Stored | None:
         namespaces = self._objects.get(key[:2], {})
         objects = namespaces.get(key.namespace, {})

@@ -7,7 +7,8 @@ from typing import Final, Protocol
 
 from app.kube.errors import APIError
 from app.model.json import JSONObject
-from app.store import ObjectKey, Store, Stored, key_of
+from app.store import ObjectKey, Store, key_of
+from app.store.freeing import free_in_slices
 from app.store.sources.kubernetes.resources import WatchedResource
 from app.store.sources.kubernetes.versions import NOT_FOUND, ServedVersions, VersionChoice
 from app.store.sources.kubernetes.wire import Page, decode_page
@@ -17,8 +18,6 @@ _PAGE: Final = "200"
 # Objects that are decoded, or keys that are compared, before others get their turn.
 _SLICE: Final = 20
 _KEYS_SLICE: Final = 2_000
-# Some 10 ms.
-_FREED_AT_ONCE: Final = 200
 GONE: Final = 410
 
 
@@ -119,7 +118,7 @@ class Lister:
         for document in documents:
             self._store.put(document)
         self._keep(resource, keys)
-        _free(former)
+        free_in_slices(former)
         return place
 
     def _keep(self, resource: WatchedResource, seen: set[ObjectKey]) -> None:
@@ -158,13 +157,6 @@ class Lister:
                 raise
             return False
         return True
-
-
-def _free(objects: list[Stored]) -> None:
-    """Free objects in slices: to free one takes longer than to replace it, and reviews come in between."""
-    del objects[-_FREED_AT_ONCE:]
-    if objects:
-        asyncio.get_running_loop().call_soon(_free, objects)
 
 
 def identified(document: JSONObject, resource: WatchedResource) -> JSONObject:
