@@ -31,6 +31,10 @@ class EntrySelection:
         candidates = self._every if not named else sorted([*self._every, *named])
         return tuple(number for number in candidates if self._selectors[number].selects(pool))
 
+    def is_for_every(self, number: int) -> bool:
+        """Return whether an entry selects every pool that it does not exclude."""
+        return self._selectors[number].every
+
     def any_applies(self, pool: str) -> bool:
         """Return whether any entry applies to ``pool``."""
         candidates = (*self._by_pool.get(pool, ()), *self._every)

@@ -10,7 +10,7 @@ from app.model.json import JSONObject
 from app.overrider.delta import MISSING, Assign, Change, ListDelta, ObjectDelta
 from app.overrider.matching import Path, matches, value_of
 from app.overrider.overlay import EXCLUSIVE
-from app.overrider.pool_mark import fill_name, has_mark
+from app.overrider.pool_mark import PoolValues, has_mark
 from app.overrider.pool_template import PoolTemplate
 from app.overrider.template import is_placed
 from app.overrider.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION, Memory, annotations_of, remembered
@@ -27,7 +27,7 @@ class PrecompiledPatch(NamedTuple):
 
     operations: tuple[JSONObject, ...]
     is_marked: bool
-    """Whether the pool's name has to be filled into the operations."""
+    """Whether the pool's values have to be filled into the operations."""
     lists: tuple[tuple[Path, int], ...]
     """Lists that an index goes through, and how long each must be for the index to mean the same."""
     absent: tuple[tuple[Path, str], ...]
@@ -42,34 +42,35 @@ class PrecompiledPatch(NamedTuple):
     rendered: JSONObject
     """What it says as the overrider wants it."""
 
-    def is_settled(self, workload: JSONObject, memory: Memory, *, wanted: Memory, pool: str) -> bool:
+    def is_settled(self, workload: JSONObject, memory: Memory, *, wanted: Memory, values: PoolValues) -> bool:
         """Return whether ``workload`` was rendered by this plan and says so still; False where that takes a look."""
-        if memory != wanted or remembered(workload) != memory or not matches(workload, self.rendered, pool):
+        if memory != wanted or remembered(workload) != memory or not matches(workload, self.rendered, values):
             return False
-        if self.replicas is not None and workload["spec"].get("replicas") != self.replicas:
+        if self.replicas is not None and workload["spec"].get("replicas") != values.fill_number(self.replicas):
             return False
         try:
             return _has_none(workload, self.removed) and self._is_placed(workload)
         except (KeyError, TypeError):
             return False
 
-    def operations_for(self, workload: JSONObject, *, wanted: Memory, pool: str) -> list[JSONObject] | None:
+    def operations_for(self, workload: JSONObject, *, wanted: Memory, values: PoolValues) -> list[JSONObject] | None:
         """Return the operations for an update of ``workload``, None if it has to be rendered."""
         annotations = workload["metadata"].get("annotations")
-        if type(annotations) is not dict or not self._fits(workload, pool):
+        if type(annotations) is not dict or not self._fits(workload, values):
             return None
         operations: list[JSONObject] = []
         for name, value in annotations_of(*wanted).items():
             if (known := annotations.get(name)) != value:
                 operation = "add" if known is None else "replace"
                 operations.append({"op": operation, "path": _ANNOTATION_POINTERS[name], "value": value})
-        operations += fill_name(self.operations, pool) if self.is_marked else self.operations
-        if self.replicas is not None and workload["spec"].get("replicas") != self.replicas:
-            operations.append({"op": "add", "path": _REPLICAS, "value": self.replicas})
+        operations += map(values.fill, self.operations) if self.is_marked else self.operations
+        replicas = None if self.replicas is None else values.fill_number(self.replicas)
+        if replicas is not None and workload["spec"].get("replicas") != replicas:
+            operations.append({"op": "add", "path": _REPLICAS, "value": replicas})
         return operations
 
-    def _fits(self, workload: JSONObject, pool: str) -> bool:
-        if not matches(workload, self.bare, pool):
+    def _fits(self, workload: JSONObject, values: PoolValues) -> bool:
+        if not matches(workload, self.bare, values):
             return False
         try:
             return (

@@ -6,47 +6,50 @@ document itself: checks compiled from it were no faster, and took ten times the 
 """
 
 from app.model.json import JSON, JSONObject
-from app.overrider.pool_mark import POOL_MARK
+from app.overrider.pool_mark import PoolValues
 
 Path = tuple[str | int, ...]
 
 
-def matches(current: JSON, named: JSONObject, pool: str) -> bool:
+def matches(current: JSON, named: JSONObject, values: PoolValues) -> bool:
     """Return whether ``current`` says all that ``named`` says; members that it has besides do not matter.
 
     Args:
         current: A workload, or anything else.
-        named: What is desired of it, with or without the pool's mark.
-        pool: The name of the workload's pool.
+        named: What is desired of it, with or without marks.
+        values: Those of the workload's pool.
     """
-    return type(current) is dict and _matches_object(current, named, pool)
+    return type(current) is dict and _matches_object(current, named, values)
 
 
-def _matches_object(current: JSONObject, named: JSONObject, pool: str) -> bool:
+def _matches_object(current: JSONObject, named: JSONObject, values: PoolValues) -> bool:
     for name, value in named.items():
         if name not in current:
             return False
         present = current[name]
         # Whole branches are compared in C first: that fails at once where the apiserver added defaults.
-        if present != value and not _matches_value(present, value, pool):
+        if present != value and not _matches_value(present, value, values):
             return False
     return True
 
 
-def _matches_value(present: JSON, value: JSON, pool: str) -> bool:
+def _matches_value(present: JSON, value: JSON, values: PoolValues) -> bool:
     if type(value) is dict:
-        return type(present) is dict and _matches_object(present, value, pool)
+        return type(present) is dict and _matches_object(present, value, values)
     if type(value) is list:
-        return type(present) is list and _matches_list(present, value, pool)
-    return type(value) is str and POOL_MARK in value and present == value.replace(POOL_MARK, pool)
+        return type(present) is list and _matches_list(present, value, values)
+    filled: JSON = values.fill_text(value) if type(value) is str else None
+    if type(value) is int:
+        filled = values.fill_number(value)
+    return filled is not None and type(present) is type(filled) and bool(present == filled)
 
 
-def _matches_list(current: list[JSON], named: list[JSON], pool: str) -> bool:
+def _matches_list(current: list[JSON], named: list[JSON], values: PoolValues) -> bool:
     """A longer list may hold what others added: whether it matches takes merge keys, and so a closer look."""
     if len(current) != len(named):
         return False
     for present, value in zip(current, named, strict=True):
-        if present != value and not _matches_value(present, value, pool):
+        if present != value and not _matches_value(present, value, values):
             return False
     return True
 

@@ -50,7 +50,7 @@ def find_lag(workload: JSONObject, plan: PoolPlan, found: Assessment) -> Lag | N
         plan: The plan of its pool.
         found: How it compares with what the plan wants.
     """
-    if matches(workload, _named(plan.shared.plan.base), plan.pool):
+    if matches(workload, _named(plan.shared.plan.base), plan.values):
         return None  # The usual answer, which needs no plan of the pool's own.
     template = plan.for_update.base
     bare = _lay(template, workload)

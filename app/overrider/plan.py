@@ -30,6 +30,7 @@ from app.overrider.delta import (
     without_removed,
 )
 from app.overrider.elements import merge_repeated
+from app.overrider.entry_pattern import AppliedEntry
 from app.overrider.fast_path import PrecompiledPatch, compile_fast_path
 from app.overrider.items import container_names
 from app.overrider.overlay import overlay
@@ -42,7 +43,7 @@ from app.overrider.pool_template import (
     seed,
     without_reserved,
 )
-from app.overrider.steps import REPLICAS, RenderError, Step, compile_steps
+from app.overrider.steps import REPLICAS, RenderError, Step, compile_entries, compile_steps
 from app.overrider.subject_parts import is_v1beta1
 from app.overrider.template import REQUIRED, apply_pool_patch, build_template, place
 from app.overrider.template_shape import shape_problem
@@ -155,7 +156,7 @@ def compile_plan(  # noqa: PLR0913 - all that a plan depends on, by name
     pool: str,
     node_pool: JSONObject | None,
     settings: PoolSettings = NOT_LOOKED_UP,
-    applying: Sequence[int] | None = None,
+    applying: Sequence[AppliedEntry] | None = None,
     bare: BarePlan | None = None,
 ) -> Plan:
     """Return the plan for ``subject``'s workloads of ``kind`` in ``pool``.
@@ -168,7 +169,7 @@ def compile_plan(  # noqa: PLR0913 - all that a plan depends on, by name
         pool: The pool's name.
         node_pool: The NodePool object, where it is known.
         settings: The subject's settings for the pool, as far as the caller has looked them up.
-        applying: The numbers of the entries that apply, where the caller has found them.
+        applying: The entries that apply, where the caller has found them.
         bare: What `compile_bare` has returned for the same pool, where the caller has it.
 
     Raises:
@@ -177,7 +178,8 @@ def compile_plan(  # noqa: PLR0913 - all that a plan depends on, by name
     """
     if bare is None:
         bare = compile_bare(group_kind, subject, kind=kind, pool=pool, node_pool=node_pool, settings=settings)
-    steps = compile_steps(overrider.get("entries") if overrider else None, pool, applying=applying)
+    entries = overrider.get("entries") if overrider else None
+    steps = compile_steps(entries, pool) if applying is None else compile_entries(applying, pool)
     rendered, sources, idle = run_traced(bare.given, steps)
     wanted = bare.parts.decode(rendered, kind_of(rendered))
     unknown = checked(bare.given, rendered, sources, stored=wanted) if steps else ()

@@ -1,7 +1,7 @@
 """Plans, kept as long as the objects that they were compiled from stay the same.
 
-All pools of a subject that differ by name and replicas alone share a plan. A pool adds some hundred bytes to that: its
-hash, and which plan it has.
+All pools of a subject share a plan that differ by their names, their replicas and the values that entries of their own
+set. A pool adds some hundred bytes to that: its hash, its values, and which plan it has.
 """
 
 from collections import OrderedDict
@@ -13,11 +13,12 @@ import msgspec
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import NODE_POOL, NODEPOOL_TOKEN, TWEAK_POOL_TOKEN, YURT_APP_DAEMON, YURT_APP_SET
-from app.overrider.entry_selection import EntrySelection
+from app.overrider.entry_pattern import Applied, EntryPatterns
 from app.overrider.plan import BarePlan, compile_bare, compile_plan
 from app.overrider.pool_mark import (
     POOL_MARK,
     REPLICAS_MARK,
+    PoolValues,
     has_mark,
     is_safe_name,
     mark_name,
@@ -31,8 +32,8 @@ from app.overrider.template import lacks_pool
 from app.store import StoreView
 
 DEFAULT_CACHE_BYTES: Final = 256 << 20
-# Measured with tracemalloc: a pool with a shared plan, and a subject without any.
-_POOL_BYTES: Final = 420
+# Measured with tracemalloc: a pool that cannot be rendered, and a subject without any.
+_ERROR_BYTES: Final = 420
 _SUBJECT_BYTES: Final = 4_000
 Outcome = PoolPlan | SubjectError | RenderError
 
@@ -43,8 +44,8 @@ class _Configuration(NamedTuple):
     key: Hashable
     pool: str
     """The name to compile for: the mark, or the pool's own."""
-    applying: tuple[int, ...]
-    """The numbers of the entries that apply."""
+    applied: Applied
+    """The entries that apply."""
     config: JSONObject | None
     node_pool: JSONObject | None
     replicas: int | None
@@ -86,8 +87,8 @@ class SubjectPlans:
         self._template: Final = templates_of(subject)
         self._group_kind: Final = group_kind
         entries = as_object(overrider or {}).get("entries")
-        self._selection: Final = EntrySelection(entries)
-        self._mark_taken: Final = has_mark((subject.get("spec"), entries))
+        self._patterns: Final = EntryPatterns(entries, template=(self._template, tweaks_of(subject)))
+        self._mark_taken: Final = has_mark((_identity(subject), subject.get("spec"), entries))
         text = msgspec.json.encode((entries, tweaks_of(subject)))
         self._says_pool: Final = NODEPOOL_TOKEN.encode() in text or TWEAK_POOL_TOKEN.encode() in text
         self._selections: Final = SetSelections(subject) if is_v1beta1(subject) else None
@@ -119,7 +120,7 @@ class SubjectPlans:
         outcome = self._compile(kind, pool, node_pool)
         if isinstance(outcome, PoolPlan):
             outcome.shared.pools += 1
-        self.size += _POOL_BYTES
+        self.size += _size_of(outcome)
         self._pools[kind, pool] = (node_pool, outcome)
         return _result(outcome)
 
@@ -136,7 +137,7 @@ class SubjectPlans:
     def _drop(self, kind: str, pool: str) -> None:
         """Forget a pool, and its plan if no other pool shares that."""
         _, outcome = self._pools.pop((kind, pool))
-        self.size -= _POOL_BYTES
+        self.size -= _size_of(outcome)
         if isinstance(outcome, PoolPlan):
             shared = outcome.shared
             shared.pools -= 1
@@ -150,14 +151,16 @@ class SubjectPlans:
         of = self._configuration(kind, pool, node_pool)
         shared = self._plans.get(of.key) or self._share(of, kind)
         if shared is NAMED_AFTER_POOL or (isinstance(shared, SharedPlan) and shared.confuses(pool)):
-            of = of._replace(key=(kind, pool), pool=pool, config=self._configs.get(pool))
+            applied, config = self._patterns.find_literal(pool), self._configs.get(pool)
+            of = of._replace(key=(kind, pool), pool=pool, applied=applied, config=config)
             shared = self._plans.get(of.key) or self._share(of, kind)
+        values = PoolValues(pool, of.replicas, of.applied.values)
         if isinstance(shared, SharedPlan):
-            return PoolPlan(shared, pool, of.replicas, filled=self._filled)
+            return PoolPlan(shared, values, filled=self._filled)
         if isinstance(shared, RenderError):
-            return RenderError(shared.field, shared.reason.replace(POOL_MARK, pool))
+            return RenderError(values.fill_text(shared.field), values.fill_text(shared.reason))
         assert isinstance(shared, SubjectError)
-        return SubjectError(str(shared).replace(POOL_MARK, pool))
+        return SubjectError(values.fill_text(str(shared)))
 
     def _has_pool(self, pool: str, node_pool: JSONObject | None) -> bool:
         if self._selections is not None:
@@ -177,7 +180,7 @@ class SubjectPlans:
                 kind=kind,
                 pool=of.pool,
                 node_pool=of.node_pool,
-                applying=of.applying,
+                applying=of.applied.entries,
                 bare=bare,
             )
             shared = SharedPlan(plan, kind=kind, pool=of.pool, key=of.key, template=self._template)
@@ -190,7 +193,7 @@ class SubjectPlans:
             named = of.pool == POOL_MARK and self._says_pool
             shared = NAMED_AFTER_POOL if named else error.with_traceback(None)
         self._plans[of.key] = shared
-        self.size += shared.size if isinstance(shared, SharedPlan) else _POOL_BYTES
+        self.size += shared.size if isinstance(shared, SharedPlan) else _ERROR_BYTES
         return shared
 
     def _compile_bare(self, of: _Configuration, kind: str) -> BarePlan:
@@ -205,25 +208,25 @@ class SubjectPlans:
         return self._bare[1]
 
     def _configuration(self, kind: str, pool: str, node_pool: JSONObject | None) -> _Configuration:
-        applying = self._selection.applying(pool)
         config = self._configs.get(pool)
         taints = as_object(as_object(node_pool or {}).get("spec")).get("taints")
         replicas = None if config is None else config.get("replicas")
         tweaks = () if self._selections is None else self._selections.tweaks(pool, node_pool)
         # Only a YurtAppDaemon's workloads tolerate the taints of their pools.
         taints = taints if self._group_kind == YURT_APP_DAEMON else None
-        alone = _Configuration((kind, pool), pool, applying, config, node_pool, replicas, tweaks, b"")
         name = self.inputs[0]["metadata"]["name"]
         if not is_safe_name(pool) or workload_prefix(name, pool) != f"{name}-{pool}-" or self._mark_taken:
-            return alone
+            literal = self._patterns.find_literal(pool)
+            return _Configuration((kind, pool), pool, literal, config, node_pool, replicas, tweaks, b"")
+        applied = self._patterns.find(pool, config)
         if config is not None:
             placing: JSONObject = {one: mark_name(config[one], pool) for one in _PLACEMENT if one in config}
             config = {**config, **placing, "name": POOL_MARK}
             if replicas is not None:
                 config["replicas"] = REPLICAS_MARK
         placement = msgspec.json.encode((config, taints))
-        key = (kind, applying, tweaks, placement)
-        return _Configuration(key, POOL_MARK, applying, config, node_pool, replicas, tweaks, placement)
+        key = (kind, applied.key, tweaks, placement)
+        return _Configuration(key, POOL_MARK, applied, config, node_pool, replicas, tweaks, placement)
 
 
 _PLACEMENT: Final = ("nodeSelectorTerm", "tolerations")
@@ -337,6 +340,10 @@ def same_input(known: JSONObject | None, now: JSONObject | None) -> bool:
 def _identity(document: JSONObject) -> tuple[JSON, ...]:
     metadata = document["metadata"]
     return tuple(metadata.get(name) for name in ("name", "namespace", "uid", "labels", "annotations"))
+
+
+def _size_of(outcome: Outcome) -> int:
+    return outcome.size if isinstance(outcome, PoolPlan) else _ERROR_BYTES
 
 
 def _result(outcome: Outcome) -> PoolPlan:

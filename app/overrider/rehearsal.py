@@ -12,7 +12,7 @@ from app.model.openyurt import GROUP, YURT_APP_SET
 from app.overrider.binding import subject_of
 from app.overrider.plan import Plan
 from app.overrider.plans import SubjectPlans
-from app.overrider.pool_mark import POOL_MARK, REPLICAS_MARK
+from app.overrider.pool_mark import REPLICAS_MARK
 from app.overrider.pool_template import CREATE_ONLY, SubjectError
 from app.overrider.shared_plan import PoolPlan, SharedPlan
 from app.overrider.steps import REPLICAS, RenderError, Step
@@ -88,7 +88,7 @@ def rehearse(
                 found.remarks.setdefault(f"not checked: {error}", []).append(pool)
             else:
                 for remark in _known_remarks(plan, subject.group_kind, kind=kind, known=known):
-                    found.remarks.setdefault(remark.replace(POOL_MARK, pool), []).append(pool)
+                    found.remarks.setdefault(plan.values.fill_text(remark), []).append(pool)
             while plans.size > _MAX_PLAN_BYTES and plans.drop_oldest():
                 pass
             if pauses.due(1 + _PLAN_UNITS * (plans.compiled - before)):
@@ -100,15 +100,16 @@ def rehearse(
     return Findings(causes, [f"{text} ({_pools(where)})" for text, where in found.remarks.items()])
 
 
-_Known = MutableMapping[SharedPlan, dict[int | None, list[str]]]
-"""Remarks by plan and replicas."""
+_Known = MutableMapping[SharedPlan, dict[tuple[int | None, ...], list[str]]]
+"""Remarks by plan and numbers."""
 
 
 def _known_remarks(plan: PoolPlan, group_kind: GroupKind, *, kind: str, known: _Known) -> list[str]:
-    by_replicas = known.setdefault(plan.shared, {})
-    if plan.replicas not in by_replicas:
-        by_replicas[plan.replicas] = list(_remarks(plan, group_kind, kind=kind))
-    return by_replicas[plan.replicas]
+    by_numbers = known.setdefault(plan.shared, {})
+    numbers = (plan.replicas, *plan.values.of_entries.numbers)
+    if numbers not in by_numbers:
+        by_numbers[numbers] = list(_remarks(plan, group_kind, kind=kind))
+    return by_numbers[numbers]
 
 
 def _pools(names: Sequence[str]) -> str:
@@ -123,27 +124,28 @@ def _remarks(plan: PoolPlan, group_kind: GroupKind, *, kind: str) -> Iterator[st
     before = shared.bare["spec"].get("replicas")
     topology = plan.replicas if before == REPLICAS_MARK else before
     counting = [step for step in shared.steps if step.path == REPLICAS]
-    yield from _idle(shared, counting, topology)
+    yield from _idle(plan, counting, topology)
     # Only v1alpha1 has a topology, and only OpenYurt 1.4 compares replicas.
     if counting and group_kind == YURT_APP_SET and topology is not None and not shared.of_v1beta1:
-        yield from _unlike_topology(shared, topology, kind=kind)
+        yield from _unlike_topology(plan, topology, kind=kind)
     yield from _only_at_creation(shared)
 
 
-def _idle(shared: Plan, counting: Sequence[Step], topology: JSON) -> Iterator[str]:
+def _idle(plan: PoolPlan, counting: Sequence[Step], topology: JSON) -> Iterator[str]:
     """Yield what to say about steps that change nothing; those of replicas depend on the pool's own."""
     texts = {f"{step.field}: {step.idle}": step for step in counting}
-    yield from (text for text in shared.idle if text not in texts)
+    yield from (text for text in plan.shared.plan.idle if text not in texts)
     counted: JSONObject = {"spec": {} if topology is None else {"replicas": topology}}
     for text, step in texts.items():
-        after = step.run(counted)
+        after: JSONObject = plan.values.fill(step.run(counted))
         if after == counted:
-            yield text
+            yield plan.values.fill_remark(text)
         counted = after
 
 
-def _unlike_topology(shared: Plan, topology: int, *, kind: str) -> Iterator[str]:
-    claimed = shared.rendered["spec"].get("replicas")
+def _unlike_topology(plan: PoolPlan, topology: int, *, kind: str) -> Iterator[str]:
+    shared = plan.shared.plan
+    claimed = plan.values.fill(shared.rendered["spec"].get("replicas"))
     if claimed != topology:
         number = "no" if claimed is None else claimed
         yield (

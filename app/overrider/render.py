@@ -275,10 +275,10 @@ def _taken(name: str, plan: Plan) -> RenderError:
 def _operations(plan: PoolPlan, workload: JSONObject, *, memory: Memory | None, creating: bool) -> Sequence[JSONObject]:
     if (fast := plan.fast) is not None and not creating:
         wanted = plan.memory
-        if memory is not None and fast.is_settled(workload, memory, wanted=wanted, pool=plan.pool):
+        if memory is not None and fast.is_settled(workload, memory, wanted=wanted, values=plan.values):
             return ()
         if memory is None or memory.undo_text in ("", plan.undo_text):
-            operations = fast.operations_for(workload, wanted=wanted, pool=plan.pool)
+            operations = fast.operations_for(workload, wanted=wanted, values=plan.values)
             if operations is not None:
                 return operations
     whole = plan.full if creating else plan.for_update

@@ -6,6 +6,7 @@ whole plan; the hash and the undo of a pool are made from texts.
 
 from collections import OrderedDict
 from collections.abc import Hashable
+from sys import getsizeof
 from typing import Final
 
 import msgspec
@@ -14,17 +15,21 @@ from app.model.json import JSON
 from app.overrider.fast_path import PrecompiledPatch
 from app.overrider.plan import Plan, digest_text, hash_text
 from app.overrider.plan_size import size_of
-from app.overrider.pool_mark import POOL_MARK, REPLICAS_MARK, Filler
+from app.overrider.pool_mark import NO_VALUES, POOL_MARK, EntryValues, Filler, PoolValues
 from app.overrider.undo import Memory
 
 # Each takes as much as a plan of its own; a render asks for one, several times in a row. All of them take 3 MB at most.
 MAX_FILLED: Final = 64
 
+# Measured with tracemalloc: a pool, and the tuples of the values of its own entries.
+_POOL_BYTES: Final = 430
+_VALUES_BYTES: Final = 330
+
 _NO_NAMES: Final[tuple[frozenset[str], frozenset[str]]] = (frozenset(), frozenset())
 
 
 class SharedPlan:
-    """A plan of all pools of a subject that differ by name and replicas alone."""
+    """A plan of all pools of a subject that differ by `PoolValues` alone."""
 
     __slots__ = ("__weakref__", "_text", "is_marked", "key", "names", "plan", "pools", "size")
 
@@ -53,12 +58,9 @@ class SharedPlan:
         marked, others = self.names or _NO_NAMES
         return any(name.replace(POOL_MARK, pool) in others for name in marked)
 
-    def digest(self, pool: str, replicas: int | None) -> str:
+    def digest(self, values: PoolValues) -> str:
         """Return the hash for a pool."""
-        if not self._text:
-            return self.plan.digest
-        text = self._text.replace(POOL_MARK.encode(), pool.encode())
-        return hash_text(text.replace(str(REPLICAS_MARK).encode(), str(replicas).encode()))
+        return hash_text(values.fill_json(self._text)) if self._text else self.plan.digest
 
     def fill(self, of: "PoolPlan", *, filler: Filler, creating: bool) -> Plan:
         """Return the whole plan of a pool, made anew.
@@ -68,12 +70,11 @@ class SharedPlan:
             filler: One for this plan alone.
             creating: Whether what only a new workload needs is to be filled in, too.
         """
-        pool, replicas, digest = of.pool, of.replicas, of.digest
         plan = self.plan
         if not creating:
             plan = msgspec.structs.replace(plan, create=plan.update, rendered=plan.bare, fast=None)
-        filled = filler.fill(msgspec.structs.astuple(plan), pool, replicas)
-        return msgspec.structs.replace(Plan(*filled), digest=digest)
+        filled = filler.fill(msgspec.structs.astuple(plan), of.values)
+        return msgspec.structs.replace(Plan(*filled), digest=of.digest)
 
 
 class FilledPlans:
@@ -81,7 +82,7 @@ class FilledPlans:
 
     def __init__(self) -> None:
         """Prepare; nothing is known yet."""
-        self._plans: Final[OrderedDict[tuple[SharedPlan, str, int | None, bool], Plan]] = OrderedDict()
+        self._plans: Final[OrderedDict[tuple[SharedPlan, PoolValues, bool], Plan]] = OrderedDict()
         # To find out where the marks are takes twice as long as to fill them, and to remember it as much as a plan.
         self._fillers: Final[OrderedDict[SharedPlan, Filler]] = OrderedDict()
 
@@ -89,7 +90,7 @@ class FilledPlans:
         """Return the whole plan of a pool, without the members that only a new workload needs where none is created."""
         if not of.shared.is_marked:
             return of.shared.plan
-        key = (of.shared, of.pool, of.replicas, creating)
+        key = (of.shared, of.values, creating)
         plan = self._plans.get(key)
         if plan is None:
             filler = self._filler_of(of.shared)
@@ -114,19 +115,31 @@ class FilledPlans:
 class PoolPlan:
     """How one pool's workload is rendered: which plan it shares, and what is its own."""
 
-    __slots__ = ("_filled", "digest", "pool", "replicas", "shared", "undo_text")
+    __slots__ = ("_filled", "_of_entries", "digest", "pool", "replicas", "shared", "undo_text")
 
-    def __init__(self, shared: SharedPlan, pool: str, replicas: int | None, *, filled: FilledPlans) -> None:
-        """Fill in a pool's name and replicas."""
+    def __init__(self, shared: SharedPlan, values: PoolValues, *, filled: FilledPlans) -> None:
+        """Fill in what is a pool's own."""
         self._filled: Final = filled
+        self._of_entries: Final[EntryValues] = values.of_entries
         self.shared: Final = shared
-        self.pool: Final = pool
-        self.replicas: Final = replicas
-        self.digest: Final = shared.digest(pool, replicas)
+        self.pool: Final = values.pool
+        self.replicas: Final = values.replicas
+        self.digest: Final = shared.digest(values)
         """As of `Plan`."""
         text = shared.plan.undo_text
-        self.undo_text: Final = text.replace(POOL_MARK, pool) if shared.is_marked and POOL_MARK in text else text
+        self.undo_text: Final = values.fill_text(text) if shared.is_marked else text
         """As of `Plan`."""
+
+    @property
+    def values(self) -> PoolValues:
+        """What is the pool's own in its plan."""
+        return PoolValues(self.pool, self.replicas, self._of_entries)
+
+    @property
+    def size(self) -> int:
+        """The bytes that it takes besides what it shares, estimated."""
+        own = self._of_entries
+        return _POOL_BYTES if own is NO_VALUES else _POOL_BYTES + _VALUES_BYTES + sum(map(getsizeof, own.texts))
 
     @property
     def applies(self) -> bool:
@@ -147,7 +160,7 @@ class PoolPlan:
     def warnings(self) -> tuple[str, ...]:
         """What to tell whoever writes a workload of the pool."""
         warnings = self.shared.plan.warnings
-        return tuple(text.replace(POOL_MARK, self.pool) for text in warnings) if self.shared.is_marked else warnings
+        return tuple(map(self.values.fill_text, warnings)) if self.shared.is_marked else warnings
 
     @property
     def full(self) -> Plan:

@@ -3,7 +3,7 @@
 Later entries win over earlier ones; inside an entry items come first and then its patches. All of them apply or none.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from app.model.json import JSON, JSONObject, as_object
@@ -62,10 +62,17 @@ def compile_steps(entries: JSON, pool: str, *, applying: Sequence[int] | None = 
     """
     listed = entries if isinstance(entries, list) else []
     numbers = EntrySelection(listed).applying(pool) if applying is None else applying
-    steps: list[Step] = []
-    for number in numbers:
-        steps += _entry_steps(f"entries[{number}]", listed[number], pool)
-    return tuple(steps)
+    return compile_entries([(f"entries[{number}]", listed[number]) for number in numbers], pool)
+
+
+def compile_entries(entries: Iterable[tuple[str, Mapping[str, JSON]]], pool: str) -> tuple[Step, ...]:
+    """Return what entries do to the workload of ``pool``, as `compile_steps` does.
+
+    Args:
+        entries: Those that apply, each with its path.
+        pool: The pool's name.
+    """
+    return tuple(step for field, entry in entries for step in _entry_steps(field, entry, pool))
 
 
 def _entry_steps(field: str, entry: Mapping[str, JSON], pool: str) -> Iterator[Step]:

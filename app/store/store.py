@@ -172,7 +172,9 @@ class Store:
 
         The former leader's store is in a cycle of references, and `app.lifetime.reading` keeps the collector from it.
         """
-        drained = [stored for kinds in self._objects.values() for objects in kinds.values() for stored in objects.values()]
+        drained = [
+            stored for kinds in self._objects.values() for objects in kinds.values() for stored in objects.values()
+        ]
         for entries in self._entries.values():
             entries.clear()
         self._objects.clear()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from app.model.merge_keys import WORKLOAD
 from app.overrider.matching import matches
 from app.overrider.overlay import overlay
+from app.overrider.pool_mark import PoolValues
 
 NAMED: dict[str, Any] = {
     "metadata": {"labels": {"app": "a"}, "annotations": {}},
@@ -26,6 +27,9 @@ NAMED: dict[str, Any] = {
 }
 
 
+NO_POOL = PoolValues("")
+
+
 def stored() -> dict[str, Any]:
     """NAMED as an apiserver hands it on: defaulted, labelled by others."""
     document = copy.deepcopy(NAMED)
@@ -39,8 +43,8 @@ def stored() -> dict[str, Any]:
 
 
 def test_what_others_and_the_apiserver_added_does_not_matter() -> None:
-    assert matches(NAMED, NAMED, "")
-    assert matches(stored(), NAMED, "")
+    assert matches(NAMED, NAMED, NO_POOL)
+    assert matches(stored(), NAMED, NO_POOL)
 
 
 POD = ("spec", "template", "spec")
@@ -69,20 +73,20 @@ def test_a_changed_member_is_seen(path: tuple[Any, ...], value: Any) -> None:
     for token in path[:-1]:
         target = target[token]
     target[path[-1]] = value
-    assert not matches(document, NAMED, "")
+    assert not matches(document, NAMED, NO_POOL)
     del target[path[-1]]
-    assert not matches(document, NAMED, "")
+    assert not matches(document, NAMED, NO_POOL)
 
 
 @pytest.mark.parametrize("document", [None, [], "text", 1, {}])
 def test_anything_else_does_not_stand(document: Any) -> None:
-    assert not matches(document, NAMED, "")
+    assert not matches(document, NAMED, NO_POOL)
 
 
 def test_a_longer_list_takes_a_closer_look() -> None:
     document = stored()
     document["spec"]["template"]["spec"]["containers"].append({"name": "sidecar"})
-    assert not matches(document, NAMED, "")
+    assert not matches(document, NAMED, NO_POOL)
 
 
 NAMES = st.sampled_from(["metadata", "spec", "template", "containers", "volumes", "env", "name", "args"])
@@ -112,5 +116,5 @@ def covering(draw: Any, named: Any) -> Any:
 def test_overlay_changes_nothing_where_a_workload_stands(data: Any) -> None:
     named = data.draw(OBJECTS)
     document = data.draw(covering(named))
-    if isinstance(document, dict) and matches(document, named, ""):
+    if isinstance(document, dict) and matches(document, named, NO_POOL):
         assert overlay(document, named, WORKLOAD) is document

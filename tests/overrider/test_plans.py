@@ -100,6 +100,36 @@ def test_pools_to_which_other_entries_apply_do_not() -> None:
     assert len({id(plan(cache, subject, rule, f"p{n}").shared) for n in range(3)}) == 3
 
 
+def test_pools_whose_own_entries_set_other_images_and_replicas_share_a_plan() -> None:
+    cache, subject = PlanCache(), yurt_app_set(pools=pools(6))
+    own = [
+        entry(f"p{n}", items=[image("nginx", f"r/own-{n}:{{{{nodepool}}}}"), {"replicas": 20 + n}]) for n in range(5)
+    ]
+    rule = overrider(entry("*", items=[{"labels": {"of": "all"}}]), *own)
+    found = [plan(cache, subject, rule, f"p{n}") for n in range(6)]
+    assert cache.compiled == 2
+    assert len({one.digest for one in found}) == 6
+    spec = found[3].full.rendered["spec"]
+    assert (spec["template"]["spec"]["containers"][0]["image"], spec["replicas"]) == ("r/own-3:p3", 23)
+    assert found[3].full.source_of(("spec", "replicas")) == "entries[4].items[1]"
+
+
+@pytest.mark.parametrize(
+    "different",
+    [
+        entry("p1", items=[image("other", "r/own:1")]),
+        entry("p1", items=[image("nginx", "nginx")]),
+        entry("p1", items=[image("nginx", "r/own:1"), image("nginx", "r/own:1")]),
+        entry("p1", items=[image("nginx", "r/own:1")], patches=[patch("add", f"{SPEC}/hostname", "h")]),
+    ],
+)
+def test_pools_whose_own_entries_differ_otherwise_do_not(different: dict[str, Any]) -> None:
+    template = pod_template(containers=[container("nginx", "nginx")])
+    cache, subject = PlanCache(), yurt_app_set(pools=pools(2), template=template)
+    rule = overrider(entry("p0", items=[image("nginx", "r/own:0")]), different)
+    assert plan(cache, subject, rule, "p0").shared is not plan(cache, subject, rule, "p1").shared
+
+
 def test_a_member_named_after_its_pool_is_compiled_for_each_pool() -> None:
     template = pod_template(containers=[container("nginx", "nginx:1")])
     template["metadata"]["annotations"] = {"p1": "of the template"}
@@ -150,6 +180,42 @@ TOKENS = st.lists(
 )
 
 
+OWN_ITEMS = st.lists(
+    st.sampled_from(
+        [
+            image("nginx", "registry.example.org/a:1"), image("nginx", "registry.example.org/b:1"),
+            image("nginx", "registry.example.org/{{nodepool}}:1"), image("nginx", "registry.example.org/a:1"),
+            image("absent", "registry.example.org/a:1"), image("nginx", ""), image("nginx", "Ü"), image("nginx", "nginx:1"),
+            {"replicas": 0}, {"replicas": 1}, {"replicas": 2}, {"replicas": 3}, {"replicas": 77}, {"replicas": -1},
+            {"replicas": True}, {"labels": {"a": "b"}}, {**image("nginx", "registry.example.org/c:1"), "replicas": 5},
+        ]
+    ),
+    max_size=3,
+)  # fmt: skip
+OWN_PATCHES = st.lists(
+    st.sampled_from(
+        [
+            patch("replace", f"{SPEC}/containers/0/image", "registry.example.org/a:1"),
+            patch("remove", f"{SPEC}/containers/[image=registry.example.org/b:1]/env"),
+            patch("add", f"{SPEC}/containers/-", container("own", "registry.example.org/a:1")),
+            patch("replace", "/spec/replicas", 77),
+            patch("remove", "/spec/replicas"),
+            patch("remove", "/spec/absent"),
+        ]
+    ),
+    max_size=1,
+)
+OWN_ENTRIES = st.lists(
+    st.builds(
+        lambda names, items, patches: entry(*names, items=items, patches=patches),
+        st.lists(st.sampled_from(["a", "b", "p2", "-a", "1"]), min_size=1, max_size=2, unique=True),
+        OWN_ITEMS,
+        OWN_PATCHES,
+    ),
+    max_size=5,
+)
+
+
 def set_topology(subject: Any, names: list[str]) -> None:
     own = subject["spec"]["topology"]["pools"][0].get("patch")
     term = {"matchExpressions": [{**IN_POOL, "values": ["x"]}]}
@@ -164,9 +230,15 @@ def set_topology(subject: Any, names: list[str]) -> None:
 
 
 @settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], deadline=None)
-@given(SUBJECTS, OVERRIDERS, TOKENS, st.lists(st.sampled_from(["a", "b", "p2", "Ü", "1"]), min_size=1, unique=True))
+@given(
+    SUBJECTS,
+    OVERRIDERS,
+    TOKENS,
+    OWN_ENTRIES,
+    st.lists(st.sampled_from(["a", "b", "p2", "Ü", "1"]), min_size=1, unique=True),
+)
 def test_a_shared_plan_is_the_one_that_a_pool_would_have_alone(
-    subject: Any, rule: Any, patches: Any, names: list[str]
+    subject: Any, rule: Any, patches: Any, own: Any, names: list[str]
 ) -> None:
     if is_v1beta1(subject):
         subject["spec"]["pools"] = names
@@ -175,6 +247,7 @@ def test_a_shared_plan_is_the_one_that_a_pool_would_have_alone(
     else:
         set_topology(subject, names)
     rule["entries"].append(entry("*", "-b", patches=copy.deepcopy(patches)))
+    rule["entries"] += copy.deepcopy(own)
     cache = PlanCache()
     for name in names:
         alone = outcome_of(
@@ -243,7 +316,7 @@ def test_the_size_of_the_plans_is_near_the_memory_that_they_take() -> None:
 def test_a_subject_whose_pools_all_differ_keeps_within_the_bound() -> None:
     names = [f"p{number}" for number in range(40)]
     subject = yurt_app_set(pools=[pool(name) for name in names])
-    rule = overrider(*[entry(name, items=[image("nginx", f"nginx:{name}")]) for name in names])
+    rule = overrider(*[entry(name, items=[{"labels": {"pool": name}}]) for name in names])
     cache = PlanCache(max_bytes=100_000)
     digests = [plan(cache, subject, rule, name).digest for name in names]
     assert cache.size <= 100_000

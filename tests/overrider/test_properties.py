@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from app.model.openyurt import YURT_APP_SET
 from app.overrider.plan import compile_plan
+from app.overrider.pool_mark import PoolValues
 from app.overrider.render import render_with
 from app.overrider.steps import RenderError
 from app.overrider.undo import Memory, remembered
@@ -127,18 +128,21 @@ def test_the_precompiled_patch_does_what_rendering_does(entries: Any, replicas: 
     assert identical(by_patch, render_with(plan, document, memory=remembered(document), creating=False))
 
 
+HANGZHOU = PoolValues("hangzhou")
+
+
 def test_a_workload_fresh_from_its_owner_takes_the_precompiled_patch() -> None:
     rule = overrider(entry("*", items=[image("nginx", "x:1"), {"replicas": 9}]))
     plan = compile_plan(YURT_APP_SET, SUBJECT, rule, kind="Deployment", pool="hangzhou", node_pool=None)
     assert plan.fast is not None
     wanted = Memory(plan.digest, plan.undo_text)
-    operations = plan.fast.operations_for(incoming(), wanted=wanted, pool="hangzhou")
+    operations = plan.fast.operations_for(incoming(), wanted=wanted, values=HANGZHOU)
     assert operations is not None
     paths = ["/metadata/annotations/fleethook.io~1rendered", "/metadata/annotations/fleethook.io~1undo"]
     assert [made["path"] for made in operations] == [*paths, f"{SPEC}/containers/0/image", "/spec/replicas"]
     other = incoming()
     other["spec"]["template"]["spec"]["containers"].append(container("sidecar"))
-    assert plan.fast.operations_for(other, wanted=wanted, pool="hangzhou") is None
+    assert plan.fast.operations_for(other, wanted=wanted, values=HANGZHOU) is None
 
 
 def test_a_workload_that_was_rendered_and_says_so_takes_no_rendering() -> None:
@@ -148,6 +152,6 @@ def test_a_workload_that_was_rendered_and_says_so_takes_no_rendering() -> None:
     memory = remembered(stored)
     assert plan.fast is not None
     assert memory is not None
-    assert plan.fast.is_settled(stored, memory, wanted=memory, pool="hangzhou")
+    assert plan.fast.is_settled(stored, memory, wanted=memory, values=HANGZHOU)
     stored["spec"]["replicas"] = 8
-    assert not plan.fast.is_settled(stored, memory, wanted=memory, pool="hangzhou")
+    assert not plan.fast.is_settled(stored, memory, wanted=memory, values=HANGZHOU)

@@ -1,0 +1,237 @@
+"""Entries that differ in the images and replicas that they set, as one pattern with a mark for each of these values.
+
+An overrider with an entry of its own for each node pool would otherwise need a plan for each. The pools whose entries
+have the same pattern share a plan, and their values are filled in as the pool's name is.
+
+A mark stands for a value that differs from all others that a step may compare it with. A value that is written anywhere
+else in the template or in the entries is therefore no mark's, but a part of the pattern. Equal values have equal marks.
+"""
+
+import re
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from app.model.json import JSON, JSONObject, as_object
+from app.model.openyurt import NODEPOOL_TOKEN, TWEAK_POOL_TOKEN
+from app.overrider.entry_selection import EntrySelection
+from app.overrider.pool_mark import (
+    MAX_NUMBERS,
+    REPLICAS_MARK,
+    SMALLEST_MARK,
+    EntryValues,
+    entry_mark,
+    number_mark,
+    text_mark,
+)
+
+# Characters that need no escaping in JSON, so that a value can be filled into a text.
+_CLAIM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*")
+_DIGITS: Final = re.compile(r"\d+")
+# 1 is the default of replicas, and 0 the zero value.
+_SMALLEST_NUMBER: Final = 2
+# A text with tokens is filled in for each pool, to look for values in it.
+_MAX_FILLED_LENGTH: Final = 50_000
+
+
+class AppliedEntry(NamedTuple):
+    """An entry that applies to a pool."""
+
+    field: str
+    """Its path, such as ``entries[0]``."""
+    entry: Mapping[str, JSON]
+
+
+class Applied(NamedTuple):
+    """The entries that apply to a pool."""
+
+    key: Hashable
+    """Equal for pools whose entries differ by `values` alone."""
+    entries: tuple[AppliedEntry, ...]
+    """With marks for the values."""
+    values: EntryValues
+
+
+class _Shape(NamedTuple):
+    """An entry without its values."""
+
+    number: int
+    """Equal for entries that differ by their values alone."""
+    values: tuple[str | int, ...]
+    text: str
+    """The rest of it, as JSON."""
+    numbers: frozenset[int]
+    """Those in the rest of it."""
+
+
+_Slot = tuple[str, str | int]
+"""How a value is written in a pattern: a mark, or literally."""
+
+
+class EntryPatterns:
+    """The entries of an overrider, by pool."""
+
+    def __init__(self, entries: JSON, *, template: JSON) -> None:
+        """Index the entries.
+
+        Args:
+            entries: Those of an overrider; nothing about their shape is taken for granted.
+            template: Everything of the subject that says images or replicas, its node pools' own patches aside.
+        """
+        self._entries: Final[list[JSON]] = entries if isinstance(entries, list) else []
+        self._selection: Final = EntrySelection(entries)
+        every = [entry for number, entry in enumerate(self._entries) if self._selection.is_for_every(number)]
+        self._text: Final = _encode((template, every))
+        self._numbers: Final = _numbers_in(self._text)
+        self._shapes: Final[dict[int, _Shape]] = {}
+        self._known: Final[dict[str, int]] = {}
+
+    def find_literal(self, pool: str) -> Applied:
+        """Return the entries that apply to ``pool``, as they are written."""
+        numbers = self._selection.applying(pool)
+        entries = tuple(AppliedEntry(f"entries[{number}]", as_object(self._entries[number])) for number in numbers)
+        return Applied(numbers, entries, EntryValues())
+
+    def find(self, pool: str, config: JSONObject | None) -> Applied:
+        """Return the pattern of the entries that apply to ``pool``, and the pool's values.
+
+        Args:
+            pool: The pool's name, which needs no escaping in JSON.
+            config: What the subject says about the pool.
+        """
+        numbers = self._selection.applying(pool)
+        own = [number for number in numbers if not self._selection.is_for_every(number)]
+        if not own:
+            return self.find_literal(pool)
+        shapes = {number: self._shape(number) for number in own}
+        slots = self._slots(pool, config or {}, [shapes[number] for number in own])
+        key: list[Hashable] = []
+        entries: list[AppliedEntry] = []
+        for position, number in enumerate(numbers):
+            entry = as_object(self._entries[number])
+            if number not in shapes:
+                key.append(number)
+                entries.append(AppliedEntry(f"entries[{number}]", entry))
+                continue
+            of_entry = tuple(slots.take(len(shapes[number].values)))
+            key.append((shapes[number].number, of_entry))
+            marked = _with_values(entry, iter([value for _, value in of_entry]))
+            entries.append(AppliedEntry(f"entries[{entry_mark(position)}]", marked))
+        return Applied(tuple(key), tuple(entries), EntryValues(numbers, tuple(slots.texts), tuple(slots.numbers)))
+
+    def _shape(self, number: int) -> _Shape:
+        """Return the shape of an entry that selects pools by name."""
+        shape = self._shapes.get(number)
+        if shape is None:
+            entry = {name: value for name, value in as_object(self._entries[number]).items() if name != "pools"}
+            values = tuple(_values_of(entry))
+            text = _encode(_with_values(entry, iter([type(value).__name__ for value in values])))
+            shape = _Shape(self._known.setdefault(text, len(self._known)), values, text, _numbers_in(text))
+            self._shapes[number] = shape
+        return shape
+
+    def _slots(self, pool: str, config: JSONObject, shapes: list[_Shape]) -> "_Slots":
+        patch = _encode(config["patch"]) if config.get("patch") else ""
+        texts = [self._text, patch, *(shape.text for shape in shapes)]
+        too_long = any(_has_token(text) and len(text) > _MAX_FILLED_LENGTH for text in texts)
+        known = "" if too_long else "\n".join(_with_name(text, pool) for text in texts)
+        numbers = self._numbers.union(_numbers_in(patch), *(shape.numbers for shape in shapes))
+        slots = _Slots()
+        for shape in shapes:
+            for value in shape.values:
+                if isinstance(value, int):
+                    slots.add_number(value, numbers, config.get("replicas"))
+                else:
+                    slots.add_text(value.replace(NODEPOOL_TOKEN, pool), known, literal=too_long)
+        return slots
+
+
+class _Slots:
+    """How the values of a pool's entries are written, in the order of the entries."""
+
+    def __init__(self) -> None:
+        self.texts: Final[list[str]] = []
+        self.numbers: Final[list[int]] = []
+        self._slots: Final[list[_Slot]] = []
+        self._taken = 0
+
+    def add_text(self, value: str, known: str, *, literal: bool) -> None:
+        # A path of a patch finds elements by members: `[image=…]`.
+        if literal or f'"{value}"' in known or f"={value}" in known:
+            self._slots.append(("literal", value))
+            return
+        if value not in self.texts:
+            self.texts.append(value)
+        self._slots.append(("text", text_mark(self.texts.index(value))))
+
+    def add_number(self, value: int, known: frozenset[int], replicas: JSON) -> None:
+        if value == replicas:
+            self._slots.append(("replicas", REPLICAS_MARK))
+            return
+        if value in known or (value not in self.numbers and len(self.numbers) == MAX_NUMBERS):
+            self._slots.append(("literal", value))
+            return
+        if value not in self.numbers:
+            self.numbers.append(value)
+        self._slots.append(("number", number_mark(self.numbers.index(value))))
+
+    def take(self, count: int) -> list[_Slot]:
+        """Return the next ``count`` slots."""
+        self._taken += count
+        return self._slots[self._taken - count : self._taken]
+
+
+def _values_of(entry: JSONObject) -> Iterator[str | int]:
+    """Yield the values of an entry for which there may be marks, in order."""
+    for item in _items_of(entry):
+        if (claim := _claim_of(item)) is not None:
+            yield claim
+        if (replicas := _replicas_of(item)) is not None:
+            yield replicas
+
+
+def _with_values(entry: Mapping[str, JSON], values: Iterator[str | int]) -> JSONObject:
+    """Return an entry with other values in the places of those of `_values_of`."""
+    items: list[JSON] = []
+    for item in _items_of(entry):
+        made = dict(item) if isinstance(item, dict) else item
+        if _claim_of(item) is not None:
+            made["image"] = {**item["image"], "imageClaim": next(values)}
+        if _replicas_of(item) is not None:
+            made["replicas"] = next(values)
+        items.append(made)
+    return {**entry, "items": items} if items else dict(entry)
+
+
+def _items_of(entry: Mapping[str, JSON]) -> list[JSON]:
+    items = entry.get("items")
+    return items if isinstance(items, list) else []
+
+
+def _claim_of(item: JSON) -> str | None:
+    claim = as_object(as_object(item).get("image")).get("imageClaim")
+    if not isinstance(claim, str) or _CLAIM.fullmatch(claim.replace(NODEPOOL_TOKEN, "x")) is None:
+        return None
+    return claim
+
+
+def _replicas_of(item: JSON) -> int | None:
+    replicas = as_object(item).get("replicas")
+    return replicas if type(replicas) is int and _SMALLEST_NUMBER <= replicas < SMALLEST_MARK else None
+
+
+def _encode(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _numbers_in(text: str) -> frozenset[int]:
+    return frozenset(map(int, set(_DIGITS.findall(text)))) if text else frozenset()
+
+
+def _has_token(text: str) -> bool:
+    return NODEPOOL_TOKEN in text or TWEAK_POOL_TOKEN in text
+
+
+def _with_name(text: str, pool: str) -> str:
+    return text.replace(NODEPOOL_TOKEN, pool).replace(TWEAK_POOL_TOKEN, pool) if _has_token(text) else text
