@@ -8,7 +8,7 @@ else in the template or in the entries is therefore no mark's, but a part of the
 """
 
 import re
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -18,6 +18,7 @@ from app.model.openyurt import NODEPOOL_TOKEN, TWEAK_POOL_TOKEN
 from app.overrider.entry_selection import EntrySelection
 from app.overrider.pool_mark import (
     MAX_NUMBERS,
+    NO_VALUES,
     REPLICAS_MARK,
     SMALLEST_MARK,
     EntryValues,
@@ -48,9 +49,11 @@ class Applied(NamedTuple):
 
     key: Hashable
     """Equal for pools whose entries differ by `values` alone."""
-    entries: tuple[AppliedEntry, ...]
-    """With marks for the values."""
-    values: EntryValues
+    numbers: tuple[int, ...]
+    """Those of the entries."""
+    slots: tuple[tuple["_Slot", ...] | None, ...] = ()
+    """How the values of each entry are written, None for an entry that is taken as it is; empty if all are."""
+    values: EntryValues = NO_VALUES
 
 
 class _Shape(NamedTuple):
@@ -83,6 +86,7 @@ class EntryPatterns:
         self._selection: Final = EntrySelection(entries)
         every = [entry for number, entry in enumerate(self._entries) if self._selection.is_for_every(number)]
         self._text: Final = _encode((template, every))
+        self._has_token: Final = _has_token(self._text)
         self._numbers: Final = _numbers_in(self._text)
         self._shapes: Final[dict[int, _Shape]] = {}
         self._known: Final[dict[str, int]] = {}
@@ -90,8 +94,7 @@ class EntryPatterns:
     def find_literal(self, pool: str) -> Applied:
         """Return the entries that apply to ``pool``, as they are written."""
         numbers = self._selection.applying(pool)
-        entries = tuple(AppliedEntry(f"entries[{number}]", as_object(self._entries[number])) for number in numbers)
-        return Applied(numbers, entries, EntryValues())
+        return Applied(numbers, numbers)
 
     def find(self, pool: str, config: JSONObject | None) -> Applied:
         """Return the pattern of the entries that apply to ``pool``, and the pool's values.
@@ -101,24 +104,30 @@ class EntryPatterns:
             config: What the subject says about the pool.
         """
         numbers = self._selection.applying(pool)
-        own = [number for number in numbers if not self._selection.is_for_every(number)]
+        shapes = [None if self._selection.is_for_every(number) else self._shape(number) for number in numbers]
+        own = [shape for shape in shapes if shape is not None]
         if not own:
-            return self.find_literal(pool)
-        shapes = {number: self._shape(number) for number in own}
-        slots = self._slots(pool, config or {}, [shapes[number] for number in own])
-        key: list[Hashable] = []
-        entries: list[AppliedEntry] = []
-        for position, number in enumerate(numbers):
+            return Applied(numbers, numbers)
+        taken = self._slots(pool, config or {}, own)
+        slots = tuple(None if shape is None else taken.take(len(shape.values)) for shape in shapes)
+        key = tuple(
+            number if shape is None else (shape.number, written)
+            for number, shape, written in zip(numbers, shapes, slots, strict=True)
+        )
+        return Applied(key, numbers, slots, EntryValues(numbers, tuple(taken.texts), tuple(taken.numbers)))
+
+    def entries_of(self, applied: Applied) -> tuple[AppliedEntry, ...]:
+        """Return the entries that apply, with the marks of the pattern."""
+        found: list[AppliedEntry] = []
+        slots = applied.slots or (None,) * len(applied.numbers)
+        for position, (number, written) in enumerate(zip(applied.numbers, slots, strict=True)):
             entry = as_object(self._entries[number])
-            if number not in shapes:
-                key.append(number)
-                entries.append(AppliedEntry(f"entries[{number}]", entry))
-                continue
-            of_entry = tuple(slots.take(len(shapes[number].values)))
-            key.append((shapes[number].number, of_entry))
-            marked = _with_values(entry, iter([value for _, value in of_entry]))
-            entries.append(AppliedEntry(f"entries[{entry_mark(position)}]", marked))
-        return Applied(tuple(key), tuple(entries), EntryValues(numbers, tuple(slots.texts), tuple(slots.numbers)))
+            if written is None:
+                found.append(AppliedEntry(f"entries[{number}]", entry))
+            else:
+                marked = _with_values(entry, iter([value for _, value in written]))
+                found.append(AppliedEntry(f"entries[{entry_mark(position)}]", marked))
+        return tuple(found)
 
     def _shape(self, number: int) -> _Shape:
         """Return the shape of an entry that selects pools by name."""
@@ -133,10 +142,12 @@ class EntryPatterns:
 
     def _slots(self, pool: str, config: JSONObject, shapes: list[_Shape]) -> "_Slots":
         patch = _encode(config["patch"]) if config.get("patch") else ""
-        texts = [self._text, patch, *(shape.text for shape in shapes)]
-        too_long = any(_has_token(text) and len(text) > _MAX_FILLED_LENGTH for text in texts)
-        known = "" if too_long else "\n".join(_with_name(text, pool) for text in texts)
-        numbers = self._numbers.union(_numbers_in(patch), *(shape.numbers for shape in shapes))
+        texts = [text for text in (patch, *(shape.text for shape in shapes)) if text]
+        too_long = self._has_token and len(self._text) > _MAX_FILLED_LENGTH
+        too_long = too_long or any(len(text) > _MAX_FILLED_LENGTH and _has_token(text) for text in texts)
+        shared = _with_name(self._text, pool) if self._has_token and not too_long else self._text
+        known = (shared, *(_with_name(text, pool) for text in texts))
+        numbers = [self._numbers, _numbers_in(patch), *(shape.numbers for shape in shapes)]
         slots = _Slots()
         for shape in shapes:
             for value in shape.values:
@@ -156,30 +167,31 @@ class _Slots:
         self._slots: Final[list[_Slot]] = []
         self._taken = 0
 
-    def add_text(self, value: str, known: str, *, literal: bool) -> None:
+    def add_text(self, value: str, known: Sequence[str], *, literal: bool) -> None:
         # A path of a patch finds elements by members: `[image=…]`.
-        if literal or f'"{value}"' in known or f"={value}" in known:
+        quoted, named = f'"{value}"', f"={value}"
+        if literal or any(quoted in text or named in text for text in known):
             self._slots.append(("literal", value))
             return
         if value not in self.texts:
             self.texts.append(value)
         self._slots.append(("text", text_mark(self.texts.index(value))))
 
-    def add_number(self, value: int, known: frozenset[int], replicas: JSON) -> None:
+    def add_number(self, value: int, known: Sequence[frozenset[int]], replicas: JSON) -> None:
         if value == replicas:
             self._slots.append(("replicas", REPLICAS_MARK))
             return
-        if value in known or (value not in self.numbers and len(self.numbers) == MAX_NUMBERS):
+        if any(value in each for each in known) or (value not in self.numbers and len(self.numbers) == MAX_NUMBERS):
             self._slots.append(("literal", value))
             return
         if value not in self.numbers:
             self.numbers.append(value)
         self._slots.append(("number", number_mark(self.numbers.index(value))))
 
-    def take(self, count: int) -> list[_Slot]:
+    def take(self, count: int) -> tuple[_Slot, ...]:
         """Return the next ``count`` slots."""
         self._taken += count
-        return self._slots[self._taken - count : self._taken]
+        return tuple(self._slots[self._taken - count : self._taken])
 
 
 def _values_of(entry: JSONObject) -> Iterator[str | int]:

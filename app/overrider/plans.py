@@ -180,7 +180,7 @@ class SubjectPlans:
                 kind=kind,
                 pool=of.pool,
                 node_pool=of.node_pool,
-                applying=of.applied.entries,
+                applying=self._patterns.entries_of(of.applied),
                 bare=bare,
             )
             shared = SharedPlan(plan, kind=kind, pool=of.pool, key=of.key, template=self._template)

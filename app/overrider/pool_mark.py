@@ -22,7 +22,7 @@ SMALLEST_MARK: Final = 2_147_480_000
 REPLICAS_MARK: Final = 2_147_480_017
 _FIRST_NUMBER: Final = 2_147_480_100
 MAX_NUMBERS: Final = 100
-_NUMBERS: Final = re.compile(rb"2147480017|21474801[0-9]{2}")
+_NUMBERS: Final = re.compile(r"2147480017|21474801[0-9]{2}")
 _SAFE: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -86,12 +86,11 @@ class PoolValues(NamedTuple):
 
     def fill_json(self, text: bytes) -> bytes:
         """Return JSON with the values for its marks."""
-        filled = self.fill_text(text.decode()).encode()
-        return _NUMBERS.sub(lambda mark: str(self.fill_number(int(mark[0]))).encode(), filled)
+        return self.fill_numbers(self.fill_text(text.decode())).encode()
 
-    def fill_remark(self, text: str) -> str:
-        """Return a text that people read with the values for its marks, those of numbers included."""
-        return self.fill_json(text.encode()).decode()
+    def fill_numbers(self, text: str) -> str:
+        """Return a text with the values for its marks of numbers, leaving other marks."""
+        return _NUMBERS.sub(lambda mark: str(self.fill_number(int(mark[0]))), text)
 
     def fill(self, value: JSON) -> JSON:
         """Return ``value`` with the values for its marks, for values that are small."""
@@ -111,8 +110,8 @@ def is_safe_name(pool: str) -> bool:
 
 def has_mark(value: object) -> bool:
     """Return whether a value that JSON can express has any mark in it."""
-    text = msgspec.json.encode(value)
-    return _START.encode() in text or _NUMBERS.search(text) is not None
+    text = msgspec.json.encode(value).decode()
+    return _START in text or _NUMBERS.search(text) is not None
 
 
 def mark_name(value: JSON, pool: str) -> JSON:

@@ -139,7 +139,7 @@ def _idle(plan: PoolPlan, counting: Sequence[Step], topology: JSON) -> Iterator[
     for text, step in texts.items():
         after: JSONObject = plan.values.fill(step.run(counted))
         if after == counted:
-            yield plan.values.fill_remark(text)
+            yield plan.values.fill_numbers(text)
         counted = after
 
 

@@ -323,10 +323,25 @@ def test_a_verdict_does_not_depend_on_changes_while_it_is_found() -> None:
 
 def test_an_entry_for_each_pool_is_checked_in_slices_and_does_not_fill_the_memory() -> None:
     subject = yurt_app_set(pools=[pool(f"p{number}") for number in range(60)])
-    entries = [entry(f"p{number}", items=[image("nginx", f"nginx:{number}")]) for number in range(60)]
+    entries = [entry(f"p{number}", items=[{"labels": {"pool": f"p{number}"}}]) for number in range(60)]
     answer, slices = slices_of(overrider(*entries), subject, meanwhile=lambda _: None)
     assert answer == Response(allowed=True)
     assert slices >= 30  # A slice compiles two plans at most.
+
+
+def test_warnings_name_the_entry_of_each_pool_where_pools_share_a_plan() -> None:
+    subject = yurt_app_set(pools=[pool(f"p{number}", 5) for number in range(4)])
+    items = [
+        [image("nginx", f"r/x:{number}"), image("gone", "r/y:1"), {"replicas": 5 + number % 2}] for number in range(4)
+    ]
+    found = validate(overrider(*[entry(f"p{number}", items=one) for number, one in enumerate(items)]), subject).warnings
+    for number in range(4):
+        of_entry = [text for text in found if text.startswith(f"entries[{number}]")]
+        assert all(text.endswith(f"(node pool p{number})") for text in of_entry)
+        assert of_entry[0].startswith(f"entries[{number}].items[1]: no container is named 'gone'")
+        said = "6 replicas, but spec.topology.pools has 5" if number % 2 else "replicas is 5 already"
+        assert of_entry[1].startswith(f"entries[{number}].items[2]: {said}")
+        assert len(of_entry) == 2
 
 
 # Defaults.
