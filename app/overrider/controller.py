@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from app.control.conditions import Finding
 from app.control.queue import Again, WorkQueue
 from app.control.queue import Outcome as Worked
 from app.control.scheduler import LoopScheduler, Scheduler, sleep
@@ -34,7 +35,7 @@ from app.model.openyurt import YURT_APP_OVERRIDER
 from app.overrider.assess import Binding, find_plan, hash_of, pool_of
 from app.overrider.attempts import Attempts
 from app.overrider.converge import Converger, Outcome, Target
-from app.overrider.gaps import NO_GAPS
+from app.overrider.gaps import NO_GAPS, Gaps
 from app.overrider.input_kinds import InputKinds
 from app.overrider.inputs import Inputs
 from app.overrider.laggards import Laggards
@@ -152,7 +153,7 @@ class OverriderController:
         self._attempts: Final = Attempts(retries_per_second=limits.per_second * _RETRY_SHARE, longest=resync_seconds)
         self._converger: Final = Converger(self.workloads, self._attempts, time=clock.time)
         self._waits: Final = OwnerWaits(seconds=limits.owner_seconds, interval=resync_seconds, time=clock.time)
-        self._reporter: Final = Reporter(connection, source, now=now)
+        self._reporter: Final = Reporter(connection, source, slices=self._slices, now=now)
         self._laggards: Final = Laggards(self.workloads, store=objects, plans=plans)
         self._nudger: Final = Nudger(connection, source, self._waits, self._laggards, self._reporter, now=now)
         self._inputs: Final = Inputs(self.queue, objects, self.workloads, self._waits, scheduler=clock)
@@ -269,7 +270,7 @@ class OverriderController:
         return self._next(at, brought) if reported else False
 
     async def _look(self, binding: Binding) -> tuple[Situation, Patience]:
-        at = look_around(binding, store=self._objects, workloads=self.workloads)
+        at = await self._slices.run(look_around(binding, store=self._objects, workloads=self.workloads))
         return at, await self._nudger.wait_for_owner(at)
 
     async def _refresh(self, at: Situation) -> bool:
@@ -381,10 +382,12 @@ class OverriderController:
         others = conflicts(self._openyurt_conflict())
         for overrider in at.overriders:
             is_bound = bound(overrider, at.binding, at.overriders[0], subject=at.subject is not None)
-            in_effect = is_bound.status == "True"
-            of_this = results if in_effect else []
-            gaps = at.gaps(overrider, overdue=late, orphans=orphans) if in_effect else NO_GAPS
-            found = rendered(of_this, gaps) if in_effect else unrendered(is_bound, () if at.subject else orphans)
+            of_this: Sequence[Result] = []
+            gaps, found = NO_GAPS, unrendered(is_bound, () if at.subject else orphans)
+            if is_bound.status == "True":
+                of_this = results
+                work = _describe(at, overrider, results, overdue=late, orphans=orphans)
+                gaps, found = await self._slices.run(work)
             stored &= await self._reporter.report(at.binding, overrider, (is_bound, found, *others), of_this, gaps)
         return stored
 
@@ -403,6 +406,17 @@ class OverriderController:
         gone, orphans = self._inputs.gone.get(at.binding), self._nudger.find_orphans(at)
         if gone is not None and orphans and not at.overriders:
             await self._reporter.tell_of_orphans(at.binding, gone, orphans)
+
+
+def _describe(
+    at: Situation, overrider: JSONObject, results: Sequence[Result], *, overdue: bool, orphans: Sequence[str]
+) -> Sliced[tuple[Gaps, Finding]]:
+    """Return what an overrider in effect does not reach, and how its workloads stand."""
+    gaps = at.gaps(overrider, overdue=overdue, orphans=orphans)
+    yield
+    found = rendered(results, gaps)
+    yield
+    return gaps, found
 
 
 def _version(document: JSONObject | None) -> str:

@@ -10,13 +10,14 @@ import msgspec
 
 from app.control.conditions import Finding
 from app.control.events import Recorder, Reference
+from app.control.slices import Slices
 from app.kube.connection import MERGE_PATCH, Connection
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import API_VERSION, YURT_APP_OVERRIDER
 from app.overrider.assess import Binding
 from app.overrider.gaps import Gaps, describe_orphans
-from app.overrider.status import BOUND, CONFLICT, RENDERED, Result, status_of
+from app.overrider.status import BOUND, CONFLICT, RENDERED, Result, status_in_slices
 from app.store.sources.kubernetes.resources import YURT_APP_OVERRIDERS
 from app.store.sources.kubernetes.source import KubernetesSource
 
@@ -42,16 +43,20 @@ class _Said(NamedTuple):
 class Reporter:
     """Tells people how overriders stand."""
 
-    def __init__(self, connection: Connection, source: KubernetesSource, *, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, connection: Connection, source: KubernetesSource, *, slices: Slices, now: Callable[[], datetime]
+    ) -> None:
         """Prepare.
 
         Args:
             connection: To the apiserver.
             source: What follows the overriders.
+            slices: Whose turns it takes to make long statuses.
             now: The time.
         """
         self._connection: Final = connection
         self._source: Final = source
+        self._slices: Final = slices
         self._now: Final = now
         self._recorder: Final = Recorder(connection, component=COMPONENT, now=now)
         # What was said last, and what the apiserver stored of it: the definition of OpenYurt drops a part.
@@ -78,7 +83,7 @@ class Reporter:
             Whether the status is stored now.
         """
         former = as_object(overrider.get("status"))
-        status = status_of(overrider, findings, results, gaps, now=self._now())
+        status = await self._slices.run(status_in_slices(overrider, findings, results, gaps, now=self._now()))
         said = _Said(
             overrider["metadata"].get("uid"), status["observedGeneration"], tuple(findings), tuple(results), former
         )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from app.control.slices import Pauses, Sliced
 from app.model.json import JSONObject
 from app.model.openyurt import YURT_APP_DAEMON
 from app.overrider.absent_pools import absent_pools, describe_lack_of_pools
@@ -23,6 +24,8 @@ from app.store import ObjectKey, StoreView
 from app.store.narrow import Narrow
 
 _MAX_NAMED = 5
+# A workload takes some 3 µs.
+_SLICE = 500
 
 
 class Situation(NamedTuple):
@@ -102,8 +105,10 @@ def find_overriders(store: StoreView, binding: Binding) -> tuple[JSONObject, ...
     return overriders_of(store, cluster=cluster, namespace=namespace, group_kind=group_kind, name=name)
 
 
-def look_around(binding: Binding, *, store: StoreView, workloads: Workloads) -> Situation:
+def look_around(binding: Binding, *, store: StoreView, workloads: Workloads) -> Sliced[Situation]:
     """Return what there is of a subject.
+
+    It pauses where there are many workloads. A change in a pause has the subject looked at again, as one after it.
 
     Args:
         binding: The subject.
@@ -111,19 +116,23 @@ def look_around(binding: Binding, *, store: StoreView, workloads: Workloads) -> 
         workloads: The workloads.
     """
     overriders, subject = find_overriders(store, binding), store.get(*binding)
-    owned = _sort_by_owner(workloads.of(binding), subject, workloads)
+    owned = yield from _sort_by_owner(workloads.of(binding), subject, workloads)
+    yield
     keys = [key for key, _ in owned.current]
     if subject is None or not (overriders or any(hash_of(workload) for _, workload in owned.current)):
         orphans = workloads.orphans_of(binding, ())
         return Situation(binding, overriders, subject, keys, (), (), frozenset(), orphans, tuple(owned.dangling))
     kind, cluster = binding.group_kind, binding.cluster
     absent = absent_pools(subject, cluster=cluster, store=store)
+    yield
     pools = pools_of_subject(kind, subject, cluster=cluster, store=store)
+    yield
     if absent:  # `pools_of_subject` takes them to exist where no NodePool is known.
         pools = sorted(set(pools).difference(absent))
     other = owned.other_version | workloads.of_other_version(binding)
     having = other.union(pool_of(workload) for _, workload in owned.current)
     missing = tuple(pool for pool in pools if pool not in having)
+    yield
     orphans, dangling = workloads.orphans_of(binding, pools), tuple(owned.dangling)
     untouched = bool(missing) and not (having or orphans or dangling)
     return Situation(
@@ -152,20 +161,25 @@ class _Owned(NamedTuple):
     """Those that were rendered and whose owner is gone: the subject, or a former one of its name."""
 
 
-def _sort_by_owner(keys: Sequence[ObjectKey], subject: JSONObject | None, workloads: Workloads) -> _Owned:
+def _sort_by_owner(keys: Sequence[ObjectKey], subject: JSONObject | None, workloads: Workloads) -> Sliced[_Owned]:
     """Return the workloads by how far their owner is ``subject``, which is None if it is gone."""
     owned = _Owned([], set(), [])
     version = None if subject is None else subject["apiVersion"]
     uid = "" if subject is None else subject["metadata"].get("uid")
     # The workloads of a subject share one tuple of owners (`app.store.narrow`), which is read once.
     owners: dict[int, Owner | None] = {}
+    kept: list[tuple[JSONObject, ...]] = []  # An id means the same tuple only as long as that is alive.
+    pauses = Pauses(_SLICE)
     for key in keys:
+        if pauses.due():
+            yield
         workload = workloads.get(key)
         if workload is None:
             continue
         shared = workload.owners
         if id(shared) not in owners:
             owners[id(shared)] = find_owner({"ownerReferences": list(shared)})
+            kept.append(shared)
         owner = owners[id(shared)]
         if owner is None:
             continue

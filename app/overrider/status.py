@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from app.control.conditions import Finding, Status, conditions
+from app.control.slices import Sliced, run_at_once
 from app.model.json import JSONObject, as_object
 from app.overrider.assess import Binding
 from app.overrider.gaps import NO_GAPS, Gaps, describe_orphans, list_names
@@ -15,6 +16,7 @@ CONFLICT: Final = "Conflict"
 
 _MAX_POOLS: Final = 1_000
 _MAX_NAMED: Final = 3
+_SLICE: Final = 1_000
 
 
 class Result(NamedTuple):
@@ -129,16 +131,37 @@ def status_of(
     now: datetime,
 ) -> JSONObject:
     """Return the status to store: equal to the one that is stored if nothing changed."""
+    return run_at_once(status_in_slices(overrider, findings, results, gaps, now=now))
+
+
+def status_in_slices(
+    overrider: JSONObject,
+    findings: Sequence[Finding],
+    results: Sequence[Result],
+    gaps: Gaps = NO_GAPS,
+    *,
+    now: datetime,
+) -> Sliced[JSONObject]:
+    """Return the status to store, as `status_of` does."""
     generation = overrider["metadata"].get("generation") or 0
     concerned = [result for result in results if result.counts]
-    kept = sorted(concerned, key=lambda result: (not result.error, result.pool, result.kind, result.workload))
+    yield
+    ranked: list[tuple[bool, str, str, str, int]] = []
+    for number, one in enumerate(concerned):
+        if number % _SLICE == _SLICE - 1:
+            yield
+        ranked.append((not one.error, one.pool, one.kind, one.workload, number))
+    ranked.sort()
+    yield
+    kept = [concerned[number] for *_, number in ranked[:_MAX_POOLS]]
     right, wanted = _counts(concerned, gaps)
+    yield
     former = as_object(overrider.get("status")).get("conditions")
     return {
         "observedGeneration": generation,
         "summary": f"{right}/{wanted}",
         "conditions": conditions(findings, former=former, generation=generation, now=now),
-        "pools": [_pool(result) for result in kept[:_MAX_POOLS]],
+        "pools": [_pool(result) for result in kept],
     }
 
 
