@@ -44,6 +44,8 @@ class Resource(NamedTuple):
     engine: str = "overrider"
     status: bool = True
     categories: tuple[str, ...] = ()
+    selectable_fields: tuple[str, ...] = ()
+    """Paths by which an apiserver lists objects, from Kubernetes 1.31 on."""
 
 
 _AGE: Final = Column("Age", "date", ".metadata.creationTimestamp", "Time since the object was created.")
@@ -67,6 +69,7 @@ RESOURCES: Final = (
             Column("Workloads", "string", ".status.summary", "Workloads as they should be, of all there should be."),
             _AGE,
         ),
+        selectable_fields=(".subject.kind", ".subject.name"),
     ),
     Resource(
         openyurt.YurtAppSet,
@@ -163,6 +166,8 @@ def _version(resource: Resource) -> JSONObject:
         ],
         "schema": {"openAPIV3Schema": structural_schema(resource.type)},
     }
+    if resource.selectable_fields:
+        version["selectableFields"] = [{"jsonPath": path} for path in resource.selectable_fields]
     return {**version, "subresources": {"status": {}}} if resource.status else version
 
 

@@ -34,6 +34,7 @@ from app.model.json import JSONObject
 from app.model.openyurt import YURT_APP_OVERRIDER
 from app.overrider.assess import Binding, find_plan, hash_of, pool_of
 from app.overrider.attempts import Attempts
+from app.overrider.binding import select_overriders
 from app.overrider.converge import Converger, Outcome, Target
 from app.overrider.gaps import NO_GAPS, Gaps
 from app.overrider.input_kinds import InputKinds
@@ -282,7 +283,7 @@ class OverriderController:
         cluster, kind, namespace, name = at.binding
         try:
             await self._source.read_one(kind, cluster=cluster, namespace=namespace, name=name)
-            await self._source.read_namespace(YURT_APP_OVERRIDER, cluster=cluster, namespace=namespace)
+            await self._source.read_selected(select_overriders(namespace, kind.kind, name), cluster=cluster)
         except (APIError, UnreachableError) as error:
             _log.warning("%s was not read again, the watch has to do: %s", at.name, error)
             return False

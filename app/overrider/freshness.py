@@ -7,9 +7,9 @@ A watch is some milliseconds behind the server. Three kinds of writes arrive wit
 - fleethook's controller touches a workload right after an overrider or a subject was changed. The trigger annotation
   carries the versions that the controller had seen.
 
-For the first two, the subject and the overriders of the namespace are read from the apiserver before the review is
-answered. For the third, the review waits until the watch has passed those versions, and reads only if that takes too
-long. Every other write (metadata, a workload without an overrider) uses the store.
+For the first two, the subject and its overriders are read from the apiserver before the review is answered. For the
+third, the review waits until the watch has passed those versions, and reads only if that takes too long. Every other
+write (metadata, a workload without an overrider) uses the store.
 """
 
 import asyncio
@@ -26,12 +26,13 @@ from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import cluster_of
 from app.model.openyurt import NODE_POOL, POOL_NAME_LABEL, TRIGGER_ANNOTATION, YURT_APP_OVERRIDER
-from app.overrider.binding import overriders_of, subject_of
+from app.overrider.binding import overriders_of, select_overriders, subject_of
 from app.overrider.changes import changes_overrider, changes_workload
 from app.overrider.owner import SUBJECT_KINDS, Owner, find_owner
 from app.overrider.subject_parts import depends_on_node_pools
 from app.overrider.undo import RENDERED_ANNOTATION
 from app.store import ObjectKey, StoreView
+from app.store.sources.kubernetes.selection import Selection
 
 _log: Final = logging.getLogger(__name__)
 
@@ -64,8 +65,8 @@ class LiveSource(Protocol):
     async def read_one(self, group_kind: GroupKind, *, cluster: str, namespace: str, name: str) -> None:
         """Bring one object up to date; raises APIError, UnreachableError."""
 
-    async def read_namespace(self, group_kind: GroupKind, *, cluster: str, namespace: str) -> None:
-        """Bring the objects of a kind in a namespace up to date; raises APIError, UnreachableError."""
+    async def read_selected(self, selection: Selection, *, cluster: str) -> None:
+        """Bring the objects of a selection up to date; raises APIError, UnreachableError."""
 
 
 def trigger(time: str, *, overrider: str, subject: str = "") -> str:
@@ -111,7 +112,9 @@ async def freshen_workload(request: AdmissionRequest, *, store: StoreView, live:
     depends = request.operation == "CREATE" or (_is_overridden(workload, store) and changes_workload(request))
     behind = bool(workload.trigger) and not unread and await _is_behind(workload, live)
     if depends or behind:
-        reads = [live.read_namespace(YURT_APP_OVERRIDER, cluster=workload.cluster, namespace=workload.namespace)]
+        owner = workload.owner
+        overriders = select_overriders(workload.namespace, owner.group_kind.kind, owner.name)
+        reads = [live.read_selected(overriders, cluster=workload.cluster)]
         if not unread:
             reads += [_read_input(kind, workload, live) for kind in inputs]
         problem = await _read(reads)
@@ -137,10 +140,10 @@ async def freshen_overrider(request: AdmissionRequest, *, store: StoreView, live
     subject = _subject_of(document, cluster=cluster, namespace=namespace)
     if problem := live.missing((YURT_APP_OVERRIDER, *_subject_kinds(subject, store))):
         raise StaleError(problem)
-    reads = [live.read_namespace(YURT_APP_OVERRIDER, cluster=cluster, namespace=namespace)]
     if subject is not None:
-        reads.append(live.read_one(subject.group_kind, cluster=cluster, namespace=namespace, name=subject.name))
-    await _read(reads)
+        rivals = select_overriders(namespace, subject.group_kind.kind, subject.name)
+        read_subject = live.read_one(subject.group_kind, cluster=cluster, namespace=namespace, name=subject.name)
+        await _read([live.read_selected(rivals, cluster=cluster), read_subject])
     # The subject may be new in the store.
     if problem := live.missing(_subject_kinds(subject, store)):
         raise StaleError(problem)

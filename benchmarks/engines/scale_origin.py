@@ -114,7 +114,9 @@ class Origin:
         plural = parts[-1]
         start, limit = int(query.get("continue") or 0), int(query.get("limit") or 100_000)
         numbers = range(start, min(self._items(plural), start + limit))
-        if "namespaces" in parts:
+        if selector := query.get("fieldSelector"):
+            numbers = [int(selector.rpartition("-")[2])]
+        elif "namespaces" in parts:
             wanted = parts[-2]
             numbers = [at for at in range(self._items(plural)) if objects.namespace_of(at) == wanted]
         more = "" if "namespaces" in parts or start + limit >= self._items(plural) else str(start + limit)

@@ -371,7 +371,7 @@ async def test_who_writes_an_overrider_is_told_what_openyurt_does_to_it(
     async def read(*_: Any, **__: Any) -> None:
         """The store is what it has to be."""
 
-    for method, replacement in (("missing", lambda _: ""), ("read_one", read), ("read_namespace", read)):
+    for method, replacement in (("missing", lambda _: ""), ("read_one", read), ("read_selected", read)):
         monkeypatch.setattr(app.cluster.source, method, replacement)
     for document in (yurt_app_set(), upstream()):
         app.store.put(document)

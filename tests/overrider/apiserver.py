@@ -111,12 +111,14 @@ class Apiserver:
         path, dry = unquote(path), bool(query and query.get("dryRun"))
         if (error := self.refuse(method, path, dry)) is not None:
             raise error
-        answer = self._answer(method, path, body, dry=dry, json_patch="json-patch" in content_type)
+        answer = self._answer(method, path, body, query=query, dry=dry, json_patch="json-patch" in content_type)
         for _ in range(20 if self.late else 0):
             await asyncio.sleep(0)
         return json.dumps(answer).encode()
 
-    def _answer(self, method: str, path: str, body: Any, *, dry: bool, json_patch: bool) -> Document:
+    def _answer(
+        self, method: str, path: str, body: Any, *, query: Mapping[str, str] | None, dry: bool, json_patch: bool
+    ) -> Document:
         if method == "POST":
             self.events.append((body["reason"], body["message"]))
             return {}
@@ -125,16 +127,19 @@ class Apiserver:
         if method == "GET" and path in self._documents:
             return self[path]
         if method == "GET":
-            return self._list(path)
+            return self._list(path, (query or {}).get("fieldSelector", ""))
         return self._patch(path, body, dry=dry, json_patch=json_patch)
 
-    def _list(self, path: str) -> Document:
+    def _list(self, path: str, selector: str) -> Document:
         plural = path.rsplit("/", 1)[-1]
         if not any(resource.plural == plural for resource in PLURALS.values()):
             raise APIError(404, "NotFound", f'"{plural}" not found')
         if self.served.get(plural, version := path.split("/")[3]) != version:
             raise APIError(404, "", "404 page not found")
         items = [document for key, document in self._documents.items() if f"/{plural}/" in key]
+        for field, _, value in (term.partition("=") for term in selector.split(",") if term):
+            member, name = field.split(".")
+            items = [one for one in items if one[member].get(name) == value]
         return {"metadata": {"resourceVersion": str(self._version)}, "items": items}
 
     def _patch(self, path: str, body: Any, *, dry: bool, json_patch: bool) -> Document:

@@ -13,6 +13,7 @@ from app.model.admission import AdmissionRequest
 from app.model.gvk import GroupKind
 from app.overrider.freshness import StaleError, freshen_overrider, freshen_workload, trigger
 from app.store import Store
+from app.store.sources.kubernetes.selection import Selection
 from tests.builders import (
     entry,
     image,
@@ -36,6 +37,7 @@ class Live:
     def __init__(self, progress: int = 100, coming: int = 100, *, readable: bool = True, unread: str = "") -> None:
         self.progress, self.coming, self.readable, self.unread = progress, coming, readable, unread
         self.asked: list[str] = []
+        self.selectors: list[str] = []
 
     def missing(self, group_kinds: Iterable[GroupKind]) -> str:
         return next((f"{kind.kind} cannot be read" for kind in group_kinds if kind.kind == self.unread), "")
@@ -52,8 +54,9 @@ class Live:
     async def read_one(self, group_kind: GroupKind, *, cluster: str, namespace: str, name: str) -> None:
         await self._read(f"{cluster}/{namespace}/{group_kind.kind}/{name}")
 
-    async def read_namespace(self, group_kind: GroupKind, *, cluster: str, namespace: str) -> None:
-        await self._read(f"{cluster}/{namespace}/{group_kind.kind}")
+    async def read_selected(self, selection: Selection, *, cluster: str) -> None:
+        self.selectors.append(selection.selector)
+        await self._read(f"{cluster}/{selection.namespace}/{selection.by.group_kind.kind}")
 
     async def _read(self, what: str) -> None:
         self.asked.append(what)
@@ -243,7 +246,8 @@ async def test_an_overriders_review_reads_its_rivals_and_its_subject() -> None:
     assert await freshened(RULE) == BOTH
     changed = overrider(entry("hangzhou"))
     assert await freshened(changed, old=RULE) == BOTH
-    assert await freshened(overrider(subject={"kind": "Pod", "name": "x"})) == BOTH[:1]
+    # It is refused whatever else there is.
+    assert await freshened(overrider(subject={"kind": "Pod", "name": "x"})) == []
 
 
 async def test_an_overriders_update_that_changes_metadata_reads_nothing() -> None:
@@ -268,3 +272,13 @@ async def test_an_overrider_of_a_v1beta1_set_is_validated_with_the_node_pools() 
     assert await freshened(RULE, store=store) == BOTH
     with pytest.raises(StaleError, match="NodePool cannot be read"):
         await freshened(RULE, Live(unread="NodePool"), store=store)
+
+
+async def test_only_the_overriders_of_the_subject_are_read() -> None:
+    live = Live()
+    await asked("CREATE", workload(), live)
+    await freshened(RULE, live)
+    odd = overrider(subject={"kind": "YurtAppSet", "name": "a,b=c\\d"})
+    await freshened(odd, live)
+    of_demo = "subject.kind=YurtAppSet,subject.name=demo"
+    assert live.selectors == [of_demo, of_demo, "subject.kind=YurtAppSet,subject.name=a\\,b\\=c\\\\d"]

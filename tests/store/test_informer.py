@@ -11,9 +11,10 @@ import pytest
 from app.kube.errors import APIError, UnreachableError
 from app.lifetime import running
 from app.model.gvk import GroupKind
-from app.store import Store
+from app.store import Index, Store
 from app.store.sources.kubernetes.informer import Informer
 from app.store.sources.kubernetes.resources import WatchedResource, whole
+from app.store.sources.kubernetes.selection import Selection
 from app.store.sources.kubernetes.source import KubernetesSource
 from tests.waiting import NET
 
@@ -174,6 +175,55 @@ async def test_a_live_list_decodes_only_the_objects_that_changed() -> None:
         await source.read_namespace(KIND, cluster="", namespace="ns")
     assert decoded == ["b", "d"]
     assert names(store) == {"a": {}, "b": {"changed": True}, "d": {}}
+
+
+BY_COLOR = Index("by_color", KIND, lambda _, one: [one["spec"].get("color")])
+RED = Selection(BY_COLOR, "red", "ns", (("spec.color", "red"),))
+
+
+async def test_a_selection_is_read_without_the_other_objects() -> None:
+    script, store = Script(), Store([BY_COLOR])
+    source = KubernetesSource([GADGETS], script, store, absent_seconds=10.0)
+    known = [gadget("a", 3, color="red"), gadget("b", 4, color="red"), gadget("c", 5, color="blue")]
+    script.lists.put_nowait(page(10, *known))
+    async with running(source.run(), name="source", ended=lambda _: None):
+        await source.wait_synced()
+
+        async def listed() -> Any:
+            return page(30, gadget("b", 22, color="red", changed=True), gadget("d", 23, color="red"))
+
+        script.singles["/apis/example.com/v1/namespaces/ns/gadgets"] = listed
+        await source.read_selected(RED, cluster="")
+    red = {"color": "red"}
+    assert names(store) == {"b": {**red, "changed": True}, "c": {"color": "blue"}, "d": red}
+
+
+async def test_a_server_that_cannot_select_is_asked_for_the_namespace_until_the_definition_changes() -> None:
+    script, store = Script(), Store([BY_COLOR])
+    source = KubernetesSource([GADGETS], script, store, absent_seconds=10.0)
+    script.lists.put_nowait(page(10))
+    asked = 0
+    async with running(source.run(), name="source", ended=lambda _: None):
+        await source.wait_synced()
+
+        async def refused_once() -> Any:
+            nonlocal asked
+            asked += 1
+            if asked == 1:
+                raise APIError(400, "BadRequest", "field label not supported: spec.color")
+            return page(30, gadget("a", 20 + asked, color="red"))
+
+        script.singles["/apis/example.com/v1/namespaces/ns/gadgets"] = refused_once
+        for reads in (2, 3):
+            await source.read_selected(RED, cluster="")
+            assert (asked, list(names(store))) == (reads, ["a"])
+        store.put({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "gadgets.example.com"}, "spec": {"versions": []},
+        })  # fmt: skip
+        asked = 0
+        await source.read_selected(RED, cluster="")
+        assert asked == 2
 
 
 async def test_events_change_the_store_and_move_the_place() -> None:

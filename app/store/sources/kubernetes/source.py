@@ -1,26 +1,31 @@
 """A store kept equal to what an apiserver holds."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from app.kube.errors import APIError
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
-from app.store import ObjectKey, Store, Stored
+from app.store import ObjectKey, Store, Stored, key_of
 from app.store.sources.kubernetes.informer import Informer
 from app.store.sources.kubernetes.listing import Reader
 from app.store.sources.kubernetes.resources import DEFINITIONS, WatchedResource
+from app.store.sources.kubernetes.selection import Selection
 from app.store.sources.kubernetes.singleflight import SharedReads
 from app.store.sources.kubernetes.versions import NOT_FOUND, versions_served
 from app.store.sources.kubernetes.wire import as_number, decode_page
 from app.store.sources.source import PartState
 
+_log: Final = logging.getLogger(__name__)
+
 # Objects of a live list that are compared before others get their turn; most are known already.
 _SLICE: Final = 100
 # Of the five seconds that an apiserver waits for a webhook.
 _LIVE_SECONDS: Final = 2.0
+_BAD_REQUEST: Final = 400
 
 
 def _cluster_path(cluster: str) -> str:
@@ -79,6 +84,8 @@ class KubernetesSource:
         self._needed: Final = frozenset(self._informers.keys() - set(advisory))
         self._unread: Final = set(self._informers)
         self._reads: Final = SharedReads()
+        # Kinds whose definition does not have the fields that a selection names, or whose apiserver is too old for it.
+        self._unselectable: Final[set[tuple[str, GroupKind]]] = set()
         store.subscribe(self._definition_changed)
 
     @property
@@ -120,9 +127,10 @@ class KubernetesSource:
     def _definition_changed(self, key: ObjectKey, _before: Stored | None, after: JSONObject | None) -> None:
         if key.group_kind != DEFINITIONS.group_kind or after is None:
             return
-        for informer in self._informers.values():
+        for group_kind, informer in self._informers.items():
             if informer.resource.name == key.name:
                 informer.ask_again()
+                self._unselectable.difference_update([one for one in self._unselectable if one[1] == group_kind])
 
     def _served_versions(self, resource: WatchedResource) -> frozenset[str] | None:
         """Return the versions that a resource's definition serves, None if it is unknown.
@@ -199,11 +207,52 @@ class KubernetesSource:
         await self._reads.join(key, partial(self._read_namespace, group_kind, cluster=cluster, namespace=namespace))
 
     async def _read_namespace(self, group_kind: GroupKind, *, cluster: str, namespace: str) -> None:
+        stored = partial(self._store.keys_in, cluster, group_kind, namespace)
+        await self._read_list(group_kind, stored, cluster=cluster, namespace=namespace, query={})
+
+    async def read_selected(self, selection: Selection, *, cluster: str) -> None:
+        """Bring the objects of a selection up to what the server holds now; raises as `read_one`.
+
+        An apiserver that cannot select them is asked for the whole namespace.
+        """
+        group_kind, namespace = selection.by.group_kind, selection.namespace
+        if (cluster, group_kind) in self._unselectable:
+            await self.read_namespace(group_kind, cluster=cluster, namespace=namespace)
+            return
+        key = (cluster, group_kind, namespace, selection.fields)
+        try:
+            await self._reads.join(key, partial(self._read_selected, selection, cluster=cluster))
+        except APIError as error:
+            if error.code != _BAD_REQUEST:
+                raise
+            if (cluster, group_kind) not in self._unselectable:
+                _log.info("%s: whole namespaces are read: %s", self._informers[group_kind].resource.name, error)
+            self._unselectable.add((cluster, group_kind))
+            await self.read_namespace(group_kind, cluster=cluster, namespace=namespace)
+
+    async def _read_selected(self, selection: Selection, *, cluster: str) -> None:
+        def stored() -> list[ObjectKey]:
+            return [key_of(one) for one in self._store.find(selection.by, cluster, selection.key)]
+
+        query = {"fieldSelector": selection.selector}
+        kind = selection.by.group_kind
+        await self._read_list(kind, stored, cluster=cluster, namespace=selection.namespace, query=query)
+
+    async def _read_list(
+        self,
+        group_kind: GroupKind,
+        stored: Callable[[], list[ObjectKey]],
+        *,
+        cluster: str,
+        namespace: str,
+        query: Mapping[str, str],
+    ) -> None:
+        """Read a list; ``stored`` returns the keys in the store that it is the truth about."""
         informer = self._informers[group_kind]
         resource = informer.resource
         path = self.scope(cluster) + resource.in_namespace(namespace)
         try:
-            page = decode_page(await self._reader.request("GET", path, timeout=_LIVE_SECONDS))
+            page = decode_page(await self._reader.request("GET", path, query=query or None, timeout=_LIVE_SECONDS))
         except APIError as error:
             if error.code == NOT_FOUND and informer.absent:
                 return
@@ -214,10 +263,10 @@ class KubernetesSource:
                 await asyncio.sleep(0)  # A namespace may have thousands of objects, and others wait.
             if informer.resource != resource:
                 # Another version was listed meanwhile, and the store holds objects of one version only.
-                await self._read_namespace(group_kind, cluster=cluster, namespace=namespace)
+                await self._read_list(group_kind, stored, cluster=cluster, namespace=namespace, query=query)
                 return
             found.add(informer.learn_text(item, cluster=cluster))
-        for key in self._store.keys_in(cluster, group_kind, namespace):
+        for key in stored():
             if key not in found and informer.stored_version(key) <= as_number(page.resource_version):
                 self._store.remove(key)
 
