@@ -1,6 +1,6 @@
 """Measure, and write benchmarks/results.json and benchmarks/RESULTS.md: `make bench`, which is
 
-    python -m benchmarks.run [--only PART ...] [--rounds N] [--seconds S] --python PYTHON
+    python -m benchmarks.run [--only PART ...] [--rounds N] [--seconds S] [--small] --python PYTHON
 
 One core is the server's, another the load generator's. A part that fails keeps its last result; the others go on.
 """
@@ -18,6 +18,7 @@ from benchmarks.harness import ROOT, results
 from benchmarks.harness.build import build_peers, write_inputs
 from benchmarks.harness.machine import machine, origin, versions
 from benchmarks.harness.section import Context
+from benchmarks.harness.tables import table
 
 PARTS = (
     "webhook", "connections", "handshakes", "overriders", "objects", "workers", "stages", "server_choice",
@@ -38,6 +39,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0, help="of one measurement of one server")
     parser.add_argument(
         "--python", type=Path, default=MADE / "venv" / "bin" / "python", help="one that has benchmarks/requirements.txt"
+    )
+    parser.add_argument(
+        "--small", action="store_true", help="try small sizes, print the figures and write no results (scale)"
     )
     given = parser.parse_args()
     found = results.read()
@@ -61,17 +65,24 @@ def measure(name: str, given: argparse.Namespace, found: results.Results) -> boo
                 Context(
                     binaries=MADE / "bin", python=given.python, inputs=MADE / "inputs", scratch=Path(scratch),
                     rounds=given.rounds, seconds=given.seconds, server_core=cores[0], load_core=cores[-1],
+                    small=given.small,
                 )
             )  # fmt: skip
     except Exception:  # noqa: BLE001 - whatever it is, the other parts can be measured
         traceback.print_exc()
         return False
     took = time.monotonic() - began
+    print(f"## {section.title}\n\n{section.text}\n", flush=True)
+    if goals := section.figures.get("goals"):
+        rows = [[one["goal"], one["wanted"], one["found"], "yes" if one["met"] else "**no**"] for one in goals]
+        print(f"{table(['goal', 'wanted', 'found', 'met'], rows, words=4)}\n", flush=True)
+    print(f"({took:.0f} s)\n", flush=True)
+    if given.small:
+        return True
     command = f'make bench ARGS="--only {name} --rounds {given.rounds} --seconds {given.seconds:g}"'
     measured = {"command": command, "rounds": given.rounds, "seconds": given.seconds, "took": took, **origin()}
     results.record(found, name, section, measured)
     results.write(found, PARTS)
-    print(f"## {section.title}\n\n{section.text}\n\n({took:.0f} s)\n", flush=True)
     return True
 
 

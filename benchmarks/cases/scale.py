@@ -1,22 +1,42 @@
 """A fleet from 1,000 to 100,000 workloads in process: memory and CPU of a replica and of the leader, and who waits."""
 
+import json
 import math
 import sys
+import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from benchmarks.engines.measure import lines
 from benchmarks.harness.goals import at_most
-from benchmarks.harness.processes import output
+from benchmarks.harness.processes import output_within
 from benchmarks.harness.rounds import Spread
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
 
-SHAPES = {
-    "20 x 50": (20, 50, 20), "200 x 50": (200, 50, 100), "2,000 x 50": (2000, 50, 100), "1 x 5,000": (1, 5000, 1),
-}  # fmt: skip
-"""Subjects and pools of each, and how many overriders are edited."""
-CHECKED = (1000, 5000)
+Shape = tuple[int, int, int]
+"""Subjects, pools of each, and how many overriders are edited."""
+
+
+class Extent(NamedTuple):
+    """How much is measured."""
+
+    shapes: dict[str, Shape]
+    cold: tuple[int, int]
+    """Subjects and pools of the fleet whose leader finds no plan compiled."""
+    checked: tuple[int, ...]
+    """Node pools of the subjects of the overriders that are checked."""
+    idle_seconds: int
+    program_seconds: float
+    """For one program. One that takes longer is ended, and the stages that it has not reached are missing."""
+    budget_seconds: float
+    """For all programs."""
+
+
+WHOLE = Extent(
+    {"20 x 50": (20, 50, 20), "200 x 50": (200, 50, 100), "1 x 5,000": (1, 5000, 1), "2,000 x 50": (2000, 50, 100)},
+    (200, 50), (1000, 5000), 10, 360, 690,
+)  # fmt: skip
+SMALL = Extent({"4 x 50": (4, 50, 4), "12 x 50": (12, 50, 12), "40 x 50": (40, 50, 20), "1 x 500": (1, 500, 1)}, (20, 50), (300,), 3, 60, 240)  # fmt: skip
 
 TITLE = "A fleet of 100,000 workloads, in process"
 ABOUT = """YurtAppSets of the benchmark's own template (6 KB), each with an overrider of two entries; every pool has a rendered Deployment
@@ -30,109 +50,152 @@ CHECKS = """A check of an overrider at admission; the slice is the longest, deco
 EXPONENTS = "Exponents over the three fleets of 50 pools (slope of the logarithms, 1 is linear): {text}."
 
 
+STAGES = ("idle", "first pass", "takeover", "edit")
+_MISSING = "-"
+
+
+class Programs:
+    """Runs programs one after the other within a time for all of them."""
+
+    def __init__(self, context: Context, extent: Extent) -> None:
+        self._longest = extent.program_seconds
+        self._cores = sorted({context.server_core, context.load_core})
+        self._end = time.monotonic() + extent.budget_seconds
+        self.unfinished: list[str] = []
+
+    def run(self, module: str, *arguments: object) -> list[dict[str, Any]]:
+        """Return the lines of JSON that a program prints, as far as it comes."""
+        text = " ".join(map(str, (module, *arguments)))
+        print(f"  {text}", file=sys.stderr, flush=True)
+        command = [sys.executable, "-m", f"benchmarks.engines.{module}", *map(str, arguments)]
+        seconds = max(1.0, min(self._longest, self._end - time.monotonic()))
+        printed, ended = output_within(command, cores=self._cores, seconds=seconds)
+        if not ended:
+            self.unfinished.append(text)
+        whole = printed.splitlines() if ended else printed.splitlines(keepends=True)
+        return [json.loads(line) for line in whole if ended or line.endswith("\n")]
+
+
 def run(context: Context) -> Section:
     """Run each shape in a process of its own; what a round would repeat differs by the machine's load alone."""
-    engine = [sys.executable, "-m", "benchmarks.engines.scale_server"]
-    cores = sorted({context.server_core, context.load_core})
+    extent = SMALL if context.small else WHOLE
+    programs = Programs(context, extent)
+    checks = [one for pools in extent.checked for one in programs.run("scale_checks", pools)]
+    cold = programs.run("scale_server", *extent.cold, "--leader-first")
     found: dict[str, dict[str, Any]] = {}
-    for title, (subjects, pools, edits) in SHAPES.items():
-        command = [*engine, str(subjects), str(pools), "--edits", str(edits), "--seconds", "10"]
-        found[title] = {one["stage"]: one for one in lines(output(command, cores=cores))}
-    cold = lines(output([*engine, "200", "50", "--leader-first"], cores=cores))[-1]
-    checks = [
-        one
-        for pools in CHECKED
-        for one in lines(output([sys.executable, "-m", "benchmarks.engines.scale_checks", str(pools)], cores=cores))
-    ]
-    figures = {"shapes": found, "cold": cold, "checks": checks}
-    exponents = _exponents(found)
-    return Section(TITLE, _text(found, checks, exponents), figures | {"exponents": exponents, "goals": _goals(figures)})
+    for title, (subjects, pools, edits) in extent.shapes.items():
+        given = (subjects, pools, "--edits", edits, "--seconds", extent.idle_seconds)
+        found[title] = {one["stage"]: one for one in programs.run("scale_server", *given)}
+    figures = {
+        "shapes": found, "cold": cold[-1] if len(cold) > 1 else {}, "checks": checks, "unfinished": programs.unfinished,
+    }  # fmt: skip
+    exponents = _exponents(found, extent)
+    text = _text(figures, extent, exponents)
+    return Section(TITLE, text, figures | {"exponents": exponents, "goals": _goals(figures, extent)})
 
 
-def _workloads(title: str) -> int:
-    subjects, pools, _ = SHAPES[title]
-    return subjects * pools
+def _workloads(shape: Sequence[int]) -> int:
+    return shape[0] * shape[1]
 
 
-def _text(found: dict[str, Any], checks: Sequence[dict[str, Any]], exponents: dict[str, float]) -> str:
+def _cell(of: dict[str, Any], stage: str, member: str, places: int) -> str:
+    return f"{of[stage][member]:,.{places}f}" if stage in of else _MISSING
+
+
+def _text(figures: dict[str, Any], extent: Extent, exponents: dict[str, float]) -> str:
+    found = figures["shapes"]
+    columns = (
+        ("s to ready", "ready", "seconds", 1), ("CPU s to ready", "ready", "cpu", 2), ("of all plans", "serving", "cpu", 2),
+        ("of first pass", "first pass", "cpu", 2), ("of takeover", "takeover", "cpu", 2), ("of edit", "edit", "cpu", 2),
+        ("MiB ready", "ready", "mib", 0), ("serving", "serving", "mib", 0), ("leader", "takeover", "mib", 0),
+        ("leader, third time", "edit", "mib", 0),
+    )  # fmt: skip
     resources = [
-        [
-            title, f"{_workloads(title):,}", f"{of['ready']['cpu']:.2f}", f"{of['serving']['cpu']:.2f}", f"{of['first pass']['cpu']:.2f}",
-            f"{of['takeover']['cpu']:.2f}", f"{of['edit']['cpu']:.2f}", f"{of['ready']['mib']:.0f}", f"{of['serving']['mib']:.0f}",
-            f"{of['edit']['mib']:.0f}",
-        ]
+        [title, f"{_workloads(extent.shapes[title]):,}", *(_cell(of, *where) for _, *where in columns)]
         for title, of in found.items()
-    ]  # fmt: skip
-    header = ["subjects x pools", "workloads", "CPU s to ready", "of all plans", "of first pass", "of takeover", "of edit",
-              "MiB ready", "serving", "leader"]  # fmt: skip
-    stages = ("idle", "first pass", "takeover", "edit")
+    ]
     waits = [
-        [title, *(f"{of[stage]['p99_ms']:.1f} / {of[stage]['slice_p99_ms']:.1f}" for stage in stages)]
+        [title, *(f"{_cell(of, stage, 'p99_ms', 1)} / {_cell(of, stage, 'slice_p99_ms', 1)}" for stage in STAGES)]
         for title, of in found.items()
     ]
     checked = [
-        [
-            one["check"],
-            f"{one['pools']:,}",
-            f"{one['ms_per_pool']:.3f}",
-            f"{one['slice_ms']:.1f}",
-            f"{one['body_ms']:.1f}",
-        ]
-        for one in checks
-    ]
-    about = ABOUT.format(reviews=200)
-    text = ", ".join(f"{name} {value:.2f}" for name, value in exponents.items())
-    return "\n\n".join((
-        about, table(header, resources), EXPONENTS.format(text=text), REVIEWS.format(reviews=200),
-        table(["p99 ms of a review / of a slice", *stages], waits), CHECKS,
+        [one["check"], f"{one['pools']:,}", f"{one['ms_per_pool']:.3f}", f"{one['slice_ms']:.1f}", f"{one['body_ms']:.1f}"]
+        for one in figures["checks"]
+    ]  # fmt: skip
+    text = ", ".join(f"{name} {value:.2f}" for name, value in exponents.items()) or "too few fleets were measured"
+    parts = [
+        ABOUT.format(reviews=200), table(["subjects x pools", "workloads", *(one[0] for one in columns)], resources),
+        EXPONENTS.format(text=text), REVIEWS.format(reviews=200),
+        table(["p99 ms of a review / of a slice", *STAGES], waits), CHECKS,
         table(["check", "pools", "ms CPU per pool", "longest slice, ms CPU", "body, ms"], checked),
-    ))  # fmt: skip
+    ]  # fmt: skip
+    if figures["unfinished"]:
+        parts.append(f"Ended before they were done, for lack of time: {'; '.join(figures['unfinished'])}.")
+    return "\n\n".join(parts)
 
 
-def _exponents(found: dict[str, Any]) -> dict[str, float]:
-    fleets = [title for title in SHAPES if SHAPES[title][1] == 50]
-    sizes = [_workloads(title) for title in fleets]
-    empty = min(found[title]["ready"]["empty_mib"] for title in fleets)
+def _exponents(found: dict[str, Any], extent: Extent) -> dict[str, float]:
+    fleets = [title for title, shape in extent.shapes.items() if shape[1] == 50]
     measured = {
-        "CPU to ready": [found[title]["ready"]["cpu"] for title in fleets],
-        "CPU of all plans": [found[title]["serving"]["cpu"] for title in fleets],
-        "CPU of the first pass": [found[title]["first pass"]["cpu"] for title in fleets],
-        "CPU of a takeover": [found[title]["takeover"]["cpu"] for title in fleets],
-        "memory of a replica": [found[title]["serving"]["mib"] - empty for title in fleets],
-        "memory of the leader": [found[title]["takeover"]["mib"] - empty for title in fleets],
-    }
-    return {name: _slope(sizes, values) for name, values in measured.items()}
+        "time to ready": ("ready", "seconds"), "CPU to ready": ("ready", "cpu"), "CPU of all plans": ("serving", "cpu"),
+        "CPU of the first pass": ("first pass", "cpu"), "CPU of a takeover": ("takeover", "cpu"),
+        "memory of a replica": ("serving", "mib"), "memory of the leader": ("takeover", "mib"),
+    }  # fmt: skip
+    empty = min((found[title]["ready"]["empty_mib"] for title in fleets if "ready" in found[title]), default=0.0)
+    exponents: dict[str, float] = {}
+    for name, (stage, member) in measured.items():
+        less = empty if member == "mib" else 0.0
+        points = [
+            (float(_workloads(extent.shapes[title])), found[title][stage][member] - less)
+            for title in fleets
+            if stage in found[title]
+        ]
+        if len(points) > 1 and all(value > 0 for _, value in points):
+            exponents[name] = _slope(points)
+    return exponents
 
 
-def _slope(sizes: Sequence[float], values: Sequence[float]) -> float:
+def _slope(points: Sequence[tuple[float, float]]) -> float:
     """Return the slope of the logarithms, by least squares."""
-    points = [(math.log(size), math.log(value)) for size, value in zip(sizes, values, strict=True)]
-    mean_x, mean_y = (sum(axis) / len(points) for axis in zip(*points, strict=True))
-    return sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)
+    logarithms = [(math.log(size), math.log(value)) for size, value in points]
+    mean_x, mean_y = (sum(axis) / len(logarithms) for axis in zip(*logarithms, strict=True))
+    return sum((x - mean_x) * (y - mean_y) for x, y in logarithms) / sum((x - mean_x) ** 2 for x, _ in logarithms)
 
 
-def _goals(figures: dict[str, Any]) -> list[dict[str, Any]]:
-    found, most = figures["shapes"], figures["shapes"]["2,000 x 50"]
-    slowest = max(figures["checks"], key=lambda one: one["ms_per_pool"])
-    plain = max((one for one in figures["checks"] if "each" not in one["check"]), key=lambda one: one["ms_per_pool"])
-    longest = max(one["slice_ms"] - one["body_ms"] for one in figures["checks"])
+def _goals(figures: dict[str, Any], extent: Extent) -> list[dict[str, Any]]:
+    fleets = [title for title, shape in extent.shapes.items() if shape[1] == 50]
+    largest = max(fleets, key=lambda title: _workloads(extent.shapes[title]))
+    count, most = _workloads(extent.shapes[largest]), figures["shapes"][largest]
+    cold, checks = _workloads(extent.cold), figures["checks"]
+    plain = [one for one in checks if "each" not in one["check"]]
+    first = {"first pass": figures["cold"]} if figures["cold"] else {}
     goals = [
-        at_most("memory of the leader with 100,000 workloads", 1024, _one(most["edit"]["mib"]), unit="MiB", places=0),
-        at_most("memory of a serving replica with 100,000 workloads", 1024, _one(most["serving"]["mib"]), unit="MiB", places=0),
-        at_most("leader's first pass over 10,000 workloads, no plan compiled", 4, _one(figures["cold"]["cpu"]), unit="s CPU"),
-        at_most("check of an overrider or an edit, per pool", 0.2, _one(plain["ms_per_pool"]), unit="ms", places=3),
-        at_most("the same with an entry for each pool", 0.2, _one(slowest["ms_per_pool"]), unit="ms", places=3),
-        at_most("longest wait for such a check, its body aside", 10, _one(longest), unit="ms", places=1),
+        _goal(f"memory of the leader with {count:,} workloads", 1024, _values(most, "edit", "mib"), "MiB", 0),
+        _goal(f"memory of a serving replica with {count:,} workloads", 1024, _values(most, "serving", "mib"), "MiB", 0),
+        _goal(
+            f"leader's first pass over {cold:,} workloads, no plan compiled", 4 * cold / 10_000,
+            _values(first, "first pass", "cpu"), "s CPU", 2,
+        ),
+        _goal("check of an overrider or an edit, per pool", 0.2, [one["ms_per_pool"] for one in plain], "ms", 3),
+        _goal("the same with an entry for each pool", 0.2, [one["ms_per_pool"] for one in checks], "ms", 3),
+        _goal(
+            "longest wait for such a check, its body aside", 10, [one["slice_ms"] - one["body_ms"] for one in checks],
+            "ms", 1,
+        ),
     ]  # fmt: skip
     for stage in ("takeover", "edit"):
-        ratios = [of[stage]["p99_ms"] / of["idle"]["p99_ms"] for of in found.values()]
-        goals.append(
-            at_most(
-                f"p99 of a review during {stage}, of the idle p99", 2, Spread(max(ratios), min(ratios), max(ratios))
-            )
-        )
+        measured = [of for of in figures["shapes"].values() if stage in of]
+        ratios = [of[stage]["p99_ms"] / of["idle"]["p99_ms"] for of in measured]
+        goals.append(_goal(f"p99 of a review during {stage}, of the idle p99", 2, ratios, "times", 2))
     return goals
 
 
-def _one(value: float) -> Spread:
-    return Spread(value, value, value)
+def _values(of: dict[str, Any], stage: str, member: str) -> list[float]:
+    return [of[stage][member]] if stage in of else []
+
+
+def _goal(goal: str, wanted: float, values: Sequence[float], unit: str, places: int) -> dict[str, Any]:
+    """Return a goal that the largest value must not pass; one that was not measured is missed."""
+    if not values:
+        return {"goal": goal, "wanted": f"≤ {wanted:g} {unit}", "found": "not measured", "met": False}
+    return at_most(goal, wanted, Spread(max(values), min(values), max(values)), unit=unit, places=places)

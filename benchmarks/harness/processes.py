@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -70,6 +71,25 @@ def output(command: Sequence[str | Path], *, cores: Collection[int]) -> str:
     if done.returncode:
         raise RuntimeError(f"{command!r} failed: {(done.stdout + done.stderr)[-2000:]}")
     return done.stdout
+
+
+def output_within(command: Sequence[str | Path], *, cores: Collection[int], seconds: float) -> tuple[str, bool]:
+    """Return what a program prints, and whether it has ended within ``seconds``; raises as `output` does.
+
+    One that has not is killed, with the programs that it has started.
+    """
+    process = subprocess.Popen(
+        [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
+        preexec_fn=lambda: os.sched_setaffinity(0, cores), start_new_session=True,
+    )  # fmt: skip
+    try:
+        printed, said = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return process.communicate()[0], False
+    if process.returncode:
+        raise RuntimeError(f"{command!r} failed: {(printed + said)[-2000:]}")
+    return printed, True
 
 
 def proportional_mib(pids: Collection[int]) -> float:

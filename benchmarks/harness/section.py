@@ -20,6 +20,8 @@ class Context(NamedTuple):
     """Of one measurement of one server."""
     server_core: int
     load_core: int
+    small: bool = False
+    """Whether to measure small sizes, to see that the part works."""
 
 
 class Section(NamedTuple):
