@@ -10,8 +10,8 @@ from rich.text import Text
 
 from app.model.json import JSON
 from app.overrider.convert.conversion import Converted
-from app.overrider.convert.orphans import Orphan
 from app.overrider.convert.remark import Remark
+from app.overrider.orphans import Orphan
 from app.store import ObjectKey
 from app.store.yaml_lines import FieldLines
 from app.store.yaml_reader import Document

@@ -25,9 +25,9 @@ from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.convert.conversion import Converted, convert, lost_overriders, merge_remarks
-from app.overrider.convert.orphans import find_orphans
 from app.overrider.convert.remark import Remark
 from app.overrider.manifest_kinds import check_kind
+from app.overrider.orphans import find_orphans
 from app.overrider.owner import SUBJECT_KINDS
 from app.store import Store
 from app.store.store import key_of

@@ -1,8 +1,9 @@
-"""Workloads that fleethook rendered and that no controller of OpenYurt looks after any more.
+"""Workloads of node pools that no controller of OpenYurt looks after any more: the one definition of an orphan.
 
 An upgrade from OpenYurt 1.4 releases every workload of a YurtAppSet: the controllers of 1.5 and later find their
 workloads by a label that those of 1.4 lack, take the owner reference of all others away and create new ones. A released
-workload keeps running with its overrides, beside its replacement.
+workload keeps running with its overrides, beside its replacement. So does a workload whose owner is gone or lost its
+node pool, until somebody deletes it. The controller looks for orphans that were rendered, `fleethook convert` for all.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,19 +13,27 @@ from app.model.gvk import GroupKind, parse_api_version
 from app.model.json import JSONObject
 from app.model.openyurt import REF_APP_SET_LABEL, SUBJECT_KINDS, YURT_APP_SET
 from app.overrider.assess import Binding, hash_of, pool_of
-from app.store import Index, ObjectKey
-from app.store.narrow import Narrow
+from app.overrider.owner import Owner, find_owner
+from app.overrider.pools import pools_of_subject
+from app.store import Index, ObjectKey, StoreView, key_of
+from app.store.narrow import Narrow, Narrower
 
 # k8s.io/apiserver/pkg/storage/names/generate.go: a name has 63 characters, the last five of which are random.
 _MAX_BASE: Final = 58
 _RANDOM: Final = 5
 
 
+RELEASED: Final = "it has no owner"
+
+
 class Orphan(NamedTuple):
-    """A workload without an owner."""
+    """A workload without an owner that keeps it."""
 
     key: ObjectKey
     pool: str
+    reason: str = RELEASED
+    rendered: bool = True
+    """Whether it has what an overrider set."""
 
     def __str__(self) -> str:
         return f"{self.key.group_kind.kind} {self.key.name} in {self.pool}"
@@ -42,13 +51,54 @@ class OrphanKey(NamedTuple):
 
 
 def is_orphan(workload: Narrow) -> bool:
-    """Return whether a workload of a node pool was rendered and has no owner any more."""
-    return bool(
-        hash_of(workload)
-        and pool_of(workload)
-        and not workload.deleting
-        and not any(_owns(reference) for reference in workload.owners)
-    )
+    """Return whether a workload was rendered and `is_released`."""
+    return bool(hash_of(workload)) and is_released(workload)
+
+
+def is_released(workload: Narrow) -> bool:
+    """Return whether a workload of a node pool has no owner any more; one that is being deleted needs none."""
+    of_pool = bool(pool_of(workload)) and not workload.deleting
+    return of_pool and not any(_owns(reference) for reference in workload.owners)
+
+
+def is_former(owner: Owner, subject: JSONObject | None) -> bool:
+    """Return whether the owner that a workload names is gone: there is no subject, or another one of its name."""
+    if subject is None:
+        return True
+    uid = subject["metadata"].get("uid")
+    return bool(uid and owner.uid and uid != owner.uid)
+
+
+def find_orphans(workloads: Iterable[JSONObject], store: StoreView) -> Iterator[Orphan]:
+    """Yield the workloads of node pools without an owner, or whose owner is gone or no longer has that node pool.
+
+    Args:
+        workloads: Deployments and StatefulSets.
+        store: All subjects and NodePools of the same clusters.
+    """
+    pools: dict[ObjectKey, frozenset[str]] = {}
+    narrower = Narrower()
+    for document in workloads:
+        workload, key = narrower.narrow(document), key_of(document)
+        reason = _reason(workload, key.cluster, store, pools)
+        if reason:
+            yield Orphan(key, pool_of(workload), reason, bool(hash_of(workload)))
+
+
+def _reason(workload: Narrow, cluster: str, store: StoreView, pools: dict[ObjectKey, frozenset[str]]) -> str:
+    if is_released(workload):
+        return RELEASED
+    owner = find_owner({"ownerReferences": list(workload.owners)})
+    if owner is None or not pool_of(workload) or workload.deleting:
+        return ""
+    name = f"{owner.group_kind.kind} {owner.name}"
+    of = ObjectKey(cluster, owner.group_kind, workload.namespace, owner.name)
+    subject = store.get(*of)
+    if subject is None or is_former(owner, subject):
+        return f"its owner, {name}, is gone"
+    if of not in pools:
+        pools[of] = frozenset(pools_of_subject(owner.group_kind, subject, cluster=cluster, store=store))
+    return "" if pool_of(workload) in pools[of] else f"its owner, {name}, has no node pool {pool_of(workload)}"
 
 
 def _owns(reference: JSONObject) -> bool:

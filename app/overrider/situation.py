@@ -11,7 +11,7 @@ from app.overrider.assess import Binding, hash_of, pool_of
 from app.overrider.binding import overriders_of
 from app.overrider.entry_selection import EntrySelection
 from app.overrider.gaps import Gaps
-from app.overrider.orphans import Orphan
+from app.overrider.orphans import Orphan, is_former
 from app.overrider.owner import Owner, find_owner
 from app.overrider.owner_controller import (
     DAEMONS_WITHOUT_CONTROLLER,
@@ -165,7 +165,6 @@ def _sort_by_owner(keys: Sequence[ObjectKey], subject: JSONObject | None, worklo
     """Return the workloads by how far their owner is ``subject``, which is None if it is gone."""
     owned = _Owned([], set(), [])
     version = None if subject is None else subject["apiVersion"]
-    uid = "" if subject is None else subject["metadata"].get("uid")
     # The workloads of a subject share one tuple of owners (`app.store.narrow`), which is read once.
     owners: dict[int, Owner | None] = {}
     kept: list[tuple[JSONObject, ...]] = []  # An id means the same tuple only as long as that is alive.
@@ -183,10 +182,10 @@ def _sort_by_owner(keys: Sequence[ObjectKey], subject: JSONObject | None, worklo
         owner = owners[id(shared)]
         if owner is None:
             continue
-        former = bool(uid and owner.uid and owner.uid != uid)
-        if (former or subject is None) and hash_of(workload) and not workload.deleting:
+        former = is_former(owner, subject)
+        if former and hash_of(workload) and not workload.deleting:
             owned.dangling.append(Orphan(key, pool_of(workload)))
-        if former:
+        if former and subject is not None:
             continue
         if version is not None and owner.api_version != version:
             owned.other_version.add(pool_of(workload))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.overrider.convert.orphans import find_orphans
+from app.overrider.orphans import find_orphans
 from tests.builders import node_pool, owner, pool, store_of, workload, yurt_app_daemon, yurt_app_set
 
 STORE = store_of(
@@ -45,3 +45,14 @@ def test_a_workload_in_a_pool_that_its_owner_lacks_is_an_orphan() -> None:
 def test_workloads_of_others_are_no_orphans() -> None:
     united = {"apiVersion": "apps.openyurt.io/v1alpha1", "kind": "UnitedDeployment", "name": "u", "controller": True}
     assert reasons(workload(owners=[united]), workload(pool=None, owners=[])) == []
+
+
+def test_a_workload_that_is_being_deleted_is_no_orphan() -> None:
+    gone = [workload(owners=[]), workload(owners=[owner(name="former")])]
+    for one in gone:
+        one["metadata"]["deletionTimestamp"] = "2026-06-01T00:00:00Z"
+    assert reasons(*gone) == []
+
+
+def test_an_owner_of_a_version_that_is_not_known_still_owns() -> None:
+    assert reasons(workload(owners=[owner(apiVersion="apps.openyurt.io/v9")])) == []
