@@ -465,3 +465,16 @@ async def test_openyurts_own_renderer_is_shown_as_a_condition() -> None:
         await fleet.wait_for(lambda: fleet.image() == "nginx:3.0")
         await fleet.settle()
         assert fleet.condition("Conflict") == ("", "", "")
+
+
+async def test_a_leader_that_has_ended_keeps_no_workloads() -> None:
+    fleet = Fleet()
+    fleet.subject()
+    fleet.override(entry("*", items=TO_2))
+    async with fleet.leader() as controller:
+        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered")
+        assert list(controller.workloads.rendered_bindings())
+    assert not list(controller.workloads.rendered_bindings())
+    async with fleet.leader() as again:
+        await fleet.wait_for(lambda: bool(list(again.workloads.rendered_bindings())))
+        assert fleet.server.writes == {fleet.path(): 1}
