@@ -181,7 +181,11 @@ class _Slots:
         if value == replicas:
             self._slots.append(("replicas", REPLICAS_MARK))
             return
-        if any(value in each for each in known) or (value not in self.numbers and len(self.numbers) == MAX_NUMBERS):
+        if (
+            value < _SMALLEST_NUMBER
+            or any(value in each for each in known)
+            or (value not in self.numbers and len(self.numbers) == MAX_NUMBERS)
+        ):
             self._slots.append(("literal", value))
             return
         if value not in self.numbers:
@@ -230,7 +234,7 @@ def _claim_of(item: JSON) -> str | None:
 
 def _replicas_of(item: JSON) -> int | None:
     replicas = as_object(item).get("replicas")
-    return replicas if type(replicas) is int and _SMALLEST_NUMBER <= replicas < SMALLEST_MARK else None
+    return replicas if type(replicas) is int and 0 <= replicas < SMALLEST_MARK else None
 
 
 def _encode(value: object) -> str:

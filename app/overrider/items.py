@@ -79,7 +79,9 @@ def _container_effect(name: str, wanted: JSONObject, idle: str) -> ItemEffect:
 
 def _replicas(value: JSON) -> ItemEffect:
     def apply(workload: JSONObject) -> JSONObject:
-        if workload["spec"].get("replicas") == value:
+        present = workload["spec"].get("replicas")
+        # In Python, True equals 1.
+        if present == value and type(present) is type(value):
             return workload
         return {**workload, "spec": {**workload["spec"], "replicas": value}}
 
