@@ -6,12 +6,16 @@ import gc
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from app.model.gvk import GroupKind
 from app.overrider.selected import bound_subjects
 from app.settings import Settings
 from app.store import Store
 from app.store.sources.manifests import ManifestSource
+
+if TYPE_CHECKING:
+    from app.store.sources.kubernetes.source import KubernetesSource
 
 _log: Final = logging.getLogger(__name__)
 
@@ -119,6 +123,7 @@ class Cluster:
         from app.store.sources.kubernetes.resources import (  # noqa: PLC0415
             DISPATCHING,
             INTERPRETING,
+            MUTATING_CONFIGURATIONS,
             RESOURCES,
             SURROUNDINGS,
             WORKSPACES,
@@ -147,9 +152,14 @@ class Cluster:
             every_cluster=settings.kcp,
             advisory=[one.group_kind for one in (*advisory, WORKSPACES)],
         )
-        client = ConditionClient(self.connection)
+        announcer = Announcer(
+            ConditionClient(self.connection),
+            partial(bound_subjects, store),
+            selecting=settings.controls,
+            seen=partial(_wait_until_seen, self.source, MUTATING_CONFIGURATIONS.group_kind),
+        )
         # The configuration of a kcp is in another cluster than the workloads, and selects nothing.
-        self.announcer: Final = None if settings.kcp else Announcer(client, partial(bound_subjects, store))
+        self.announcer: Final = None if settings.kcp else announcer
 
     @property
     def lack(self) -> str:
@@ -159,3 +169,13 @@ class Cluster:
             f"{self.connection.host} serves none of the resources that the engines read{where}: check the server's URL "
             "in the kubeconfig file, and --kcp"
         )
+
+
+async def _wait_until_seen(source: "KubernetesSource", group_kind: GroupKind, resource_version: str) -> None:
+    """Wait until a watch has brought a resourceVersion, not longer than for a watch that works."""
+    from app.overrider.freshness import CATCH_UP_SECONDS  # noqa: PLC0415 - see app.kube
+    from app.store.sources.kubernetes.wire import as_number  # noqa: PLC0415 - as above
+
+    if source.missing([group_kind]) or source.informer(group_kind).state().failing:
+        return  # This server may not be allowed to list it, and an announcement does not depend on that.
+    await source.catch_up(group_kind, as_number(resource_version), seconds=CATCH_UP_SECONDS)

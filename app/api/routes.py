@@ -122,7 +122,7 @@ def overrider_routes(
         plans: What was compiled from them.
         live: The source of the objects, if they can be read past the store.
         unfit_subject_edits: The answer to edits of subjects that no longer fit their overriders.
-        announce: Has the workloads of a subject sent, if an apiserver selects them by subject.
+        announce: Has the workloads of an overrider's subject sent, if an apiserver selects them by subject.
         findings: Returns what the cluster does to overriders, for the warnings of those who write one.
         slices: Whose turns long checks take; None for turns of their own.
     """

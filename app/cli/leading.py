@@ -1,6 +1,7 @@
 """The work that one replica does for all: registering, and keeping workloads as they should be."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
@@ -12,7 +13,7 @@ from app.asgi import Fleethook
 from app.interpret.lua.announce import announce
 from app.lifetime import reading
 from app.model.openyurt import YURT_APP_OVERRIDER
-from app.overrider.selected import bound_subjects, call_on_change, call_when_selected
+from app.overrider.selected import bound_subjects, call_on_change, call_when_selected, overrider_uids
 from app.registration.webhooks import Reference, URLReference, service_of
 from app.settings import Settings
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from app.kube.lease import Elector
     from app.overrider.controller import OverriderController
     from app.registration.keeper import Registrar
+    from app.registration.writer import SelectionWriter
 
 _POD_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -167,18 +169,37 @@ def withdraws_selection(settings: Settings) -> bool:
 
 
 async def _select(app: Fleethook, connection: "Connection") -> None:
-    from app.registration.condition_client import ConditionClient  # noqa: PLC0415 - see app.kube
-    from app.registration.writer import SelectionWriter  # noqa: PLC0415 - as above
-
     assert app.cluster is not None
     # An empty list is only true once the overriders were read.
     await app.cluster.source.wait_synced((YURT_APP_OVERRIDER,))
-    writer = SelectionWriter(ConditionClient(connection), partial(bound_subjects, app.store))
+    writer = selection_writer(app, connection)
     end = call_on_change(app.store, writer.wake)
     try:
         await writer.run()
     finally:
         end()
+
+
+def selection_writer(
+    app: Fleethook, connection: "Connection", *, clock: Callable[[], float] = time.monotonic
+) -> "SelectionWriter":
+    """Return what keeps the list of the subjects with an overrider; ``clock`` returns seconds since any point."""
+    from app.registration.condition_client import ConditionClient  # noqa: PLC0415 - see app.kube
+    from app.registration.writer import SelectionWriter  # noqa: PLC0415 - as above
+
+    assert app.cluster is not None
+    source = app.cluster.source
+
+    async def refresh(namespace: str) -> None:
+        await source.read_namespace(YURT_APP_OVERRIDER, cluster="", namespace=namespace)
+
+    return SelectionWriter(
+        ConditionClient(connection),
+        partial(bound_subjects, app.store),
+        overriders=partial(overrider_uids, app.store),
+        refresh=refresh,
+        clock=clock,
+    )
 
 
 async def withdraw_selection(app: Fleethook, listening: asyncio.Event) -> None:

@@ -8,12 +8,13 @@ from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.model.openyurt import YURT_APP_OVERRIDER
 from app.overrider.binding import subject_of
+from app.registration.announcements import Announcement
 from app.registration.selection import SubjectName, bound_condition_of
 from app.registration.webhooks import CONFIGURATION_NAME
 from app.store import ObjectKey, Store, Stored
 
-Announce = Callable[[SubjectName], Awaitable[None]]
-"""Has the workloads of a subject sent."""
+Announce = Callable[[Announcement], Awaitable[None]]
+"""Has the workloads of an overrider's subject sent."""
 
 _CONFIGURATION: Final = GroupKind("admissionregistration.k8s.io", "MutatingWebhookConfiguration")
 
@@ -24,13 +25,21 @@ def bound_subjects(store: Store) -> set[SubjectName]:
     return {name for overrider in overriders if (name := _subject_name(overrider)) is not None}
 
 
+def overrider_uids(store: Store) -> set[str]:
+    """Return the uids of all overriders, over all clusters."""
+    overriders = (store.get(*key) for key in list(store.keys(YURT_APP_OVERRIDER)))
+    return {_uid(overrider) for overrider in overriders if overrider is not None}
+
+
 async def announce_overrider(request: AdmissionRequest, response: Response, *, announce: Announce) -> None:
     """Announce the subject of an overrider that is about to be created; nobody can change the subject afterwards."""
     if request.operation != "CREATE" or request.sub_resource or request.dry_run or not response.allowed:
         return
     subject = subject_of(request.object)
     if subject is not None:
-        await announce(SubjectName(request.namespace, *subject))
+        # An apiserver gives a new object its uid before it asks webhooks.
+        uid = _uid(request.object) or request.uid
+        await announce(Announcement(SubjectName(request.namespace, *subject), uid))
 
 
 def call_on_change(store: Store, changed: Callable[[], None]) -> Callable[[], None]:
@@ -58,6 +67,10 @@ def call_when_selected(store: Store, found: Callable[[], None]) -> Callable[[], 
 
 def _is_ours(key: ObjectKey) -> bool:
     return key.group_kind == _CONFIGURATION and key.name == CONFIGURATION_NAME
+
+
+def _uid(overrider: JSONObject) -> str:
+    return str(overrider["metadata"].get("uid") or "")
 
 
 def _subject_name(overrider: JSONObject | None) -> SubjectName | None:

@@ -1,15 +1,35 @@
-"""Reading and writing the match condition that names the subjects with an overrider."""
+"""Reading and writing the match condition that names the subjects with an overrider, and their announcements."""
 
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
+
+import msgspec
 
 from app.kube.connection import APPLY_PATCH, Connection
 from app.kube.errors import APIError
 from app.model.json import JSONObject
+from app.registration.announcements import (
+    ANNOUNCED_ANNOTATION,
+    Announcement,
+    read_announcements,
+    write_announcements,
+)
 from app.registration.selection import bound_condition_of
 from app.registration.webhooks import API_VERSION, CONFIGURATION_NAME, MUTATING, SELECTED, configuration_path
 
 _FIELD_MANAGER: Final = "fleethook-selection"
 _PATH: Final = configuration_path(MUTATING)
+
+
+class _Metadata(msgspec.Struct):
+    resourceVersion: str = ""  # noqa: N815 - the API's name
+
+
+class _Written(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+_decode_written: Final = msgspec.json.Decoder(_Written).decode
 
 
 class Registered(NamedTuple):
@@ -18,6 +38,8 @@ class Registered(NamedTuple):
     resource_version: str
     conditions: dict[str, JSONObject | None]
     """The condition of each webhook, None where there is none."""
+    announcements: tuple[Announcement, ...] = ()
+    """Oldest first."""
 
     @property
     def expression(self) -> str | None:
@@ -27,7 +49,7 @@ class Registered(NamedTuple):
 
 
 class ConditionClient:
-    """Writes by server-side apply of that one element of ``matchConditions``.
+    """Writes by server-side apply of that one element of ``matchConditions``, and of the annotation.
 
     Its field manager is its own: Helm, GitOps tools and ``serve --register`` keep what they own, and nobody undoes
     another's part. Several replicas write; each write fails if the configuration has changed since it was read.
@@ -44,27 +66,50 @@ class ConditionClient:
             if error.code == 404:
                 return None
             raise
+        metadata = present["metadata"]
         webhooks = {webhook["name"]: webhook for webhook in present.get("webhooks") or ()}
         conditions = {name: bound_condition_of(webhooks[name]) for name in SELECTED if name in webhooks}
-        return Registered(present["metadata"].get("resourceVersion") or "", conditions) if conditions else None
+        announced = read_announcements((metadata.get("annotations") or {}).get(ANNOUNCED_ANNOTATION))
+        return Registered(metadata.get("resourceVersion") or "", conditions, announced) if conditions else None
 
-    async def write(self, registered: Registered, condition: JSONObject | None) -> None:
-        """Set the condition of all webhooks for workloads, or take it back.
+    async def write(
+        self, registered: Registered, condition: JSONObject | None, *, announcements: Sequence[Announcement] = ()
+    ) -> str:
+        """Set the condition of all webhooks for workloads, or take it back; return the new resourceVersion.
 
         Args:
             registered: What is registered.
             condition: The new condition. With None, everything that this field manager has applied is removed.
+            announcements: All that are to be left, oldest first.
 
         Raises:
             APIError: The server refuses it; 409 if the configuration has changed.
             UnreachableError: There is no answer.
         """
-        names = registered.conditions if condition is not None else ()
+        conditions = {} if condition is None else dict.fromkeys(registered.conditions, condition)
+        return await self._apply(registered, conditions, announcements)
+
+    async def write_announcements(self, registered: Registered, announcements: Sequence[Announcement]) -> str:
+        """Set the announcements only; as `write`."""
+        return await self._apply(registered, registered.conditions, announcements)
+
+    async def _apply(
+        self,
+        registered: Registered,
+        conditions: Mapping[str, JSONObject | None],
+        announcements: Sequence[Announcement],
+    ) -> str:
+        metadata: JSONObject = {"name": CONFIGURATION_NAME, "resourceVersion": registered.resource_version}
+        if announcements:
+            metadata["annotations"] = {ANNOUNCED_ANNOTATION: write_announcements(announcements)}
         body: JSONObject = {
             "apiVersion": API_VERSION,
             "kind": MUTATING,
-            "metadata": {"name": CONFIGURATION_NAME, "resourceVersion": registered.resource_version},
-            "webhooks": [{"name": name, "matchConditions": [condition]} for name in names],
+            "metadata": metadata,
+            "webhooks": [
+                {"name": name, "matchConditions": [condition]} for name, condition in conditions.items() if condition
+            ],
         }
         query = {"fieldManager": _FIELD_MANAGER, "force": "true"}
-        await self._connection.request("PATCH", _PATH, query=query, body=body, content_type=APPLY_PATCH)
+        written = await self._connection.request("PATCH", _PATH, query=query, body=body, content_type=APPLY_PATCH)
+        return _decode_written(written).metadata.resourceVersion

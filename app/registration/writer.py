@@ -3,12 +3,13 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
 from app.kube.errors import APIError, UnreachableError
-from app.registration.condition_client import ConditionClient
-from app.registration.selection import BOUND_CONDITION, SubjectName, bound_condition, listed_subjects
+from app.registration.announcements import Announcement
+from app.registration.condition_client import ConditionClient, Registered
+from app.registration.selection import BOUND_CONDITION, SubjectName, bound_condition, covers, listed_subjects
 
 _log: Final = logging.getLogger(__name__)
 
@@ -21,6 +22,10 @@ _CONFLICT: Final = 409
 _ANNOUNCED_SECONDS: Final = 10.0
 
 
+async def _nothing(_namespace: str) -> None:
+    """Read nothing."""
+
+
 class SelectionWriter:
     """Writes the condition whenever the subjects or the configuration change."""
 
@@ -29,6 +34,8 @@ class SelectionWriter:
         client: ConditionClient,
         subjects: Callable[[], Collection[SubjectName]] | None,
         *,
+        overriders: Callable[[], Collection[str]] = frozenset,
+        refresh: Callable[[str], Awaitable[None]] = _nothing,
         pause_seconds: float = _PAUSE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -38,15 +45,23 @@ class SelectionWriter:
             client: Reads and writes the condition.
             subjects: Returns the subjects that an overrider is bound to. None if nobody keeps them up to date: then the
                 condition is removed, and all workloads of OpenYurt's subjects are sent.
+            overriders: Returns the uids of the overriders that ``subjects`` is made from.
+            refresh: Reads the overriders of a namespace from the apiserver, so that ``subjects`` returns them; raises
+                APIError, UnreachableError.
             pause_seconds: The least time between two writes.
             clock: Seconds since any point.
         """
         self._client: Final = client
         self._subjects: Final = subjects
+        self._overriders: Final = overriders
+        self._refresh: Final = refresh
         self._pause_seconds: Final = pause_seconds
         self._clock: Final = clock
         self._bound: frozenset[SubjectName] = frozenset()
-        self._announced: dict[SubjectName, float] = {}
+        # When this leader found an announcement; those without a uid are listed subjects that it has not known.
+        self._found: dict[Announcement, float] = {}
+        # Announced overriders that it has seen stored: from then on the store tells about them.
+        self._settled: frozenset[Announcement] = frozenset()
         self._changed: Final = asyncio.Event()
         if subjects is not None:
             self._changed.set()
@@ -73,12 +88,10 @@ class SelectionWriter:
             await asyncio.sleep(min(_MAX_PAUSE_SECONDS, self._pause_seconds * 2 ** min(failures, 10)))
 
     async def _wait(self) -> None:
-        """Wait for `wake`, no longer than until a subject that was announced has to go."""
-        seconds = None
-        if self._announced:
-            seconds = max(0.0, min(self._announced.values()) + _ANNOUNCED_SECONDS - self._clock())
+        """Wait for `wake`, no longer than until a subject that was announced may have to go."""
+        ends = [at for at in map(self._end, self._found.values()) if at > self._clock()]
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(min(ends) - self._clock() if ends else None):
                 await self._changed.wait()
         except TimeoutError:
             return
@@ -88,25 +101,57 @@ class SelectionWriter:
         registered = await self._client.read()
         if registered is None:
             return False
-        wanted = None
-        if self._subjects is not None:
+        if self._subjects is None:
+            return await self._withdraw(registered)
+        bound = frozenset(self._subjects())
+        self._note(registered, bound)
+        if overdue := self._overdue(registered, bound):
+            # The watch of the overriders may be late; nothing is taken out on its word alone.
+            for namespace in sorted({subject.namespace for subject in overdue}):
+                await self._refresh(namespace)
             bound = frozenset(self._subjects())
-            wanted = bound_condition(bound | self._keep_announced(registered.expression, bound))
-            self._bound = bound
-        if all(condition == wanted for condition in registered.conditions.values()):
+            overdue -= bound
+        announced = [one for one, at in self._found.items() if self._end(at) > self._clock()]
+        wanted = bound_condition(bound.union(one.subject for one in announced))
+        self._bound = bound
+        if not overdue and all(condition == wanted for condition in registered.conditions.values()):
             return False
-        await self._client.write(registered, wanted)
-        length = len(wanted["expression"]) if wanted else 0
-        _log.info("the condition %s was written", BOUND_CONDITION, extra={"fields": {"expressionLength": length}})
+        left = [one for one in registered.announcements if one in announced]
+        await self._client.write(registered, wanted, announcements=left)
+        self._log_write(len(wanted["expression"]))
         return True
 
-    def _keep_announced(self, expression: str | None, bound: frozenset[SubjectName]) -> frozenset[SubjectName]:
-        """Return the subjects that replicas have added for overriders which are about to be stored.
+    async def _withdraw(self, registered: Registered) -> bool:
+        if not registered.announcements and not any(registered.conditions.values()):
+            return False
+        await self._client.write(registered, None)
+        self._log_write(0)
+        return True
+
+    def _log_write(self, length: int) -> None:
+        _log.info("the condition %s was written", BOUND_CONDITION, extra={"fields": {"expressionLength": length}})
+
+    def _note(self, registered: Registered, bound: frozenset[SubjectName]) -> None:
+        """Remember when the subjects were found that replicas have added for overriders which are about to be stored.
 
         A subject of an overrider that this leader has known and that is gone is none of them.
         """
-        listed = (listed_subjects(expression) if expression else None) or frozenset()
+        listed = (listed_subjects(registered.expression) if registered.expression else None) or frozenset()
+        announced = registered.announcements
+        stored = frozenset(self._overriders()) if announced else frozenset()
+        self._settled = frozenset(one for one in announced if one in self._settled or one.overrider in stored)
+        known = bound.union(self._bound, (one.subject for one in announced))
+        unknown = [Announcement(subject, "") for subject in sorted(listed - known)]
         now = self._clock()
-        since = {subject: self._announced.get(subject, now) for subject in listed - bound - self._bound}
-        self._announced = {subject: at for subject, at in since.items() if at + _ANNOUNCED_SECONDS > now}
-        return frozenset(self._announced)
+        found = [*(one for one in announced if one not in self._settled), *unknown]
+        self._found = {one: self._found.get(one, now) for one in found}
+
+    def _overdue(self, registered: Registered, bound: frozenset[SubjectName]) -> set[SubjectName]:
+        """Return the announced subjects that would be taken out now because no overrider has come."""
+        over = {one.subject for one, at in self._found.items() if self._end(at) <= self._clock()}
+        expression = registered.expression
+        return {one for one in over - bound if expression is None or covers(expression, one)}
+
+    def _end(self, found: float) -> float:
+        """Return until when an announced subject is kept without an overrider."""
+        return found + _ANNOUNCED_SECONDS

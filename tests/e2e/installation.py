@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from app.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, read_announcements
 from app.registration.selection import bound_condition_of
 from tests.e2e.cluster import Api, ControlPlane, _free_port
 from tests.e2e.fleet import NAMESPACE, WEBHOOKS, ready, service_account, trusted
@@ -50,6 +51,11 @@ def expressions(admin: Api) -> set[str]:
     """What the condition on overriders says, one text for each webhook for workloads."""
     found = map(bound_condition_of, admin[CONFIGURATION]["webhooks"])
     return {condition["expression"] for condition in found if condition}
+
+
+def announcements(admin: Api) -> tuple[Announcement, ...]:
+    """The overriders that the configuration announces, oldest first."""
+    return read_announcements(admin[CONFIGURATION]["metadata"].get("annotations", {}).get(ANNOUNCED_ANNOTATION))
 
 
 def selects(admin: Api, namespace: str, subject: str = "YurtAppSet/demo") -> bool:

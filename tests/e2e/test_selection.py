@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from app.registration.announcements import Announcement
 from app.registration.selection import SubjectName, bound_condition
 from tests.builders import entry, overrider
 from tests.e2e.cluster import Api, RefusedError
 from tests.e2e.fleet import NAMESPACE, OPENYURT
-from tests.e2e.installation import CONFIGURATION, Installation, expressions, selects
+from tests.e2e.installation import CONFIGURATION, Installation, announcements, expressions, selects
 from tests.e2e.subject import TO_2, Subject
 from tests.e2e.workloads import images, path_of, workload_of
 from tests.waiting import wait_for
@@ -95,6 +96,9 @@ def test_an_overrider_is_in_the_configuration_before_it_is_stored(
         assert not selects(admin, plain.namespace)
         plain.override(entry("*", items=TO_2))
         assert selects(admin, plain.namespace)
+        # The leader can tell the overrider from a former one of the same subject.
+        uid = admin[f"{OPENYURT}/namespaces/{plain.namespace}/yurtappoverriders/demo1"]["metadata"]["uid"]
+        assert Announcement(SubjectName(plain.namespace, "YurtAppSet", "demo"), uid) in announcements(admin)
         wait_for(lambda: plain.status().get("summary") == "1/1")
         assert selects(admin, plain.namespace)
         assert "was not announced" not in server.log.read_text()

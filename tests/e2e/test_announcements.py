@@ -1,0 +1,128 @@
+"""The workloads of a new overrider are sent, however late the leader's watch is: a real apiserver, a watch held back."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from app.asgi import Fleethook, create_app
+from app.cli.leading import selection_writer
+from app.model.openyurt import YURT_APP_OVERRIDER
+from app.overrider.selected import bound_subjects
+from app.registration.selection import SubjectName
+from app.registration.webhooks import SELECTED, URLReference, webhook_configurations
+from app.settings import Settings
+from app.store.sources.kubernetes.resources import MUTATING_CONFIGURATIONS
+from tests.asgi_client import call
+from tests.builders import entry, overrider, owner, workload
+from tests.e2e.cluster import Api, ControlPlane
+from tests.e2e.fleet import OPENYURT, unregister
+from tests.e2e.installation import CONFIGURATION, selects
+from tests.e2e.test_read_your_writes import VALIDATE, LateWatch
+from tests.e2e.test_source_faults import config, until
+from tests.e2e.workloads import path_of
+from tests.waiting import NET
+
+RULE = {"group": "apps.openyurt.io", "version": "v1alpha1", "kind": "YurtAppOverrider"}
+
+
+class Late:
+    """A replica that leads, and whose watch a test holds back; it is registered where nobody answers."""
+
+    def __init__(self, app: Fleethook, admin: Api, namespace: str) -> None:
+        assert app.cluster is not None
+        self.app, self.admin, self.namespace = app, admin, namespace
+        self.watch = LateWatch(app)
+        self.now = 100.0
+        self.leader = selection_writer(app, app.cluster.connection, clock=lambda: self.now)
+
+    def path(self) -> str:
+        return f"{OPENYURT}/namespaces/{self.namespace}/yurtappoverriders/demo"
+
+    async def create_overrider(self) -> None:
+        """Create an overrider as an apiserver does: it asks the replica, then stores the overrider."""
+        rule = overrider(entry("*"), name="demo")
+        rule["metadata"] |= {"namespace": self.namespace, "uid": "asked-with"}
+        request = {"uid": "u", "operation": "CREATE", "namespace": self.namespace, "object": rule, "kind": RULE}
+        review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+        answer = await call(self.app, VALIDATE, json.dumps(review).encode())
+        assert answer.json()["response"]["allowed"]
+        del rule["metadata"]["uid"]
+        await asyncio.to_thread(self.admin.apply, self.path(), rule)
+
+    def is_stored(self) -> bool:
+        """Whether the replica's store has the overrider."""
+        return self.app.store.get("", YURT_APP_OVERRIDER, self.namespace, "demo") is not None
+
+    def is_sent(self, subject: str) -> bool:
+        """Whether the apiserver sends a workload of this subject, and so refuses it."""
+        made: dict[str, Any] = workload(owners=[owner(name=subject, uid="u")])
+        made["metadata"]["namespace"] = self.namespace
+        status, body, _ = self.admin.call("POST", path_of(made).rpartition("/")[0], made, dryRun="All")
+        assert status == 201 or "failed calling webhook" in body["message"]
+        return status != 201
+
+
+@pytest.fixture
+async def late(plane: ControlPlane, admin: Api, crds: None, namespace: str) -> AsyncIterator[Late]:
+    assert admin[f"{OPENYURT}/yurtappoverriders"]  # Served, whatever tests before did to the apiserver.
+    unregister(admin)
+    app = create_app(Settings(kubeconfig=config(plane, "announcing", plane.port), controller=True), log=None)
+    made = Late(app, admin, namespace)
+    mutating, _ = webhook_configurations(URLReference("https://127.0.0.1:9"))
+    mutating["webhooks"] = [webhook for webhook in mutating["webhooks"] if webhook["name"] in SELECTED]
+    async with app.router.lifespan_context(app):
+        assert app.cluster is not None
+        await asyncio.wait_for(app.cluster.source.wait_synced(), NET)
+        await asyncio.to_thread(admin.apply, CONFIGURATION, mutating)
+        try:
+            await until(lambda: made.is_sent("other"), what="everything is sent")
+            yield made
+        finally:
+            made.watch.flowing.set()
+            unregister(admin)
+
+
+async def test_the_first_condition_has_an_overrider_that_the_leader_has_not_seen(late: Late) -> None:
+    late.watch.flowing.clear()
+    await late.create_overrider()
+    assert not late.is_stored()
+    assert await late.leader.write()
+    await until(lambda: not late.is_sent("other"), what="the apiserver has the condition")
+    assert late.is_sent("demo")
+
+
+async def test_an_overrider_that_is_created_again_stays_in_the_condition(late: Late) -> None:
+    await late.create_overrider()
+    await until(late.is_stored)
+    await late.leader.write()
+    await asyncio.to_thread(late.admin.delete, late.path())
+    await until(lambda: not late.is_stored())
+    late.watch.flowing.clear()
+    await late.create_overrider()
+    assert not late.is_stored()
+    await late.leader.write()
+    assert selects(late.admin, late.namespace)
+
+
+async def test_an_overrider_is_read_before_its_subject_is_taken_out(late: Late) -> None:
+    """The watch is later than any announcement is kept."""
+    late.watch.flowing.clear()
+    await late.create_overrider()
+    await late.leader.write()
+    late.now += 3600
+    assert not late.is_stored()
+    await late.leader.write()
+    assert selects(late.admin, late.namespace)
+    assert SubjectName(late.namespace, "YurtAppSet", "demo") in bound_subjects(late.app.store)
+
+
+async def test_an_announcement_is_seen_by_the_replicas_own_watch(late: Late) -> None:
+    await late.leader.write()
+    reviews = asyncio.create_task(late.create_overrider())
+    await asyncio.wait_for(reviews, NET)
+    stored = late.app.store.get("", MUTATING_CONFIGURATIONS.group_kind, "", "fleethook")
+    assert stored is not None
+    assert "fleethook.io/announced" in stored["metadata"]["annotations"]
