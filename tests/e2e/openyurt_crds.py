@@ -15,13 +15,14 @@ CURRENT = {"yurtappsets": ("v1beta1",), "nodepools": ("v1beta2",), "yurtappdaemo
 """The versions that OpenYurt 1.7 stores."""
 
 
-def openyurt_crd(plural: str, served: Collection[str]) -> dict[str, Any]:
+def openyurt_crd(plural: str, served: Collection[str], *, conversion: dict[str, Any] | None = None) -> dict[str, Any]:
     """Return a definition that serves these versions and stores the last of OpenYurt's among them.
 
-    OpenYurt's conversion webhook is not there: another version of an object has only what both versions have.
+    Without a ``conversion`` (`tests.e2e.openyurt_conversion`), another version of an object has only what both versions
+    have.
     """
     definition: dict[str, Any] = yaml.safe_load((_FILES / f"apps.openyurt.io_{plural}.yaml").read_text())
-    definition["spec"]["conversion"] = {"strategy": "None"}
+    definition["spec"]["conversion"] = conversion or {"strategy": "None"}
     versions = definition["spec"]["versions"]
     stored = [version["name"] for version in versions if version["name"] in served][-1]
     for version in versions:
@@ -30,9 +31,21 @@ def openyurt_crd(plural: str, served: Collection[str]) -> dict[str, Any]:
     return definition
 
 
-def install_openyurt_crds(admin: Api, **served: Collection[str]) -> None:
-    """Install OpenYurt's definitions, and ours of the overrider; ``served`` are versions by the plural of the kind."""
-    made = [openyurt_crd(plural, versions) for plural, versions in {**CURRENT, **served}.items()]
+def install_openyurt_crds(
+    admin: Api, *, sets_conversion: dict[str, Any] | None = None, **served: Collection[str]
+) -> None:
+    """Install OpenYurt's definitions, and ours of the overrider.
+
+    Args:
+        admin: An administrator.
+        sets_conversion: Who converts YurtAppSets; None for nobody.
+        served: Versions by the plural of the kind.
+    """
+    conversions = {"yurtappsets": sets_conversion}
+    made = [
+        openyurt_crd(plural, versions, conversion=conversions.get(plural))
+        for plural, versions in {**CURRENT, **served}.items()
+    ]
     made += [custom_resource_definition(one) for one in RESOURCES if one.plural not in CURRENT]
     for definition in made:
         admin.apply(f"{CRDS}/{definition['metadata']['name']}", definition)
