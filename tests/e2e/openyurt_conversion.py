@@ -43,7 +43,8 @@ def _to_alpha(spec: JSONObject, status: JSONObject) -> tuple[JSONObject, JSONObj
         for name in one.get("pools", [])
     }
     pools = [_pool(name, replicas.get(name)) for name in spec.get("pools", [])]
-    return {"topology": {"pools": pools}, "workloadTemplate": workload.get("workloadTemplate", {})}, _common(status)
+    made = {"selector": {}, "topology": {"pools": pools}, "workloadTemplate": workload.get("workloadTemplate", {})}
+    return made, {**_common(status), "replicas": 0, "templateType": ""}
 
 
 def _values(pool: JSONObject) -> list[str]:

@@ -119,10 +119,18 @@ async def test_an_overrider_is_read_before_its_subject_is_taken_out(late: Late) 
     assert SubjectName(late.namespace, "YurtAppSet", "demo") in bound_subjects(late.app.store)
 
 
-async def test_an_announcement_is_seen_by_the_replicas_own_watch(late: Late) -> None:
+async def test_an_overrider_is_admitted_when_the_replicas_own_watch_has_the_announcement(
+    late: Late, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.registration.announcer._MAX_SECONDS", NET)
+    monkeypatch.setattr("app.overrider.freshness.CATCH_UP_SECONDS", NET)
     await late.leader.write()
-    reviews = asyncio.create_task(late.create_overrider())
-    await asyncio.wait_for(reviews, NET)
+    late.watch.flowing.clear()
+    creating = asyncio.create_task(late.create_overrider())
+    await until(lambda: selects(late.admin, late.namespace), what="the condition names the subject")
+    assert not creating.done()
+    late.watch.flowing.set()
+    await asyncio.wait_for(creating, NET)
     stored = late.app.store.get("", MUTATING_CONFIGURATIONS.group_kind, "", "fleethook")
     assert stored is not None
     assert "fleethook.io/announced" in stored["metadata"]["annotations"]

@@ -148,6 +148,14 @@ async def test_a_selection_is_taken_back_once() -> None:
     assert server.written[-1] == []
 
 
+async def test_announcements_are_taken_back_with_the_selection() -> None:
+    server = Server(configuration())
+    await announcer(server).announce(NEW)
+    withdrawing = writer(server, None)
+    assert [await withdrawing.write() for _ in range(2)] == [True, False]
+    assert server.announced() == ()
+
+
 async def test_subjects_are_followed_and_edits_of_others_are_mended() -> None:
     server, store = Server(configuration()), Store()
     selection = writer(server, lambda: bound_subjects(store))
@@ -382,6 +390,14 @@ async def test_reviews_of_one_replica_take_turns() -> None:
     server.add()
     one = announcer(server)
     subjects = [SubjectName("default", "YurtAppSet", f"app-{number}") for number in range(20)]
+    answer = server.json
+
+    async def late(*given: Any) -> Any:
+        present = await answer(*given)
+        await asyncio.sleep(0)  # Others read the same before this one writes.
+        return present
+
+    server.json = late  # type: ignore[method-assign]
     await asyncio.gather(*(one.announce(Announcement(subject, subject.name)) for subject in subjects))
     assert server.listed() == set(subjects)
     assert len(server.written) == 20
