@@ -20,6 +20,8 @@ _MAX_PAUSE_SECONDS: Final = 60.0
 _CONFLICT: Final = 409
 # An apiserver that has admitted an overrider stores it within milliseconds.
 _ANNOUNCED_SECONDS: Final = 10.0
+# Announcements of overriders that are stored go with the next write. This many are worth a write.
+_MAX_SETTLED: Final = 50
 
 
 async def _nothing(_namespace: str) -> None:
@@ -114,9 +116,10 @@ class SelectionWriter:
         announced = [one for one, at in self._found.items() if self._end(at) > self._clock()]
         wanted = bound_condition(bound.union(one.subject for one in announced))
         self._bound = bound
-        if not overdue and all(condition == wanted for condition in registered.conditions.values()):
-            return False
         left = [one for one in registered.announcements if one in announced]
+        many = len(registered.announcements) - len(left) > _MAX_SETTLED
+        if not overdue and not many and all(condition == wanted for condition in registered.conditions.values()):
+            return False
         await self._client.write(registered, wanted, announcements=left)
         self._log_write(len(wanted["expression"]))
         return True

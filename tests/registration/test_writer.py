@@ -333,6 +333,25 @@ async def test_an_announcement_without_an_overrider_goes_where_the_condition_sta
     assert [server.announced(), read] == [(), ["team-3"]]
 
 
+async def test_announcements_of_stored_overriders_go_in_numbers() -> None:
+    server, now = Server(configuration()), [100.0]
+    announcements = [Announcement(SubjectName("default", "YurtAppSet", f"app-{n}"), f"uid-{n}") for n in range(51)]
+    leader = writer(
+        server,
+        lambda: [one.subject for one in announcements],
+        overriders=lambda: [one.overrider for one in announcements],
+        clock=lambda: now[0],
+    )
+    assert await leader.write()
+    for one in announcements[:50]:
+        await announcer(server).announce(one)
+    assert not await leader.write()
+    assert len(server.announced()) == 50
+    await announcer(server).announce(announcements[50])
+    assert [await leader.write() for _ in range(2)] == [True, False]
+    assert server.announced() == ()
+
+
 async def test_a_late_watch_takes_no_stored_overrider_out() -> None:
     server, now, stored, read = Server(configuration()), [100.0], set[SubjectName](), list[str]()
 
