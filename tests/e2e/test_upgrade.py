@@ -118,8 +118,8 @@ def test_released_workloads_keep_their_overrides_and_are_named(demo: Scenario, u
         assert image_of(demo, path) == "nginx:2.0"
 
     demo.api.delete(old.pop(BEIJING))
-    wait_for(lambda: named(old, condition(demo)[2]) == set(old), what="the status names the orphans that are left")
-    assert "2 rendered workloads have no owner" in condition(demo)[2]
+    wait_for(lambda: "2 rendered workloads have no owner" in condition(demo)[2], what="the status follows the deletion")
+    assert named(old, condition(demo)[2]) == set(old)
 
     demo.stop_overriding()
     demo.wait_for_specs({pool: demo.expected(pool) for pool in POOLS})
