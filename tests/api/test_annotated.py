@@ -1,6 +1,7 @@
 """``/dispatch/mutate`` and ``/dispatch/validate``: one registration for all logical clusters."""
 
 import base64
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -166,3 +167,16 @@ async def test_what_is_no_review_is_a_bad_request(app: Fleethook) -> None:
     assert (await ask(app, "validate", [])).status == 400
     broken = review(of("ws3"), operation="GUESS")
     assert (await ask(app, "validate", broken)).json()["response"]["status"]["code"] == 400
+
+
+@pytest.mark.parametrize("verb", VERBS)
+async def test_a_request_counts_for_the_cluster_of_its_objects(app: Fleethook, verb: str) -> None:
+    with contextlib.ExitStack() as others:
+        for _ in range(app.requests.limit):
+            others.enter_context(app.requests.hold("ws3"))
+        refused = (await ask(app, verb, review(of("ws3")))).json()["response"]
+        assert (refused["allowed"], refused["status"]["code"]) == (False, 429)
+        assert (await ask(app, verb, review(of("ws1")))).json()["response"]["status"]["code"] != 429
+    text = (await call(app, "/metrics", method="GET")).body.decode()
+    assert 'fleethook_dispatch_requests_refused_total{cluster="ws3"} 1.0' in text
+    assert f'fleethook_dispatch_requests_total{{cluster="ws1",outcome="denied",route="{verb}"}} 1.0' in text
