@@ -131,8 +131,8 @@ def everything_asked(server: Server, admin: Api, cluster: str, namespace: str) -
     token = caller.token()
 
     def absent() -> bool:
-        refused = asked(server, cluster, "no-such-namespace", token)
-        return refused.get("status", {}).get("message") == 'namespaces "no-such-namespace" not found'
+        message = asked(server, cluster, "no-such-namespace", token).get("status", {}).get("message")
+        return bool(message == f'namespaces "no-such-namespace" not found in logical cluster {cluster}')
 
     wait_for(absent, what="the configuration is known")
     assert asked(server, cluster, namespace, token)["allowed"] is True
