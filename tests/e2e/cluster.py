@@ -236,6 +236,8 @@ class ControlPlane:
         """Yield group, resource with subresource, verb and answer of each request of a user."""
         with (self.directory / "audit.log").open() as log:
             for line in log:
+                if not line.endswith("\n"):
+                    return  # being written
                 event = json.loads(line)
                 about = event.get("objectRef", {})
                 if event["user"]["username"] == user:
