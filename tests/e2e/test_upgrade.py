@@ -110,7 +110,7 @@ def test_released_workloads_keep_their_overrides_and_are_named(demo: Scenario, u
     demo.wait_for_specs({pool: demo.expected(pool, with_image("nginx:2.0")) for pool in POOLS})
     wait_for(lambda: named(old, condition(demo)[2]) == set(POOLS), what="the status names the orphans")
     assert condition(demo)[0] == "False"
-    assert demo.status()["summary"] == "3/3"
+    wait_for(lambda: demo.status()["summary"] == "3/3", what="the status counts the new workloads")
     for pool, path in old.items():
         stored = demo.api[path]
         assert not stored["metadata"].get("ownerReferences")
