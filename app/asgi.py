@@ -35,6 +35,7 @@ from app.dispatch.credentials.reloading import Credentials
 from app.dispatch.limits import RequestLimits
 from app.dispatch.own import Address, OwnEndpoints, own_addresses
 from app.dispatch.validation.review import validate_configuration
+from app.interpret.chain import Chain
 from app.interpret.layers import chain_of
 from app.interpret.lua.customizations import Customizations
 from app.interpret.lua.review import validate_scripts
@@ -106,6 +107,8 @@ class Fleethook(FastAPI):
         self.requests: Final = RequestQuota(settings.dispatch_workspace_requests)
         self.customizations: Final = Customizations(self.store, namespace=settings.karmada_namespace)
         self.runner: Final = Runner(Limits(settings.lua_seconds, settings.lua_instructions, settings.lua_memory << 20))
+        self.chain: Chain | None = None
+        """The layers of interpreting, None if that is off."""
         self.routes_of_reviews: Final[list[ReviewRoute]] = [
             *(self._overrider_routes() if "overrider" in settings.engines else ()),
             *(self._interpret_routes() if "interpret" in settings.engines else ()),
@@ -143,7 +146,7 @@ class Fleethook(FastAPI):
     def _interpret_routes(self) -> list[ReviewRoute]:
         settings = self.settings
         self.runner.prepare()
-        chain = chain_of(
+        self.chain = chain_of(
             self.customizations,
             WebhookLayer(self.store, self.hook_client, observe=self.metrics.called),
             _loaded(settings),
@@ -152,7 +155,7 @@ class Fleethook(FastAPI):
             observe=self.metrics.scripted,
         )
         validate = partial(validate_scripts, store=self.store, runner=self.runner, namespace=settings.karmada_namespace)
-        return interpret_routes(chain, validate)
+        return interpret_routes(self.chain, validate)
 
     def _dispatch_routes(self) -> list[ReviewRoute]:
         cluster, settings = self.cluster, self.settings

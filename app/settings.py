@@ -222,6 +222,13 @@ class Settings(BaseSettings):
     webhook_url: Annotated[
         str | None, Field(description="Address that the apiserver calls, instead of a Service.", pattern=r"^https://")
     ] = None
+    interpreter_registration: Annotated[
+        bool | None,
+        Field(
+            description="Whether the leader keeps the ResourceInterpreterWebhookConfiguration that sends Karmada here; "
+            "by default where it registers with --register."
+        ),
+    ] = None
     controller: Annotated[
         bool | None,
         Field(description="Whether the leader re-renders workloads and writes status; by default where it registers."),
@@ -288,6 +295,12 @@ class Settings(BaseSettings):
         return wanted and "overrider" in self.engines
 
     @property
+    def registers_interpreters(self) -> bool:
+        """Whether the leader tells Karmada which kinds to send here."""
+        wanted = self.interpreter_registration
+        return (self.registration == "all" if wanted is None else wanted) and "interpret" in self.engines
+
+    @property
     def follows_cluster(self) -> bool:
         """Whether objects come from an apiserver."""
         return self.in_cluster or self.kubeconfig is not None
@@ -318,6 +331,10 @@ class Settings(BaseSettings):
             raise ValueError("dispatch_callers needs client_ca_file: without it, no client certificate is verified")
         if self.registration == "all" and (self.service is None) == (self.webhook_url is None):
             raise ValueError("--register needs to know where this server is: give one of --service and --webhook-url")
+        if self.interpreter_registration and not self.follows_cluster:
+            raise ValueError("interpreter_registration needs a cluster: give --kubeconfig or --in-cluster")
+        if self.interpreter_registration and self.service is None and self.webhook_url is None:
+            raise ValueError("interpreter_registration needs one of --service and --webhook-url: where this server is")
         return self
 
     @model_validator(mode="after")

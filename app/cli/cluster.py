@@ -54,7 +54,7 @@ def read_cluster(resources: Sequence[Resource], *, kubeconfig: Path | None, cont
 
     async def read() -> list[JSONObject]:
         async with Connection(kubeconfig, context=context) as connection:
-            return [document for resource in resources for document in await _read(connection, resource)]
+            return [document for resource in resources for document in await read_resource(connection, resource)]
 
     try:
         return asyncio.run(read())
@@ -62,7 +62,8 @@ def read_cluster(resources: Sequence[Resource], *, kubeconfig: Path | None, cont
         fail(f"the cluster cannot be read: {error}")
 
 
-async def _read(connection: "Connection", resource: Resource) -> list[JSONObject]:
+async def read_resource(connection: "Connection", resource: Resource) -> list[JSONObject]:
+    """Return the objects of a resource, none if it is not served; raises APIError, UnreachableError."""
     from app.kube.errors import APIError  # noqa: PLC0415 - see app.kube
 
     for version in resource.versions:

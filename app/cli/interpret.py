@@ -7,32 +7,31 @@ import sys
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 import watchfiles
 import yaml
 
 from app.cli.failures import CHECK_FAILED, fail
-from app.cli.interpreters import build_chain, find, judge, loaded, objects_in
-from app.cli.manifests import documents, values
+from app.cli.interpreter_registration import register
+from app.cli.interpreters import build_chain, explain_error, find, judge, loaded
+from app.cli.manifests import documents, mappings, values
+from app.cli.scripts import has_scripts, judged, unasked
 from app.cli.verdicts import Output, Verdict, print_verdicts
 from app.interpret.access import InterpretError
-from app.interpret.chain import Step
+from app.interpret.chain import ChainError, Step
 from app.interpret.fixtures import FixtureError, operation_of, question, results
 from app.interpret.hook_rules import problems
 from app.interpret.hooks import CONFIGURATIONS
-from app.interpret.lua.customizations import read_object
-from app.interpret.lua.rules import Rule, findings_of
 from app.interpret.lua.runner import Runner
-from app.interpret.lua.vm import LuaError
 from app.model.json import JSON, JSONObject
-from app.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION
 from app.outbound.client import HookClient
 from app.store.store import key_of
 from app.store.yaml_reader import Document
 
 interpret = typer.Typer(help="Run and test interpreters off-line: Lua, hooks, Python, native.", no_args_is_help=True)
+interpret.command("register")(register)
 
 _Interpreters = Annotated[
     list[str] | None, typer.Option("--interpreters", help="File (*.py) or module of interpreters; may be repeated.")
@@ -61,14 +60,34 @@ def _object(path: Path | None) -> JSON:
     return found[0].value
 
 
+class _Given(NamedTuple):
+    """Documents of ``-f``, which karmadactl takes customizations by."""
+
+    objects: list[JSONObject]
+    interpreters: list[Document]
+
+
+def _given(paths: Sequence[Path]) -> _Given:
+    given = _Given([], [])
+    for document in (one for path in paths for one in mappings(path)):
+        key = key_of(document.object)
+        if has_scripts(document) or key.group_kind in CONFIGURATIONS:
+            given.interpreters.append(document)
+        else:
+            given.objects.append(document.object)
+    return given
+
+
 @interpret.command()
 def run(
     operation: Annotated[
         str, typer.Option(help="InterpretHealth, Retain ...; or ExploreHealthy, ExploreRetaining ...")
     ],
-    desired_file: Annotated[
-        Path | None, typer.Option("--desired-file", "-f", help="The object, '-' for stdin.")
+    filenames: Annotated[
+        list[Path] | None,
+        typer.Option("--filename", "-f", help="The object, or customizations to ask ('-' for stdin); may be repeated."),
     ] = None,
+    desired_file: Annotated[Path | None, typer.Option(help="The object, '-' for stdin.")] = None,
     observed_file: Annotated[Path | None, typer.Option(help="The object as a member cluster has it.")] = None,
     status_file: Annotated[Path | None, typer.Option(help="AggregatedStatusItems, as documents or a list.")] = None,
     desired_replica: Annotated[int | None, typer.Option(help="How many replicas are wanted.")] = None,
@@ -83,10 +102,13 @@ def run(
     items = [] if status_file is None else [value.value for value in values(status_file)]
     if len(items) == 1 and isinstance(items[0], list):
         items = items[0]
+    given = _given(filenames or [])
+    if len(given.objects) + (desired_file is not None) > 1:
+        fail("-f and --desired-file give several objects: one question is about one of them")
     try:
         asked = question(
             operation_of(operation),
-            desired=_object(desired_file),
+            desired=given.objects[0] if given.objects else _object(desired_file),
             observed=_object(observed_file),
             items=items,
             replicas=desired_replica,
@@ -94,7 +116,7 @@ def run(
     except FixtureError as error:
         fail(str(error))
     runner = Runner()
-    objects = objects_in(manifests or [])
+    objects = [*documents(manifests or []), *given.interpreters]
 
     async def answered() -> tuple[JSONObject, Step]:
         async with HookClient(allow_private=True) as client:
@@ -103,6 +125,8 @@ def run(
 
     try:
         found, step = asyncio.run(answered())
+    except ChainError as error:
+        fail(f"{asked.operation}: {explain_error(asked, error)}", code=CHECK_FAILED)
     except InterpretError as error:
         fail(f"{asked.operation}: {error}", code=CHECK_FAILED)
     finally:
@@ -134,7 +158,9 @@ def run_tests(
         found = find(paths)
         if not found.cases:
             fail("there are no fixtures in what was given")
-        objects = [*found.objects, *objects_in(manifests or [])]
+        objects = [*found.objects, *documents(manifests or [])]
+        kinds = {case.fixture.question.kind for case in found.cases}
+        sys.stderr.writelines(f"{line}\n" for line in unasked(found.objects, kinds))
 
         async def run_all() -> list[Verdict]:
             async with HookClient(allow_private=True) as client:
@@ -168,10 +194,11 @@ def _changes(paths: Sequence[Path]) -> Iterator[None]:
 @interpret.command()
 def check(
     paths: Annotated[
-        list[Path], typer.Argument(help="Customizations and hook configurations (YAML), interpreters (*.py).")
+        list[Path],
+        typer.Argument(help="Customizations, hook configurations (YAML), interpreters (*.py), or directories of them."),
     ],
 ) -> None:
-    """Check customizations, hook configurations and interpreters, and print what each is good for.
+    """Check customizations, hook configurations and interpreters, and print which rules are set.
 
     Scripts are compiled and their top level is run; what only looks wrong, such as a global or a way through a function
     that returns nothing, is a warning. Exits 1 if anything is wrong, 2 if a file cannot be read.
@@ -189,39 +216,17 @@ def check(
         key = key_of(document.object)
         found: list[str]
         warnings: list[str] = []
+        rules: list[str] = []
         if key.group_kind in CONFIGURATIONS:
             found = [f"{problem.field}: {problem.text}" for problem in problems(key.group_kind, document.object)]
-        elif key.group_kind == CUSTOMIZATION or (key.group_kind, key.name) == (CONFIG_MAP, CONFIG_MAP_NAME):
-            found, warnings = _scripts(document, runner)
+        elif has_scripts(document):
+            found, warnings, rules = judged(document, runner)
         else:
             continue
         wrong |= bool(found)
         name = f"{document.source}:{document.line}: {key.group_kind.kind} {key.name}"
         sys.stdout.write(f"{'FAIL' if found else 'ok  '} {name}\n")
-        sys.stdout.writelines(f"     {line}\n" for line in found)
+        sys.stdout.writelines(f"     {line}\n" for line in (*rules, *found))
         sys.stdout.writelines(f"     warning: {line}\n" for line in warnings)
     if wrong:
         raise typer.Exit(CHECK_FAILED)
-
-
-def _scripts(document: Document, runner: Runner) -> tuple[list[str], list[str]]:
-    """Return what is wrong with the scripts of an object, and what only looks so."""
-    read = read_object(key_of(document.object), document.object)
-    found = [f"{problem.place}: {problem.text}" for problem in read.problems]
-    warnings: list[str] = []
-    for rule in read.rules:
-        warnings += [f"{rule.place}: {text}" for text in findings_of(rule)]
-        problem = _tried(rule, runner)
-        if problem:
-            found.append(f"{rule.place}: {problem}")
-    return found, warnings
-
-
-def _tried(rule: Rule, runner: Runner) -> str:
-    """Return what is wrong once the top level of a script has run, ``""`` if nothing."""
-    try:
-        functions = runner.try_at_once(rule.program)
-    except LuaError as error:
-        return f"its top level fails: {error}"
-    name = rule.function.name
-    return "" if name in functions else f"there is no function {name} once its top level has run"

@@ -12,8 +12,10 @@ from app.api.metrics import LeaderState, Leading
 from app.asgi import Fleethook
 from app.interpret.lua.announce import announce
 from app.lifetime import reading
+from app.model.karmada import CONFIG_MAP, CUSTOMIZATION, INTERPRETER_CONFIGURATION
 from app.model.openyurt import YURT_APP_OVERRIDER
 from app.overrider.selected import bound_subjects, call_on_change, call_when_selected, overrider_uids
+from app.registration.paths import INTERPRET
 from app.registration.webhooks import Reference, URLReference, service_of
 from app.settings import Settings
 
@@ -103,6 +105,8 @@ async def _lead_once(
         if "interpret" in settings.engines:
             recorder = Recorder(connection, component="fleethook", now=lambda: datetime.now(UTC))
             tasks.create_task(announce(app.customizations, recorder), name="customizations")
+        if settings.registers_interpreters:
+            tasks.create_task(_register_interpreters(settings, app, connection, bundle), name="interpreters")
         if settings.controls:
             leader.controller = _controller(settings, app, connection, registered)
             tasks.create_task(leader.controller.run(), name="controller")
@@ -122,6 +126,25 @@ async def _register(settings: Settings, registrar: "Registrar") -> None:
     exempt = [settings.service.partition("/")[0]] if settings.service else []
     reference = _reference(settings) if settings.registration == "all" else None
     await registrar.run(reference, exempt_namespaces=exempt, engines=settings.engines)
+
+
+async def _register_interpreters(
+    settings: Settings, app: Fleethook, connection: "Connection", bundle: Callable[[], bytes]
+) -> None:
+    from app.interpret.registrar import InterpreterRegistrar, encoded  # noqa: PLC0415 - see app.kube
+
+    assert app.cluster is not None
+    assert app.chain is not None
+    # Rules without the customizations would have Karmada ask its own interpreters for a moment.
+    await app.cluster.source.wait_synced((CUSTOMIZATION, CONFIG_MAP, INTERPRETER_CONFIGURATION))
+    reference = _reference(settings)
+    registrar = InterpreterRegistrar(
+        connection,
+        app.store,
+        answers=app.chain.answers,
+        client_config=lambda: {**reference.client_config(INTERPRET), "caBundle": encoded(bundle())},
+    )
+    await registrar.run()
 
 
 def _controller(

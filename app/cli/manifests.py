@@ -31,10 +31,32 @@ def documents(paths: Sequence[Path]) -> list[Document]:
 
 def values(path: Path) -> list[Value]:
     """Return the documents of a file, of whatever shape; leaves with a message where it cannot be read."""
+    return _values(_read(path), path)
+
+
+def _read(path: Path) -> str:
     try:
-        return read_values(_text(path), source=_name(path))
-    except (ManifestError, OSError, UnicodeDecodeError) as error:
+        return _text(path)
+    except (OSError, UnicodeDecodeError) as error:
         fail(str(error))
+
+
+def _values(text: str, path: Path) -> list[Value]:
+    try:
+        return read_values(text, source=_name(path))
+    except ManifestError as error:
+        fail(str(error))
+
+
+def mappings(path: Path) -> list[Document]:
+    """Return the documents of a file that are mappings, objects or not; leaves with a message where one is not."""
+    text = _read(path)
+    found = []
+    for value in _values(text, path):
+        if not isinstance(value.value, dict):
+            fail(f"{_name(path)}:{value.line}: expected a mapping")
+        found.append(Document(value.value, _name(path), value.line, text, (value.number,)))
+    return found
 
 
 def _text(path: Path) -> str:

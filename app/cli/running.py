@@ -56,7 +56,7 @@ async def run_server(settings: Settings) -> bool:
             _announce(app, certificates.files, port)
             listening.set()
 
-        if settings.registration != "off" or settings.controls:
+        if settings.registration != "off" or settings.controls or settings.registers_interpreters:
             await beside(lead(settings, app, certificates.bundle, listening), "leader")
         if withdraws_selection(settings):
             await beside(withdraw_selection(app, listening), "selection")

@@ -1,12 +1,12 @@
 """Who answers: the first layer that knows the kind and the operation, from the user's own to what is built in."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Final, NamedTuple, Protocol
 
 from app.interpret.access import InterpretError
 from app.interpret.checks import checked
-from app.interpret.native import native
+from app.interpret.native import NATIVE, native
 from app.interpret.question import Answer, Question, ask
 from app.interpret.registry import Interpreter
 from app.model.gvk import GroupVersionKind
@@ -43,6 +43,9 @@ class Layer(Protocol):
 
     def find(self, question: Question) -> Found | None:
         """Return what this layer has, None if nothing."""
+
+    def answers(self) -> Iterable[tuple[GroupVersionKind, Operation]]:
+        """Return the kinds and operations that this server answers by this layer itself."""
 
 
 class Step(NamedTuple):
@@ -81,6 +84,10 @@ class Chain:
     def built_in(self, kind: GroupVersionKind, operation: Operation) -> bool:
         """Return whether nobody but the native layer can be asked."""
         return not any(layer.knows(kind, operation) for layer in self._layers if not isinstance(layer, NativeLayer))
+
+    def answers(self) -> frozenset[tuple[GroupVersionKind, Operation]]:
+        """Return the kinds and operations that some layer answers itself."""
+        return frozenset(pair for layer in self._layers for pair in layer.answers())
 
     async def answer(self, question: Question) -> Explained:
         """Return what the first layer says that has an interpreter.
@@ -133,6 +140,10 @@ class NativeLayer:
         """Return the function for a kind and operation."""
         return _native(question.kind, question.operation)
 
+    def answers(self) -> Iterator[tuple[GroupVersionKind, Operation]]:
+        """Yield the kinds of Kubernetes with their operations; what is answered for any kind has no kind of its own."""
+        return ((kind, operation) for kind, functions in NATIVE.items() for operation in functions)
+
 
 @lru_cache(maxsize=1024)
 def _native(kind: GroupVersionKind, operation: Operation) -> Found | None:
@@ -164,3 +175,7 @@ class PythonLayer:
             return None
         function = one.functions[question.operation]
         return Found(getattr(function, "__qualname__", "function"), one.answer)
+
+    def answers(self) -> Iterable[tuple[GroupVersionKind, Operation]]:
+        """Return the kinds and operations that there are functions for."""
+        return self._found

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
+from app.model import karmada
 from app.model.gvk import GroupKind, GroupVersionKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.karmada import (
@@ -83,6 +84,11 @@ def _endpoint(config: Any) -> Endpoint:
         return Endpoint(f"https://{server_name}:{service.get('port') or 443}/{path}", server_name, ca_bundle)
     url = config.get("url")
     return Endpoint(url if isinstance(url, str) else "", "", ca_bundle)
+
+
+def is_own(hook: Hook) -> bool:
+    """Return whether a hook is this server's own, by the name that it registers itself with."""
+    return not hook.proposed and hook.uid.partition("/")[0] == karmada.OWN_CONFIGURATION
 
 
 def matches(hook: Hook, operation: Operation, target: Target) -> bool:

@@ -11,7 +11,7 @@ import msgspec
 
 from app.interpret.access import InterpretError
 from app.interpret.chain import Found, IgnoredError, Observe
-from app.interpret.hooks import CONFIGURATIONS, Hook, hooks_of, matches, target_of
+from app.interpret.hooks import CONFIGURATIONS, Hook, hooks_of, is_own, matches, target_of
 from app.interpret.question import Answer, Question
 from app.model.gvk import GroupKind, GroupVersionKind
 from app.model.json import JSON, JSONObject, as_object
@@ -78,6 +78,8 @@ class WebhookLayer:
                 for group_kind in CONFIGURATIONS
                 for configuration in self._store.each("", group_kind)
                 for hook in hooks_of(group_kind, configuration)
+                # This server would ask itself.
+                if not is_own(hook)
             ]
             self._hooks = sorted(found, key=lambda hook: hook.uid)
         return self._hooks
@@ -90,6 +92,10 @@ class WebhookLayer:
         """Return whether there are hooks at all."""
         del kind, operation
         return bool(self._all())
+
+    def answers(self) -> tuple[()]:
+        """Return nothing: Karmada asks hooks of other people itself."""
+        return ()
 
     def find(self, question: Question) -> Found | None:
         """Return the hook to ask, None if no rule matches."""

@@ -23,6 +23,9 @@ INTERPRETER_CONTEXT: Final = "ResourceInterpreterContext"
 EXPLORING_CONFIGURATION: Final = GroupKind(GROUP, "ResourceExploringWebhookConfiguration")
 INTERPRETER_CONFIGURATION: Final = GroupKind(GROUP, "ResourceInterpreterWebhookConfiguration")
 
+OWN_CONFIGURATION: Final = "fleethook"
+"""The name of the ResourceInterpreterWebhookConfiguration that sends Karmada here."""
+
 CUSTOMIZATION: Final = GroupKind(GROUP, "ResourceInterpreterCustomization")
 
 CONFIG_MAP: Final = GroupKind("", "ConfigMap")

@@ -12,12 +12,16 @@ _DECIMAL_SUFFIX: Final = {exponent: suffix for suffix, exponent in _DECIMAL.item
 _BINARY: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _BINARY_SUFFIX: Final = {power: suffix for suffix, power in _BINARY.items()}
 
-# At most 18 digits of exponent text: int() of longer ones is slow, and the value is capped long before.
 _QUANTITY: Final = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,9}|[a-zA-Z]{0,2})", re.ASCII)
 _LARGEST: Final = 2**63 - 1
 _NANO: Final = 10**9
-# 10^400 is far beyond the cap and 10^-400 far below a nano: larger exponents need not be computed to be decided.
-_LARGEST_EXPONENT: Final = 400
+MAX_QUANTITY_LENGTH: Final = 1024
+"""Characters of a quantity. Kubernetes has no such limit, and takes seconds for millions of digits."""
+# More than 20 places before the point are beyond the cap, and an amount that begins 64 places behind it is below a nano
+# whatever the suffix: larger exponents need not be computed to be decided.
+_MAX_PLACES: Final = 20
+_MIN_PLACES: Final = -64
+_MAX_SHOWN: Final = 64
 
 
 @total_ordering
@@ -44,12 +48,12 @@ class Quantity:
         Raises:
             ValueError: ``text`` is no quantity.
         """
-        match = _QUANTITY.fullmatch(str(text))
+        match = _QUANTITY.fullmatch(str(text)) if len(str(text)) <= MAX_QUANTITY_LENGTH else None
         if match is None:
             raise not_a_quantity(text)
         sign, number, suffix = match.groups()
-        factor, format_ = _suffix(suffix, text)
-        magnitude = min(_rounded_up(Fraction(number.rstrip(".")) * factor, _NANO), Fraction(_LARGEST))
+        exponent, factor, format_ = _suffix(suffix, text)
+        magnitude = min(_rounded_up(_amount(number, exponent) * factor, _NANO), Fraction(_LARGEST))
         if format_ == "BinarySI" and 0 < magnitude < 1:
             format_ = "DecimalSI"
         return cls(-magnitude if sign == "-" else magnitude, format_)
@@ -101,23 +105,38 @@ class Quantity:
 
 def not_a_quantity(text: str | int) -> ValueError:
     """Return the error for a text that is no quantity."""
-    return ValueError(
-        f"{text!r} is not a quantity: write a number and one of n u m k M G T P E Ki Mi Gi Ti Pi Ei or eN"
-    )
+    written = str(text)
+    if len(written) > MAX_QUANTITY_LENGTH:
+        problem = f"has {len(written)} characters, the limit is {MAX_QUANTITY_LENGTH}"
+        return ValueError(f"{written[:_MAX_SHOWN]!r}… is not a quantity: it {problem}")
+    shown = repr(text) if len(written) <= _MAX_SHOWN else f"{written[:_MAX_SHOWN]!r}…"
+    return ValueError(f"{shown} is not a quantity: write a number and one of n u m k M G T P E Ki Mi Gi Ti Pi Ei or eN")
 
 
-def _suffix(suffix: str, text: str | int) -> tuple[Fraction, Format]:
+def _suffix(suffix: str, text: str | int) -> tuple[int, int, Format]:
+    """Return the power of ten, the factor and the format that a suffix means."""
     if suffix in _DECIMAL:
-        return Fraction(10) ** _DECIMAL[suffix], "DecimalSI"
+        return _DECIMAL[suffix], 1, "DecimalSI"
     if suffix in _BINARY:
-        return Fraction(1024) ** _BINARY[suffix], "BinarySI"
+        return 0, 1024 ** _BINARY[suffix], "BinarySI"
     if suffix[:1] in ("e", "E") and suffix[1:]:
         try:
-            exponent = int(suffix[1:])
+            return int(suffix[1:]), 1, "DecimalExponent"
         except ValueError:
             raise not_a_quantity(text) from None
-        return Fraction(10) ** max(-_LARGEST_EXPONENT, min(exponent, _LARGEST_EXPONENT)), "DecimalExponent"
     raise not_a_quantity(text)
+
+
+def _amount(number: str, exponent: int) -> Fraction:
+    """Return a decimal number times a power of ten, exact where that matters."""
+    whole, _, decimals = number.partition(".")
+    digits = (whole + decimals).lstrip("0")
+    if not digits:
+        return Fraction(0)
+    places = len(digits) - len(decimals) + exponent
+    if places > _MAX_PLACES:
+        return Fraction(_LARGEST)
+    return int(digits) * Fraction(10) ** (max(places, _MIN_PLACES) - len(digits))
 
 
 def _rounded_up(magnitude: Fraction, parts: int) -> Fraction:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from app.model.quantity import not_a_quantity
+from app.model.quantity import MAX_QUANTITY_LENGTH, not_a_quantity
 
 _QUANTITY: Final = re.compile(r"([+-]?)(0*)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[+-]?[0-9]*)", re.ASCII)
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -24,7 +24,6 @@ _MILLI: Final = -3
 _MAX_INT64: Final = 2**63 - 1
 _MAX_DIGITS: Final = 18
 """Decimal digits that always fit into an int64: upstream's fast path."""
-_MAX_LENGTH: Final = 1024
 _CACHED_TEXTS: Final = 4096
 
 
@@ -62,7 +61,7 @@ def stored_resource(text: str) -> str:
 
 
 def _parse(text: str) -> _Parsed:
-    match = _QUANTITY.fullmatch(text) if 0 < len(text) <= _MAX_LENGTH else None
+    match = _QUANTITY.fullmatch(text) if 0 < len(text) <= MAX_QUANTITY_LENGTH else None
     if match is None:
         raise not_a_quantity(text)
     sign, zeros, digits, decimals, suffix = match.groups(default="")

@@ -11,6 +11,7 @@ from typing import IO
 from xml.etree import ElementTree as ET
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from app.cli import app
@@ -55,7 +56,10 @@ def test_a_failure_is_shown_with_its_place_and_exits_1(failing: str) -> None:
     assert code == 1
     assert f"FAIL InterpretReplica     native   counted wrongly\n     {failing}:1\n     replica\n" in out
     assert "expected 3\n       found    2" in out
-    assert 'interpreter for "x/v1, Kind=Y" not found' in out
+    assert (
+        "rule is not set: nothing answers InterpretHealth for x/v1 Y (asked: lua, webhook, python, bundle, native)"
+        in out
+    )
     assert "ok   InterpretStatus      native   anything goes" in out
     assert out.endswith("1 passed, 2 failed\n")
 
@@ -233,7 +237,10 @@ def test_a_customization_that_cannot_be_used_exits_2(upstream: Path) -> None:
     file.write_text(CUSTOMIZATION.replace("return observed", "retrun observed"))
     code, _, err = run("test", str(upstream))
     assert code == 2
-    assert "spec.customizations.healthInterpretation.luaScript: Lua script error: line 3" in err
+    line = file.read_text().splitlines().index("      luaScript: |") + 1
+    place = f"{file}:{line}: ResourceInterpreterCustomization game: spec.customizations.healthInterpretation.luaScript"
+    assert err.count("Lua script error: line 3") == 1
+    assert f"{place}: Lua script error: line 3" in err
 
 
 def test_a_script_that_fails_is_told_with_its_line(upstream: Path) -> None:
@@ -279,6 +286,62 @@ def test_check_of_customizations(tmp_path: Path, before: str, after: str, code: 
     found, out, _ = run("check", str(file))
     assert found == code
     assert text in out
+
+
+def test_run_takes_customizations_where_karmadactl_does(upstream: Path, tmp_path: Path) -> None:
+    (tmp_path / "game.yaml").write_text(GAME)
+    customization = str(upstream / "games.example.com" / "v1" / "Game" / "customizations.yaml")
+    ask = ("run", "--operation", "InterpretHealth", "-f", customization)
+    answer = "---\n# [1/1] healthy: (lua: ResourceInterpreterCustomization game)\ntrue\n"
+    for option in ("--desired-file", "--observed-file", "-f"):
+        assert run(*ask, option, str(tmp_path / "game.yaml"))[:2] == (0, answer)
+    code, _, err = run(*ask, "-f", str(tmp_path / "game.yaml"), "--desired-file", str(tmp_path / "game.yaml"))
+    assert (code, err) == (
+        2, "fleethook: -f and --desired-file give several objects: one question is about one of them\n",
+    )  # fmt: skip
+    code, _, err = run(*ask)
+    assert (code, err) == (2, "fleethook: InterpretHealth takes an object, desired or observed\n")
+
+
+def test_a_customization_that_no_fixture_asks_about_is_a_warning(upstream: Path) -> None:
+    other = upstream / "other.yaml"
+    other.write_text("\n" + CUSTOMIZATION.replace("kind: Game}", "kind: Match}").replace("name: game", "name: match"))
+    code, out, err = run("test", str(upstream))
+    assert (code, out) == (0, "ok   InterpretHealth      lua      ready\n1 passed, 0 failed\n")
+    named = "games.example.com/v1 Match, for which ResourceInterpreterCustomization match has scripts"
+    assert err == f"{other}:3: warning: no fixture asks about {named}\n"
+
+
+def test_a_failure_of_shared_fixtures_is_told_with_the_line_of_its_test(tmp_path: Path) -> None:
+    file = tmp_path / "shared.yaml"
+    one = "desiredObj: d, output: {replica: 2}"
+    file.write_text(
+        "objects:\n  d: {apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: 2}}\ntests:\n"
+        f"- {{name: right, operation: InterpretReplica, {one}}}\n"
+        f"- {{name: wrong, operation: InterpretReplica, {one.replace('replica: 2', 'replica: 3')}}}\n"
+    )
+    code, out, _ = run("test", str(file))
+    assert code == 1
+    assert f"FAIL InterpretReplica     native   wrong\n     {file}:5\n" in out
+    file.write_text(file.read_text() + f"- {{name: odd, operation: Nothing, {one}}}\n")
+    code, _, err = run("test", str(file))
+    assert code == 2
+    assert f"{file}:6: operation 'Nothing' is not known" in err
+
+
+def test_check_lists_the_rules(tmp_path: Path) -> None:
+    file = tmp_path / "customization.yaml"
+    file.write_text(
+        f"{CUSTOMIZATION}    retention:\n      luaScript: function Retain(a, b) return a end\n"
+        "    statusReflection:\n      luaScript: function Other(a) return a end\n"
+    )
+    code, out, _ = run("check", str(tmp_path))
+    assert code == 1
+    assert out.splitlines()[1:9] == [
+        "     Retain               set", "     InterpretReplica     not set", "     InterpretComponent   not set",
+        "     ReviseReplica        not set", "     InterpretStatus      refused", "     AggregateStatus      not set",
+        "     InterpretHealth      set", "     InterpretDependency  not set",
+    ]  # fmt: skip
 
 
 def test_check_of_directories() -> None:
@@ -364,3 +427,57 @@ def test_watching_runs_again_when_something_changes(upstream: Path) -> None:
         process.send_signal(signal.SIGINT)
         output.read()
         assert process.wait(NET) == 0
+
+
+def test_register_prints_what_karmada_has_to_send(upstream: Path, tmp_path: Path) -> None:
+    authority = tmp_path / "ca.pem"
+    authority.write_text("PEM")
+    where = ("--service", "karmada-system/fleethook:8443", "--ca-file", str(authority))
+    code, out, err = run("register", *where, "--manifests", str(upstream), "--interpreters", DATABASE)
+    assert (code, err) == (0, "")
+    printed = yaml.safe_load(out)
+    (webhook,) = printed["webhooks"]
+    assert (printed["kind"], printed["metadata"]["name"]) == ("ResourceInterpreterWebhookConfiguration", "fleethook")
+    service = {"namespace": "karmada-system", "name": "fleethook", "path": "/interpret", "port": 8443}
+    assert webhook["clientConfig"] == {"service": service, "caBundle": "UEVN"}
+    rules = {kind: rule["operations"] for rule in webhook["rules"] for kind in rule["kinds"]}
+    assert rules["Game"] == ["InterpretHealth"]
+    assert rules["Database"] == ["InterpretReplica", "ReviseReplica", "InterpretHealth", "InterpretDependency"]
+    assert "Retain" in rules["Deployment"]
+    assert "CloneSet" in rules
+    code, out, _ = run("register", *where, "--no-bundle", "-o", "json")
+    assert not any("CloneSet" in rule["kinds"] for rule in json.loads(out)["webhooks"][0]["rules"])
+
+
+def test_register_names_what_another_configuration_has(tmp_path: Path) -> None:
+    rule = {"apiGroups": ["apps"], "apiVersions": ["v1"], "kinds": ["Deployment"], "operations": ["Retain"]}
+    other = {
+        "apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterWebhookConfiguration",
+        "metadata": {"name": "other"},
+        "webhooks": [{"name": "w.example.org", "clientConfig": {"url": "https://x"}, "rules": [rule]}],
+    }  # fmt: skip
+    file = tmp_path / "other.yaml"
+    file.write_text(yaml.safe_dump(other))
+    code, out, err = run("register", "--webhook-url", "https://x:1", "--manifests", str(file))
+    assert code == 0
+    assert err.splitlines() == [
+        "note: without --ca-file Karmada trusts the authorities of its system only",
+        "note: Retain of apps/v1 Deployment is left out: other/w.example.org is asked for it",
+    ]
+    (webhook,) = yaml.safe_load(out)["webhooks"]
+    (operations,) = (one["operations"] for one in webhook["rules"] if "Deployment" in one["kinds"])
+    assert "Retain" not in operations
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ((), "where is the server: give one of --service and --webhook-url"),
+        (("--service", "a/b", "--webhook-url", "https://x"), "give one of --service and --webhook-url"),
+        (("--service", "a/b", "--ca-file", "/nowhere"), "--ca-file cannot be read"),
+    ],
+)
+def test_register_needs_to_know_where_the_server_is(arguments: tuple[str, ...], problem: str) -> None:
+    code, _, err = run("register", *arguments)
+    assert code == 2
+    assert problem in err

@@ -39,6 +39,11 @@ RULES: list[dict[str, Any]] = [
         "verbs": ["list", "watch"],
     },
     {
+        "apiGroups": ["config.karmada.io"],
+        "resources": ["resourceinterpreterwebhookconfigurations"],
+        "verbs": ["get", "create", "patch"],
+    },
+    {
         "apiGroups": [""],
         "resources": ["configmaps"],
         "resourceNames": ["karmada-config"],
@@ -191,6 +196,8 @@ def fleet(
 def unregister(admin: Api) -> None:
     for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
         admin.call("DELETE", f"{WEBHOOKS}/{kind}/fleethook")
+    # Where Karmada's definitions are installed.
+    admin.call("DELETE", "/apis/config.karmada.io/v1alpha1/resourceinterpreterwebhookconfigurations/fleethook")
 
 
 def ready(server: Server) -> bool:

@@ -65,6 +65,10 @@ MATRIX: dict[str, Values] = {
     "no engine": {"engines": {"overrider": {"enabled": False}}},
     "crds only": {"engines": {"overrider": {"enabled": False}, "crds": {"enabled": True}}},
     "interpret only": {"engines": {"overrider": {"enabled": False}, "interpret": {"enabled": True}}},
+    "interpret, registered": {
+        "engines": {"overrider": {"enabled": False}, "interpret": {"enabled": True, "register": True}},
+        "certificates": {"mode": "cert-manager"},
+    },
     "dispatch only": DISPATCH_ALONE,
     "every engine": {"engines": {"interpret": {"enabled": True}, "dispatch": {"enabled": True}}},
     "a kcp elsewhere": DISPATCH_ELSEWHERE,

@@ -10,6 +10,7 @@ import pytest
 from app.store.yaml_reader import read_documents
 from tests.e2e.cluster import CRDS, Api, ControlPlane, RefusedError, established
 from tests.e2e.fleet import registered
+from tests.e2e.karmada_crds import install_karmada_crds
 from tests.serving import EXAMPLES, Server
 from tests.waiting import wait_for
 
@@ -76,29 +77,6 @@ def test_the_examples_objects_are_what_their_definitions_want(server: Server, ad
 KARMADA_SYSTEM = "/api/v1/namespaces/karmada-system"
 CONFIG_MAPS = f"{KARMADA_SYSTEM}/configmaps"
 CUSTOMIZATIONS = "/apis/config.karmada.io/v1alpha1/resourceinterpretercustomizations"
-DEFINITION = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "resourceinterpretercustomizations.config.karmada.io"},
-    "spec": {
-        "group": "config.karmada.io",
-        "scope": "Cluster",
-        "names": {
-            "plural": "resourceinterpretercustomizations",
-            "singular": "resourceinterpretercustomization",
-            "kind": "ResourceInterpreterCustomization",
-            "listKind": "ResourceInterpreterCustomizationList",
-        },
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
 
 
 def retained(server: Server) -> Any:
@@ -143,8 +121,7 @@ def test_a_config_map_changes_retention_live(server: Server, admin: Api) -> None
 
 def test_a_customization_that_cannot_be_used_is_told_by_an_event(server: Server, admin: Api) -> None:
     """Written while the definition was not known to the webhook, as by somebody who has Karmada without us."""
-    admin.apply(f"{CRDS}/{DEFINITION['metadata']['name']}", DEFINITION)
-    wait_for(lambda: established(admin, DEFINITION["metadata"]["name"]))
+    install_karmada_crds(admin)
     target = {"apiVersion": "games.example.com/v1", "kind": "Game"}
 
     def customization(script: str) -> Any:

@@ -35,6 +35,25 @@ def test_what_is_no_quantity_is_an_error_that_quotes_it(text: str) -> None:
     assert repr(text) in str(caught.value)
 
 
+def test_long_texts_are_errors_that_name_the_limit() -> None:
+    assert str(Quantity.parse("0." + "1" * 1022)) == "111111112n"
+    for text in ("0." + "1" * 7_000_000, "1" * 7_000_000, "x" * 7_000_000, 10**1024):
+        with pytest.raises(ValueError, match=r"characters, the limit is 1024$") as caught:
+            Quantity.parse(text)
+        assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("9" * 300 + "e-299", "10"), ("." + "0" * 600 + "1e600", "100e-3"), ("1e999999999", "9223372036854775807"),
+        ("1e-999999999", "1e-9"), ("0e999999999", "0"), ("." + "0" * 100 + "1Ei", "1n"), ("0" * 1000 + "5", "5"),
+    ],
+)  # fmt: skip
+def test_exponents_and_digits_are_weighed_together(text: str, canonical: str) -> None:
+    assert str(Quantity.parse(text)) == canonical
+
+
 def test_whole_and_milli_values_round_away_from_zero() -> None:
     assert (int(Quantity.parse("1500m")), Quantity.parse("1500m").milli()) == (2, 1500)
     assert (int(Quantity.parse("-1500m")), Quantity.parse("1u").milli()) == (-2, 1)

@@ -51,6 +51,10 @@ class LuaLayer:
         """Return whether there is a script."""
         return (kind, operation) in self._rules()
 
+    def answers(self) -> Iterable[tuple[GroupVersionKind, Operation]]:
+        """Return the kinds and operations that there are scripts for."""
+        return self._rules()
+
     def find(self, question: Question) -> Found | None:
         """Return the script for a kind and operation."""
         rules = self._rules().get((question.kind, question.operation))

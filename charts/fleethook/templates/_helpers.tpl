@@ -90,6 +90,12 @@ from or written to the own cluster then, so what needs it is refused here.
 {{- if not (or (eq .Values.certificates.mode "cert-manager") .Values.certificates.caBundle (include "fleethook.kubeconfigSecret" .)) }}true{{ end }}
 {{- end }}
 
+{{/* Whether the leader tells Karmada which kinds to send. */}}
+{{- define "fleethook.registersInterpreters" -}}
+{{- $interpret := .Values.engines.interpret }}
+{{- if and $interpret.enabled $interpret.register (not (include "fleethook.kubeconfigSecret" .)) }}true{{ end }}
+{{- end }}
+
 {{/* Whether the leader runs the controller. */}}
 {{- define "fleethook.controls" -}}
 {{- if and .Values.controller.enabled (not (include "fleethook.kubeconfigSecret" .)) }}true{{ end }}

@@ -1,0 +1,147 @@
+"""Keeping the ResourceInterpreterWebhookConfiguration of this server up to date: the leader's part."""
+
+import asyncio
+import base64
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from app.interpret.registration import PLURAL, Answers, LeftOut, Selection, configuration_of, hooks_in, select
+from app.kube.errors import APIError, UnreachableError
+from app.model.json import JSON, JSONObject, as_object
+from app.model.karmada import API_VERSION, CONFIG_MAP, CUSTOMIZATION, INTERPRETER_CONFIGURATION, OWN_CONFIGURATION
+from app.store import ObjectKey, Store, Stored
+
+if TYPE_CHECKING:
+    from app.kube.connection import Connection
+
+_log: Final = logging.getLogger(__name__)
+
+PATH: Final = f"/apis/{API_VERSION}/{PLURAL}/{OWN_CONFIGURATION}"
+_MANAGER: Final = "fleethook"
+_CHECK_SECONDS: Final = 10.0
+_NOT_FOUND: Final = 404
+_INPUTS: Final = frozenset({CUSTOMIZATION, CONFIG_MAP, INTERPRETER_CONFIGURATION})
+
+
+def read_others(store: Store, answers: Answers) -> Selection:
+    """Return the rules for what this server answers beside the configurations in the store."""
+    kind = INTERPRETER_CONFIGURATION
+    return select(answers, hooks_in((kind, one) for one in store.each("", kind)))
+
+
+class InterpreterRegistrar:
+    """Applies the configuration, and again whenever the customizations, other configurations or the bundle change.
+
+    Attributes:
+        problem: Why that has not been done, ``""`` once it has.
+        absent: Whether the apiserver does not serve such configurations.
+    """
+
+    def __init__(
+        self,
+        connection: "Connection",
+        store: Store,
+        *,
+        answers: Callable[[], Answers],
+        client_config: Callable[[], JSONObject],
+        check_seconds: float = _CHECK_SECONDS,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            connection: To Karmada's apiserver.
+            store: Customizations and configurations.
+            answers: Returns the kinds and operations that this server answers now.
+            client_config: Returns where Karmada finds this server, ``caBundle`` included.
+            check_seconds: How often to compare.
+        """
+        self._connection: Final = connection
+        self._store: Final = store
+        self._answers: Final = answers
+        self._client_config: Final = client_config
+        self._check_seconds: Final = check_seconds
+        self._changed: Final = asyncio.Event()
+        self._left_out: list[LeftOut] = []
+        self.absent = False
+        self.problem = ""
+
+    async def run(self) -> None:
+        """Compare after each change and every few seconds, and write where it differs, until cancelled."""
+        end = self._store.subscribe(self._told)
+        try:
+            while True:
+                self._changed.clear()
+                try:
+                    await self.write()
+                    self.problem = ""
+                except (APIError, UnreachableError) as error:
+                    if self.problem != str(error):
+                        _log.error("Karmada is not told which kinds to send, trying again: %s", error)
+                    self.problem = str(error)
+                try:
+                    async with asyncio.timeout(self._check_seconds):
+                        await self._changed.wait()
+                except TimeoutError:
+                    continue
+        finally:
+            end()
+
+    def _told(self, key: ObjectKey, _before: Stored | None, _after: JSONObject | None) -> None:
+        if key.group_kind in _INPUTS:
+            self._changed.set()
+
+    async def write(self) -> bool:
+        """Apply the configuration if it differs; return whether it did. Raises APIError, UnreachableError."""
+        from app.kube.connection import APPLY_PATCH  # noqa: PLC0415 - see app.kube
+
+        found = read_others(self._store, self._answers())
+        if found.left_out != self._left_out:
+            self._left_out = found.left_out
+            for one in found.left_out:
+                _log.warning("%s", one)
+        wanted = configuration_of(found.rules, self._client_config())
+        try:
+            present = await self._connection.json("GET", PATH)
+        except APIError as error:
+            if error.code != _NOT_FOUND:
+                raise
+            present = None
+        if present is not None and _holds(present, wanted):
+            return False
+        query = {"fieldManager": _MANAGER, "force": "true"}
+        try:
+            await self._connection.request("PATCH", PATH, query=query, body=wanted, content_type=APPLY_PATCH)
+        except APIError as error:
+            if error.code != _NOT_FOUND:
+                raise
+            # An OpenYurt cluster, or a Karmada that is being installed.
+            if not self.absent:
+                _log.info("%s is not served: nobody has to be told which kinds to send", PLURAL)
+            self.absent = True
+            return False
+        self.absent = False
+        kinds = sum(len(_kinds(rule)) for rule in found.rules)
+        _log.info("Karmada is told which kinds to send", extra={"fields": {"rules": len(found.rules), "kinds": kinds}})
+        return True
+
+
+def encoded(bundle: bytes) -> str:
+    """Return authorities, PEM, as the member ``caBundle`` holds them."""
+    return base64.b64encode(bundle).decode()
+
+
+def _kinds(rule: JSONObject) -> list[JSON]:
+    kinds = rule["kinds"]
+    assert isinstance(kinds, list)
+    return kinds
+
+
+def _holds(present: JSONObject, wanted: JSONObject) -> bool:
+    """Return whether an apiserver has the webhooks that are wanted, and no others; it adds members of its own."""
+    there, asked = present.get("webhooks") or [], wanted["webhooks"]
+    assert isinstance(asked, list)
+    if not isinstance(there, list) or len(there) != len(asked):
+        return False
+    pairs = zip(map(as_object, there), map(as_object, asked), strict=True)
+    return all(before.get(name) == value for before, after in pairs for name, value in after.items())

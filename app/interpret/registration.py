@@ -1,0 +1,104 @@
+"""The ResourceInterpreterWebhookConfiguration that sends Karmada here: with exactly what can be answered.
+
+Karmada takes every operation of a kind that a rule names for enabled, and asks the first webhook by name only
+(pkg/resourceinterpreter/customized/webhook). So a rule for more than can be answered makes Karmada fail where its own
+interpreters would have answered, and two configurations for one kind shadow each other.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from app.interpret.hooks import CONFIGURATIONS, Hook, Target, hooks_of, is_own, matches
+from app.model.gvk import GroupKind, GroupVersionKind
+from app.model.json import JSONObject
+from app.model.karmada import API_VERSION, INTERPRETER_CONFIGURATION, OWN_CONFIGURATION, VERSION, Operation
+
+WEBHOOK_NAME: Final = "interpret.fleethook.io"
+PLURAL: Final = "resourceinterpreterwebhookconfigurations"
+_TIMEOUT_SECONDS: Final = 10
+_OPERATIONS: Final = tuple(operation for operation in Operation if operation is not Operation.PRUNE)
+"""The operations that Karmada knows, in the order in which rules have them."""
+
+Answers = Iterable[tuple[GroupVersionKind, Operation]]
+
+
+class LeftOut(NamedTuple):
+    """Something that another webhook is asked for: one that comes second is never asked."""
+
+    kind: GroupVersionKind
+    operation: Operation
+    webhook: str
+    """``CONFIGURATION/WEBHOOK``."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.operation} of {self.kind.api_version} {self.kind.kind} is left out: {self.webhook} is asked for it"
+        )
+
+
+class Selection(NamedTuple):
+    """The rules of a configuration."""
+
+    rules: list[JSONObject]
+    left_out: list[LeftOut]
+
+
+def select(answers: Answers, others: Sequence[Hook]) -> Selection:
+    """Return the rules that name exactly what can be answered.
+
+    Args:
+        answers: The kinds and operations that this server answers.
+        others: The webhooks that Karmada knows; those of this server itself are ignored.
+    """
+    rivals = [hook for hook in others if not hook.proposed and not is_own(hook)]
+    wanted: dict[GroupVersionKind, set[Operation]] = {}
+    left_out = []
+    for kind, operation in sorted(answers):
+        if operation not in _OPERATIONS:
+            continue
+        rival = next((hook for hook in rivals if matches(hook, operation, Target(kind, "", namespaced=True))), None)
+        if rival is None:
+            wanted.setdefault(kind, set()).add(operation)
+        else:
+            left_out.append(LeftOut(kind, operation, rival.uid))
+    return Selection(_rules(wanted), left_out)
+
+
+def _rules(wanted: dict[GroupVersionKind, set[Operation]]) -> list[JSONObject]:
+    """Return one rule for the kinds of a version that have the same operations: rules match every combination."""
+    alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for kind, found in sorted(wanted.items()):
+        operations = tuple(operation.value for operation in _OPERATIONS if operation in found)
+        alike.setdefault((kind.group, kind.version, operations), []).append(kind.kind)
+    return [
+        {"apiGroups": [group], "apiVersions": [version], "kinds": list(kinds), "operations": list(operations)}
+        for (group, version, operations), kinds in alike.items()
+    ]
+
+
+def configuration_of(rules: Sequence[JSONObject], client_config: JSONObject) -> JSONObject:
+    """Return the configuration.
+
+    Args:
+        rules: As `select` returns them. Without any there is no webhook: Karmada refuses one that has no rules.
+        client_config: Where Karmada finds this server, ``caBundle`` included.
+    """
+    webhook: JSONObject = {
+        "name": WEBHOOK_NAME,
+        "clientConfig": client_config,
+        "rules": list(rules),
+        "interpreterContextVersions": [VERSION],
+        "timeoutSeconds": _TIMEOUT_SECONDS,
+    }
+    return {
+        "apiVersion": API_VERSION,
+        "kind": INTERPRETER_CONFIGURATION.kind,
+        "metadata": {"name": OWN_CONFIGURATION, "labels": {"app.kubernetes.io/name": "fleethook"}},
+        "webhooks": [webhook] if rules else [],
+    }
+
+
+def hooks_in(configurations: Iterable[tuple[GroupKind, JSONObject]]) -> list[Hook]:
+    """Return the webhooks of configurations, in the order in which Karmada looks at them."""
+    found = [hook for kind, one in configurations if kind in CONFIGURATIONS for hook in hooks_of(kind, one)]
+    return sorted(found, key=lambda hook: hook.uid)

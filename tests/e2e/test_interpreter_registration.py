@@ -1,0 +1,173 @@
+"""Karmada is told which kinds to send, with Karmada's own definitions on a real apiserver."""
+
+import base64
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from app.cli import app
+from tests.e2e.chart import Release, granted, used
+from tests.e2e.cluster import Api, ControlPlane
+from tests.e2e.fleet import registered, service_account
+from tests.e2e.karmada_crds import install_karmada_crds
+from tests.serving import Server
+from tests.waiting import wait_for
+
+CONFIG = "/apis/config.karmada.io/v1alpha1"
+CUSTOMIZATIONS = f"{CONFIG}/resourceinterpretercustomizations"
+CONFIGURATIONS = f"{CONFIG}/resourceinterpreterwebhookconfigurations"
+OWN = f"{CONFIGURATIONS}/fleethook"
+SCRIPTS = {
+    "retention": "function Retain(d, o) return d end",
+    "healthInterpretation": "function InterpretHealth(o) return true end",
+}
+
+
+@pytest.fixture(scope="module")
+def karmada(admin: Api, crds: None) -> None:
+    install_karmada_crds(admin)
+
+
+def test_the_chart_grants_what_registering_uses(
+    helm: Path, plane: ControlPlane, admin: Api, kubeconfig: Path, karmada: None, namespace: str, tmp_path: Path
+) -> None:
+    release = Release(helm, plane, kubeconfig, namespace)
+    release.values["engines"] = {"overrider": {"enabled": False}, "interpret": {"enabled": True, "register": True}}
+    release.install()
+    try:
+        with release.server(tmp_path):
+            wait_for(lambda: sent(admin, "apps"), what="the kinds of Kubernetes are registered")
+            (webhook,) = admin[OWN]["webhooks"]
+            assert webhook["clientConfig"]["url"].endswith("/interpret")
+            # What is created by a patch takes both rights, and is audited as a patch.
+            created = ("config.karmada.io", "resourceinterpreterwebhookconfigurations", "create")
+            events = {("", "events", "create"), ("", "events", "patch")}
+            granted_here = granted(helm, release) - {created} - events
+            wait_for(lambda: used(plane, release.account) - events >= granted_here, what="all of it is used")
+    finally:
+        release.helm("uninstall", "fleethook")
+        admin.call("DELETE", OWN)
+
+
+@pytest.fixture(scope="module")
+def server(plane: ControlPlane, karmada: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with registered(plane, tmp_path_factory.mktemp("registration")) as running:
+        yield running
+
+
+@pytest.fixture
+def make(admin: Api) -> Iterator[Callable[[str, dict[str, Any]], None]]:
+    """Apply objects, and take them away again."""
+    made: list[str] = []
+
+    def apply(path: str, document: dict[str, Any]) -> None:
+        where = f"{path}/{document['metadata']['name']}"
+        made.append(where)
+        admin.apply(where, document)
+
+    yield apply
+    for where in dict.fromkeys(reversed(made)):
+        admin.delete(where)
+
+
+def customization(kind: str, *rules: str) -> dict[str, Any]:
+    scripts = {rule: {"luaScript": SCRIPTS[rule]} for rule in rules}
+    return {
+        "apiVersion": "config.karmada.io/v1alpha1",
+        "kind": "ResourceInterpreterCustomization",
+        "metadata": {"name": kind.lower()},
+        "spec": {"target": {"apiVersion": "games.example.com/v1", "kind": kind}, "customizations": scripts},
+    }
+
+
+def foreign(kind: str, operation: str) -> dict[str, Any]:
+    rule = {
+        "apiGroups": ["games.example.com"], "apiVersions": ["*"], "kinds": [kind], "operations": [operation],
+    }  # fmt: skip
+    webhook = {
+        "name": "somebody.example.org", "clientConfig": {"url": "https://127.0.0.1:1/x"}, "rules": [rule],
+        "interpreterContextVersions": ["v1alpha1"], "timeoutSeconds": 1,
+    }  # fmt: skip
+    return {
+        "apiVersion": "config.karmada.io/v1alpha1",
+        "kind": "ResourceInterpreterWebhookConfiguration",
+        "metadata": {"name": "somebody"},
+        "webhooks": [webhook],
+    }
+
+
+def sent(admin: Api, group: str) -> dict[str, list[str]]:
+    """Return the operations of each kind of a group that Karmada sends here."""
+    status, found, _ = admin.call("GET", OWN)
+    if status != 200:
+        return {}
+    return {
+        kind: rule["operations"]
+        for webhook in found["webhooks"]
+        for rule in webhook["rules"]
+        if rule["apiGroups"] == [group]
+        for kind in rule["kinds"]
+    }
+
+
+def test_the_command_prints_what_it_would_write_and_writes_it(
+    plane: ControlPlane, admin: Api, karmada: None, make: Any, tmp_path: Path
+) -> None:
+    """Before the server of this module starts, which would write its own address again."""
+    make(CUSTOMIZATIONS, customization("Table", "retention"))
+    kubeconfig = str(service_account(plane))
+    authority = tmp_path / "ca.crt"
+    authority.write_text("-----BEGIN CERTIFICATE-----\n")
+    where = ["interpret", "register", "--webhook-url", "https://other.example.org", "--ca-file", str(authority)]
+    runner = CliRunner()
+    printed = runner.invoke(app, [*where, "--kubeconfig", kubeconfig, "-o", "json"])
+    assert printed.exit_code == 0, printed.output
+    assert admin.call("GET", OWN)[0] == 404
+    (webhook,) = json.loads(printed.stdout)["webhooks"]
+    try:
+        for state in ("written", "unchanged"):
+            done = runner.invoke(app, [*where, "--kubeconfig", kubeconfig])
+            assert (done.exit_code, done.stdout) == (
+                0, f"ResourceInterpreterWebhookConfiguration fleethook {state}\n",
+            )  # fmt: skip
+        assert admin[OWN]["webhooks"] == [webhook]
+        assert sent(admin, "games.example.com") == {"Table": ["Retain"]}
+    finally:
+        admin.call("DELETE", OWN)
+
+
+def test_the_leader_registers_what_it_answers_and_keeps_that_current(server: Server, admin: Api, make: Any) -> None:
+    wait_for(lambda: sent(admin, "apps"), what="the kinds of Kubernetes are registered")
+    assert "InterpretReplica" in sent(admin, "apps")["Deployment"]
+    assert "ConfigMap" not in sent(admin, "")
+    (webhook,) = admin[OWN]["webhooks"]
+    assert webhook["clientConfig"]["url"] == f"https://127.0.0.1:{server.port}/interpret"
+    assert base64.b64decode(webhook["clientConfig"]["caBundle"]) == server.authority.read_bytes()
+
+    make(CUSTOMIZATIONS, customization("Game", "retention"))
+    wait_for(lambda: sent(admin, "games.example.com") == {"Game": ["Retain"]}, what="the customization is registered")
+    make(CUSTOMIZATIONS, customization("Game", "retention", "healthInterpretation"))
+    make(CUSTOMIZATIONS, customization("Match", "healthInterpretation"))
+    both = {"Game": ["Retain", "InterpretHealth"], "Match": ["InterpretHealth"]}
+    wait_for(lambda: sent(admin, "games.example.com") == both, what="the edit is registered")
+
+    # Karmada asks the first configuration by name only.
+    make(CONFIGURATIONS, foreign("Game", "Retain"))
+    other = {"Game": ["InterpretHealth"], "Match": ["InterpretHealth"]}
+    wait_for(lambda: sent(admin, "games.example.com") == other, what="somebody else's hook is left alone")
+    admin.merge(OWN, {"webhooks": []})
+    wait_for(lambda: sent(admin, "games.example.com") == other, what="the configuration is written again")
+
+
+def test_what_is_registered_is_answered(server: Server, admin: Api, make: Any) -> None:
+    make(CUSTOMIZATIONS, customization("Game", "healthInterpretation"))
+    wait_for(lambda: sent(admin, "games.example.com"), what="the customization is registered")
+    game = {"apiVersion": "games.example.com/v1", "kind": "Game", "metadata": {"name": "g"}}
+    request = {"uid": "u", "operation": "InterpretHealth", "object": game}
+    review = {"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterContext", "request": request}
+    response = json.loads(server.request("POST", "/interpret", json.dumps(review).encode())[1])["response"]
+    assert (response["successful"], response["healthy"]) == (True, True)

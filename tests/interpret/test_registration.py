@@ -1,0 +1,118 @@
+"""The rules that send Karmada here name what can be answered, and nothing else."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.interpret.chain import Chain, NativeLayer
+from app.interpret.hooks import Hook, Target, hooks_of, matches
+from app.interpret.native import NATIVE
+from app.interpret.registration import configuration_of, hooks_in, select
+from app.interpret.webhook import DEFINITIONS_BY_KIND, WebhookLayer
+from app.model.gvk import GroupVersionKind
+from app.model.karmada import INTERPRETER_CONFIGURATION, Operation
+from app.outbound.client import HookClient
+from app.store import Store
+
+FOO, BAR = GroupVersionKind("example.org", "v1", "Foo"), GroupVersionKind("example.org", "v1", "Bar")
+KINDS = [
+    GroupVersionKind(group, version, kind)
+    for group in ("", "a", "b")
+    for version in ("v1", "v2")
+    for kind in ("X", "Y", "Z")
+]
+KNOWN = [operation for operation in Operation if operation is not Operation.PRUNE]
+PAIRS = st.frozensets(st.tuples(st.sampled_from(KINDS), st.sampled_from(list(Operation))))
+
+
+def hooks_from(rules: list[Any], name: str = "other") -> list[Hook]:
+    made = {
+        "metadata": {"name": name},
+        "webhooks": [{"name": "w", "clientConfig": {"url": "https://x"}, "rules": rules}],
+    }
+    return list(hooks_of(INTERPRETER_CONFIGURATION, made))
+
+
+def rule(kind: str = "*", operation: str = "*") -> dict[str, Any]:
+    return {"apiGroups": ["example.org"], "apiVersions": ["*"], "kinds": [kind], "operations": [operation]}
+
+
+@given(PAIRS, PAIRS)
+def test_rules_match_what_is_answered_and_others_do_not_have(answers: Any, theirs: Any) -> None:
+    others = [
+        hook
+        for kind, operation in theirs
+        for hook in hooks_from(
+            [
+                {
+                    "apiGroups": [kind.group],
+                    "apiVersions": [kind.version],
+                    "kinds": [kind.kind],
+                    "operations": [operation],
+                }
+            ]
+        )
+    ]
+    found = select(answers, others)
+    own = hooks_from(found.rules, "fleethook")
+    asked = {
+        (kind, operation)
+        for kind in KINDS
+        for operation in Operation
+        if any(matches(hook, operation, Target(kind, "", namespaced=True)) for hook in own)
+    }
+    assert asked == {pair for pair in answers - theirs if pair[1] is not Operation.PRUNE}
+    left = {(one.kind, one.operation) for one in found.left_out}
+    assert left == {pair for pair in answers & theirs if pair[1] is not Operation.PRUNE}
+
+
+def test_kinds_with_the_same_operations_share_a_rule() -> None:
+    answers = [(kind, operation) for kind in (FOO, BAR) for operation in (Operation.HEALTH, Operation.RETAIN)]
+    assert select(answers, ()).rules == [
+        {
+            "apiGroups": ["example.org"], "apiVersions": ["v1"], "kinds": ["Bar", "Foo"],
+            "operations": ["Retain", "InterpretHealth"],
+        }
+    ]  # fmt: skip
+
+
+def test_another_configuration_is_named_and_ones_own_is_not_another() -> None:
+    answers = [(FOO, Operation.HEALTH)]
+    (left,) = select(answers, hooks_from([rule("Foo")])).left_out
+    assert str(left) == "InterpretHealth of example.org/v1 Foo is left out: other/w is asked for it"
+    assert select(answers, hooks_from([rule()], "fleethook")).left_out == []
+
+
+def test_without_anything_to_answer_there_is_no_webhook() -> None:
+    assert configuration_of([], {"url": "https://x"})["webhooks"] == []
+
+
+def test_the_kinds_of_kubernetes_are_answered() -> None:
+    answers = Chain([NativeLayer()]).answers()
+    assert answers == {(kind, operation) for kind, functions in NATIVE.items() for operation in functions}
+    assert not any(kind.kind == "ConfigMap" for kind, _ in answers)
+
+
+@pytest.mark.parametrize(("name", "asked"), [("fleethook", False), ("other", True)])
+def test_this_server_does_not_ask_itself(name: str, asked: bool) -> None:
+    store = Store([DEFINITIONS_BY_KIND])
+    config = configuration_of(select([(FOO, Operation.HEALTH)], ()).rules, {"url": "https://x"})
+    config["metadata"] = {"name": name}
+    store.put(config)
+    layer = WebhookLayer(store, HookClient(allow_private=True), observe=lambda *_: None)
+    assert layer.knows(FOO, Operation.HEALTH) is asked
+    assert list(layer.answers()) == []
+
+
+def test_webhooks_are_looked_at_by_name() -> None:
+    pairs = [
+        (INTERPRETER_CONFIGURATION, {"metadata": {"name": name}, "webhooks": [{"name": "w"}]}) for name in ("b", "a")
+    ]
+    assert [hook.uid for hook in hooks_in(pairs)] == ["a/w", "b/w"]
+
+
+def test_every_operation_of_karmada_can_be_registered() -> None:
+    rules = select([(FOO, operation) for operation in Operation], ()).rules
+    assert [one["operations"] for one in rules] == [[operation.value for operation in KNOWN]]
