@@ -181,7 +181,12 @@ def differences(case: Fixture, answer: Answer) -> Iterator[Difference]:
     """Yield where an answer is not what the fixture says."""
     found = results(case.question, answer)
     for name, expected in case.output.items():
-        yield from _compare(name, expected, found[name])
+        if name == "aggregatedStatus" and isinstance(expected, dict) and "kind" in expected:
+            # Karmada writes the status only. Some of its scripts drop spec, so their fixtures do not name it.
+            kept = {member: value for member, value in case.question.object.items() if member != "status"}
+            yield from _compare(name, {**kept, **expected}, found[name])
+        else:
+            yield from _compare(name, expected, found[name])
 
 
 def _compare(name: str, expected: JSON, found: JSON) -> Iterator[Difference]:
@@ -213,12 +218,14 @@ def _filled(value: JSON) -> JSON:
 
 
 def _only_empty(expected: JSON, step: JSONObject) -> bool:
-    """Return whether there is but an empty member more.
+    """Return whether there is but an empty member more or less.
 
-    Karmada's Lua loses them on the way, so its fixtures cannot name those that a status had.
+    Karmada's Lua loses some of them on the way, and makes others, so its fixtures cannot tell them from members that
+    are not there.
     """
     parent = _at({"": expected}, step["path"].rpartition("/")[0])
-    return step["op"] == "add" and step["value"] in ({}, []) and isinstance(parent, dict)
+    value = step.get("value") if step["op"] == "add" else _at({"": expected}, step["path"])
+    return step["op"] in ("add", "remove") and value in ({}, []) and isinstance(parent, dict)
 
 
 def _sorted(value: JSON, *members: str) -> list[JSON]:
