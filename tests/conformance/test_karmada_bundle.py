@@ -1,0 +1,51 @@
+"""Karmada's own fixtures of well-known kinds, answered by the bundle; each passes or is a documented difference."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from app.interpret.chain import Chain
+from app.interpret.fixtures import Fixture, differences, fixtures
+from app.interpret.lua.bundle import bundled
+from app.interpret.lua.layer import LuaLayer
+from app.interpret.lua.runner import Runner
+from app.store.yaml_reader import read_values
+
+_FIXTURES: Final = Path(__file__).parent / "karmada" / "thirdparty"
+_DIFFERENCES: Final = yaml.safe_load((Path(__file__).parent / "karmada" / "differences.yaml").read_text("utf-8"))
+EXCEPTIONS: Final = {
+    (row["kind"], row["operation"], name) for row in _DIFFERENCES for name in row.get("fixtures", ())
+}  # fmt: skip
+CASES: Final = [
+    (path.parent.name, case)
+    for path in sorted(_FIXTURES.rglob("*.yaml"))
+    for value in read_values(path.read_text("utf-8"), source=path.name)
+    for case in fixtures(value.value)
+]
+
+
+@pytest.fixture(scope="module")
+def chain() -> Chain:
+    def unobserved(*_: Any) -> None:
+        return
+
+    return Chain([LuaLayer("bundle", bundled, Runner(), observe=unobserved)])
+
+
+@pytest.mark.parametrize(
+    ("kind", "case"), CASES, ids=[f"{kind}-{case.question.operation}-{case.name}" for kind, case in CASES]
+)
+async def test_an_answer_is_karmadas_or_a_documented_difference(chain: Chain, kind: str, case: Fixture) -> None:
+    answer = (await chain.answer(case.question)).answer
+    differing = list(differences(case, answer))
+    if (kind, str(case.question.operation), case.name) in EXCEPTIONS:
+        assert differing, "it is Karmada's answer now: take it out of tests/conformance/karmada/differences.yaml"
+    else:
+        assert differing == []
+
+
+def test_every_exception_is_a_fixture() -> None:
+    assert EXCEPTIONS <= {(kind, str(case.question.operation), case.name) for kind, case in CASES}
+    assert len(EXCEPTIONS) <= len(CASES) * 5 // 100, "at least 95 % are to be Karmada's answers"
