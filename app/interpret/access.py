@@ -42,8 +42,13 @@ def _not_an_object(document: Mapping[str, JSON], path: Sequence[str]) -> Interpr
     return _wrong(found, path, "object")
 
 
+def json_type(value: JSON) -> str:
+    """Return the name that JSON has for the type of a value."""
+    return _NAMES.get(type(value), "null")
+
+
 def _wrong(value: JSON, path: Sequence[str], expected: str) -> InterpretError:
-    found = _NAMES.get(type(value), "null")
+    found = json_type(value)
     return InterpretError(f".{'.'.join(path)} accessor error: it is of type {found}, expected {expected}")
 
 
@@ -69,6 +74,16 @@ def text(document: Mapping[str, JSON], *path: str) -> str:
         return ""
     if not isinstance(found, str):
         raise _wrong(found, path, "string")
+    return found
+
+
+def flag(document: Mapping[str, JSON], *path: str) -> bool:
+    """Return a boolean, False if it is not there; raises InterpretError."""
+    found = _member(document, path)
+    if found is None:
+        return False
+    if not isinstance(found, bool):
+        raise _wrong(found, path, "boolean")
     return found
 
 

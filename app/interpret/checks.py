@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from app.interpret.access import InterpretError
 from app.interpret.question import Answer, Question
+from app.interpret.requirement_checks import check_requirements
 from app.model.json import JSON, JSONObject
 from app.model.karmada import PATCHING, Operation
 from app.model.selectors import validate_selector
@@ -25,6 +26,7 @@ def checked(question: Question, answer: Answer) -> Answer:
     if operation is Operation.REPLICA:
         replicas = _replicas(answer.replicas, "replicas")
         requirements = _object(answer.requirements, "requirements")
+        check_requirements(requirements, "requirements")
         return answer if replicas is answer.replicas else Answer(replicas=replicas, requirements=requirements)
     if operation is Operation.HEALTH:
         if not isinstance(answer.healthy, bool):
@@ -88,6 +90,7 @@ def _component(component: JSON, index: int) -> JSONObject:
     where = f"components[{index}]"
     if not isinstance(component, dict) or not isinstance(component.get("name"), str) or not component["name"]:
         raise InterpretError(f"{where} has no name", code=500)
+    check_requirements(component.get("replicaRequirements"), f"{where}.replicaRequirements")
     return {**component, "replicas": _replicas(component.get("replicas", 0), f"{where}.replicas")}
 
 
@@ -123,5 +126,5 @@ def dependency_problems(dependencies: list[JSON]) -> Iterator[str]:
         if not dependency.get("name") and selector is None:
             yield f"{where}: Invalid value: dependency can not leave name and labelSelector all empty"
         if selector is not None:
-            for pointer, problem in validate_selector(selector, f"{where}.labelSelector"):
-                yield f"{pointer}: {problem}"
+            for pointer, problem in validate_selector(selector, ""):
+                yield f"{where}.labelSelector{pointer.replace('/', '.')}: {problem}"

@@ -89,9 +89,25 @@ async def test_native(case: dict[str, Any]) -> None:
         assert sorted(answer.dependencies or [], key=lambda one: (one["kind"], one["name"])) == by_name
     elif case["op"] == "AggregateStatus":
         assert answer.object is not None
-        assert timeless(answer.object.get("status")) == expected["status"]
+        found = timeless(answer.object.get("status"))
+        assert (without_zeros(found) if case["kind"] == "v1/Pod" else found) == expected["status"]
     else:
         assert answer.status == expected["status"]
+
+
+def without_zeros(status: Any) -> Any:
+    """Return a Pod's status as the cases have it: Go structs, whose zeros were left out when they were re-keyed."""
+    if not isinstance(status, dict):
+        return status
+    return {
+        name: [
+            {key: member for key, member in container.items() if member or isinstance(member, bool)}
+            for container in value
+        ]
+        if name.endswith("ontainerStatuses")
+        else value
+        for name, value in status.items()
+    }
 
 
 async def otherwise(case: dict[str, Any]) -> None:

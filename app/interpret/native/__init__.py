@@ -16,6 +16,8 @@ _DAEMONS: Final = (
     "updatedNumberScheduled", "numberUnavailable",
 )  # fmt: skip
 _DAEMONS_ALWAYS: Final = frozenset(_DAEMONS[:2] + _DAEMONS[3:5])
+_REPLICA_SET_ALWAYS: Final = frozenset({"replicas"})
+_STATEFUL_SET_ALWAYS: Final = frozenset({"replicas", "availableReplicas"})
 _BUDGET: Final = ("disruptionsAllowed", "expectedPods", "desiredHealthy", "currentHealthy", "disruptedPods")
 
 _WORKLOAD: Final[_Rules] = {
@@ -36,10 +38,10 @@ NATIVE: Final[Mapping[GroupVersionKind, _Rules]] = {
         **_WORKLOAD,
         Operation.HEALTH: health.replica_set,
         Operation.STATUS: status.workload(
-            "replicas", "readyReplicas", "availableReplicas", "observedGeneration", always=frozenset({"replicas"})
+            "replicas", "readyReplicas", "availableReplicas", "observedGeneration", always=_REPLICA_SET_ALWAYS
         ),
         Operation.AGGREGATE_STATUS: aggregate.workload(
-            "replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas"
+            "replicas", "readyReplicas", "availableReplicas", always=_REPLICA_SET_ALWAYS
         ),
     },
     GroupVersionKind("apps", "v1", "StatefulSet"): {
@@ -47,13 +49,13 @@ NATIVE: Final[Mapping[GroupVersionKind, _Rules]] = {
         Operation.DEPENDENCY: dependencies.stateful_set,
         # With observedGeneration, which upstream leaves out and so never sees a StatefulSet as rolled out.
         Operation.STATUS: status.workload(
-            *_REPLICAS, "currentReplicas", "observedGeneration", always=frozenset({"replicas", "availableReplicas"})
+            *_REPLICAS, "currentReplicas", "observedGeneration", always=_STATEFUL_SET_ALWAYS
         ),
-        Operation.AGGREGATE_STATUS: aggregate.workload(*_REPLICAS, "currentReplicas"),
+        Operation.AGGREGATE_STATUS: aggregate.workload(*_REPLICAS, "currentReplicas", always=_STATEFUL_SET_ALWAYS),
     },
     GroupVersionKind("apps", "v1", "DaemonSet"): {
         Operation.STATUS: status.workload(*_DAEMONS, "observedGeneration", always=_DAEMONS_ALWAYS),
-        Operation.AGGREGATE_STATUS: aggregate.workload(*_DAEMONS),
+        Operation.AGGREGATE_STATUS: aggregate.workload(*_DAEMONS, always=_DAEMONS_ALWAYS),
         Operation.HEALTH: health.daemon_set,
         Operation.DEPENDENCY: dependencies.workload,
     },
@@ -101,12 +103,12 @@ NATIVE: Final[Mapping[GroupVersionKind, _Rules]] = {
         Operation.DEPENDENCY: dependencies.ingress,
     },
     GroupVersionKind("policy", "v1", "PodDisruptionBudget"): {
-        Operation.STATUS: status.selected(*_BUDGET),
+        Operation.STATUS: status.selected(*_BUDGET, always=frozenset(_BUDGET[:4])),
         Operation.AGGREGATE_STATUS: aggregate.pod_disruption_budget,
         Operation.HEALTH: health.pod_disruption_budget,
     },
     GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler"): {
-        Operation.STATUS: status.selected("currentReplicas", "desiredReplicas"),
+        Operation.STATUS: status.selected("currentReplicas", "desiredReplicas", always=frozenset({"desiredReplicas"})),
         Operation.AGGREGATE_STATUS: aggregate.autoscaler,
     },
     GroupVersionKind("multicluster.x-k8s.io", "v1alpha1", "ServiceImport"): {

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from app.interpret.access import count, listing, mapping, objects, text
+from app.interpret.access import count, flag, listing, mapping, objects, text
 from app.model.json import JSON, JSONObject
 
 Items = Sequence[JSONObject]
@@ -19,17 +19,32 @@ def _statuses(items: Items) -> list[JSONObject]:
 
 
 def _with_status(template: JSONObject, status: JSONObject) -> JSONObject:
-    return template if (template.get("status") or {}) == status else {**template, "status": status}
+    """Return the template with a status; the same template if its status has the same meaning already."""
+    before = mapping(template, "status")
+    return template if before == status or _typed(before) == _typed(status) else {**template, "status": status}
 
 
-def _merged(template: JSONObject, counters: JSONObject) -> JSONObject:
-    """Return the template's status with counters in it; a zero is left out, as the API's types leave it out."""
+def _typed(value: JSON) -> JSON:
+    """Return a value as the API's types compare it: a member that is zero or empty is one that is not there."""
+    if isinstance(value, list):
+        return [_typed(element) for element in value]
+    if not isinstance(value, dict):
+        return value
+    members = {name: _typed(member) for name, member in value.items()}
+    return {name: member for name, member in members.items() if member}
+
+
+def _merged(template: JSONObject, counters: JSONObject, always: frozenset[str] = frozenset()) -> JSONObject:
+    """Return the template's status with counters in it, zeros only of the members that the API's type always writes."""
     kept = {name: value for name, value in mapping(template, "status").items() if name not in counters}
-    return kept | {name: value for name, value in counters.items() if value}
+    return kept | {name: value for name, value in counters.items() if value or name in always}
 
 
-def workload(*members: str) -> Callable[[JSONObject, Items], JSONObject]:
-    """Return a function that sums counters, and says when all clusters have seen the newest template."""
+def workload(*members: str, always: frozenset[str] = frozenset()) -> Callable[[JSONObject, Items], JSONObject]:
+    """Return a function that sums counters, and tells when all clusters have seen the newest template.
+
+    Zeros are written of the members in ``always``.
+    """
 
     def aggregate(template: JSONObject, items: Items) -> JSONObject:
         statuses = _statuses(items)
@@ -37,7 +52,7 @@ def workload(*members: str) -> Callable[[JSONObject, Items], JSONObject]:
         generation = count(template, "metadata", "generation")
         aligned = sum(_aligned(status, generation) for status in statuses)
         observed = generation if aligned == len(items) else count(template, "status", "observedGeneration")
-        return _with_status(template, _merged(template, {**counters, "observedGeneration": observed}))
+        return _with_status(template, _merged(template, {**counters, "observedGeneration": observed}, always))
 
     return aggregate
 
@@ -70,9 +85,10 @@ def _load_balancers(template: JSONObject, items: Items, *identity: str) -> JSONO
     found: dict[tuple[JSON, ...], dict[tuple[JSON, ...], JSONObject]] = {}
     for status in _statuses(items):
         for address in objects(status, "loadBalancer", "ingress"):
-            ports = found.setdefault(tuple(address.get(name) for name in identity), {})
+            ports = found.setdefault(tuple(text(address, name) or None for name in identity), {})
             for port in objects(address, "ports"):
-                ports.setdefault((port.get("port"), port.get("protocol"), port.get("error")), port)
+                key = count(port, "port"), text(port, "protocol"), text(port, "error") or None
+                ports.setdefault(key, port)
     addresses = []
     for key in sorted(found, key=_address_order):
         merged: JSONObject = {name: value for name, value in zip(identity, key, strict=True) if value is not None}
@@ -128,7 +144,7 @@ def _job_findings(items: Items) -> list[tuple[str, str, str]]:
 
 
 def _has_condition(status: JSONObject, kind: str) -> bool:
-    return any(one.get("type") == kind and one.get("status") == "True" for one in objects(status, "conditions"))
+    return any(text(one, "type") == kind and text(one, "status") == "True" for one in objects(status, "conditions"))
 
 
 def _job_condition(kind: str, reason: str, message: str) -> JSONObject:
@@ -173,14 +189,21 @@ def pod(template: JSONObject, items: Items) -> JSONObject:
     if phase := _first(_POD_PHASES, _phases(items)):
         status["phase"] = phase
     for member in ("initContainerStatuses", "containerStatuses"):
-        found = [
-            {name: container[name] for name in ("ready", "state") if name in container}
-            for one in _statuses(items)
-            for container in objects(one, member)
-        ]
+        found = [_container_status(container) for one in _statuses(items) for container in objects(one, member)]
         if found:
             status[member] = found
     return _with_status(template, status)
+
+
+def _container_status(container: JSONObject) -> JSONObject:
+    """Return whether a container is ready, and its state.
+
+    The API's type always writes the other members; an apiserver would add them, and each aggregation would write.
+    """
+    return {
+        "name": "", "state": mapping(container, "state"), "lastState": {}, "ready": flag(container, "ready"),
+        "restartCount": 0, "image": "", "imageID": "",
+    }  # fmt: skip
 
 
 _POD_MEMBERS: Final = frozenset({"phase", "initContainerStatuses", "containerStatuses"})

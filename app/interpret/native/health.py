@@ -45,7 +45,7 @@ def cron_job(document: JSONObject) -> bool:
 
 def _condition(document: JSONObject, kind: str) -> bool:
     return any(
-        condition.get("type") == kind and condition.get("status") == "True"
+        text(condition, "type") == kind and text(condition, "status") == "True"
         for condition in objects(document, "status", "conditions")
     )
 

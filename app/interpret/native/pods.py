@@ -8,8 +8,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from app.interpret.access import InterpretError, mapping, objects, present, text
-from app.model.json import JSONObject
+from app.interpret.access import InterpretError, json_type, mapping, objects, present, text
+from app.model.json import JSON, JSONObject
 from app.model.quantity import Quantity
 
 Amounts = dict[str, int]
@@ -69,7 +69,7 @@ def _requested(spec: JSONObject) -> Amounts:
     most: Amounts = {}
     for container in objects(spec, "initContainers"):
         asked = _container(container)
-        if container.get("restartPolicy") == "Always":
+        if text(container, "restartPolicy") == "Always":
             running = _sum(running, asked)
             most = _most(most, running)
         else:
@@ -97,12 +97,24 @@ def _amounts(resources: JSONObject, where: str) -> Amounts:
         return {}
     try:
         return {name: _parsed(amount) for name, amount in resources.items()}
-    except (ValueError, TypeError) as error:
-        raise InterpretError(f"resources.{where}: {error}") from None
+    except (ValueError, TypeError):
+        return {name: _checked(amount, f"resources.{where}.{name}") for name, amount in resources.items()}
+
+
+def _checked(amount: JSON, where: str) -> int:
+    """Return an amount, 0 for null as Go reads it; raises InterpretError, which names the place."""
+    if amount is None:
+        return 0
+    if isinstance(amount, (bool, dict, list)):
+        raise InterpretError(f"{where} is {json_type(amount)}, expected a quantity such as 500m or 1Gi")
+    try:
+        return _parsed(str(amount))
+    except ValueError as error:
+        raise InterpretError(f"{where}: {error}") from None
 
 
 # The same few amounts occur in every workload of a fleet, and exact arithmetic on texts is slow.
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096, typed=True)
 def _parsed(amount: str | int) -> int:
     return int(Quantity.parse(amount).value * _NANO)
 

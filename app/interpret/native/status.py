@@ -21,7 +21,7 @@ def selected(*members: str, always: frozenset[str] = frozenset()) -> Callable[[J
 
     def reflect(document: JSONObject) -> JSONObject | None:
         status = whole(document)
-        if not status:
+        if status is None:
             return None
         found = {name: _value(status, name) for name in members}
         return {name: value for name, value in found.items() if value or name in always}
@@ -42,9 +42,9 @@ def workload(*members: str, always: frozenset[str] = frozenset()) -> Callable[[J
     reflect_members = selected(*members, always=always)
 
     def reflect(document: JSONObject) -> JSONObject | None:
-        if not whole(document):
+        found = reflect_members(document)
+        if found is None:
             return None
-        found = reflect_members(document) or {}
         written = text(document, "metadata", "annotations", GENERATION_ANNOTATION)
         if not _INTEGER.fullmatch(written):
             raise InterpretError(
@@ -54,7 +54,8 @@ def workload(*members: str, always: frozenset[str] = frozenset()) -> Callable[[J
             "generation": count(document, "metadata", "generation"),
             "resourceTemplateGeneration": int(written),
         }
-        return {**{name: value for name, value in generations.items() if value}, **found}
+        # An empty one tells that nothing has been reported yet.
+        return {**{name: value for name, value in generations.items() if value}, **found} or None
 
     return reflect
 

@@ -1,0 +1,108 @@
+"""Aggregating natively: an object whose status is up to date is answered without a patch, whatever its kind."""
+
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.interpret.native import NATIVE
+from app.model.gvk import GroupVersionKind
+from app.model.karmada import Operation
+from app.patch import diff
+
+AGGREGATED: Final = [kind for kind, rules in NATIVE.items() if Operation.AGGREGATE_STATUS in rules]
+COUNTERS: Final = (
+    "replicas", "readyReplicas", "updatedReplicas", "availableReplicas", "unavailableReplicas", "currentReplicas",
+    "currentNumberScheduled", "desiredNumberScheduled", "numberAvailable", "numberMisscheduled", "numberReady",
+    "updatedNumberScheduled", "numberUnavailable", "active", "succeeded", "failed", "currentHealthy",
+    "desiredHealthy", "disruptionsAllowed", "expectedPods", "desiredReplicas", "observedGeneration", "generation",
+    "resourceTemplateGeneration",
+)  # fmt: skip
+TIMES: Final = st.sampled_from(["2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"])
+CONTAINERS: Final = st.lists(
+    st.fixed_dictionaries(
+        {"name": st.just("app"), "ready": st.booleans()},
+        optional={"state": st.sampled_from([{}, {"running": {"startedAt": "2026-01-01T00:00:00Z"}}])},
+    ),
+    max_size=2,
+)
+ADDRESSES: Final = st.lists(
+    st.fixed_dictionaries(
+        {}, optional={"ip": st.sampled_from(["10.0.0.1", ""]), "hostname": st.sampled_from(["a.example.com", ""])}
+    ),
+    max_size=2,
+)
+
+
+def statuses(kind: GroupVersionKind) -> st.SearchStrategy[dict[str, Any]]:
+    """Statuses with members of the kind, among others."""
+    members: dict[str, st.SearchStrategy[Any]] = dict.fromkeys(COUNTERS, st.integers(0, 2))
+    if kind.kind == "CronJob":
+        members["active"] = st.lists(st.just({"name": "run"}), max_size=1)
+    members |= {
+        "lastScheduleTime": TIMES, "startTime": TIMES, "completionTime": TIMES,
+        "phase": st.sampled_from(["Pending", "Running", "Succeeded", "Bound", "Lost", "Available"]),
+        "containerStatuses": CONTAINERS, "initContainerStatuses": CONTAINERS,
+        "loadBalancer": st.fixed_dictionaries({}, optional={"ingress": ADDRESSES}),
+        "disruptedPods": st.dictionaries(st.sampled_from(["p", "q"]), TIMES, max_size=1),
+        "conditions": st.lists(
+            st.fixed_dictionaries({"type": st.sampled_from(["Complete", "Failed", "Ready"]), "status": st.just("True")}),
+            max_size=1,
+        ),
+    }  # fmt: skip
+    return st.fixed_dictionaries({}, optional=members)
+
+
+def as_stored(value: Any) -> Any:
+    """Return a status as an apiserver may store it: without the empty members that Go's types leave out."""
+    if isinstance(value, dict):
+        return {name: as_stored(member) for name, member in value.items() if member not in ({}, [])}
+    return [as_stored(element) for element in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("kind", AGGREGATED, ids=[kind.kind for kind in AGGREGATED])
+@given(data=st.data())
+def test_aggregating_twice_makes_no_second_patch(kind: GroupVersionKind, data: st.DataObject) -> None:
+    aggregate = NATIVE[kind][Operation.AGGREGATE_STATUS]
+    items = [
+        {"clusterName": f"m{index}", **({} if status is None else {"status": status})}
+        for index, status in enumerate(data.draw(st.lists(st.none() | statuses(kind), max_size=3)))
+    ]
+    template: dict[str, Any] = {
+        "apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "x", "generation": 1},
+        "spec": {"type": "LoadBalancer"},
+    }  # fmt: skip
+    if data.draw(st.booleans()):
+        template["status"] = data.draw(statuses(kind))
+    once = aggregate(template, items)
+    assert diff(once, aggregate(once, items)) == []
+    if "status" in once:
+        stored = {**once, "status": as_stored(once["status"])}
+        assert diff(stored, aggregate(stored, items)) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        ("DaemonSet", {"currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0}),
+        ("ReplicaSet", {"replicas": 0}),
+        ("StatefulSet", {"replicas": 0, "availableReplicas": 0}),
+    ],
+)  # fmt: skip
+def test_zeros_that_the_type_always_writes_stay(kind: str, status: dict[str, int]) -> None:
+    aggregate = NATIVE[GroupVersionKind("apps", "v1", kind)][Operation.AGGREGATE_STATUS]
+    stored = {"kind": kind, "metadata": {"generation": 2}, "status": {**status, "observedGeneration": 1}}
+    assert aggregate(stored, []) == {**stored, "status": {**status, "observedGeneration": 2}}
+    assert aggregate(stored, [{"clusterName": "silent"}]) is stored
+
+
+def test_a_pods_containers_have_the_members_that_the_type_always_writes() -> None:
+    aggregate = NATIVE[GroupVersionKind("", "v1", "Pod")][Operation.AGGREGATE_STATUS]
+    reported = {"phase": "Running", "containerStatuses": [{"name": "app", "ready": True, "restartCount": 3}]}
+    assert aggregate({"kind": "Pod"}, [{"clusterName": "m", "status": reported}])["status"] == {
+        "phase": "Running",
+        "containerStatuses": [
+            {"name": "", "state": {}, "lastState": {}, "ready": True, "restartCount": 0, "image": "", "imageID": ""}
+        ],
+    }
