@@ -68,8 +68,8 @@ otherwise, write a customization of the same kind: of each rule the first that i
 ## Where the bundle differs from Karmada
 
 The answers are those of Karmada's built-in interpreters, with these exceptions. Of {fixtures} of Karmada's own fixtures
-(`tests/conformance/karmada`) {same} pass; the last column has the number of the others. `tests/conformance/karmada/differences.yaml`
-names them.
+(`tests/conformance/karmada`) {same} pass. The last column has the number of the others, which `differences.yaml` there
+names.
 
 | kind | operation | fleethook | Karmada | reason | fixtures |
 |---|---|---|---|---|---|

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from app.interpret.access import InterpretError
 from app.interpret.native import NATIVE, aggregate, dependencies, health, native, pods, prune, replicas, retain
 from app.model.gvk import GroupVersionKind
 from app.model.karmada import Operation
@@ -211,3 +212,36 @@ def test_disrupted_pods_are_those_of_now() -> None:
         "currentHealthy": 2, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
     }  # fmt: skip
     assert "disruptedPods" not in aggregate.pod_disruption_budget(template, [])["status"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "operation", "document"),
+    [
+        ("Pod", Operation.HEALTH, {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": True}]}}),
+        ("Job", Operation.HEALTH, {"status": {"conditions": [{"type": "Failed", "status": True}]}}),
+        ("Job", Operation.STATUS, {"status": {"active": "1"}}),
+        ("Job", Operation.STATUS, {"status": {"conditions": ["Failed"]}}),
+        ("PodDisruptionBudget", Operation.STATUS, {"status": {"disruptedPods": []}}),
+    ],
+)
+def test_a_malformed_object_is_an_error_as_in_karmada(kind: str, operation: Operation, document: Any) -> None:
+    (rule,) = (rules[operation] for gvk, rules in NATIVE.items() if gvk.kind == kind)
+    with pytest.raises(InterpretError):
+        rule(document)
+
+
+def test_volumes_of_another_type_are_not_kept() -> None:
+    with pytest.raises(InterpretError):
+        retain.pod({"spec": {}}, {"spec": {"volumes": "all"}})
+
+
+def test_an_empty_status_is_reported_with_its_zeros() -> None:
+    """Karmada's types always write these members."""
+    annotated = {"metadata": {"annotations": {"resourcetemplate.karmada.io/generation": "2"}}, "status": {}}
+    found = {gvk.kind: rules[Operation.STATUS](annotated) for gvk, rules in NATIVE.items() if Operation.STATUS in rules}
+    assert found["PodDisruptionBudget"] == {
+        "disruptionsAllowed": 0, "expectedPods": 0, "desiredHealthy": 0, "currentHealthy": 0,
+    }  # fmt: skip
+    assert found["HorizontalPodAutoscaler"] == {"desiredReplicas": 0}
+    assert found["ReplicaSet"] == {"resourceTemplateGeneration": 2, "replicas": 0}
+    assert found["Job"] == {}

@@ -26,8 +26,7 @@ def claim(**members: Any) -> dict[str, Any]:
          "requirements.nodeClaim.tolerations[0].tolerationSeconds is string, expected integer"),
         (claim(nodeSelector={"disk": 1}), "requirements.nodeClaim.nodeSelector.disk is integer, expected string"),
         (claim(hardNodeAffinity={"nodeSelectorTerms": [{"matchExpressions": [{"values": "a"}]}]}),
-         "requirements.nodeClaim.hardNodeAffinity.nodeSelectorTerms[0].matchExpressions[0].values is string,"
-         " expected array"),
+         "requirements.nodeClaim.hardNodeAffinity.nodeSelectorTerms[0].matchExpressions[0].values is string"),
         ({"resourceRequest": {"cpu": {}}}, "requirements.resourceRequest.cpu is object, expected a quantity"),
         ({"resourceRequest": {"cpu": "many"}}, "requirements.resourceRequest.cpu: "),
         ({"priorityClassName": 1}, "requirements.priorityClassName is integer, expected string"),

@@ -26,12 +26,12 @@ def deployment(desired: JSONObject, observed: JSONObject) -> JSONObject:
 def pod(desired: JSONObject, observed: JSONObject) -> JSONObject:
     """Where it runs, as whom, and the volumes that admission in the member cluster added."""
     kept = desired
-    for member in ("nodeName", "serviceAccountName", "volumes"):
+    for member, read in (("nodeName", text), ("serviceAccountName", text), ("volumes", objects)):
         if present(observed, "spec", member):
-            kept = with_member(kept, mapping(observed, "spec")[member], "spec", member)
+            kept = with_member(kept, read(observed, "spec", member), "spec", member)
     for member in ("initContainers", "containers"):
         mounts = {
-            text(container, "name"): container["volumeMounts"]
+            text(container, "name"): objects(container, "volumeMounts")
             for container in objects(observed, "spec", member)
             if container.get("volumeMounts") is not None
         }

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from app.interpret.access import InterpretError, count, mapping, present, text
+from app.interpret.access import InterpretError, count, mapping, objects, present, text
 from app.model.json import JSON, JSONObject
 from app.model.karmada import GENERATION_ANNOTATION
 
@@ -29,9 +29,17 @@ def selected(*members: str, always: frozenset[str] = frozenset()) -> Callable[[J
     return reflect
 
 
+_READERS: Final[dict[str, Callable[[JSONObject, str], JSON]]] = {
+    "conditions": objects,
+    "startTime": text,
+    "completionTime": text,
+    "disruptedPods": mapping,
+}
+"""How members are read that are no counters."""
+
+
 def _value(status: JSONObject, name: str) -> JSON:
-    value = status.get(name)
-    return value if isinstance(value, (str, list, dict)) else count(status, name)
+    return _READERS.get(name, count)(status, name)
 
 
 def workload(*members: str, always: frozenset[str] = frozenset()) -> Callable[[JSONObject], JSONObject | None]:
