@@ -12,7 +12,8 @@ from app.interpret.access import InterpretError, json_type
 from app.model.json import JSON
 from app.model.quantity import Quantity
 
-Check = Callable[[JSON, str], None]
+Check = Callable[[JSON], str]
+"""Returns the path below the value and the problem, ``""`` if there is none: most answers are right."""
 
 
 def check_requirements(requirements: JSON, where: str) -> None:
@@ -25,29 +26,26 @@ def check_requirements(requirements: JSON, where: str) -> None:
     Raises:
         InterpretError: A member has another type than Karmada expects; the text names its path.
     """
-    if requirements is not None:
-        _REQUIREMENTS(requirements, where)
+    if requirements is not None and (problem := _REQUIREMENTS(requirements)):
+        raise InterpretError(f"{where}{problem}", code=500)
 
 
-def _wrong(value: JSON, where: str, expected: str) -> InterpretError:
-    return InterpretError(f"{where} is {json_type(value)}, expected {expected}", code=500)
+def _wrong(value: JSON, expected: str) -> str:
+    return f" is {json_type(value)}, expected {expected}"
 
 
-def _string(value: JSON, where: str) -> None:
-    if not isinstance(value, str):
-        raise _wrong(value, where, "string")
+def _string(value: JSON) -> str:
+    return "" if isinstance(value, str) else _wrong(value, "string")
 
 
-def _integer(value: JSON, where: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise _wrong(value, where, "integer")
+def _integer(value: JSON) -> str:
+    return "" if isinstance(value, int) and not isinstance(value, bool) else _wrong(value, "integer")
 
 
-def _quantity(value: JSON, where: str) -> None:
+def _quantity(value: JSON) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise _wrong(value, where, "a quantity such as 500m or 1Gi")
-    if problem := _quantity_problem(str(value)):
-        raise InterpretError(f"{where}: {problem}", code=500)
+        return _wrong(value, "a quantity such as 500m or 1Gi")
+    return _quantity_problem(str(value))
 
 
 @lru_cache(maxsize=4096)
@@ -55,40 +53,42 @@ def _quantity_problem(text: str) -> str:
     try:
         Quantity.parse(text)
     except ValueError as error:
-        return str(error)
+        return f": {error}"
     return ""
 
 
 def _map_of(check: Check) -> Check:
-    def check_map(value: JSON, where: str) -> None:
+    def check_map(value: JSON) -> str:
         if not isinstance(value, dict):
-            raise _wrong(value, where, "object")
+            return _wrong(value, "object")
         for name, member in value.items():
-            if member is not None:
-                check(member, f"{where}.{name}")
+            if member is not None and (problem := check(member)):
+                return f".{name}{problem}"
+        return ""
 
     return check_map
 
 
 def _list_of(check: Check) -> Check:
-    def check_list(value: JSON, where: str) -> None:
+    def check_list(value: JSON) -> str:
         if not isinstance(value, list):
-            raise _wrong(value, where, "array")
+            return _wrong(value, "array")
         for index, element in enumerate(value):
-            if element is not None:
-                check(element, f"{where}[{index}]")
+            if element is not None and (problem := check(element)):
+                return f"[{index}]{problem}"
+        return ""
 
     return check_list
 
 
 def _struct(**members: Check) -> Check:
-    def check_struct(value: JSON, where: str) -> None:
+    def check_struct(value: JSON) -> str:
         if not isinstance(value, dict):
-            raise _wrong(value, where, "object")
-        for name, check in members.items():
-            member = value.get(name)
-            if member is not None:
-                check(member, f"{where}.{name}")
+            return _wrong(value, "object")
+        for name, member in value.items():
+            if member is not None and name in members and (problem := members[name](member)):
+                return f".{name}{problem}"
+        return ""
 
     return check_struct
 
