@@ -182,6 +182,22 @@ def test_an_empty_member_more_in_a_status_is_no_difference(tmp_path: Path) -> No
         assert run("test", str(file))[0] == code, (status, expected)
 
 
+def test_an_aggregated_object_may_leave_out_members_of_the_template(tmp_path: Path) -> None:
+    """Karmada writes the status only, and some of its scripts drop spec."""
+    file = tmp_path / "x.yaml"
+    job = "{apiVersion: batch/v1, kind: CronJob, metadata: {name: a}%s}"
+    for members, code in (
+        ("", 0),
+        (", spec: {suspend: true}", 0),
+        (", status: {}", 0),
+        (", spec: {}", 1),
+        (", x: 1", 1),
+    ):
+        asked = f"name: x\noperation: AggregateStatus\ndesiredObj: {job % ', spec: {suspend: true}'}\n"
+        file.write_text(f"{asked}output: {{aggregatedStatus: {job % members}}}\n")
+        assert run("test", str(file))[0] == code, members
+
+
 def test_requirements_and_references_are_compared_without_what_is_empty(tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
     pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: n}, spec: {containers: [{name: c, envFrom: [{secretRef: {name: s}}]}]}}"
