@@ -47,7 +47,12 @@ def test_the_chart_grants_what_registering_uses(
             created = ("config.karmada.io", "resourceinterpreterwebhookconfigurations", "create")
             events = {("", "events", "create"), ("", "events", "patch")}
             granted_here = granted(helm, release) - {created} - events
-            wait_for(lambda: used(plane, release.account) - events >= granted_here, what="all of it is used")
+
+            def all_used() -> bool:
+                assert granted_here - used(plane, release.account) == set()
+                return True
+
+            wait_for(all_used, what="all of it is used")
     finally:
         release.helm("uninstall", "fleethook")
         admin.call("DELETE", OWN)
