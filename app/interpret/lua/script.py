@@ -4,7 +4,7 @@ Sources: Lua 5.1 reference manual, 2.8 (the grammar); karmada pkg/resourceinterp
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from app.interpret.lua.lexer import LuaSyntaxError, Token, tokens
 from app.interpret.lua.rewriting import PREFIX, Rewriting
@@ -18,7 +18,7 @@ _BINARY: Final = {
 }  # fmt: skip
 """How strongly an operator holds what is left and right of it."""
 _UNARY: Final = 8
-_WHOLE: Final = frozenset("/^")
+_ARITHMETIC: Final = frozenset("+-*%")
 
 
 class Finding(NamedTuple):
@@ -67,6 +67,30 @@ def body_of(source: str, *, name: str, parameters: Sequence[str]) -> str:
     Where the body does not return anything, the function returns its first parameter.
     """
     return f"function {name}({','.join(parameters)}) do {source}\nend return {parameters[0]} end"
+
+
+class _Operand(NamedTuple):
+    """What is known of an expression that may be an operand."""
+
+    kind: Literal["literal", "double", "text", "other"]
+    """A literal of a number; an expression that is a double, or a text; any other one."""
+    start: int
+    end: int
+    number: Token | None = None
+    """Of a literal."""
+    name: str = ""
+    """How messages call it, such as `` (field 'replicas')``."""
+
+
+class _Suffixed(NamedTuple):
+    """A variable or a call."""
+
+    what: Literal["name", "index", "call", "other"]
+    name: str = ""
+    """How messages call it."""
+    kind: Literal["double", "text", "other"] = "other"
+    index: tuple[Token, Token] | None = None
+    """Brackets around its last key, unless that is a literal text."""
 
 
 class _Scope:
@@ -325,21 +349,25 @@ class _Parser:
 
     def _expression_statement(self) -> bool:
         first = self._now
-        targets = [self._suffixed()]
+        target = self._suffixed()
+        targets = [target.what]
         if not self._is("=", ","):
-            if targets[0] != "call":
+            if target.what != "call":
                 raise LuaSyntaxError(f"'=' or a call is expected near {self._now.text!r}", self._now.line)
             return first.text == "error" and not self._scope.has("error")
-        names = [(first.line, first.text)] if targets[0] == "name" else []
+        names = [(first.line, first.text)] if target.what == "name" else []
         while self._accept(","):
             token = self._now
-            targets.append(self._suffixed())
+            targets.append(self._suffixed().what)
             if targets[-1] == "name":
                 names.append((token.line, token.text))
         if "call" in targets:
             raise LuaSyntaxError("a call cannot be assigned to", self._now.line)
         self._expect("=")
+        value = self._now
         self._values(names, single=len(targets) == 1)
+        if target.index is not None and len(targets) == 1 and self._before is value and value.text == "nil":
+            self._edits.clear(first.start, target.index, value.end)
         return False
 
     def _values(self, names: list[tuple[int, str]], *, single: bool) -> None:
@@ -361,31 +389,66 @@ class _Parser:
         while self._accept(","):
             self._expression()
 
-    def _expression(self, limit: int = 0) -> None:
+    def _expression(self, limit: int = 0) -> _Operand:
         self._deeper()
-        start = self._now.start
         if self._is("not", "-", "#"):
-            self._next()
-            self._expression(_UNARY)
+            operator = self._next()
+            found = self._unary(operator, self._expression(_UNARY))
         else:
-            self._simple()
+            found = self._simple()
         while self._now.kind in ("operator", "keyword") and self._now.text in _BINARY:
-            operator = self._now.text
-            left, right = _BINARY[operator]
+            left, right = _BINARY[self._now.text]
             if left <= limit:
                 break
-            self._next()
-            self._expression(right)
-            if operator in _WHOLE:
-                self._edits.whole(start, self._before.end)
+            found = self._binary(found, self._next(), self._expression(right))
         self._depth -= 1
+        return found
 
-    def _simple(self) -> None:
+    def _unary(self, operator: Token, operand: _Operand) -> _Operand:
+        """Return what an operator makes of an operand; minus gives a double."""
+        found = operand._replace(start=operator.start, name="")
+        if operator.text != "-":
+            return found._replace(kind="other", number=None)
+        if operand.number is not None:
+            if operand.number.text.strip("0.") != "":
+                return found
+            self._edits.number(operand.number, double=True)
+        elif operand.kind != "double":
+            self._edits.negate(operator, operand.end)
+        return found._replace(kind="double", number=None)
+
+    def _binary(self, left: _Operand, operator: Token, right: _Operand) -> _Operand:
+        """Return what an operator makes of two operands; arithmetic gives doubles."""
+        kind: Literal["double", "text", "other"] = "other"
+        if operator.text in _ARITHMETIC:
+            kind = "double"
+            for operand in (left, right):
+                if operand.number is not None:
+                    self._edits.number(operand.number, double=True)
+            if "double" not in (left.kind, right.kind) and left.number is None and right.number is None:
+                self._edits.double(left.end, operator.text)
+        elif operator.text == "/":
+            kind = "double"
+        elif operator.text == "^":
+            kind = "double"
+            self._edits.power(left.start, operator, right.end)
+        elif operator.text == "..":
+            kind = "text"
+            for operand in (left, right):
+                if operand.kind != "text":
+                    self._edits.text_of(operand.start, operand.end, operand.name)
+        return _Operand(kind, left.start, right.end)
+
+    def _simple(self) -> _Operand:
         token = self._now
+        kind: Literal["literal", "double", "text", "other"] = "other"
+        name = ""
         if token.kind == "number":
             self._edits.number(self._next())
-        elif token.kind == "string":
+            return _Operand("literal", token.start, token.end, token)
+        if token.kind == "string":
             self._edits.string(self._next())
+            kind = "text"
         elif self._is("nil", "true", "false"):
             self._next()
         elif self._is("..."):
@@ -399,40 +462,49 @@ class _Parser:
             finished = self._function_body(token.line)
             self._bodies[token.start, self._before.end] = finished
         else:
-            self._suffixed()
+            found = self._suffixed()
+            kind, name = found.kind, found.name
+        return _Operand(kind, token.start, self._before.end, name=name)
 
-    def _suffixed(self) -> str:
-        """Read a variable or a call; return which: ``name``, ``index``, ``call`` or ``other``."""
-        what = "name"
-        if self._now.kind == "name":
-            line, name = self._now.line, self._name()
-            if not self._scope.has(name):
-                self._reads.append((line, name))
-        elif self._is("("):
-            opened = self._next()
-            self._expression()
-            self._expect(")", opened=opened)
-            what = "other"
-        else:
-            raise self._unexpected()
+    def _suffixed(self) -> _Suffixed:
+        """Read a variable or a call."""
+        found = self._primary()
         while True:
             if self._accept("."):
-                self._name()
-                what = "index"
+                found = _Suffixed("index", f" (field '{self._name()}')")
             elif self._is("["):
-                opened = self._next()
-                self._expression()
-                self._expect("]", opened=opened)
-                what = "index"
+                found = self._bracketed()
             elif self._accept(":"):
                 self._name()
                 self._arguments()
-                what = "call"
+                found = _Suffixed("call")
             elif self._is("(", "{") or self._now.kind == "string":
                 self._arguments()
-                what = "call"
+                found = _Suffixed("call")
             else:
-                return what
+                return found
+
+    def _primary(self) -> _Suffixed:
+        if self._now.kind == "name":
+            line, name = self._now.line, self._name()
+            if self._scope.has(name):
+                return _Suffixed("name", f" (local '{name}')")
+            self._reads.append((line, name))
+            return _Suffixed("name", f" (global '{name}')")
+        if not self._is("("):
+            raise self._unexpected()
+        opened = self._next()
+        inner = self._expression()
+        self._expect(")", opened=opened)
+        return _Suffixed("other", kind="other" if inner.kind == "literal" else inner.kind)
+
+    def _bracketed(self) -> _Suffixed:
+        opened = self._next()
+        key = self._now
+        self._expression()
+        literal = self._before is key and key.kind == "string"
+        closed = self._expect("]", opened=opened)
+        return _Suffixed("index", index=None if literal else (opened, closed))
 
     def _arguments(self) -> None:
         if self._now.kind == "string":
@@ -450,7 +522,7 @@ class _Parser:
     def _constructor(self) -> None:
         opened = self._next()
         keys: list[str] = []
-        empty, computed = True, False
+        empty, computed, holes, elements = True, False, False, 0
         while not self._is("}"):
             empty = False
             if self._is("["):
@@ -465,11 +537,15 @@ class _Parser:
             elif self._now.kind == "name" and self._peek().text == "=" and self._peek().kind == "operator":
                 keys.append(f'"{self._name()}"')
                 self._next()
+            else:
+                elements += 1
+                holes |= self._now.text == "nil"
             self._expression()
             if not (self._accept(",") or self._accept(";")):
                 break
         end = self._expect("}", opened=opened).end
-        self._edits.table(opened, end, keys, empty=empty, computed=computed)
+        told = {"empty": empty, "computed": computed or (holes and bool(keys))}
+        self._edits.table(opened, end, keys, **told, holes=elements if holes else 0)
 
     def _function_body(self, line: int, *, method: bool = False) -> Finished:
         opened = self._expect("(")

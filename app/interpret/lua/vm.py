@@ -22,7 +22,8 @@ ErrorKind = Literal["script", "missing", "deadline", "instructions", "memory", "
 
 _FILES: Final = resources.files("app.interpret.lua")
 _SANDBOX: Final = (
-    "limits", "patterns", "tables", "texts", "documents", "describe", "modules", "libraries", "calls",
+    "limits", "tables", "texts", "numbers", "formats", "patterns", "strings", "arrays", "times", "documents", "describe",
+    "modules", "libraries", "calls",
 )  # fmt: skip
 """Each adds to what those before it have made; the last returns what calls scripts."""
 _MODULES: Final = ("fleet",)
@@ -81,7 +82,14 @@ class Machine:
             attribute_handlers=(_nothing, _nothing),
             max_memory=1 << 40,
         )
-        host = self._lua.table(level=self._level, whole=self._whole, give=self._give, ask=self._ask, late=self._late)
+        host = self._lua.table(
+            level=self._level,
+            whole=self._whole,
+            give=self._give,
+            ask=self._ask,
+            late=self._late,
+            change_case=_change_case,
+        )
         parts = self._lua.table(host=host)
         for name in _SANDBOX:
             found = self._lua.compile(_sandbox(name), name=f"=[{name}]")(parts)
@@ -273,6 +281,12 @@ def _library(module: str) -> str:
 def _without_mark(text: str, program: Program) -> str:
     """Return a text in which scripts have their own names, without what marks them in the sandbox."""
     return text.replace(f".{program.name}:", f"{program.name}:")
+
+
+def _change_case(name: str, text: str) -> str:
+    """Return a text in ``lower`` or ``upper`` case, letter by letter as Go's strings package changes it."""
+    change = str.lower if name == "lower" else str.upper
+    return "".join(found if len(found := change(letter)) == 1 else letter for letter in text)
 
 
 def _nothing(*_: Any) -> Any:

@@ -46,7 +46,7 @@ local function beginning()
 end
 
 local function top_level(id)
-  return chunks[id](env, tables.plain, tables.ordered, texts.whole)
+  return chunks[id](env, tables.plain, tables.ordered, tables.holed, tables.clear, texts.operand, parts.numbers.power)
 end
 
 local MISSING = {}
@@ -132,7 +132,7 @@ function api.load(id, text, name)
   chunks[id] = chunk
 end
 
-api.library, api.printed = modules.add, modules.printed
+api.library, api.printed, api.spent = modules.add, modules.printed, limits.spent
 
 function api.forget() chunks = {} end
 

@@ -12,7 +12,7 @@ local HIDDEN, NULL, OPEN_MAP, OPEN_LIST = tables.HIDDEN, tables.NULL, tables.OPE
 local LAZY_MAP, LAZY_LIST, is_open = tables.LAZY_MAP, tables.LAZY_LIST, tables.is_open
 local whole, to_text = texts.whole, texts.to_text
 local getmetatable, rawget, rawlen, rawnext = getmetatable, rawget, rawlen, next
-local type, tostring, error, math = type, tostring, error, math
+local type, error, math, huge = type, error, math, math.huge
 local unpack, concat, move = table.unpack, table.concat, table.move
 
 local MANY = 4000 -- values that go to the host at once
@@ -35,9 +35,7 @@ local function scalar(v, k)
     bytes = bytes + #v
     if bytes > most_bytes then wrong("OUTPUT") end
   elseif kind == "number" then
-    if v ~= v or v == math.huge or v == -math.huge then
-      wrong("a number that JSON does not have: " .. tostring(v), k)
-    end
+    if v ~= v or v == huge or v == -huge then wrong("a number that JSON does not have: " .. to_text(v), k) end
     v = whole(v)
   elseif kind ~= "boolean" then
     wrong("a " .. kind .. " cannot be part of an object", k)
@@ -177,7 +175,7 @@ function describe(t)
   if known then return known[1], known[2] end
   if depth > DEEPEST then wrong("OUTPUT") end
   memo[t] = false
-  local tag, value = describe_new(t, rawget(t, HIDDEN), meta)
+  local tag, value = describe_new(t, rawget(t, HIDDEN), is_open[meta])
   memo[t] = { tag, value }
   return tag, value
 end

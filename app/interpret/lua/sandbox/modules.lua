@@ -3,11 +3,13 @@
 local parts = ...
 
 local give, ask = parts.host.give, parts.host.ask
-local room, tables, texts, documents = parts.limits.room, parts.tables, parts.texts, parts.documents
+local room, work, tables, texts, documents = parts.limits.room, parts.limits.work, parts.tables, parts.texts, parts.documents
 local description = parts.description
 local rawnext, select, error, assert, load = next, select, error, assert, load
 local unpack, concat, sub = table.unpack, table.concat, string.sub
 local to_text = texts.to_text
+
+local WORK = 10000 -- of a question to the host
 
 local env, loaded -- of the call: its globals, the modules that it required
 local printed, printed_n = {}, 0
@@ -31,6 +33,7 @@ local function asking(name)
     local sent, n = description.rest()
     if n > 0 then give(unpack(sent, 1, n)) end
     room()
+    work(WORK)
     return answered(ask(name, unpack(values, 1, #values)))
   end
 end
@@ -57,7 +60,9 @@ local function require_(name)
     if modules[name] then
       module = copy(modules[name])
     elseif written[name] then
-      module = written[name](env, tables.plain, tables.ordered, texts.whole)
+      module = written[name](
+        env, tables.plain, tables.ordered, tables.holed, tables.clear, texts.operand, parts.numbers.power
+      )
     else
       error("module '" .. to_text(name) .. "' not found: there are kube, fleet and the libraries", 2)
     end

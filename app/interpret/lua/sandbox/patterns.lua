@@ -7,12 +7,14 @@ local byte, sub, find, match, gmatch, gsub = string.byte, string.sub, string.fin
 local type, tostring, select, error, pcall = type, tostring, select, error, pcall
 local tonumber, concat, unpack = tonumber, table.concat, table.unpack
 
+local work, to_text, integer = parts.limits.work, parts.texts.to_text, parts.numbers.integer
+
 local STEPS = 200000 -- that C may take
 local SPECIAL = "[%^%$%*%+%?%.%(%)%[%]%%%-]"
 
 local function text(v, position, name)
   if type(v) == "string" then return v end
-  if type(v) == "number" then return tostring(v) end
+  if type(v) == "number" then return to_text(v) end
   local got = v == nil and "no value" or type(v)
   error("bad argument #" .. position .. " to '" .. name .. "' (string expected, got " .. got .. ")", 3)
 end
@@ -240,8 +242,9 @@ local function captures(state, from, to, whole)
   return unpack(found, 1, n)
 end
 
-local function starting(s, init)
-  init = init or 1
+local function starting(s, init, name)
+  if init == nil then return 1 end
+  init = integer(init, 3, name)
   if init < 0 then init = #s + init + 1 end
   if init < 1 then init = 1 end
   return init
@@ -266,9 +269,11 @@ end
 
 local function plain(s, p, init)
   local n, m = #s, #p
+  work(n - init + m)
   if n * m < 10000000 then return find(s, p, init, true) end
   local window = 10000000 // m + 1 -- C compares window * m bytes at most, and then the limits are looked at
   while init <= n - m + 1 do
+    work(10000000)
     local from, to = find(sub(s, init, init + window + m - 2), p, 1, true)
     if from then return init + from - 1, init + to - 1 end
     init = init + window
@@ -277,11 +282,13 @@ end
 
 local patterns = {}
 
-function patterns.find(s, p, init, is_plain)
-  s, p, init = text(s, 1, "find"), text(p, 2, "find"), init
-  local from = starting(s, init)
+function patterns.find(s, p, ...)
+  s, p = text(s, 1, "find"), text(p, 2, "find")
+  if p == "" then return 1, 0 end
+  local init, is_plain = ...
+  local from = starting(s, init, "find")
   if from > #s + 1 then return nil end
-  if is_plain or (#p < 1000 and not find(p, SPECIAL)) then return plain(s, p, from) end
+  if (is_plain and select("#", ...) == 2) or (#p < 1000 and not find(p, SPECIAL)) then return plain(s, p, from) end
   if quick(#s, p) then return find(s, p, from) end
   return loudly(pcall(function()
     local at, to, state = search(s, p, from)
@@ -291,7 +298,7 @@ end
 
 function patterns.match(s, p, init)
   s, p = text(s, 1, "match"), text(p, 2, "match")
-  local from = starting(s, init)
+  local from = starting(s, init, "match")
   if from > #s + 1 then return nil end
   if quick(#s, p) then return match(s, p, from) end
   return loudly(pcall(function()
@@ -345,14 +352,19 @@ end
 function patterns.gsub(s, p, replacement, most)
   s, p = text(s, 1, "gsub"), text(p, 2, "gsub")
   local kind = type(replacement)
-  if kind == "number" then
-    replacement, kind = tostring(replacement), "string"
-  end
   if kind ~= "string" and kind ~= "table" and kind ~= "function" then
     error("bad argument #3 to 'gsub' (string/function/table expected, got " .. kind .. ")", 2)
   end
-  -- 5.4 refuses what 5.1 takes for the character itself.
-  if kind == "string" then replacement = gsub(replacement, "%%([^%d%%])", "%1") end
+  if most ~= nil then
+    most = integer(most, 4, "gsub")
+    if most < 0 then most = nil end
+  end
+  -- 5.4 refuses an escape of any other character, gopher-lua leaves it as it is.
+  if kind == "string" then
+    replacement = gsub(replacement, "%%(.?)", function(c)
+      if not find(c, "^[%d%%]$") then return "%%" .. c end
+    end)
+  end
   if quick(#s, p) then return gsub(s, p, replacement, most) end
   return loudly(pcall(function()
     local state, anchored = { s = s, p = p, level = 0 }, byte(p, 1) == 94

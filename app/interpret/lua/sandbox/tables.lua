@@ -3,7 +3,7 @@
 
 local parts = ...
 
-local setmetatable, getmetatable, rawget, rawset, rawnext = setmetatable, getmetatable, rawget, rawset, next
+local setmetatable, getmetatable, rawget, rawset, rawnext, rawlen = setmetatable, getmetatable, rawget, rawset, next, rawlen
 local type, tostring, error, ipairs, sort = type, tostring, error, ipairs, table.sort
 local mathtype, tointeger = math.type, math.tointeger
 
@@ -12,7 +12,16 @@ local NULL = {} -- a null in a list
 
 -- OPEN: a script's own; OPEN_MAP and OPEN_LIST: a document's; LAZY_MAP and LAZY_LIST: a document's, not looked into yet.
 local OPEN, OPEN_MAP, OPEN_LIST, LAZY_MAP, LAZY_LIST = {}, {}, {}, {}, {}
-local is_open = { [OPEN] = true, [OPEN_MAP] = true, [OPEN_LIST] = true }
+-- The same for tables with positive integer keys outside of their sequence: their length is the largest of these keys, as
+-- gopher-lua keeps all of them in one array.
+local SPARSE, SPARSE_MAP, SPARSE_LIST = {}, {}, {}
+local sparse = { [OPEN] = SPARSE, [OPEN_MAP] = SPARSE_MAP, [OPEN_LIST] = SPARSE_LIST }
+-- The metatable of a table without the difference between sparse and other tables; nil for tables that are not open.
+local is_open = {
+  [OPEN] = OPEN, [OPEN_MAP] = OPEN_MAP, [OPEN_LIST] = OPEN_LIST,
+  [SPARSE] = OPEN, [SPARSE_MAP] = OPEN_MAP, [SPARSE_LIST] = OPEN_LIST,
+}
+local MAX_INDEX = 67108864 -- gopher-lua's MaxArrayIndex
 
 local function is_next(t, k) -- whether an integer key goes on with the sequence, of which none is among the keys
   if k <= 1 then return k == 1 end
@@ -32,7 +41,7 @@ local function knowledge(t)
     local keys, at, told = {}, {}, mine.keys
     if told == nil then
       told = {}
-      if getmetatable(t) == OPEN_MAP then
+      if is_open[getmetatable(t)] == OPEN_MAP then
         for i = 2, #mine, 2 do told[#told + 1] = mine[i] end
       end
     end
@@ -48,26 +57,66 @@ local function knowledge(t)
   return mine
 end
 
+local function is_index(k) return mathtype(k) == "integer" and k >= 1 and k < MAX_INDEX end
+
 local function remember(t, k)
   local mine = knowledge(t)
   local keys, at = mine.keys, mine.at
   if at[k] ~= nil then return end
   local i = #keys + 1
-  if mathtype(k) == "integer" then -- in front of names and among themselves in order, as gopher-lua has them
-    while i > 1 and (mathtype(keys[i - 1]) ~= "integer" or keys[i - 1] > k) do
+  if is_index(k) then -- in front of other keys and among themselves in order, as gopher-lua has them
+    while i > 1 and (not is_index(keys[i - 1]) or keys[i - 1] > k) do
       keys[i] = keys[i - 1]
       at[keys[i]] = i
       i = i - 1
     end
+    local meta = getmetatable(t)
+    if sparse[meta] then setmetatable(t, sparse[meta]) end
   end
   keys[i] = k
   at[k] = i
 end
 
+-- The length of a table with indices outside of its sequence, all of which are beyond it.
+local function sparse_length(t)
+  local keys, i = rawget(t, HIDDEN).keys, 0
+  local last = rawlen(t)
+  while is_index(keys[i + 1]) do i = i + 1 end
+  while i > 0 do
+    local k = keys[i]
+    if rawget(t, k) ~= nil then return k > last and k or last end
+    i = i - 1
+  end
+  return last
+end
+
+-- t[k] = nil: elements after a hole are still part of the table, for pairs and for its length.
+local function clear(t, k)
+  if type(t) ~= "table" then error("attempt to index a " .. type(t) .. " value", 2) end
+  local i = mathtype(k) and tointeger(k)
+  if i and i >= 1 then
+    local meta = getmetatable(t)
+    if meta == LAZY_LIST or meta == LAZY_MAP then parts.open(t) end
+    if is_open[getmetatable(t)] and rawget(t, i) ~= nil then
+      local mine = rawget(t, HIDDEN)
+      local at = mine and mine.at
+      if not (at and at[i]) then
+        local j = i + 1
+        while rawget(t, j) ~= nil and not (at and at[j]) do
+          remember(t, j)
+          at = rawget(t, HIDDEN).at
+          j = j + 1
+        end
+      end
+    end
+  end
+  t[k] = nil
+end
+
 local function set_number(t, k, v)
   if k ~= k then error("table index is NaN", 3) end
   k = tointeger(k) or k
-  if mathtype(k) ~= "integer" or not is_next(t, k) then remember(t, k) end
+  if not is_index(k) or not is_next(t, k) then remember(t, k) end
   rawset(t, k, v)
   local mine = rawget(t, HIDDEN)
   if mine then mine.grown = true end
@@ -96,8 +145,11 @@ function OPEN.__newindex(t, k, v)
 end
 
 local function text() return "table" end
-OPEN_MAP.__newindex, OPEN_LIST.__newindex = OPEN.__newindex, OPEN.__newindex
-for _, meta in ipairs({ OPEN, OPEN_MAP, OPEN_LIST, LAZY_MAP, LAZY_LIST }) do meta.__tostring = text end
+for meta in rawnext, is_open do meta.__newindex = OPEN.__newindex end
+for meta, sparse_meta in rawnext, sparse do
+  meta.__tostring, sparse_meta.__tostring, sparse_meta.__len = text, text, sparse_length
+end
+LAZY_MAP.__tostring, LAZY_LIST.__tostring = text, text
 
 local function first_from(t, keys, i)
   while true do
@@ -122,7 +174,7 @@ local function successor(t, k)
     if mathtype(k) == "float" then k = tointeger(k) or k end
     local at = mine and mine.at[k]
     if at then return first_from(t, mine.keys, at + 1) end
-    if mathtype(k) ~= "integer" then error("invalid key to 'next'", 2) end
+    if not is_index(k) then error("invalid key to 'next'", 2) end
     i = k
   end
   local v = rawget(t, i + 1)
@@ -159,8 +211,19 @@ local function ordered_table(t, computed, ...)
   return t
 end
 
+-- A constructor with elements that are nil in its text.
+local function holed_table(t, n)
+  local i = 1
+  setmetatable(t, OPEN)
+  while i <= n and rawget(t, i) ~= nil do i = i + 1 end
+  for k = i + 1, n do
+    if rawget(t, k) ~= nil then remember(t, k) end
+  end
+  return t
+end
+
 parts.tables = {
   HIDDEN = HIDDEN, NULL = NULL, OPEN = OPEN, OPEN_MAP = OPEN_MAP, OPEN_LIST = OPEN_LIST, LAZY_MAP = LAZY_MAP,
   LAZY_LIST = LAZY_LIST, is_open = is_open, successor = successor, ordered_pairs = ordered_pairs, plain = plain_table,
-  ordered = ordered_table,
+  ordered = ordered_table, holed = holed_table, clear = clear,
 }

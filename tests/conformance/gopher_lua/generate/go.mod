@@ -1,0 +1,5 @@
+module fleethook/tests/conformance/gopher_lua
+
+go 1.24
+
+require github.com/yuin/gopher-lua v1.1.1
