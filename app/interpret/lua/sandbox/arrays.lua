@@ -146,6 +146,7 @@ local function concat_(t, separator, ...)
   if i < 1 then i = 1 end
   if j > n then j = n end
   if i > j then return "" end
+  if i == j and mathtype(t[i]) then return t[i] end -- gopher-lua concatenates nothing then
   local pieces = pieces_of(t, i, j)
   local found
   if pieces then found = concat(pieces, separator) else found = concat(t, separator, i, j) end

@@ -108,17 +108,26 @@ local function hex(s, verb, spec)
   return concat(found, spec.space and " " or "")
 end
 
-local function string_text(s, verb, spec, kind)
-  work(#s)
-  if verb == "s" or verb == "v" or verb == "q" then
-    if spec.precision then
-      local ends = utf8.len(s) and utf8.offset(s, spec.precision + 1)
-      s = ends and sub(s, 1, ends - 1) or not utf8.len(s) and sub(s, 1, spec.precision) or s
-    end
-    return padded(verb == "q" and quoted(s) or s, spec)
+-- A text within its width and precision; zeros fill it up as they do a number.
+local function text_within(s, spec)
+  if spec.precision then
+    local ends = utf8.len(s) and utf8.offset(s, spec.precision + 1)
+    s = ends and sub(s, 1, ends - 1) or not utf8.len(s) and sub(s, 1, spec.precision) or s
   end
+  local n = (spec.width or 0) - length(s)
+  if spec.zero and n > 0 then
+    work(n)
+    return rep("0", n) .. s
+  end
+  return padded(s, spec)
+end
+
+local function string_text(s, verb, spec)
+  work(#s)
+  if verb == "s" or verb == "v" then return text_within(s, spec) end
+  if verb == "q" then return text_within(quoted(s), spec) end
   if verb == "x" or verb == "X" then return padded(hex(s, verb, spec), spec) end
-  return "%!" .. verb .. "(" .. (kind or "string") .. "=" .. padded(s, spec) .. ")"
+  return "%!" .. verb .. "(string=" .. text_within(s, spec) .. ")"
 end
 
 local function number_formatted(x, verb, spec)
@@ -130,7 +139,7 @@ local function number_formatted(x, verb, spec)
     return padded(utf8.char((code < 0 or code > 0x10FFFF or (code >= 0xD800 and code < 0xE000)) and 0xFFFD or code), spec)
   end
   if verb == "U" then return padded(format("U+%04X", int64(x)), spec) end
-  if find("eEfFgG", verb, 1, true) then return float_text(x + 0.0, verb == "F" and "f" or verb, spec) end
+  if find("eEfFgG", verb, 1, true) then return float_text(x - 0.0, verb == "F" and "f" or verb, spec) end
   local i = mathtype(x) == "integer" and x or tointeger(x)
   if verb == "v" then
     if i then return integer_text(i, "d", spec) end
@@ -161,7 +170,8 @@ local function formatted(v, verb, spec)
     return string_text(to_text(v), verb, spec)
   end
   if kind == "nil" then return "&{}" end
-  return "%!" .. verb .. "(" .. TYPES[kind] .. "=" .. to_text(v) .. ")"
+  spec.precision = nil
+  return "%!" .. verb .. "(" .. TYPES[kind] .. "=" .. text_within(to_text(v), spec) .. ")"
 end
 
 local function count(s, what)

@@ -28,7 +28,7 @@ local function parse_integer(text, base)
   if digits == "" or find(digits, "%W") or base < 2 or base > 36 then return nil end
   if #digits > 64 then digits = gsub(digits, "^0+", "0") end
   if #digits > 65 then return nil end
-  local value = base == 10 and tonumber(digits .. ".0") or 0
+  local value = base == 10 and tonumber(digits .. ".0") or 0.0
   if base == 10 then
     if find(digits, "%D") then return nil end
     local exact = mathtype(tonumber(digits)) == "integer"

@@ -4,7 +4,7 @@
 local parts = ...
 
 local byte, sub, find, match, gmatch, gsub = string.byte, string.sub, string.find, string.match, string.gmatch, string.gsub
-local type, tostring, select, error, pcall = type, tostring, select, error, pcall
+local type, tostring, select, error, pcall, mathtype = type, tostring, select, error, pcall, math.type
 local tonumber, concat, unpack = tonumber, table.concat, table.unpack
 
 local work, to_text, integer = parts.limits.work, parts.texts.to_text, parts.numbers.integer
@@ -307,22 +307,42 @@ function patterns.match(s, p, init)
   end))
 end
 
+-- Whether a pattern may match nothing. C goes on behind such a match as 5.4 does; here and in gopher-lua it may follow
+-- another match at once.
+local function may_be_empty(p)
+  return find(p, "%f", 1, true) ~= nil or byte(p, 1) == 94 or match("", p) ~= nil
+end
+
+-- An iterator over all matches of a pattern.
+local function matches(s, p)
+  local is_quick, anchored, i = quick(#s, p), byte(p, 1) == 94, 1
+  return function()
+    if i > #s + 1 then return nil end
+    local from, to, state, captured
+    if is_quick then
+      captured = { find(s, p, i) }
+      from, to = captured[1], captured[2]
+    else
+      from, to, state = search(s, p, i)
+    end
+    if not from or anchored then i = #s + 2 else i = to >= from and to + 1 or from + 1 end
+    return from, to, state, captured
+  end
+end
+
+local function values_of(s, from, to, state, captured)
+  if state then return captures(state, from, to, true) end
+  if captured[3] == nil then return sub(s, from, to) end
+  return unpack(captured, 3)
+end
+
 function patterns.gmatch(s, p)
   s, p = text(s, 1, "gmatch"), text(p, 2, "gmatch")
-  if quick(#s, p) then return gmatch(s, p) end
-  local i, last = 1, nil
-  local state = { s = s, p = p, level = 0 }
+  if quick(#s, p) and not may_be_empty(p) then return gmatch(s, p) end
+  local step = matches(s, p)
   return function()
-    while i <= #s + 1 do
-      state.level = 0
-      local ends = do_match(state, i, 1)
-      local from = i
-      if ends and ends ~= last then
-        i, last = ends, ends
-        return captures(state, from, ends - 1, true)
-      end
-      i = i + 1
-    end
+    local from, to, state, captured = step()
+    if from then return values_of(s, from, to, state, captured) end
   end
 end
 
@@ -339,7 +359,14 @@ local function expanded(state, replacement, from, to)
       pieces[#pieces + 1] = sub(state.s, from, to)
     elseif match(c, "^%d$") then
       local level = tonumber(c)
-      pieces[#pieces + 1] = level == 1 and state.level == 0 and sub(state.s, from, to) or tostring(capture(state, level))
+      local value
+      if state.given then
+        value = state.given[level + 2]
+        if value == nil and level > 1 then error("invalid capture index", 0) end
+      elseif level ~= 1 or state.level > 0 then
+        value = capture(state, level)
+      end
+      pieces[#pieces + 1] = value == nil and sub(state.s, from, to) or tostring(value)
     else
       error("invalid use of '%' in replacement string", 0)
     end
@@ -350,6 +377,7 @@ local function expanded(state, replacement, from, to)
 end
 
 function patterns.gsub(s, p, replacement, most)
+  local given = s
   s, p = text(s, 1, "gsub"), text(p, 2, "gsub")
   local kind = type(replacement)
   if kind ~= "string" and kind ~= "table" and kind ~= "function" then
@@ -365,38 +393,32 @@ function patterns.gsub(s, p, replacement, most)
       if not find(c, "^[%d%%]$") then return "%%" .. c end
     end)
   end
-  if quick(#s, p) then return gsub(s, p, replacement, most) end
+  if kind == "string" and quick(#s, p) and not may_be_empty(p) then
+    local result, n = gsub(s, p, replacement, most)
+    return n == 0 and given or result, n
+  end
   return loudly(pcall(function()
-    local state, anchored = { s = s, p = p, level = 0 }, byte(p, 1) == 94
-    local pieces, i, last, n = {}, 1, nil, 0
-    while n < (most or #s + 1) do
-      state.level = 0
-      local ends = do_match(state, i, anchored and 2 or 1)
-      if ends and ends ~= last then
-        n = n + 1
-        local value
-        if kind == "string" then
-          value = expanded(state, replacement, i, ends - 1)
-        else
-          local first = captures(state, i, ends - 1, true)
-          if kind == "table" then value = replacement[first] else value = replacement(captures(state, i, ends - 1, true)) end
-          if not value then
-            value = sub(s, i, ends - 1)
-          elseif type(value) ~= "string" and type(value) ~= "number" then
-            error("invalid replacement value (a " .. type(value) .. ")", 0)
-          end
-        end
-        pieces[#pieces + 1] = value
-        i, last = ends, ends
-      elseif i <= #s then
-        pieces[#pieces + 1] = sub(s, i, i)
-        i = i + 1
+    local pieces, last, n = {}, 1, 0
+    for from, to, state, captured in matches(s, p) do
+      if most and n >= most then break end
+      n = n + 1
+      local value
+      if kind == "string" then
+        state = state or { s = s, level = 0, given = captured }
+        value = expanded(state, replacement, from, to)
+      elseif kind == "table" then
+        value = replacement[(values_of(s, from, to, state, captured))]
       else
-        break
+        value = replacement(values_of(s, from, to, state, captured))
       end
-      if i > #s + 1 or anchored then break end
+      if mathtype(value) then value = to_text(value) end
+      if value and type(value) ~= "string" then value = "" end
+      pieces[#pieces + 1] = sub(s, last, from - 1)
+      pieces[#pieces + 1] = value or sub(s, from, to)
+      last = to + 1
     end
-    pieces[#pieces + 1] = sub(s, i)
+    if n == 0 then return given, 0 end
+    pieces[#pieces + 1] = sub(s, last)
     return concat(pieces), n
   end))
 end

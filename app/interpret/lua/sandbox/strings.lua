@@ -25,14 +25,16 @@ local function sub_(s, i, j)
   return sub(s, i, j)
 end
 
-local function byte_(s, i, j)
+-- Without a position gopher-lua returns all bytes.
+local function byte_(s, ...)
   s = text(s, 1, "byte")
+  local n = select("#", ...)
+  if n == 0 then return byte(s, 1, #s < MAX_VALUES and #s or 1) end
+  local i, j = ...
   i = i == nil and 1 or integer(i, 2, "byte")
-  if j == nil then
-    if i == 0 then return end
-    return byte(s, i)
-  end
-  j = integer(j, 3, "byte")
+  if i == 0 then return end
+  if n == 1 then return byte(s, i) end
+  j = j == nil and -1 or integer(j, 3, "byte")
   local from, to = i < 0 and #s + i + 1 or i, j < 0 and #s + j + 1 or j
   if (to > #s and #s or to) - (from < 1 and 1 or from) >= MAX_VALUES then error("too many results of 'byte'", 2) end
   return byte(s, i, j)

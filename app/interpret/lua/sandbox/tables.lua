@@ -180,6 +180,7 @@ local function successor(t, k)
   local v = rawget(t, i + 1)
   if v ~= nil and not (mine and mine.at[i + 1]) then return i + 1, v end
   if mine then return first_from(t, mine.keys, 1) end
+  return nil
 end
 
 local function ordered_pairs(t)

@@ -6,7 +6,7 @@ from typing import Final
 
 INTEGERS: Final = ("0", "1", "2", "3", "7", "10", "12", "64", "100", "255", "1000", "4096", "65536", "1000000", "9007199254740993")
 FRACTIONS: Final = ("0.1", "0.5", "0.25", "1.5", "2.75", "3.14159", "99.9", "1e-3", "1.25e-7", "123456.789", "1234567.5")
-LARGE: Final = ("1e15", "2^53", "2^62", "2^63", "1e16", "1e19", "1e20", "1e21", "1.7e19", "1e300", "math.huge", "1/0", "0/0", "-1/0")
+LARGE: Final = ("1e15", "2^53", "2^62", "2^63", "1e16", "1e19", "1e20", "1e21", "1.7e19", "1e300", "math.huge", "1/0", "0/0", "(-1/0)")
 NUMERIC_TEXTS: Final = (
     "'10'", "'3'", "'7'", "'0x10'", "'010'", "' 5 '", "'1e2'", "'2.50'", "'-4'", "'+6'", "'0b11'", "'1_000'", "'.5'", "'5.'",
     "'0'", "'99999999999999999999'", "'\\t8\\n'",
@@ -17,6 +17,7 @@ OTHER_TEXTS: Final = (
     "'(a(b)c)'", "'CamelCaseText'", "'nginx:1.25'", "'50%'",
 )  # fmt: skip
 ANYTHING: Final = ("nil", "true", "false", "{}", "{1, 2}", "print")
+SCALARS: Final = ("nil", "true", "false")
 PATTERNS: Final = (
     "'%d+'", "'%a+'", "'^%s*(.-)%s*$'", "'([^,]*),?'", "'(%w+)=(%w+)'", "'%.'", "'.'", "'x*'", "'a-'", "'^a'", "'c$'", "'[%w_]+'",
     "'[^%d]'", "'()b()'", "'%b()'", "'(a)(b)?'", "'l+'", "'[a-c]+'", "'%u%l*'", "'o.'", "'$'", "'^'", "'a?b'", "'(%d+)%%'", "''",
@@ -64,7 +65,7 @@ class Expressions:
     def arithmetic(self, depth: int = 2) -> str:
         """Return sums, products, quotients, remainders, powers."""
         if self._random.random() < 0.12:
-            return f"(-{self.operand(depth - 1)})"
+            return f"(- {self.operand(depth - 1)})"
         operator = self.one("+", "-", "*", "/", "%", "^", "+", "-", "*", "/", "%")
         right = self.one("2", "3", "0.5", "-1", "-3", "10", "a", "0") if operator == "^" else self.operand(depth - 1)
         return f"({self.operand(depth - 1)} {operator} {right})"
@@ -160,7 +161,7 @@ class Expressions:
         """Return calls of ``tostring`` and ``tonumber``."""
         kind = self._random.random()
         if kind < 0.4:
-            return f"tostring({self.operand(2)})"
+            return f"tostring({self.one(self.arithmetic(2), self.text(), *SCALARS)})"
         if kind < 0.8:
             return f"tonumber({self.one(self.text(), self.text(), self.number(), *NUMERIC_TEXTS, *ANYTHING)})"
         text = self.one("'ff'", *NUMERIC_TEXTS)
@@ -174,7 +175,7 @@ class Expressions:
             f"unpack({{1, 2, 3}}, {self.small()}, {self.small()})",
             f"unpack({{{self.number()}, {self.text()}}})",
             f"type({self.one(*ANYTHING, self.number(), self.text())})",
-            "next({})", "next({5})", "next({x = 1})", "assert(1, 2)", "assert(false)", "assert(nil, 'm')", "pcall(error)",
+            "next({})", "next({5})", "next({x = 1})", "assert(1, 2)", "assert(false)", "assert(nil, 'm')", "pcall(error, {})",
         )  # fmt: skip
 
     def subjects(self) -> dict[str, Callable[[], str]]:
