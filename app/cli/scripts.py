@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from app.interpret.lua.customizations import read_object
-from app.interpret.lua.rules import FUNCTIONS, Read, findings_of, identified
+from app.interpret.lua.rules import FUNCTIONS, Read, findings_of, identified, unportable_in
 from app.interpret.lua.runner import Runner
 from app.interpret.lua.vm import LuaError, Program
 from app.model.gvk import GroupVersionKind
@@ -50,7 +50,7 @@ def judged(document: Document, runner: Runner) -> tuple[list[str], list[str], li
     warnings: list[str] = []
     refused = {problem.place for problem in read.problems}
     for rule in read.rules:
-        warnings += [f"{rule.place}: {text}" for text in findings_of(rule)]
+        warnings += [f"{rule.place}: {text}" for text in (*findings_of(rule), *unportable_in(rule))]
         problem = _tried(rule.program, rule.function.name, runner)
         if problem:
             problems.append(f"{rule.place}: {problem}")

@@ -9,6 +9,9 @@ from app.model.json import JSON
 from app.model.quantity import Quantity
 
 
+_INT64: Final = 2**63
+
+
 def resource_add(*amounts: Any) -> str:
     """Return the sum of quantities as a quantity; nil is none. Raises InterpretError."""
     total = Quantity(0)
@@ -19,11 +22,14 @@ def resource_add(*amounts: Any) -> str:
 
 
 def quantity_number(amount: Any = None) -> int | float:
-    """Return a quantity as a number, whole where it is whole; raises InterpretError, also for one below zero."""
+    """Return a quantity as a number, 0 for nil; raises InterpretError, also for one below zero."""
+    if amount is None:
+        return 0
     value = _quantity(amount, 1, "getResourceQuantity").value
     if value < 0:
         raise InterpretError(f"getResourceQuantity: {amount} is below zero")
-    return value.numerator if value.denominator == 1 else float(value)
+    whole = value.denominator == 1 and value.numerator < _INT64
+    return value.numerator if whole else float(value)
 
 
 def pod_requirements(template: Any = None) -> JSON:

@@ -248,6 +248,11 @@ def findings_of(rule: Rule) -> Iterator[str]:
         yield f"line {finished.line}: {rule.function.name} has a way through it that returns nothing"
 
 
+def unportable_in(rule: Rule) -> Iterator[str]:
+    """Yield what does not run on Karmada, each with its line."""
+    yield from (f"line {finding.line}: {finding.text}" for finding in rule.script.portability)
+
+
 def identified(value: Any) -> str:
     """Return how an object of rules is called in messages."""
     metadata = as_object(value.get("metadata"))

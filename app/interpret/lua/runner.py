@@ -1,28 +1,46 @@
-"""Running scripts beside requests: at once where they are quick, on a thread where they are not.
+"""Running scripts beside requests: at once where they are quick, on threads where they are not.
 
 Nearly every script takes well under a millisecond, less than handing it to a thread would. So a script is run where it
 is asked for, but held to a small part of its limits; one that needs more is stopped and, as scripts have no effects,
-begun anew on a thread, with all of them. Lua runs without Python's lock, so requests go on meanwhile.
+begun anew on a thread. Lua runs without Python's lock, so requests go on meanwhile.
+
+There are two lanes of threads. In the first one, scripts have a small part of their limits once more, so a thread is
+soon free there whatever runs in the second one, where scripts have all of them. A script goes where it ended before.
 """
 
-import asyncio
 import contextlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final, NamedTuple
 
-from app.interpret.access import InterpretError
+from app.interpret.lua.freed import give_back
+from app.interpret.lua.lanes import Lane
 from app.interpret.lua.vm import Limits, LuaError, Machine, Program
 from app.model.json import JSON
 
 _AT_ONCE: Final = Limits(seconds=0.005, instructions=100_000, memory=4 << 20)
 """What a script may take on the event loop."""
+_SOON: Final = Limits(seconds=0.05, instructions=1_000_000, memory=8 << 20)
+"""What a script may take in the first lane."""
 _LIMITS: Final = frozenset({"deadline", "instructions", "memory"})
-_MOST_WAITING: Final = 64
 _REMEMBERED: Final = 1000
 _AGAIN: Final = 50
-"""How many calls of a slow script go to a thread before it is given another chance to be quick."""
+"""How many calls of a slow script go to its lane before it is given another chance to be quicker."""
+_LARGE: Final = 12 << 20
+"""Bytes of a machine after a call from which on it is not kept."""
+
+
+class _SlowerError(Exception):
+    """A call whose script turned out to be slower while it waited."""
+
+
+class _Slow(NamedTuple):
+    """A script that was stopped before."""
+
+    lane: int
+    left: int
+    """Calls that go to this lane at once."""
 
 
 class Call(NamedTuple):
@@ -44,17 +62,13 @@ class Runner:
     def __init__(self, limits: Limits | None = None, *, threads: int = 4) -> None:
         """Prepare; machines and threads are made when they are first needed."""
         self.limits: Final = limits or Limits()
-        full = self.limits
-        self._at_once: Final = Limits(
-            min(full.seconds, _AT_ONCE.seconds),
-            min(full.instructions, _AT_ONCE.instructions),
-            min(full.memory, _AT_ONCE.memory),
-        )
-        self._threads: Final = threads
-        self._executor: ThreadPoolExecutor | None = None
+        self._at_once: Final = _part(_AT_ONCE, self.limits)
+        slow = max(1, threads - 1)
+        self._limits_of: Final = (_part(_SOON, self.limits), self.limits)
+        # One script leaves a thread of the second lane to the others, if there are more.
+        self._lanes: Final = (Lane("lua-soon", 1, share=1), Lane("lua-slow", slow, share=max(1, slow - 1)))
         self._idle: Final[list[Machine]] = []
-        self._slow: Final[OrderedDict[str, int]] = OrderedDict()
-        self._waiting = 0
+        self._slow: Final[OrderedDict[str, _Slow]] = OrderedDict()
 
     def prepare(self) -> None:
         """Make a machine, so that the first call finds one."""
@@ -63,14 +77,16 @@ class Runner:
 
     def run(self, call: Call) -> list[JSON] | Awaitable[list[JSON]]:
         """Return what a script's function returns, or what will; raises LuaError, also when awaited."""
-        if not self._is_slow(call.program.id):
+        lane = self._lane_of(call.program.id)
+        if lane is None:
             try:
                 return self._run(call, self._at_once)
             except LuaError as error:
                 if error.kind not in _LIMITS or self._at_once == self.limits:
                     raise
-            self._remember(call.program.id)
-        return self._on_thread(call)
+            lane = 0
+            self._remember(call.program.id, lane)
+        return self._on_threads(call, lane)
 
     def run_now(self, call: Call) -> list[JSON]:
         """Return what a script's function returns, with all its limits; raises LuaError."""
@@ -87,34 +103,54 @@ class Runner:
 
     def close(self) -> None:
         """End the threads; calls that run are within their limits soon."""
-        if self._executor is not None:
-            self._executor.shutdown(wait=False, cancel_futures=True)
+        for lane in self._lanes:
+            lane.close()
 
-    def _is_slow(self, program: str) -> bool:
-        left = self._slow.get(program)
-        if left is None:
-            return False
-        if left <= 1:
-            del self._slow[program]
+    def _lane_of(self, program: str) -> int | None:
+        """Return the lane of a script, None if it may be tried at once."""
+        slow = self._slow.get(program)
+        if slow is None:
+            return None
+        if slow.left > 1:
+            self._slow[program] = slow._replace(left=slow.left - 1)
+        elif slow.lane > 0:
+            self._slow[program] = _Slow(slow.lane - 1, _AGAIN)
         else:
-            self._slow[program] = left - 1
-        return True
+            del self._slow[program]
+        return slow.lane
 
-    def _remember(self, program: str) -> None:
-        self._slow[program] = _AGAIN
+    def _remember(self, program: str, lane: int) -> None:
+        self._slow[program] = _Slow(lane, _AGAIN)
         if len(self._slow) > _REMEMBERED:
             self._slow.popitem(last=False)
 
-    async def _on_thread(self, call: Call) -> list[JSON]:
-        if self._waiting >= _MOST_WAITING:
-            raise InterpretError(f"{self._waiting} slow scripts are running or waiting: try again later", code=503)
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="lua")
-        self._waiting += 1
+    async def _on_threads(self, call: Call, lane: int) -> list[JSON]:
+        while True:
+            limits = self._limits_of[lane]
+            try:
+                return await self._lanes[lane].run(call.program.id, partial(self._run_in, lane, call))
+            except _SlowerError:
+                lane += 1
+            except LuaError as error:
+                if error.kind not in _LIMITS or limits == self.limits:
+                    raise
+                lane += 1
+                self._remember(call.program.id, lane)
+
+    def _run_in(self, lane: int, call: Call) -> list[JSON]:
+        """Run a call on a thread of a lane; give its memory back if that was much."""
+        slow, limits = self._slow.get(call.program.id), self._limits_of[lane]
+        if slow is not None and slow.lane > lane:
+            raise _SlowerError
+        large = limits == self.limits
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._executor, self._run, call, self.limits)
+            return self._run(call, limits)
+        except LuaError as error:
+            large = large or error.kind in _LIMITS
+            raise
         finally:
-            self._waiting -= 1
+            if large:
+                give_back()
 
     def _run(self, call: Call, limits: Limits) -> list[JSON]:
         with self._machine() as machine:
@@ -139,5 +175,10 @@ class Runner:
         try:
             yield machine
         finally:
-            if not machine.spoiled:
+            if not machine.spoiled and machine.memory() < _LARGE:
                 self._idle.append(machine)
+
+
+def _part(most: Limits, limits: Limits) -> Limits:
+    """Return the smaller limits."""
+    return Limits(*map(min, zip(most, limits, strict=True)))

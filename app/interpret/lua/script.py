@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
 from app.interpret.lua.lexer import LuaSyntaxError, Token, tokens
+from app.interpret.lua.portability import Finding, Portability
 from app.interpret.lua.rewriting import PREFIX, Rewriting
 
 _DEEPEST: Final = 150
@@ -21,13 +22,6 @@ _UNARY: Final = 8
 _ARITHMETIC: Final = frozenset("+-*%")
 
 
-class Finding(NamedTuple):
-    """Something that looks wrong, and where."""
-
-    line: int
-    text: str
-
-
 class Script(NamedTuple):
     """A script that has been read."""
 
@@ -38,6 +32,8 @@ class Script(NamedTuple):
     findings: list[Finding]
     assigned: frozenset[str]
     """Globals that it sets, wherever."""
+    portability: list[Finding]
+    """What does not run on Karmada."""
 
 
 class Finished(NamedTuple):
@@ -123,6 +119,7 @@ class _Parser:
     def __init__(self, source: str, known: frozenset[str]) -> None:
         self._known: Final = known
         self._edits: Final = Rewriting(source)
+        self._portability: Final = Portability()
         self._tokens: Final = tokens(source)
         self._before: Token = Token("end", "", 0, 0, 1)
         self._now: Token = next(self._tokens)
@@ -139,7 +136,10 @@ class _Parser:
         self._block()
         if self._now.kind != "end":
             raise self._unexpected()
-        return Script(self._edits.text(), self._functions, list(self._found()), frozenset(self._assigned))
+        portability = list(self._portability.findings())
+        return Script(
+            self._edits.text(), self._functions, list(self._found()), frozenset(self._assigned), portability
+        )
 
     def _found(self) -> Iterator[Finding]:
         seen = set[str]()
@@ -303,7 +303,7 @@ class _Parser:
         return False
 
     def _goto(self) -> bool:
-        self._next()
+        self._portability.jump(self._next().line)
         self._name()
         return False
 
@@ -448,6 +448,7 @@ class _Parser:
             return _Operand("literal", token.start, token.end, token)
         if token.kind == "string":
             self._edits.string(self._next())
+            self._portability.literal(token.text, token.line)
             kind = "text"
         elif self._is("nil", "true", "false"):
             self._next()
@@ -468,21 +469,29 @@ class _Parser:
 
     def _suffixed(self) -> _Suffixed:
         """Read a variable or a call."""
+        first = self._now
         found = self._primary()
+        library = first.text if found.name.startswith(" (global") else ""
         while True:
+            token = self._now
+            name = self._before.text
             if self._accept("."):
-                found = _Suffixed("index", f" (field '{self._name()}')")
+                member = self._name()
+                found = _Suffixed("index", f" (field '{member}')")
+                self._portability.field(f"{library}.{member}", token.line)
             elif self._is("["):
                 found = self._bracketed()
             elif self._accept(":"):
-                self._name()
-                self._arguments()
+                name = self._name()
+                self._portability.method(name, token.line)
+                self._arguments(name)
                 found = _Suffixed("call")
             elif self._is("(", "{") or self._now.kind == "string":
-                self._arguments()
+                self._arguments(name)
                 found = _Suffixed("call")
             else:
                 return found
+            library = ""
 
     def _primary(self) -> _Suffixed:
         if self._now.kind == "name":
@@ -506,18 +515,26 @@ class _Parser:
         closed = self._expect("]", opened=opened)
         return _Suffixed("index", index=None if literal else (opened, closed))
 
-    def _arguments(self) -> None:
+    def _arguments(self, name: str) -> None:
+        """Read the arguments of a call of the function or method with this name."""
+        opened = first = self._now
         if self._now.kind == "string":
             self._edits.string(self._next())
         elif self._is("{"):
-            start = self._now.start
             self._constructor()
-            self._edits.wrap(start, self._before.end, "(", ")")
+            self._edits.wrap(opened.start, self._before.end, "(", ")")
         else:
-            opened = self._expect("(")
+            self._expect("(")
+            first = self._now
             if not self._is(")"):
                 self._expressions()
+            last = self._before.end
             self._expect(")", opened=opened)
+            argument = first.text if first.kind == "string" else ""
+            self._portability.call(name, argument, (last, self._before.end), opened.line)
+            return
+        argument = first.text if first.kind == "string" else ""
+        self._portability.call(name, argument, (-1, self._before.end), opened.line)
 
     def _constructor(self) -> None:
         opened = self._next()

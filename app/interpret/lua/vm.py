@@ -211,6 +211,10 @@ class Machine:
             return []
         return list(found) if isinstance(found, tuple) else [found]
 
+    def memory(self) -> int:
+        """Return the bytes that the machine has."""
+        return int(self._lua.get_memory_used())
+
     def names(self) -> frozenset[str]:
         """Return the globals that scripts have."""
         return frozenset(self._api.names())

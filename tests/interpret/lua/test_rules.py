@@ -1,6 +1,6 @@
 import pytest
 
-from app.interpret.lua.rules import Read, findings_of, read_config_map, read_customization
+from app.interpret.lua.rules import Read, findings_of, read_config_map, read_customization, unportable_in
 from app.model.gvk import GroupVersionKind
 from app.model.karmada import Operation
 
@@ -122,3 +122,32 @@ def test_findings_are_about_the_users_script() -> None:
     ]
     [body] = config(f"{ENTRY}health.lua: if runtimeObj.x then desiredObj.x = 1 end").rules
     assert list(findings_of(body)) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("return true", []),
+        ("local kube = require('kube') return unpack({o:find('a')})", []),
+        ("local t = {rep = 1} return t.rep and string.sub('a', 1)", []),
+        ("local f = require('fleet')", ["line 1: does not run on Karmada: Karmada has no module fleet"]),
+        ("local f = require 'fleet'", ["line 1: does not run on Karmada: Karmada has no module fleet"]),
+        ("\nlocal x = string.rep('a', 2)", ["line 2: does not run on Karmada: Karmada refuses string.rep"]),
+        ("return o.name:gsub('a', 'b')", ["line 1: does not run on Karmada: Karmada refuses string.gsub"]),
+        ("return table.unpack({})", ["line 1: does not run on Karmada: gopher-lua has no table.unpack: write unpack"]),
+        ("return o.name:find('%f[%a]a')", ["line 1: does not run on Karmada: gopher-lua's patterns have no %f"]),
+        ("goto out ::out::", ["line 1: does not run on Karmada: goto needs Karmada v1.18 or later"]),
+        (
+            "return tonumber(string.match(o.name, '%d+'))",
+            [
+                "line 1: does not run on Karmada: tonumber(...match(...)) fails where nothing matches: "
+                "write tonumber((...match(...)))"
+            ],
+        ),
+        ("return tonumber((o.name:match('%d+'))), tonumber(o.name:match('%d+') or '0')", []),
+        ("local string = {rep = print} string.rep('a')", []),
+    ],
+)
+def test_code_that_does_not_run_on_karmada(body: str, expected: list[str]) -> None:
+    [rule] = customization(healthInterpretation=f"function InterpretHealth(o) {body} end").rules
+    assert list(unportable_in(rule)) == expected

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from app.interpret.access import InterpretError
+from app.interpret.lua import lanes
 from app.interpret.lua import runner as module
 from app.interpret.lua.runner import Call, Runner
 from app.interpret.lua.vm import Limits, LuaError
 from tests.interpret.lua.machines import program
+from tests.waiting import NET
 
 QUICK = program("function F(a) return a.x end")
 # More than what the event loop gives, less than what a script may take.
@@ -34,7 +36,7 @@ async def test_what_is_quick_is_answered_at_once_and_without_a_thread(runner: Ru
     assert runner.run(called(QUICK)) == [7]
     with pytest.raises(LuaError, match="no"):
         runner.run(called(WRONG))
-    assert runner._executor is None
+    assert [lane._executor for lane in runner._lanes] == [None, None]
 
 
 async def test_what_is_slow_is_begun_anew_on_a_thread_and_remembered(runner: Runner) -> None:
@@ -58,7 +60,7 @@ async def test_what_was_slow_is_tried_again_after_a_while(runner: Runner, monkey
     monkeypatch.setattr(runner, "_run", counted)
     for _ in range(4):
         assert await runner.run(called(SLOW)) == [7]  # type: ignore[misc]
-    at_once = [limits.seconds < 1 for limits in tried]
+    at_once = [limits == runner._at_once for limits in tried]
     # Tried and begun anew; twice on a thread at once; tried again.
     assert at_once == [True, False, False, False, True, False]
 
@@ -83,12 +85,12 @@ async def test_limits_below_those_of_the_event_loop_need_no_thread() -> None:
     runner = Runner(Limits(seconds=0.001, instructions=10_000, memory=1 << 20))
     with pytest.raises(LuaError, match="took more than"):
         runner.run(called(ENDLESS))
-    assert runner._executor is None
+    assert [lane._executor for lane in runner._lanes] == [None, None]
 
 
 async def test_too_many_at_a_time_are_told_to_come_later(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_WAITING", 2)
-    runner._slow[ENDLESS.id] = runner._slow[SLOW.id] = 1000
+    monkeypatch.setattr(lanes, "MAX_WAITING", 2)
+    runner._remember(SLOW.id, 0)
     tasks = [asyncio.ensure_future(runner.run(called(SLOW))) for _ in range(2)]  # type: ignore[arg-type]
     await asyncio.sleep(0)
     with pytest.raises(InterpretError, match="try again later") as caught:
@@ -106,3 +108,52 @@ async def test_machines_are_used_again_unless_a_limit_was_reached(runner: Runner
     assert runner._idle == [machine]
     assert await runner.run(called(SLOW)) == [7]  # type: ignore[misc]
     assert machine not in runner._idle
+
+
+async def test_a_script_that_is_slow_goes_where_it_ended_before() -> None:
+    runner = Runner(Limits(seconds=NET, instructions=3_000_000))
+    slower = program("function F(a) for i = 1, 2000000 do end return a.x end")
+    lanes_of: list[str] = []
+    names = {id(lane): lane._name for lane in runner._lanes}
+    for lane in runner._lanes:
+        run = lane.run
+
+        def noted(script: str, work: Any, *, lane: Any = lane, run: Any = run) -> Any:
+            lanes_of.append(names[id(lane)])
+            return run(script, work)
+
+        lane.run = noted  # type: ignore[method-assign]
+    for _ in range(2):
+        assert await runner.run(called(slower)) == [7]  # type: ignore[misc]
+    assert await runner.run(called(SLOW)) == [7]  # type: ignore[misc]
+    assert lanes_of == ["lua-soon", "lua-slow", "lua-slow", "lua-soon"]
+    runner.close()
+
+
+async def test_calls_that_wait_leave_the_first_lane_with_the_one_that_was_too_slow() -> None:
+    runner = Runner(Limits(seconds=NET, instructions=3_000_000))
+    slower = program("function F(a) for i = 1, 2000000 do end return a.x end")
+    tried: list[int] = []
+    run = runner._run
+
+    def counted(call: Call, limits: Limits) -> Any:
+        tried.append(limits.instructions)
+        return run(call, limits)
+
+    runner._run = counted  # type: ignore[method-assign]
+    answers = [runner.run(called(slower)) for _ in range(5)]
+    assert await asyncio.gather(*answers) == [[7]] * 5  # type: ignore[arg-type]
+    assert sorted(tried) == [100_000, 1_000_000, *[3_000_000] * 5]
+    runner.close()
+
+
+async def test_memory_of_slow_calls_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[None] = []
+    monkeypatch.setattr(module, "give_back", lambda: given.append(None))
+    runner = Runner(Limits(seconds=NET, instructions=10**9))
+    hog = program("function F(a) local t = {} for i = 1, 1e7 do t[i] = {} end return a.x end")
+    with pytest.raises(LuaError, match="took more than 32 MiB"):
+        await runner.run(called(hog))  # type: ignore[misc]
+    assert len(given) == 2
+    assert runner._idle == []
+    runner.close()

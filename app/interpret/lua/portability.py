@@ -1,0 +1,69 @@
+"""Code that runs here and not on Karmada (docs/lua.md; karmada pkg/util/lifted/lua, pkg/resourceinterpreter/.../luavm)."""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+_FIELDS: Final = {
+    "string.rep": "Karmada refuses string.rep",
+    "string.gsub": "Karmada refuses string.gsub",
+    "table.unpack": "gopher-lua has no table.unpack: write unpack",
+}
+_METHODS: Final = {"rep": "Karmada refuses string.rep", "gsub": "Karmada refuses string.gsub"}
+_MODULES: Final = frozenset({"kube", "string", "table", "math", "os"})
+_NEEDS_A_VALUE: Final = frozenset({"tonumber", "tostring", "type"})
+
+
+class Finding(NamedTuple):
+    """Something that looks wrong, and where."""
+
+    line: int
+    text: str
+
+
+class Portability:
+    """Collects what does not run on Karmada while a script is read."""
+
+    def __init__(self) -> None:
+        self._found: Final[dict[str, int]] = {}
+        self._match_end = -1
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield the findings, each with the first line where it applies."""
+        for text, line in sorted(self._found.items(), key=lambda found: found[1]):
+            yield Finding(line, f"does not run on Karmada: {text}")
+
+    def field(self, path: str, line: int) -> None:
+        """Take the member of a library, such as ``string.rep``."""
+        if path in _FIELDS:
+            self._found.setdefault(_FIELDS[path], line)
+
+    def method(self, name: str, line: int) -> None:
+        """Take the name of a method; that it is one of a text is likely for these names."""
+        if name in _METHODS:
+            self._found.setdefault(_METHODS[name], line)
+
+    def literal(self, text: str, line: int) -> None:
+        """Take a literal text."""
+        if "%f[" in text:
+            self._found.setdefault("gopher-lua's patterns have no %f", line)
+
+    def jump(self, line: int) -> None:
+        """Take a goto."""
+        self._found.setdefault("goto needs Karmada v1.18 or later", line)
+
+    def call(self, name: str, argument: str, ends: tuple[int, int], line: int) -> None:
+        """Take a call of a function or method by its name.
+
+        Args:
+            name: The last name before the arguments, such as ``match``.
+            argument: The first argument's text if it is a literal text, otherwise ``""``.
+            ends: Where the last argument ends, and where the call does.
+            line: Its line.
+        """
+        if name == "require" and argument and argument[1:-1] not in _MODULES:
+            self._found.setdefault(f"Karmada has no module {argument[1:-1]}", line)
+        if name in _NEEDS_A_VALUE and self._match_end == ends[0] > 0:
+            text = f"{name}(...match(...)) fails where nothing matches: write {name}((...match(...)))"
+            self._found.setdefault(text, line)
+        if name == "match":
+            self._match_end = ends[1]

@@ -1,0 +1,118 @@
+"""Turns on threads: shares of scripts, and who is next. Work waits for the test, never for time."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from app.interpret.access import InterpretError
+from app.interpret.lua import lanes
+from app.interpret.lua.lanes import Lane
+from tests.waiting import NET
+
+
+class Work:
+    """Calls that run until the test lets them end."""
+
+    def __init__(self) -> None:
+        self.started: list[str] = []
+        self._go = threading.Semaphore(0)
+        self._changed = threading.Semaphore(0)
+
+    def of(self, name: str) -> Callable[[], list[Any]]:
+        def run() -> list[Any]:
+            self.started.append(name)
+            self._changed.release()
+            assert self._go.acquire(timeout=NET)
+            return [name]
+
+        return run
+
+    def end(self, count: int = 1) -> None:
+        self._go.release(count)
+
+    async def wait_for(self, count: int) -> None:
+        """Wait until as many more calls have started."""
+        for _ in range(count):
+            assert await asyncio.to_thread(self._changed.acquire, timeout=NET)
+
+
+@pytest.fixture
+async def work() -> AsyncIterator[Work]:
+    made = Work()
+    yield made
+    made.end(1000)
+
+
+def ask(lane: Lane, work: Work, *names: str) -> list["asyncio.Task[Any]"]:
+    return [asyncio.ensure_future(lane.run(name, work.of(name))) for name in names]
+
+
+async def test_scripts_take_turns_whatever_was_asked_first(work: Work) -> None:
+    lane = Lane("turns", 1, share=1)
+    tasks = ask(lane, work, *"aaaa", "b", "b", "c")
+    for _ in tasks:
+        await work.wait_for(1)
+        work.end()
+    assert [(await task)[0] for task in tasks] == [*"aaaabbc"]
+    assert work.started == [*"aabcaba"]
+    assert len(lane) == 0
+    lane.close()
+
+
+async def test_one_script_leaves_a_thread_to_the_others(work: Work) -> None:
+    lane = Lane("share", 3, share=2)
+    tasks = ask(lane, work, *"aaaa")
+    await work.wait_for(2)
+    assert work.started == ["a", "a"]
+    tasks += ask(lane, work, "b")
+    await work.wait_for(1)
+    assert work.started == ["a", "a", "b"]
+    work.end(len(tasks))
+    await asyncio.gather(*tasks)
+    lane.close()
+
+
+async def test_places_are_limited_in_all_and_for_each_script(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "MAX_WAITING", 4)
+    monkeypatch.setattr(lanes, "MAX_WAITING_EACH", 3)
+    lane = Lane("places", 1, share=1)
+    tasks = ask(lane, work, *"aaa")
+    await work.wait_for(1)
+    for name, others in (("a", ""), ("c", "b")):
+        tasks += ask(lane, work, *others)
+        await asyncio.sleep(0)
+        with pytest.raises(InterpretError, match="try again later") as caught:
+            await lane.run(name, work.of(name))
+        assert caught.value.code == 503
+    work.end(len(tasks))
+    await asyncio.gather(*tasks)
+    lane.close()
+
+
+async def test_a_call_that_nobody_waits_for_gives_up_its_place(work: Work) -> None:
+    lane = Lane("gone", 1, share=1)
+    running, gone, last = ask(lane, work, "a", "b", "c")
+    await work.wait_for(1)
+    gone.cancel()
+    running.cancel()
+    work.end(2)
+    assert await last == ["c"]
+    assert work.started == ["a", "c"]
+    assert len(lane) == 0
+    lane.close()
+
+
+async def test_an_error_is_the_callers(work: Work) -> None:
+    lane = Lane("error", 1, share=1)
+
+    def fail() -> list[Any]:
+        raise InterpretError("no")
+
+    with pytest.raises(InterpretError, match="no"):
+        await lane.run("a", fail)
+    work.end()
+    assert await lane.run("a", work.of("a")) == ["a"]
+    lane.close()
