@@ -21,8 +21,8 @@ from app.model.json import JSON
 
 _AT_ONCE: Final = Limits(seconds=0.005, instructions=100_000, memory=4 << 20)
 """What a script may take on the event loop."""
-_SOON: Final = Limits(seconds=0.05, instructions=1_000_000, memory=8 << 20)
-"""What a script may take in the first lane."""
+_SOON: Final = Limits(seconds=0.25, instructions=1_000_000, memory=8 << 20)
+"""What a script may take in the first lane: so many instructions take 10 to 50 ms, and longer on a busy machine."""
 _LIMITS: Final = frozenset({"deadline", "instructions", "memory"})
 _REMEMBERED: Final = 1000
 _AGAIN: Final = 50
@@ -116,7 +116,7 @@ class Runner:
         elif slow.lane > 0:
             self._slow[program] = _Slow(slow.lane - 1, _AGAIN)
         else:
-            del self._slow[program]
+            self._slow.pop(program, None)
         return slow.lane
 
     def _remember(self, program: str, lane: int) -> None:
@@ -135,22 +135,27 @@ class Runner:
                 if error.kind not in _LIMITS or limits == self.limits:
                     raise
                 lane += 1
-                self._remember(call.program.id, lane)
 
     def _run_in(self, lane: int, call: Call) -> list[JSON]:
         """Run a call on a thread of a lane; give its memory back if that was much."""
         slow, limits = self._slow.get(call.program.id), self._limits_of[lane]
         if slow is not None and slow.lane > lane:
             raise _SlowerError
-        large = limits == self.limits
         try:
-            return self._run(call, limits)
+            found = self._run(call, limits)
         except LuaError as error:
-            large = large or error.kind in _LIMITS
-            raise
-        finally:
-            if large:
+            # Its traceback would keep the machine, whose memory is to be given back.
+            problem = error.with_traceback(None)
+            problem.__context__ = None
+        else:
+            if limits == self.limits:
                 give_back()
+            return found
+        if problem.kind in _LIMITS:
+            if limits != self.limits:  # here, so that the next call of the lane knows
+                self._remember(call.program.id, lane + 1)
+            give_back()
+        raise problem
 
     def _run(self, call: Call, limits: Limits) -> list[JSON]:
         with self._machine() as machine:

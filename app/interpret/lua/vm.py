@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib import resources
 from typing import Any, Final, Literal, NamedTuple
+from weakref import WeakMethod
 
 from lupa import lua54
 
@@ -83,11 +84,11 @@ class Machine:
             max_memory=1 << 40,
         )
         host = self._lua.table(
-            level=self._level,
-            whole=self._whole,
-            give=self._give,
-            ask=self._ask,
-            late=self._late,
+            level=_weakly(self._level),
+            whole=_weakly(self._whole),
+            give=_weakly(self._give),
+            ask=_weakly(self._ask),
+            late=_weakly(self._late),
             change_case=_change_case,
         )
         parts = self._lua.table(host=host)
@@ -285,6 +286,20 @@ def _library(module: str) -> str:
 def _without_mark(text: str, program: Program) -> str:
     """Return a text in which scripts have their own names, without what marks them in the sandbox."""
     return text.replace(f".{program.name}:", f"{program.name}:")
+
+
+def _weakly(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls a method and does not keep its object.
+
+    Python's collector does not see what Lua keeps: a machine that Lua kept would never be freed.
+    """
+    reference = WeakMethod(method)
+
+    def call(*arguments: Any) -> Any:
+        found = reference()
+        return None if found is None else found(*arguments)
+
+    return call
 
 
 def _change_case(name: str, text: str) -> str:

@@ -1,9 +1,13 @@
 """What scripts can reach, what is left of them, and that limits hold."""
 
+import gc
+import weakref
+
 import pytest
 
 from app.interpret.lua.vm import Limits, LuaError, Machine
 from tests.interpret.lua.machines import SHORT, call, program, value
+from tests.waiting import NET
 
 EXPECTED_GLOBALS = {
     "_G", "_VERSION", "assert", "error", "ipairs", "next", "pairs", "pcall", "print", "require", "select", "tonumber",
@@ -126,6 +130,41 @@ def test_the_limit_of_instructions() -> None:
     call("function F(a) for i = 1, 1e4 do end return a end", {}, limits=Limits(10, 100_000))
 
 
+@pytest.mark.parametrize(
+    "work",
+    [
+        "os.date(('%c'):rep(20000))",
+        "os.date(long)",
+        "long:upper()",
+        "long:lower()",
+        "long:reverse()",
+        "long:sub(2)",
+        "long:find('y', 1, true)",
+        "long:find('y')",
+        "long:match('y*$')",
+        "long:gsub('y', 'z')",
+        "string.rep('x', 1000000)",
+        "string.format('%s', long)",
+        "string.format('%1000000s', 'x')",
+        "string.format('%.1000000d', 1)",
+        "table.concat(list)",
+        "table.concat(list, long)",
+        "table.sort(list)",
+        "kube.resourceAdd('1', '2')",
+    ],
+)
+def test_work_of_library_functions_counts_as_instructions(work: str) -> None:
+    source = f"""local kube = require('kube')
+    function F()
+      local long, list = ('x'):rep(1000000), {{}}
+      for i = 1, 20 do list[i] = ('x'):rep(1000) end
+      for i = 1, 10000 do local found = {work} end
+    end"""
+    with pytest.raises(LuaError) as caught:
+        call(source, {}, limits=Limits(NET, 500_000, 64 << 20))
+    assert caught.value.kind == "instructions"
+
+
 def test_a_machine_that_reached_a_limit_is_not_used_again() -> None:
     machine = Machine()
     with pytest.raises(LuaError):
@@ -152,6 +191,18 @@ def test_what_is_printed_is_kept_for_commands() -> None:
     assert len(machine.printed()) == 100
     call("function F(a) return a end", {}, machine=machine)
     assert machine.printed() == []
+
+
+def test_a_machine_is_freed_when_nobody_has_it() -> None:
+    machine = Machine()
+    call("function F(a) return a.x end", {"x": [1]}, machine=machine)
+    reference = weakref.ref(machine)
+    gc.disable()
+    try:
+        del machine
+        assert reference() is None
+    finally:
+        gc.enable()
 
 
 def test_many_scripts_are_compiled_and_forgotten() -> None:

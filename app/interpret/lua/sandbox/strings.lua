@@ -50,7 +50,8 @@ end
 local function rep_(s, n)
   s, n = text(s, 1, "rep"), integer(n, 2, "rep")
   if s == "" or n <= 0 then return "" end
-  if n < 1 << 40 then work(#s * n) end
+  if n > 1 << 30 or #s * n > 1 << 30 then error("resulting string too large", 2) end
+  work(#s * n)
   return rep(s, n)
 end
 

@@ -1,0 +1,45 @@
+"""Scripts answer as gopher-lua answered them (tests/conformance/gopher_lua/README.md)."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from app.interpret.lua.script import read
+from app.interpret.lua.values import as_list
+from app.interpret.lua.vm import Machine, Program
+from tests.interpret.lua.machines import LONG
+
+FOLDER: Final = Path(__file__).parent / "gopher_lua"
+PRELUDE: Final = (FOLDER / "prelude.lua").read_text("utf-8")
+CASES: Final[list[dict[str, Any]]] = json.loads(gzip.decompress((FOLDER / "answers.json.gz").read_bytes()))
+SUBJECTS: Final = sorted({case["id"].rpartition("-")[0] for case in CASES})
+
+
+def answer(machine: Machine, script: str) -> list[str]:
+    """The lines that a script writes."""
+    runnable = read(f"function F()\n{PRELUDE}\n{script}\nreturn lines\nend").runnable
+    found = machine.call(Program(script, "script", runnable), "F", [{}], results=1, limits=LONG)
+    return as_list(found[0], "F")
+
+
+def test_there_are_two_thousand_about_everything() -> None:
+    assert len(CASES) == 2000
+    assert SUBJECTS == [
+        "arithmetic", "comparison", "concatenation", "conversion", "format", "ipairs", "length", "library", "math", "pairs",
+        "replicas", "selection", "sorting", "string", "texts",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_answers_are_those_of_gopher_lua(subject: str) -> None:
+    machine = Machine()
+    different = []
+    for case in CASES:
+        if case["id"].startswith(f"{subject}-"):
+            found = answer(machine, case["script"])
+            if found != case["answer"]:
+                different.append((case["id"], case["script"], found, case["answer"]))
+    assert different == []
