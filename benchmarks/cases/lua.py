@@ -17,6 +17,7 @@ from benchmarks.harness.tables import table
 
 LIMITS = Limits()
 HOSTILE_SECONDS = 0.5
+SLOW_CALLS = (8, 40)
 UNIT, CACHED, FRESH = "JSON", "fleethook", "fleethook, no cache"
 EACH, ONCE = "compiled each call", "compiled once"
 
@@ -45,6 +46,7 @@ def run(context: Context) -> Section:
         for line in go(context, "lua", *arguments):
             measured[line["name"]].add(line["way"], line["cpu_ns_per_op"] / 1e3)
     beside = asyncio.run(hostile.beside(HOSTILE_SECONDS))
+    turns = [asyncio.run(hostile.turns(calls)) for calls in SLOW_CALLS]
     runtimes = [lua_runtimes.measure(name) for name in lua_runtimes.NAMES]
     figures = {
         "calls": {title: ways.figures() for title, ways in measured.items()},
@@ -52,8 +54,10 @@ def run(context: Context) -> Section:
             title: {way: ways.ratio(way, CACHED)._asdict() for way in (EACH, ONCE)} for title, ways in measured.items()
         },
         "p99.9 ms": {"alone": _at(beside.alone, 0.999), "beside hostile scripts": _at(beside.beside, 0.999)},
+        "p99 ms beside slow calls": {str(one.calls): one.latencies[int(len(one.latencies) * 0.99)] for one in turns},
     }
-    return Section("Lua", "\n\n".join((ABOUT, _calls(measured), _beside(beside), _runtimes(runtimes))), figures)
+    parts = (ABOUT, _calls(measured), _beside(beside), _turns(turns), _runtimes(runtimes))
+    return Section("Lua", "\n\n".join(parts), figures)
 
 
 def _ways(script: Script) -> dict[str, Callable[[], Any]]:
@@ -110,6 +114,21 @@ def _beside(found: hostile.Found) -> str:
         seconds=HOSTILE_SECONDS,
         table=table(("", "requests", "p50 ms", "p99 ms", "p99.9 ms", "longest ms"), rows),
         ended=", ".join(f"{kind} {count}" for kind, count in sorted(found.ended.items())),
+    )
+
+
+def _turns(found: list[hostile.Turns]) -> str:
+    rows = [
+        (
+            str(one.calls), f"{len(one.latencies)}", f"{statistics.median(one.latencies):.1f}",
+            f"{one.latencies[int(len(one.latencies) * 0.99)]:.1f}", f"{one.latencies[-1]:.0f}",
+            " / ".join(f"{value:.0f}" for value in one.memory),
+        )
+        for one in found
+    ]  # fmt: skip
+    head = ("slow calls", "quick calls", "p50 ms", "p99 ms", "longest ms", "MiB before / at most / after")
+    return "A script of 60,000 steps beside calls of a script that runs into its deadline of 1 s:\n\n" + table(
+        head, rows
     )
 
 

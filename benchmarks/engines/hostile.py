@@ -1,6 +1,8 @@
 """What slow scripts do to other requests: latencies on the event loop, alone and while every hostile script runs."""
 
 import asyncio
+import contextlib
+import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -70,6 +72,55 @@ async def _feed(runner: Runner, scripts: list[Program], ended: dict[str, int]) -
         tasks.add(task)
         task.add_done_callback(tasks.discard)
     await asyncio.gather(*tasks)
+
+
+class Turns(NamedTuple):
+    """Milliseconds of a quick script beside calls of a slow one, and the memory of the process in MiB."""
+
+    calls: int
+    latencies: list[float]
+    memory: tuple[float, float, float]
+    """Before, at most meanwhile, and afterwards."""
+
+
+async def turns(calls: int, seconds: float = 6) -> Turns:
+    """Measure a script of some milliseconds while calls of one that never ends run into their deadlines."""
+    runner, document = Runner(), {"x": 1}
+    quick = _program("quick", "function F(a) for i = 1, 60000 do end return a.x end")
+    slow = _program(
+        "slow", "function F(a) local t = {} while true do t[#t + 1] = {} if #t > 200000 then t = {} end end end"
+    )
+    await _answered(runner, quick, document)
+    before, most = _memory(), 0.0
+    tasks = [asyncio.create_task(_answered(runner, slow, document)) for _ in range(calls)]
+    latencies: list[float] = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        started = time.perf_counter()
+        await _answered(runner, quick, document)
+        latencies.append((time.perf_counter() - started) * 1e3)
+        most = max(most, _memory())
+        await asyncio.sleep(0.02)
+    await asyncio.gather(*tasks)
+    runner.close()
+    return Turns(calls, sorted(latencies), (before, most, _memory()))
+
+
+def _program(name: str, source: str) -> Program:
+    return Program(name, name, read(source).runnable)
+
+
+async def _answered(runner: Runner, program: Program, document: Any) -> None:
+    with contextlib.suppress(LuaError):
+        returned = runner.run(Call(program, "F", [document]))
+        if not isinstance(returned, list):
+            await returned
+
+
+def _memory() -> float:
+    """Return the resident memory of this process in MiB."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / (1 << 20)
 
 
 async def beside(seconds: float) -> Found:

@@ -8,7 +8,6 @@ from app.interpret.native.pods import dependencies, requirements
 from app.model.json import JSON
 from app.model.quantity import Quantity
 
-
 _INT64: Final = 2**63
 
 

@@ -1,4 +1,4 @@
-"""Code that runs here and not on Karmada (docs/lua.md; karmada pkg/util/lifted/lua, pkg/resourceinterpreter/.../luavm)."""
+"""Code that runs here and not on Karmada (docs/lua.md; karmada pkg/util/lifted/lua)."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple

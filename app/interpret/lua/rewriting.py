@@ -57,7 +57,7 @@ class Rewriting:
         """Put a text in the place of a part."""
         self._replaced[start] = end, text
 
-    def table(  # noqa: PLR0913 - all of these are the constructor's
+    def table(
         self, opened: Token, end: int, keys: Sequence[str], *, empty: bool, computed: bool, holes: int = 0
     ) -> None:
         """Make the table of a constructor remember its keys.

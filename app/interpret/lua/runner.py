@@ -186,4 +186,8 @@ class Runner:
 
 def _part(most: Limits, limits: Limits) -> Limits:
     """Return the smaller limits."""
-    return Limits(*map(min, zip(most, limits, strict=True)))
+    return Limits(
+        min(most.seconds, limits.seconds),
+        min(most.instructions, limits.instructions),
+        min(most.memory, limits.memory),
+    )

@@ -85,7 +85,7 @@ class _Suffixed(NamedTuple):
     name: str = ""
     """How messages call it."""
     kind: Literal["double", "text", "other"] = "other"
-    index: tuple[Token, Token] | None = None
+    brackets: tuple[Token, Token] | None = None
     """Brackets around its last key, unless that is a literal text."""
 
 
@@ -137,9 +137,7 @@ class _Parser:
         if self._now.kind != "end":
             raise self._unexpected()
         portability = list(self._portability.findings())
-        return Script(
-            self._edits.text(), self._functions, list(self._found()), frozenset(self._assigned), portability
-        )
+        return Script(self._edits.text(), self._functions, list(self._found()), frozenset(self._assigned), portability)
 
     def _found(self) -> Iterator[Finding]:
         seen = set[str]()
@@ -366,8 +364,8 @@ class _Parser:
         self._expect("=")
         value = self._now
         self._values(names, single=len(targets) == 1)
-        if target.index is not None and len(targets) == 1 and self._before is value and value.text == "nil":
-            self._edits.clear(first.start, target.index, value.end)
+        if target.brackets is not None and len(targets) == 1 and self._before is value and value.text == "nil":
+            self._edits.clear(first.start, target.brackets, value.end)
         return False
 
     def _values(self, names: list[tuple[int, str]], *, single: bool) -> None:
@@ -513,7 +511,7 @@ class _Parser:
         self._expression()
         literal = self._before is key and key.kind == "string"
         closed = self._expect("]", opened=opened)
-        return _Suffixed("index", index=None if literal else (opened, closed))
+        return _Suffixed("index", brackets=None if literal else (opened, closed))
 
     def _arguments(self, name: str) -> None:
         """Read the arguments of a call of the function or method with this name."""

@@ -23,8 +23,8 @@ ErrorKind = Literal["script", "missing", "deadline", "instructions", "memory", "
 
 _FILES: Final = resources.files("app.interpret.lua")
 _SANDBOX: Final = (
-    "limits", "tables", "texts", "numbers", "formats", "patterns", "strings", "arrays", "times", "documents", "describe",
-    "modules", "libraries", "calls",
+    "limits", "tables", "texts", "numbers", "formats", "patterns", "strings", "arrays", "times", "documents",
+    "describe", "modules", "libraries", "calls",
 )  # fmt: skip
 """Each adds to what those before it have made; the last returns what calls scripts."""
 _MODULES: Final = ("fleet",)

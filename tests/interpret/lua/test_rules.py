@@ -140,8 +140,10 @@ def test_findings_are_about_the_users_script() -> None:
         (
             "return tonumber(string.match(o.name, '%d+'))",
             [
-                "line 1: does not run on Karmada: tonumber(...match(...)) fails where nothing matches: "
-                "write tonumber((...match(...)))"
+                (
+                    "line 1: does not run on Karmada: tonumber(...match(...)) fails where nothing matches: "
+                    "write tonumber((...match(...)))"
+                )
             ],
         ),
         ("return tonumber((o.name:match('%d+'))), tonumber(o.name:match('%d+') or '0')", []),

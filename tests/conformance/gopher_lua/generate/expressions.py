@@ -4,9 +4,52 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-INTEGERS: Final = ("0", "1", "2", "3", "7", "10", "12", "64", "100", "255", "1000", "4096", "65536", "1000000", "9007199254740993")
-FRACTIONS: Final = ("0.1", "0.5", "0.25", "1.5", "2.75", "3.14159", "99.9", "1e-3", "1.25e-7", "123456.789", "1234567.5")
-LARGE: Final = ("1e15", "2^53", "2^62", "2^63", "1e16", "1e19", "1e20", "1e21", "1.7e19", "1e300", "math.huge", "1/0", "0/0", "(-1/0)")
+INTEGERS: Final = (
+    "0",
+    "1",
+    "2",
+    "3",
+    "7",
+    "10",
+    "12",
+    "64",
+    "100",
+    "255",
+    "1000",
+    "4096",
+    "65536",
+    "1000000",
+    "9007199254740993",
+)
+FRACTIONS: Final = (
+    "0.1",
+    "0.5",
+    "0.25",
+    "1.5",
+    "2.75",
+    "3.14159",
+    "99.9",
+    "1e-3",
+    "1.25e-7",
+    "123456.789",
+    "1234567.5",
+)
+LARGE: Final = (
+    "1e15",
+    "2^53",
+    "2^62",
+    "2^63",
+    "1e16",
+    "1e19",
+    "1e20",
+    "1e21",
+    "1.7e19",
+    "1e300",
+    "math.huge",
+    "1/0",
+    "0/0",
+    "(-1/0)",
+)
 NUMERIC_TEXTS: Final = (
     "'10'", "'3'", "'7'", "'0x10'", "'010'", "' 5 '", "'1e2'", "'2.50'", "'-4'", "'+6'", "'0b11'", "'1_000'", "'.5'", "'5.'",
     "'0'", "'99999999999999999999'", "'\\t8\\n'",
@@ -57,7 +100,11 @@ class Expressions:
         if depth > 0 and kind < 0.4:
             return self.arithmetic(depth - 1)
         if kind < 0.75:
-            return self.one("a", "b", "c", "n", "t.x", "t[1]", "#t", "#s") if self._random.random() < 0.5 else self.number()
+            return (
+                self.one("a", "b", "c", "n", "t.x", "t[1]", "#t", "#s")
+                if self._random.random() < 0.5
+                else self.number()
+            )
         if kind < 0.95:
             return f"({self.one(*NUMERIC_TEXTS)})"
         return self.one("(nil)", "('abc')", "(true)", "({})")
@@ -73,7 +120,9 @@ class Expressions:
     def text(self) -> str:
         """Return a text, or a number that is taken for one."""
         kind = self._random.random()
-        return self.one(*OTHER_TEXTS) if kind < 0.75 else self.one(*NUMERIC_TEXTS) if kind < 0.9 else f"({self.number()})"
+        return (
+            self.one(*OTHER_TEXTS) if kind < 0.75 else self.one(*NUMERIC_TEXTS) if kind < 0.9 else f"({self.number()})"
+        )
 
     def concatenation(self) -> str:
         """Return ``..`` over texts and numbers."""
@@ -121,16 +170,35 @@ class Expressions:
         count = {"max": self._random.randint(0, 4), "min": self._random.randint(1, 4), "fmod": 2, "mod": 2}.get(name, 1)
         return f"math.{name}({', '.join(self.operand(1) for _ in range(count))})"
 
-    def strings(self) -> str:
+    def strings(self) -> str:  # noqa: PLR0911 - one for each function
         """Return a call of ``string``."""
         s = self.text()
-        name = self.one("sub", "byte", "find", "match", "rep", "len", "lower", "upper", "reverse", "char", "gsub", "format", "find", "sub")
+        name = self.one(
+            "sub",
+            "byte",
+            "find",
+            "match",
+            "rep",
+            "len",
+            "lower",
+            "upper",
+            "reverse",
+            "char",
+            "gsub",
+            "format",
+            "find",
+            "sub",
+        )
         if name == "format":
             return self.formatting()
         if name == "sub":
             return self.one(f"string.sub({s}, {self.small()}, {self.small()})", f"({s}):sub({self.small()})")
         if name == "byte":
-            return self.one(f"string.byte({s}, {self.small()})", f"string.byte({s}, {self.small()}, {self.small()})", f"string.byte({s})")
+            return self.one(
+                f"string.byte({s}, {self.small()})",
+                f"string.byte({s}, {self.small()}, {self.small()})",
+                f"string.byte({s})",
+            )
         if name == "find":
             rest = self.one("", "", f", {self.one('1', '2', '3', '-2')}", ", 1, true")
             return f"string.find({s}, {self.one(*PATTERNS)}{rest})"
@@ -141,7 +209,16 @@ class Expressions:
         if name == "char":
             return f"string.char({self.one('65', '97, 98', '48.9', '', '300, 65', '321')})"
         if name == "gsub":
-            by = self.one("'<%0>'", "'%1'", "''", "'x'", "{a = 'A', b = false, x = 1}", "string.upper", "function(x) return #x end", "'%%'")
+            by = self.one(
+                "'<%0>'",
+                "'%1'",
+                "''",
+                "'x'",
+                "{a = 'A', b = false, x = 1}",
+                "string.upper",
+                "function(x) return #x end",
+                "'%%'",
+            )
             return f"string.gsub({s}, {self.one(*PATTERNS)}, {by}{self.one('', '', ', 1', ', 2')})"
         return f"string.{name}({s})"
 

@@ -33,7 +33,9 @@ def scripts() -> dict[str, str]:
         name = names[number % len(names)]
         if name in subjects:
             lines = [f"try(function() out({subjects[name]()}) end)" for _ in range(EXPRESSIONS_EACH)]
-            body = "\n".join(("local a, b, c, n, s = 7, 2.5, '4', 100, 'text'", "local t = {3, 'b', 8, x = 0.1}", *lines))
+            body = "\n".join(
+                ("local a, b, c, n, s = 7, 2.5, '4', 100, 'text'", "local t = {3, 'b', 8, x = 0.1}", *lines)
+            )
         else:
             body = f"local a = 1\ntry(function()\n{drawn[name]()}\nend)"
         found[f"{name}-{number:04}"] = body

@@ -22,7 +22,9 @@ class Programs:
         return expressions.one(expressions.number(), expressions.text(), "true", expressions.arithmetic(1))
 
     def _key(self) -> str:
-        return self._expressions.one("1", "2", "3", "4", "#t + 1", "#t", "'a'", "'b'", "'z'", "n", "n + 1", "0", "-1", "1.5", "7")
+        return self._expressions.one(
+            "1", "2", "3", "4", "#t + 1", "#t", "'a'", "'b'", "'z'", "n", "n + 1", "0", "-1", "1.5", "7"
+        )
 
     def constructor(self) -> str:
         """Return a table with elements and names."""
@@ -58,7 +60,9 @@ class Programs:
     def length(self) -> str:
         """Grow and shrink a list and look at its length."""
         one = self._expressions.one
-        lines = [f"local t = {one('{}', '{1, 2, 3}', '{1, nil, 3}', '{nil, nil, 3}', '{n = 1}', '{1, nil, 3, nil}', self.constructor())}"]
+        lines = [
+            f"local t = {one('{}', '{1, 2, 3}', '{1, nil, 3}', '{nil, nil, 3}', '{n = 1}', '{1, nil, 3, nil}', self.constructor())}"
+        ]
         steps = (
             "t[#t + 1] = 'x'", "t[#t] = nil", "t[2] = nil", "t[1] = nil", "t[5] = 'y'", "t[10] = 1", "t.name = 1", "table.insert(t, 'i')",
             "t[3] = 'z'", "t[4] = nil", "t[0] = 1",
@@ -94,7 +98,10 @@ class Programs:
         """Sort a list, also by functions that take many elements for equal."""
         one = self._expressions.one
         texts = self._random.random() < 0.4
-        values = [one("'b'", "'a'", "'10'", "'9'", "'Z'", "''") if texts else self._expressions.number() for _ in self._some(0, 11)]
+        values = [
+            one("'b'", "'a'", "'10'", "'9'", "'Z'", "''") if texts else self._expressions.number()
+            for _ in self._some(0, 11)
+        ]
         values = [value for value in values if "0/0" not in value]
         by = one(
             "", ", function(x, y) return x > y end", ", function(x, y) return tostring(x) < tostring(y) end",
