@@ -27,6 +27,7 @@ _LIMITS: Final = frozenset({"deadline", "instructions", "memory"})
 _REMEMBERED: Final = 1000
 _AGAIN: Final = 50
 """How many calls of a slow script go to its lane before it is given another chance to be quicker."""
+_SOON_AGAIN: Final = 5
 _LARGE: Final = 12 << 20
 """Bytes of a machine after a call from which on it is not kept."""
 
@@ -85,7 +86,7 @@ class Runner:
                 if error.kind not in _LIMITS or self._at_once == self.limits:
                     raise
             lane = 0
-            self._remember(call.program.id, lane)
+            self._remember(call.program.id, lane, _AGAIN)
         return self._on_threads(call, lane)
 
     def run_now(self, call: Call) -> list[JSON]:
@@ -119,8 +120,8 @@ class Runner:
             self._slow.pop(program, None)
         return slow.lane
 
-    def _remember(self, program: str, lane: int) -> None:
-        self._slow[program] = _Slow(lane, _AGAIN)
+    def _remember(self, program: str, lane: int, calls: int) -> None:
+        self._slow[program] = _Slow(lane, calls)
         if len(self._slow) > _REMEMBERED:
             self._slow.popitem(last=False)
 
@@ -153,7 +154,8 @@ class Runner:
             return found
         if problem.kind in _LIMITS:
             if limits != self.limits:  # here, so that the next call of the lane knows
-                self._remember(call.program.id, lane + 1)
+                # A deadline alone may be the machine's, which is busy: such a script is soon tried again.
+                self._remember(call.program.id, lane + 1, _SOON_AGAIN if problem.kind == "deadline" else _AGAIN)
             give_back()
         raise problem
 
