@@ -11,7 +11,7 @@ local LIMIT = {} -- raised when a limit is reached
 local EVERY = 100 -- instructions
 local LARGE = 2048 -- KiB more than there were, from which on single instructions may take long
 local WORK_AT_ONCE = 65536 -- units of work after which the limits are looked at
-local ticks, most_ticks, owed, due, soft, large, failed, place
+local ticks, most_ticks, owed, due, soft, large, failed, tight, place
 local collecting = true -- most calls leave little behind: they are not interrupted to look for it
 local AT_MOST_LEFT = 8192 -- KiB
 local outside = {} -- functions that calls are made by, and not part of
@@ -53,9 +53,12 @@ local function tick()
     look(ticks % 10 == 0)
     if not failed then return end
     place = user_place(3)
-    sethook(tick, "", 1)
   elseif outside[getinfo(2, "f").func] then
     return sethook()
+  end
+  if not tight then
+    tight = true
+    sethook(tick, "", 1)
   end
   error(LIMIT, 0)
 end
@@ -81,15 +84,14 @@ function limits.work(units)
     look(true)
     if not failed then return end
     place = user_place(3)
-    sethook(tick, "", 1)
   end
-  error(LIMIT, 0)
+  error(LIMIT, 0) -- the hook raises at every instruction once it sees it
 end
 
 -- What a call may take: ticks of the hook, seconds by the clock of the process, KiB.
 function limits.begin(ticks_allowed, seconds, kib)
   local used = memory("count")
-  ticks, most_ticks, owed, failed, place = 0, ticks_allowed, 0, nil, nil
+  ticks, most_ticks, owed, failed, tight, place = 0, ticks_allowed, 0, nil, false, nil
   due, soft, large = clock() + seconds, used + kib, used + LARGE
   memory("stop")
   collecting = false
