@@ -1,2 +1,2 @@
--- expect: memory script
+-- expect: answer
 function F() return string.rep('', 1e9, 'xxxxxxxx') end
