@@ -6,20 +6,13 @@ Sources: Lua 5.1 reference manual, 2.8 (the grammar); karmada pkg/resourceinterp
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
-from app.interpret.lua.lexer import LuaSyntaxError, Token, tokens
+from app.interpret.lua.cursor import Cursor
+from app.interpret.lua.lexer import LuaSyntaxError, Token
+from app.interpret.lua.operators import BINARY, UNARY, Operand, OperandKind, apply_binary, apply_unary
 from app.interpret.lua.portability import Finding, Portability
-from app.interpret.lua.rewriting import PREFIX, Rewriting
+from app.interpret.lua.rewriting import Rewriting
 
 _DEEPEST: Final = 150
-
-_BINARY: Final = {
-    "or": (1, 1), "and": (2, 2),
-    "<": (3, 3), ">": (3, 3), "<=": (3, 3), ">=": (3, 3), "~=": (3, 3), "==": (3, 3),
-    "..": (5, 4), "+": (6, 6), "-": (6, 6), "*": (7, 7), "/": (7, 7), "%": (7, 7), "^": (10, 9),
-}  # fmt: skip
-"""How strongly an operator holds what is left and right of it."""
-_UNARY: Final = 8
-_ARITHMETIC: Final = frozenset("+-*%")
 
 
 class Script(NamedTuple):
@@ -65,19 +58,6 @@ def body_of(source: str, *, name: str, parameters: Sequence[str]) -> str:
     return f"function {name}({','.join(parameters)}) do {source}\nend return {parameters[0]} end"
 
 
-class _Operand(NamedTuple):
-    """What is known of an expression that may be an operand."""
-
-    kind: Literal["literal", "double", "text", "other"]
-    """A literal of a number; an expression that is a double, or a text; any other one."""
-    start: int
-    end: int
-    number: Token | None = None
-    """Of a literal."""
-    name: str = ""
-    """How messages call it, such as `` (field 'replicas')``."""
-
-
 class _Suffixed(NamedTuple):
     """A variable or a call."""
 
@@ -113,17 +93,14 @@ class _Function(NamedTuple):
     vararg: bool
 
 
-class _Parser:
+class _Parser(Cursor):
     """Recursive descent over the grammar; what is to be rewritten is collected on the way."""
 
     def __init__(self, source: str, known: frozenset[str]) -> None:
+        super().__init__(source)
         self._known: Final = known
         self._edits: Final = Rewriting(source)
         self._portability: Final = Portability()
-        self._tokens: Final = tokens(source)
-        self._before: Token = Token("end", "", 0, 0, 1)
-        self._now: Token = next(self._tokens)
-        self._ahead: Token | None = None
         self._depth = 0
         self._functions: Final[dict[str, Finished]] = {}
         self._assigned: Final[set[str]] = set()
@@ -151,46 +128,6 @@ class _Parser:
             if name not in self._assigned and name not in self._known and name not in seen:
                 seen.add(name)
                 yield Finding(line, f"{name} is nothing that is there: a global that nobody sets is nil")
-
-    # Tokens.
-
-    def _next(self) -> Token:
-        token, self._before = self._now, self._now
-        if self._ahead is not None:
-            self._now, self._ahead = self._ahead, None
-        else:
-            self._now = next(self._tokens)
-        return token
-
-    def _peek(self) -> Token:
-        if self._ahead is None:
-            self._ahead = next(self._tokens, self._now)
-        return self._ahead
-
-    def _is(self, *texts: str) -> bool:
-        return self._now.kind in ("operator", "keyword") and self._now.text in texts
-
-    def _accept(self, text: str) -> bool:
-        if not self._is(text):
-            return False
-        self._next()
-        return True
-
-    def _expect(self, text: str, *, opened: Token | None = None) -> Token:
-        if not self._is(text):
-            hint = f" (to close {opened.text!r} of line {opened.line})" if opened is not None else ""
-            raise LuaSyntaxError(f"{text!r} expected{hint} near {self._now.text!r}", self._now.line)
-        return self._next()
-
-    def _name(self) -> str:
-        if self._now.kind != "name":
-            raise LuaSyntaxError(f"a name is expected near {self._now.text!r}", self._now.line)
-        if self._now.text.startswith(PREFIX):
-            raise LuaSyntaxError(f"names that begin with {PREFIX} are taken", self._now.line)
-        return self._next().text
-
-    def _unexpected(self) -> LuaSyntaxError:
-        return LuaSyntaxError(f"unexpected symbol near {self._now.text!r}", self._now.line)
 
     # Blocks and statements; each says whether it always ends in a return or an error.
 
@@ -387,63 +324,28 @@ class _Parser:
         while self._accept(","):
             self._expression()
 
-    def _expression(self, limit: int = 0) -> _Operand:
+    def _expression(self, limit: int = 0) -> Operand:
         self._deeper()
         if self._is("not", "-", "#"):
             operator = self._next()
-            found = self._unary(operator, self._expression(_UNARY))
+            found = apply_unary(self._edits, operator, self._expression(UNARY))
         else:
             found = self._simple()
-        while self._now.kind in ("operator", "keyword") and self._now.text in _BINARY:
-            left, right = _BINARY[self._now.text]
+        while self._now.kind in ("operator", "keyword") and self._now.text in BINARY:
+            left, right = BINARY[self._now.text]
             if left <= limit:
                 break
-            found = self._binary(found, self._next(), self._expression(right))
+            found = apply_binary(self._edits, found, self._next(), self._expression(right))
         self._depth -= 1
         return found
 
-    def _unary(self, operator: Token, operand: _Operand) -> _Operand:
-        """Return what an operator makes of an operand; minus gives a double."""
-        found = operand._replace(start=operator.start, name="")
-        if operator.text != "-":
-            return found._replace(kind="other", number=None)
-        if operand.number is not None:
-            if operand.number.text.strip("0.") != "":
-                return found
-            self._edits.number(operand.number, double=True)
-        elif operand.kind != "double":
-            self._edits.negate(operator, operand.end)
-        return found._replace(kind="double", number=None)
-
-    def _binary(self, left: _Operand, operator: Token, right: _Operand) -> _Operand:
-        """Return what an operator makes of two operands; arithmetic gives doubles."""
-        kind: Literal["double", "text", "other"] = "other"
-        if operator.text in _ARITHMETIC:
-            kind = "double"
-            for operand in (left, right):
-                if operand.number is not None:
-                    self._edits.number(operand.number, double=True)
-            if "double" not in (left.kind, right.kind) and left.number is None and right.number is None:
-                self._edits.double(left.end, operator.text)
-        elif operator.text == "/":
-            kind = "double"
-        elif operator.text == "^":
-            kind = "double"
-            self._edits.power(left.start, operator, right.end)
-        elif operator.text == "..":
-            kind = "text"
-            for operand in (left, right):
-                if operand.kind != "text":
-                    self._edits.text_of(operand.start, operand.end, operand.name)
-        return _Operand(kind, left.start, right.end)
-
-    def _simple(self) -> _Operand:
+    def _simple(self) -> Operand:
         token = self._now
-        kind: Literal["literal", "double", "text", "other"] = "other"
+        kind: OperandKind = "other"
         name = ""
         if token.kind == "number":
             self._edits.number(self._next())
-            return _Operand("literal", token.start, token.end, token)
+            return Operand("literal", token.start, token.end, token)
         if token.kind == "string":
             self._edits.string(self._next())
             self._portability.literal(token.text, token.line)
@@ -463,7 +365,7 @@ class _Parser:
         else:
             found = self._suffixed()
             kind, name = found.kind, found.name
-        return _Operand(kind, token.start, self._before.end, name=name)
+        return Operand(kind, token.start, self._before.end, name=name)
 
     def _suffixed(self) -> _Suffixed:
         """Read a variable or a call."""

@@ -1,0 +1,81 @@
+"""Operators of Lua as gopher-lua has them: arithmetic gives doubles, and ``..`` writes numbers as Go does."""
+
+from typing import Final, Literal, NamedTuple
+
+from app.interpret.lua.lexer import Token
+from app.interpret.lua.rewriting import Rewriting
+
+BINARY: Final = {
+    "or": (1, 1), "and": (2, 2),
+    "<": (3, 3), ">": (3, 3), "<=": (3, 3), ">=": (3, 3), "~=": (3, 3), "==": (3, 3),
+    "..": (5, 4), "+": (6, 6), "-": (6, 6), "*": (7, 7), "/": (7, 7), "%": (7, 7), "^": (10, 9),
+}  # fmt: skip
+"""How strongly an operator holds what is left and right of it."""
+UNARY: Final = 8
+"""How strongly ``not``, ``-`` and ``#`` hold what follows."""
+_ARITHMETIC: Final = frozenset("+-*%")
+
+OperandKind = Literal["literal", "double", "text", "other"]
+"""A literal of a number; an expression that is a double, or a text; any other one."""
+
+
+class Operand(NamedTuple):
+    """What is known of an expression that may be an operand."""
+
+    kind: OperandKind
+    start: int
+    end: int
+    number: Token | None = None
+    """Of a literal."""
+    name: str = ""
+    """How messages call it, such as `` (field 'replicas')``."""
+
+
+def apply_unary(edits: Rewriting, operator: Token, operand: Operand) -> Operand:
+    """Return the result of an operator with one operand; minus gives a double.
+
+    Args:
+        edits: Takes what has to be written otherwise.
+        operator: ``not``, ``-`` or ``#``.
+        operand: The expression behind it.
+    """
+    found = operand._replace(start=operator.start, name="")
+    if operator.text != "-":
+        return found._replace(kind="other", number=None)
+    if operand.number is not None:
+        if operand.number.text.strip("0.") != "":
+            return found
+        edits.number(operand.number, double=True)
+    elif operand.kind != "double":
+        edits.negate(operator, operand.end)
+    return found._replace(kind="double", number=None)
+
+
+def apply_binary(edits: Rewriting, left: Operand, operator: Token, right: Operand) -> Operand:
+    """Return the result of an operator with two operands; arithmetic gives doubles.
+
+    Args:
+        edits: Takes what has to be written otherwise.
+        left: The expression before the operator.
+        operator: One of `BINARY`.
+        right: The expression behind it.
+    """
+    kind: OperandKind = "other"
+    if operator.text in _ARITHMETIC:
+        kind = "double"
+        for operand in (left, right):
+            if operand.number is not None:
+                edits.number(operand.number, double=True)
+        if "double" not in (left.kind, right.kind) and left.number is None and right.number is None:
+            edits.double(left.end, operator.text)
+    elif operator.text == "/":
+        kind = "double"
+    elif operator.text == "^":
+        kind = "double"
+        edits.power(left.start, operator, right.end)
+    elif operator.text == "..":
+        kind = "text"
+        for operand in (left, right):
+            if operand.kind != "text":
+                edits.text_of(operand.start, operand.end, operand.name)
+    return Operand(kind, left.start, right.end)
