@@ -14,6 +14,7 @@ from app.dispatch.judge import Judge
 from app.dispatch.limits import RequestLimits
 from app.dispatch.match import NamespaceLabels, Stage, Verdict, decide, verdicts
 from app.dispatch.own import OwnEndpoints
+from app.dispatch.patching import Patching
 from app.dispatch.records import Audit
 from app.dispatch.review import Answer, request_of_conditions
 from app.model.gvk import GroupVersionKind
@@ -47,6 +48,7 @@ class Means(NamedTuple):
     authorize: AskAccess | None
     """None where there is no authorizer to ask."""
     judge: Judge
+    patching: Patching
     audit: Audit
     warnings: list[str]
     max_calls: int = RequestLimits().webhooks

@@ -5,8 +5,9 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from app.control.worker import Worker
 from app.dispatch.asking import Ask, AskAccess, Means
-from app.dispatch.attributes import Attributes, as_sent, attributes_of, claimed_cluster
+from app.dispatch.attributes import Attributes, attributes_of, claimed_cluster
 from app.dispatch.call import Deadline
 from app.dispatch.cel.access import AccessDecision, AccessQuestion
 from app.dispatch.configurations import Configurations
@@ -20,12 +21,12 @@ from app.dispatch.match import NamespaceLabels, asked_of, is_exempt, labels_of, 
 from app.dispatch.mutating import Mutating
 from app.dispatch.own import OwnEndpoints
 from app.dispatch.owner import Ownership, find_owner
+from app.dispatch.patching import Patching
 from app.dispatch.records import Audit, warnings_of
 from app.dispatch.validating import validate
 from app.model.admission import AdmissionRequest, Response, StatusCause, StatusDetails
 from app.model.gvk import GroupKind, GroupVersionKind
-from app.model.json import JSON
-from app.patch import diff
+from app.model.json import JSON, JSONObject
 from app.store import Store
 
 NAMESPACE: Final = GroupKind("", "Namespace")
@@ -106,7 +107,8 @@ class Dispatcher:
             limits: What one request may cause.
         """
         self._limits: Final = limits
-        self._judge: Final = Judge(max_cost=limits.cel_cost)
+        self._worker: Final = Worker()
+        self._judge: Final = Judge(max_cost=limits.cel_cost, worker=self._worker)
         self._store: Final = store
         self._configurations: Final = configurations
         self._outside: Final = outside
@@ -204,7 +206,9 @@ class Dispatcher:
         if refusals:
             told = refusals[:1] if self._as_kcp else refusals
             return Dispatched(_refused(told, audit, warnings), target)
-        operations = [] if made is None else diff(request.object, as_sent(made, request.object))
+        operations: Sequence[JSONObject] = ()
+        if made is not None:
+            operations = await Patching(self._worker, cluster).response_patch(request.object, made)
         response = Response(
             allowed=True,
             patch=operations,
@@ -237,6 +241,7 @@ class Dispatcher:
             convert=convert,
             authorize=authorize,
             judge=self._judge,
+            patching=Patching(self._worker, target.attributes.cluster),
             audit=audit,
             warnings=warnings,
             max_calls=self._limits.webhooks,

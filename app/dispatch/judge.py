@@ -8,10 +8,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from app.control.worker import Worker
 from app.dispatch.cel import ExpressionError, Program, Scope, compile_condition
 from app.dispatch.cel.cache import ProgramCache
 from app.dispatch.cel.program import Limits
-from app.dispatch.cel.worker import Worker
 from app.dispatch.conditions import Answer, Budget, Condition, ConditionsVerdict, answer_condition, judging
 from app.dispatch.hooks import Hook
 
@@ -31,15 +31,16 @@ _SHORT: Final = 300
 class Judge:
     """Decides about conditions for all requests of a dispatcher."""
 
-    def __init__(self, *, max_cost: int) -> None:
+    def __init__(self, *, max_cost: int, worker: Worker) -> None:
         """Prepare.
 
         Args:
             max_cost: what the conditions of one request may cost together.
+            worker: runs what takes long.
         """
         self.max_cost: Final = max_cost
         self._cache: Final = ProgramCache()
-        self._worker: Final = Worker()
+        self._worker: Final = worker
 
     async def judge(self, hook: Hook, scope: Scope, *, cluster: str, budget: Budget) -> ConditionsVerdict:
         """Return whether a webhook is to be called.

@@ -9,10 +9,10 @@ from app.dispatch.failures import CallingError, StatusError, internal, timed_out
 from app.dispatch.hook_set import Relevant
 from app.dispatch.hooks import Hook
 from app.dispatch.limits import too_many_webhooks
-from app.dispatch.review import Answer, ReviewError, check_patch_type, operations_of
+from app.dispatch.patching import Patched
+from app.dispatch.review import Answer, ReviewError
 from app.model.json import JSON
-from app.patch import PatchError, apply
-from app.patch.equality import identical
+from app.patch import PatchError
 
 
 class Mutating:
@@ -54,7 +54,7 @@ class Mutating:
         Raises:
             StatusError: The request is refused.
         """
-        if number and not identical(self.attributes.object, self._last_output):
+        if number and await self._means.patching.differ(self.attributes.object, self._last_output):
             self._require_reinvoking()
         try:
             for position, relevant in enumerate(self._relevant):
@@ -110,45 +110,33 @@ class Mutating:
         means.warnings.extend(answer.warnings)
         if not answer.allowed:
             raise answer.denial(hook.name)
-        try:
-            operations = operations_of(answer)
-        except ReviewError as error:
-            raise CallingError(hook.name, str(error)) from None
+        made, operations, changed = await self._patched(hook, attributes.object, answer)
         if not operations:
             means.audit.called(hook, round_number=number, mutated=False)
             return False
-        _check_patch(hook, attributes.object, answer)
-        made = _patched(hook, attributes.object, operations)
-        # Sent back in the version of the request: that is what the client gets, and what the next webhook starts from.
-        made = await means.convert(made, self.attributes.kind) if kind != self.attributes.kind else made
-        changed = not identical(made, self.attributes.object)
+        if kind != self.attributes.kind:
+            # Sent back in the version of the request: the client gets it, and the next webhook starts from it.
+            made = await means.convert(made, self.attributes.kind)
+            changed = await means.patching.differ(made, self.attributes.object)
         if changed:
             self.attributes = self.attributes._replace(object=made)
         means.audit.called(hook, round_number=number, mutated=changed)
         if self.attributes.resource_name != "secrets":
             # An apiserver writes patches down from the audit level Request on. The level is not known here, and the
             # content of a Secret must not get into a log.
-            means.audit.patched(hook, operations, round_number=number)
+            means.audit.patched(hook, operations, size=len(answer.patch), round_number=number)
         return changed
 
-
-def _check_patch(hook: Hook, document: JSON, answer: Answer) -> None:
-    """Check in an apiserver's order: without an object, the type of the patch does not matter."""
-    if document is None:
-        raise internal(
-            f'admission webhook "{hook.name}" attempted to modify the object, which is not supported for this operation'
-        )
-    try:
-        check_patch_type(answer)
-    except ReviewError as error:
-        raise CallingError(hook.name, str(error)) from None
-
-
-def _patched(hook: Hook, document: JSON, operations: list[JSON]) -> JSON:
-    try:
-        made = apply(document, operations, dialect="kubernetes")
-    except PatchError as error:
-        raise internal(f'the patch of admission webhook "{hook.name}" does not apply: {error}') from None
-    if not isinstance(made, dict):
-        raise internal(f'the patch of admission webhook "{hook.name}" leaves no object')
-    return made
+    async def _patched(self, hook: Hook, document: JSON, answer: Answer) -> Patched:
+        try:
+            patched = await self._means.patching.patch(document, answer)
+        except ReviewError as error:
+            raise CallingError(hook.name, str(error)) from None
+        except PatchError as error:
+            raise internal(f'the patch of admission webhook "{hook.name}" does not apply: {error}') from None
+        if patched.operations and document is None:
+            text = "attempted to modify the object, which is not supported for this operation"
+            raise internal(f'admission webhook "{hook.name}" {text}')
+        if patched.operations and not isinstance(patched.object, dict):
+            raise internal(f'the patch of admission webhook "{hook.name}" leaves no object')
+        return patched

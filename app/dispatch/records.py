@@ -19,6 +19,8 @@ _OWN: Final = "own-endpoint"
 # they have more.
 _MOST_CHARACTERS: Final = 4096
 _MOST_WHEN_MANY: Final = 256
+# Bytes of the patches that are noted for one request. A request may have 256 patches of 2 MiB each.
+_MAX_PATCHES: Final = 1024 * 1024
 
 
 class Audit:
@@ -32,14 +34,25 @@ class Audit:
     def __init__(self) -> None:
         self.annotations: Final[dict[str, str]] = {}
         self.dropped: Final[list[str]] = []
+        self._patches = 0
 
     def called(self, hook: Hook, *, round_number: int, mutated: bool) -> None:
         """Note that a mutating webhook was asked."""
         value = {"configuration": hook.configuration, "webhook": hook.name, "mutated": mutated}
         self._add(f"{_MUTATION}/round_{round_number}_index_{hook.position}", _text(value))
 
-    def patched(self, hook: Hook, operations: list[JSON], *, round_number: int) -> None:
-        """Note what a mutating webhook changed."""
+    def patched(self, hook: Hook, operations: list[JSON], *, size: int, round_number: int) -> None:
+        """Note the patch of a mutating webhook, as long as all of them together are not too large for an answer.
+
+        Args:
+            hook: The webhook.
+            operations: Its patch.
+            size: The bytes of the patch.
+            round_number: When it was asked.
+        """
+        self._patches += size
+        if self._patches > _MAX_PATCHES:
+            return
         value = {
             "configuration": hook.configuration, "webhook": hook.name, "patch": operations, "patchType": "JSONPatch"
         }  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from app.control.worker import Worker
 from app.interpret.access import InterpretError
 from app.interpret.chain import Found, IgnoredError, Observe
 from app.interpret.hooks import CONFIGURATIONS, Hook, hooks_of, is_own, matches, target_of
@@ -24,10 +25,15 @@ from app.model.karmada import (
     Operation,
     proposed_name,
 )
+from app.model.size import count_values
 from app.outbound.client import CallError, HookClient
-from app.patch import PatchError, apply
+from app.patch import LIMITS, PatchError, apply
 from app.store import Index, ObjectKey, Store, Stored
 
+# Bytes of an answer, and values of the object that it is about, that are looked at on the event loop. An answer without
+# a patch is decoded, which takes no longer than to decode the question.
+_SHORT_ANSWER: Final = 16 * 1024
+_SMALL_OBJECT: Final = 10_000
 _DEFINITION: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 
 
@@ -65,6 +71,7 @@ class WebhookLayer:
         self._client: Final = client
         self._observe: Final = observe
         self._hooks: list[Hook] | None = None
+        self._worker: Final = Worker()
         store.subscribe(self._changed)
 
     def _changed(self, key: ObjectKey, _before: Stored | None, _after: JSONObject | None) -> None:
@@ -133,8 +140,11 @@ class WebhookLayer:
         uid = str(uuid.uuid4())
         body = msgspec.json.encode(review_of(question, uid=uid, proposed=hook.proposed))
         text = await self._client.post(hook.endpoint, body, seconds=hook.timeout)
+        answered = partial(understand, text, question, uid=uid, proposed=hook.proposed)
         try:
-            return understand(text, question, uid=uid, proposed=hook.proposed)
+            if len(text) <= _SHORT_ANSWER and count_values(question.object, limit=_SMALL_OBJECT) <= _SMALL_OBJECT:
+                return answered()
+            return await self._worker.run("", answered)
         except InterpretError as error:
             raise InterpretError(f"received invalid webhook response: {error}", code=error.code) from error
 
@@ -228,8 +238,10 @@ def _patched(document: JSONObject, members: JSONObject) -> JSONObject:
     if patch_type != "JSONPatch":
         raise InterpretError(f'webhook returned invalid response.patchType of "{patch_type}"')
     try:
-        operations = msgspec.json.decode(base64.b64decode(patch, validate=True))
-        patched: JSONObject = apply(document, operations, dialect="kubernetes")
+        decoded = base64.b64decode(patch, validate=True)
+        LIMITS.check_size(len(decoded))
+        operations = msgspec.json.decode(decoded)
+        patched: JSONObject = apply(document, operations, dialect="kubernetes", limits=LIMITS)
     except (binascii.Error, msgspec.DecodeError, TypeError, ValueError) as error:
         if isinstance(error, PatchError):
             raise InterpretError(f"its patch does not apply: {error}") from None

@@ -11,6 +11,7 @@ from app.model.openyurt import NODEPOOL_TOKEN
 from app.overrider.defaulted_fields import explain_missing
 from app.overrider.entry_selection import EntrySelection
 from app.overrider.items import item_effect
+from app.overrider.patch_limits import LIMITS
 from app.overrider.paths import END, PathError, find_target, missing_parent, pointer_of
 from app.patch import PatchError, apply, parse_pointer, resolve_pointer
 
@@ -58,7 +59,8 @@ def compile_steps(entries: JSON, pool: str, *, applying: Sequence[int] | None = 
         applying: The numbers of the entries that apply, where the caller has found them.
 
     Raises:
-        RenderError: A patch that no workload could take: a bad pointer, an unknown operation, a missing value.
+        RenderError: A patch that no workload could take: a bad pointer, an unknown operation, a missing value. Or more
+            patches apply than `app.overrider.patch_limits` allows.
     """
     listed = entries if isinstance(entries, list) else []
     numbers = EntrySelection(listed).applying(pool) if applying is None else applying
@@ -72,7 +74,21 @@ def compile_entries(entries: Iterable[tuple[str, Mapping[str, JSON]]], pool: str
         entries: Those that apply, each with its path.
         pool: The pool's name.
     """
-    return tuple(step for field, entry in entries for step in _entry_steps(field, entry, pool))
+    chosen = tuple(entries)
+    _check_count(chosen, pool)
+    return tuple(step for field, entry in chosen for step in _entry_steps(field, entry, pool))
+
+
+def _check_count(entries: Iterable[tuple[str, Mapping[str, JSON]]], pool: str) -> None:
+    """Refuse more patches for one pool than a rendering may apply; raises RenderError."""
+    count = 0
+    for field, entry in entries:
+        count += len(entry.get("patches") or ())
+        if count > LIMITS.operations:
+            limit = LIMITS.operations
+            raise RenderError(
+                f"{field}.patches", f"more than {limit} patches apply to node pool {pool}, which is the limit"
+            )
 
 
 def _entry_steps(field: str, entry: Mapping[str, JSON], pool: str) -> Iterator[Step]:

@@ -12,6 +12,7 @@ import msgspec
 
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import TWEAK_POOL_TOKEN
+from app.overrider.patch_limits import LIMITS
 from app.overrider.pool_template import SubjectError
 from app.overrider.subject_parts import tweaks_of
 from app.overrider.workload_schema.fields import Kind
@@ -94,7 +95,7 @@ def _patched(workload: JSONObject, fields: Sequence[str], operations: Sequence[J
         if operation["path"] == "":
             raise SubjectError(f"{field}.path does not fit the template: it is empty, and OpenYurt patches no whole")
     try:
-        text = apply(print_workload(workload, of), operations, dialect="kubernetes")
+        text = apply(print_workload(workload, of), operations, dialect="kubernetes", limits=LIMITS)
         return decode_into(workload, text, of)
     except PatchError as error:
         field = fields[error.index] if error.index is not None else _TWEAKS

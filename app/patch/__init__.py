@@ -3,6 +3,7 @@
 from app.patch.diff import diff
 from app.patch.equality import equal, identical
 from app.patch.errors import PatchError, StrategicMergeError
+from app.patch.limits import LIMITS, PatchLimits
 from app.patch.merge import merge_patch
 from app.patch.operations import CompiledPatch, Dialect, apply, compile_patch
 from app.patch.pointer import format_tokens as format_pointer
@@ -11,9 +12,11 @@ from app.patch.pointer import resolve as resolve_pointer
 from app.patch.strategic import strategic_merge
 
 __all__ = [
+    "LIMITS",
     "CompiledPatch",
     "Dialect",
     "PatchError",
+    "PatchLimits",
     "StrategicMergeError",
     "apply",
     "compile_patch",

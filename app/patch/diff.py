@@ -11,6 +11,9 @@ from app.patch.pointer import escape
 _WORTH_WEIGHING: Final = 3
 _OVERHEAD: Final = len('{"op":"replace","path":"","value":},')
 _MISSING: Final = object()
+# More operations than this inside one container become one replace of it: a list of a million elements of which one
+# goes from the front to the end has a million differences.
+_MAX_OPERATIONS: Final = 1_000
 
 
 def diff(before: JSON, after: JSON) -> list[JSONObject]:
@@ -41,6 +44,8 @@ def _compare(before: JSON, after: JSON, path: str, operations: list[JSONObject])
             own += made["path"].rfind("/") == length
         if own >= _WORTH_WEIGHING:
             _shorten(after, path, operations, start)
+    if path and len(operations) - start > _MAX_OPERATIONS:
+        operations[start:] = [{"op": "replace", "path": path, "value": after}]
 
 
 def _shorten(after: JSON, path: str, operations: list[JSONObject], start: int) -> None:
@@ -70,6 +75,7 @@ def _compare_objects(before: JSONObject, after: JSONObject, path: str, operation
         operations.append({"op": "replace", "path": path, "value": after})
         return
     common = len(before)
+    most = len(operations) + _MAX_OPERATIONS
     for name, present in before.items():
         wanted = after.get(name, _MISSING)
         if wanted is present:
@@ -79,6 +85,8 @@ def _compare_objects(before: JSONObject, after: JSONObject, path: str, operation
             operations.append({"op": "remove", "path": f"{path}/{escape(name)}"})
         else:
             _compare(present, wanted, f"{path}/{escape(name)}", operations)
+        if path and len(operations) > most:
+            return  # They are replaced by one.
     if len(after) > common:
         operations += [
             {"op": "add", "path": f"{path}/{escape(name)}", "value": wanted}
@@ -112,11 +120,14 @@ def _compare_middle(
     """Compare what is left of two lists between their common ends; ``position`` is where it starts."""
     pairs = align(old, new) if old and new else []
     old_at = new_at = 0
+    most = len(operations) + _MAX_OPERATIONS
     for old_index, new_index in (*pairs, (len(old), len(new))):
         removed, added = old[old_at:old_index], new[new_at:new_index]
         common = min(len(removed), len(added))
         for offset in range(common):
             _compare(removed[offset], added[offset], f"{path}/{position + offset}", operations)
+            if path and len(operations) > most:
+                return  # They are replaced by one.
         position += common
         operations += [{"op": "remove", "path": f"{path}/{position}"} for _ in range(len(removed) - common)]
         operations += [

@@ -6,6 +6,7 @@ from typing import Final
 
 from app.model.json import JSON
 from app.patch.errors import Refusal
+from app.patch.limits import Moves
 from app.patch.pointer import Tokens
 
 Locate = Callable[[JSON, str], str | int]
@@ -23,10 +24,12 @@ class Draft:
     A container made here is never inside one that was not, so whatever is not owned has nothing owned in it.
     """
 
-    __slots__ = ("_copied", "_owned", "root")
+    __slots__ = ("_copied", "_owned", "moves", "root")
 
-    def __init__(self, document: JSON) -> None:
+    def __init__(self, document: JSON, *, max_moved: int | None = None) -> None:
         self.root = document
+        # What insertions and removals count, before they happen.
+        self.moves: Final = Moves(max_moved)
         # Containers made here, kept by reference: an id alone may be reused once its container is gone.
         self._owned: Final[dict[int, JSON]] = {}
         self._copied = 0

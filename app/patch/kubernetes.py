@@ -72,7 +72,7 @@ def _compile_add(path: Place, operation: Mapping[str, JSON]) -> Apply:
     def apply(draft: Draft) -> None:
         if not _holds(look(draft, path, missing), path.key, value):
             with _told(f"error in add for path: '{path.text}'"):
-                insert(open_container(draft, path, missing), path.key, value)
+                insert(open_container(draft, path, missing), path.key, value, moves=draft.moves)
 
     return apply
 
@@ -85,7 +85,7 @@ def _compile_remove(path: Place, _operation: Mapping[str, JSON]) -> Apply:
     def apply(draft: Draft) -> None:
         container = open_container(draft, path, missing)
         with _told(f"error in remove for path: '{path.text}'"):
-            delete(container, path.key)
+            delete(container, path.key, moves=draft.moves)
 
     return apply
 
@@ -132,12 +132,12 @@ def _compile_move(path: Place, operation: Mapping[str, JSON]) -> Apply:
         container = open_container(draft, source, missing)
         with _told(f"error in move for path: '{source.key}'"):
             value = get_member(container, source.key)
-            delete(container, source.key)
+            delete(container, source.key, moves=draft.moves)
         if path.error:
             raise Refusal(f"move operation failed to decode path: {path.error}")
         target = open_container(draft, path, nowhere)
         with _told(f"error in move for path: '{path.text}'"):
-            insert(target, path.key, value)
+            insert(target, path.key, value, moves=draft.moves)
 
     return apply
 
@@ -158,7 +158,7 @@ def _compile_copy(path: Place, operation: Mapping[str, JSON]) -> Apply:
         target = open_container(draft, path, nowhere)
         copied = draft.share(value)
         with _told("error while adding value during copy"):
-            insert(target, path.key, copied)
+            insert(target, path.key, copied, moves=draft.moves)
 
     return apply
 

@@ -9,6 +9,7 @@ from typing import Final
 from app.model.json import JSON
 from app.patch.draft import Draft
 from app.patch.errors import Refusal
+from app.patch.limits import Moves
 from app.patch.pointer import Tokens
 
 MISSING: Final = "missing value"
@@ -117,8 +118,8 @@ def _atoi(token: str) -> int:
     return -int(digits) if sign == "-" else int(digits)
 
 
-def insert(container: JSON, key: str, value: JSON) -> None:
-    """Add a member or an element; raises Refusal for an index that is none."""
+def insert(container: JSON, key: str, value: JSON, *, moves: Moves) -> None:
+    """Add a member or an element; raises Refusal for an index that is none, or beyond the limit of moves."""
     if isinstance(container, dict):
         container[key] = value
         return
@@ -130,13 +131,17 @@ def insert(container: JSON, key: str, value: JSON) -> None:
     except Refusal as refusal:
         raise Refusal(f"value was not a proper array index: '{key}': {refusal}") from None
     # Counted from one past the end, so that -1 appends.
-    container.insert(index_in(container, key, room=1), value)
+    index = index_in(container, key, room=1)
+    moves.add(len(container) - index)
+    container.insert(index, value)
 
 
-def delete(container: JSON, key: str) -> None:
-    """Remove a member or an element; raises Refusal if there is none."""
+def delete(container: JSON, key: str, *, moves: Moves) -> None:
+    """Remove a member or an element; raises Refusal if there is none, or beyond the limit of moves."""
     if isinstance(container, list):
-        del container[index_in(container, key)]
+        index = index_in(container, key)
+        moves.add(len(container) - index)
+        del container[index]
     elif key in container:
         del container[key]
     else:

@@ -7,6 +7,7 @@ from app.model.json import JSON
 from app.patch import kubernetes, rfc6902
 from app.patch.draft import Draft
 from app.patch.errors import PatchError, Refusal
+from app.patch.limits import PatchLimits
 
 Dialect = Literal["rfc6902", "kubernetes"]
 
@@ -19,9 +20,14 @@ _COMPILERS: Final[dict[str, Callable[[Mapping[str, JSON]], Callable[[Draft], Non
 class CompiledPatch:
     """A patch whose pointers are parsed and whose shape is checked; apply it as often as you like."""
 
-    __slots__ = ("_appliers", "_operations")
+    __slots__ = ("_appliers", "_limits", "_operations")
 
-    def __init__(self, operations: Sequence[Mapping[str, JSON]], dialect: Dialect) -> None:
+    def __init__(
+        self, operations: Sequence[Mapping[str, JSON]], dialect: Dialect, *, limits: PatchLimits | None = None
+    ) -> None:
+        if limits is not None:
+            limits.check_operations(len(operations))
+        self._limits: Final = limits
         self._operations: Final = tuple(operations)
         compiler = _COMPILERS[dialect]
         appliers: list[Callable[[Draft], None]] = []
@@ -42,7 +48,7 @@ class CompiledPatch:
         Raises:
             PatchError: The first operation that does not apply; then none has been.
         """
-        draft = Draft(document)
+        draft = Draft(document, max_moved=None if self._limits is None else self._limits.moved)
         index = 0
         try:
             for index, applier in enumerate(self._appliers):  # noqa: B007 - the error says which one failed
@@ -64,23 +70,32 @@ class CompiledPatch:
         )
 
 
-def compile_patch(operations: Sequence[Mapping[str, JSON]] | None, *, dialect: Dialect = "rfc6902") -> CompiledPatch:
+def compile_patch(
+    operations: Sequence[Mapping[str, JSON]] | None, *, dialect: Dialect = "rfc6902", limits: PatchLimits | None = None
+) -> CompiledPatch:
     """Return ``operations`` ready to be applied.
 
     Args:
         operations: A JSON Patch document as decoded; null is no operation in the kubernetes dialect.
         dialect: ``rfc6902``, strictly, or ``kubernetes``, what apiservers apply.
+        limits: What the patch may take; None for a patch that was made here.
 
     Raises:
-        PatchError: The patch or one of its operations is malformed.
+        PatchError: The patch or one of its operations is malformed, or it has more operations than it may.
     """
     if operations is None and dialect == "kubernetes":
         return CompiledPatch((), dialect)
     if not isinstance(operations, list | tuple):
         raise PatchError("a JSON Patch is an array of operations")
-    return CompiledPatch(operations, dialect)
+    return CompiledPatch(operations, dialect, limits=limits)
 
 
-def apply(document: JSON, operations: Sequence[Mapping[str, JSON]] | None, *, dialect: Dialect = "rfc6902") -> JSON:
+def apply(
+    document: JSON,
+    operations: Sequence[Mapping[str, JSON]] | None,
+    *,
+    dialect: Dialect = "rfc6902",
+    limits: PatchLimits | None = None,
+) -> JSON:
     """Return ``document`` patched, as `compile_patch` and `CompiledPatch.apply` do; raises PatchError."""
-    return compile_patch(operations, dialect=dialect).apply(document)
+    return compile_patch(operations, dialect=dialect, limits=limits).apply(document)

@@ -60,6 +60,7 @@ def _add_at(draft: Draft, tokens: Tokens, value: JSON) -> None:
         index = len(present) if last == _END else index_of(last)
         if index > len(present):
             raise Refusal(f"index {index} is out of range: the array has {len(present)} elements")
+        draft.moves.add(len(present) - index)
         draft.container(parents, locate).insert(index, value)
     else:
         raise Refusal(f"{last!r} is added to a value that is neither object nor array")
@@ -70,6 +71,8 @@ def _remove_at(draft: Draft, tokens: Tokens) -> JSON:
         raise Refusal("the whole document cannot be removed")
     parent = draft.container(tokens[:-1], locate)
     key = locate(parent, tokens[-1])
+    if isinstance(key, int):
+        draft.moves.add(len(parent) - key)
     return parent.pop(key)
 
 

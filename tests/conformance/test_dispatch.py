@@ -14,6 +14,7 @@ import pytest
 from aiohttp import web
 
 from app.api.timeout import budget
+from app.control.worker import Worker
 from app.dispatch.asking import Means
 from app.dispatch.assembly import dispatcher_of
 from app.dispatch.attributes import as_sent, attributes_of
@@ -26,6 +27,7 @@ from app.dispatch.limits import RequestLimits
 from app.dispatch.match import NamespaceLabels, asked_of, labels_of
 from app.dispatch.mutating import Mutating
 from app.dispatch.owner import find_owner
+from app.dispatch.patching import Patching
 from app.dispatch.records import Audit
 from app.dispatch.validating import validate
 from app.model.gvk import parse_api_version
@@ -113,13 +115,15 @@ class Run:
         self.relevant = self.hooks.relevant(asked_of(self.attributes), self.attributes.kind, ())
         self.audit, self.warnings = Audit(), []
         self.observed: list[Any] = []
+        worker = Worker()
         self.means = Means(
             namespace=NamespaceLabels(FIXTURES["namespace"]["labels"]),
             deadline=Deadline(time.monotonic() + 30),
             ask=Caller(client, observe=lambda _hook, **rest: self.observed.append(rest)).ask,
             convert=None,
             authorize=None,
-            judge=Judge(max_cost=RequestLimits().cel_cost),
+            judge=Judge(max_cost=RequestLimits().cel_cost, worker=worker),
+            patching=Patching(worker, ""),
             audit=self.audit,
             warnings=self.warnings,
         )

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from app.control.worker import Worker
 from app.dispatch.cel import Scope
 from app.dispatch.conditions import Budget, Condition, ConditionsVerdict, judge_conditions
 from app.dispatch.hooks import compile_hooks
@@ -24,7 +25,9 @@ def judge(*expressions: str, numbers: int, limit: int = 10_000_000, policy: str 
     (hook,) = compile_hooks("validating", "ws2", {"metadata": {"name": "a"}, "webhooks": [webhook]})
 
     async def run() -> ConditionsVerdict:
-        found = await Judge(max_cost=limit).judge(hook, scope(numbers), cluster="ws3", budget=Budget(limit))
+        found = await Judge(max_cost=limit, worker=Worker()).judge(
+            hook, scope(numbers), cluster="ws3", budget=Budget(limit)
+        )
         # The thread gives the answer that there is without it.
         expected = judge_conditions(hook.conditions, scope(numbers), fail_open=hook.fails_open, budget=Budget(limit))
         assert found == expected
