@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from app.control.worker import favour_event_loop
 from app.model.gvk import GroupKind
 from app.overrider.selected import bound_subjects
 from app.settings import Settings
@@ -30,6 +31,7 @@ async def following_manifests(source: ManifestSource, *, changed: Callable[[], A
     gc.disable()
     source.load()
     await changed()
+    favour_event_loop()
     settle_garbage_collector()
     stop = asyncio.Event()
     follower = asyncio.create_task(source.follow(stop, changed=changed))

@@ -1,12 +1,13 @@
-"""Evaluations that take long, in a thread of their own and in turns between clusters."""
+"""Functions that take long, in a thread of their own and in turns between clusters."""
 
 import asyncio
 import contextvars
 import sys
-from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
+
+from app.control.turns import Turns
 
 _T = TypeVar("_T")
 # Python lets a waiting thread run after this time, in seconds. The event loop waits for it several times in each
@@ -20,8 +21,7 @@ class Worker:
     def __init__(self) -> None:
         """Prepare; the thread starts with the first function."""
         self._executor: ThreadPoolExecutor | None = None
-        self._waiting: Final[OrderedDict[str, deque[asyncio.Future[None]]]] = OrderedDict()
-        self._busy = False
+        self._turns: Final = Turns()
 
     async def run(self, cluster: str, function: Callable[..., _T], *arguments: Any) -> _T:
         """Return what a function returns; raises what it raises.
@@ -31,45 +31,22 @@ class Worker:
             function: what is to run; it may not touch anything that the event loop changes.
             arguments: its arguments.
         """
-        await self._turn(cluster)
-        try:
+        async with self._turns.hold(cluster):
             context = contextvars.copy_context()
             loop = asyncio.get_running_loop()
             # A caller that goes away does not end the thread, so the turn lasts until the function has ended.
             return await _ended(loop.run_in_executor(self._started(), context.run, function, *arguments))
-        finally:
-            self._pass_on()
 
     def _started(self) -> ThreadPoolExecutor:
         if self._executor is None:
-            self._executor = ThreadPoolExecutor(1, "conditions")
-            sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_SECONDS))
+            self._executor = ThreadPoolExecutor(1, "long-work")
+            favour_event_loop()
         return self._executor
 
-    async def _turn(self, cluster: str) -> None:
-        if not self._busy:
-            self._busy = True
-            return
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(cluster, deque()).append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self._pass_on()
-            raise
 
-    def _pass_on(self) -> None:
-        """Let the next cluster run one function."""
-        while self._waiting:
-            cluster, turns = self._waiting.popitem(last=False)
-            turn = turns.popleft()
-            if turns:
-                self._waiting[cluster] = turns
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._busy = False
+def favour_event_loop() -> None:
+    """Have a busy thread let the event loop go on soon."""
+    sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_SECONDS))
 
 
 async def _ended(running: "asyncio.Future[_T]") -> _T:

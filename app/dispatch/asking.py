@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
+from app.control.turns import Turns
 from app.dispatch.attributes import Attributes
 from app.dispatch.call import Deadline
 from app.dispatch.cel import AccessDecision, AccessQuestion, Scope
@@ -27,6 +28,8 @@ AskAccess = Callable[[frozenset[AccessQuestion]], Awaitable[Mapping[AccessQuesti
 
 
 _NOBODY: Final = OwnEndpoints()
+# Webhooks without conditions are matched in some 10 µs each.
+MATCHED_PER_TURN: Final = 50
 
 
 class Ask(Protocol):
@@ -49,6 +52,7 @@ class Means(NamedTuple):
     """None where there is no authorizer to ask."""
     judge: Judge
     patching: Patching
+    turns: Turns
     audit: Audit
     warnings: list[str]
     max_calls: int = RequestLimits().webhooks
@@ -75,6 +79,11 @@ class Asking:
         self._budget: Final = Budget(means.judge.max_cost)
         self._access: dict[AccessQuestion, AccessDecision] = {}
         self._versions: dict[GroupVersionKind, tuple[Attributes, Attributes]] = {}
+
+    @property
+    def namespace(self) -> NamespaceLabels:
+        """The labels of the namespace that the request is in."""
+        return self._means.namespace
 
     async def is_asked(self, relevant: Relevant, attributes: Attributes) -> bool:
         """Return whether a webhook is to be asked.

@@ -23,13 +23,15 @@ def defaulted(configuration: JSONObject) -> JSONObject:
     webhooks = configuration.get("webhooks")
     if not isinstance(webhooks, list):
         return dict(configuration)
-    defaults = _WEBHOOK | _REINVOCATION if configuration.get("kind") == MUTATING else _WEBHOOK
-    return {**configuration, "webhooks": [_defaulted_webhook(webhook, defaults) for webhook in webhooks]}
+    kind = str(configuration.get("kind"))
+    return {**configuration, "webhooks": [default_webhook(webhook, kind) for webhook in webhooks]}
 
 
-def _defaulted_webhook(webhook: JSON, defaults: JSONObject) -> JSON:
+def default_webhook(webhook: JSON, kind: str) -> JSON:
+    """Return a copy of one webhook with every default in it; ``kind`` is that of its configuration."""
     if not isinstance(webhook, dict):
         return webhook
+    defaults = _WEBHOOK | _REINVOCATION if kind == MUTATING else _WEBHOOK
     # An object of its own per hook: one that all shared could be changed through any of them.
     filled = _filled(webhook, defaults | {selector: {} for selector in _SELECTORS})
     rules = webhook.get("rules")

@@ -1,10 +1,11 @@
 """Dispatching one review: the owner of its schema, that cluster's webhooks, one answer (seed 002)."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from app.control.turns import Turns, do_in_turns
 from app.control.worker import Worker
 from app.dispatch.asking import Ask, AskAccess, Means
 from app.dispatch.attributes import Attributes, attributes_of, claimed_cluster
@@ -83,7 +84,11 @@ class Dispatched(NamedTuple):
 
 
 class Dispatcher:
-    """Answers reviews of every logical cluster from one store."""
+    """Answers reviews of every logical cluster from one store.
+
+    Attributes:
+        turns: What long work of clusters takes on the event loop.
+    """
 
     def __init__(
         self,
@@ -107,8 +112,9 @@ class Dispatcher:
             limits: What one request may cause.
         """
         self._limits: Final = limits
+        self.turns: Final = Turns()
         self._worker: Final = Worker()
-        self._judge: Final = Judge(max_cost=limits.cel_cost, worker=self._worker)
+        self._judge: Final = Judge(max_cost=limits.cel_cost, worker=self._worker, turns=self.turns)
         self._store: Final = store
         self._configurations: Final = configurations
         self._outside: Final = outside
@@ -128,6 +134,23 @@ class Dispatcher:
             msgspec.DecodeError: One of its objects is no JSON.
             StatusError: Its objects are none that can be sent on.
         """
+        target = self._owned(request, cluster, vouched=vouched)
+        owner = target.ownership.cluster
+        if owner is None or target.exempt:
+            return target
+        return target._replace(relevant=self.relevant(target, owner, phase))
+
+    async def find_target(
+        self, request: AdmissionRequest, *, cluster: str, phase: Phase, vouched: bool = False
+    ) -> Target:
+        """Return what `target` returns, in turns with other clusters."""
+        target = self._owned(request, cluster, vouched=vouched)
+        owner = target.ownership.cluster
+        if owner is None or target.exempt:
+            return target
+        return target._replace(relevant=await self.find_relevant(target, owner, phase))
+
+    def _owned(self, request: AdmissionRequest, cluster: str, *, vouched: bool) -> Target:
         attributes = attributes_of(request, cluster=cluster)
         group, _, resource = attributes.resource
         ownership = find_owner(
@@ -144,8 +167,7 @@ class Dispatcher:
             kind=attributes.kind,
             schema=ownership.schema,
         )
-        target = Target(attributes, ownership, equivalents, (), exempt)
-        return target if exempt else target._replace(relevant=self.relevant(target, ownership.cluster, phase))
+        return Target(attributes, ownership, equivalents, (), exempt)
 
     def relevant(self, target: Target, cluster: str, phase: Phase) -> tuple[Relevant, ...]:
         """Return the webhooks of a cluster whose rules are about a request."""
@@ -153,10 +175,19 @@ class Dispatcher:
         hooks = self._configurations.hooks(cluster, phase)
         return hooks.relevant(asked_of(attributes), attributes.kind, target.equivalents)
 
-    def hooks(self, target: Target, phase: Phase) -> tuple[Hook, ...]:
+    async def find_relevant(self, target: Target, cluster: str, phase: Phase) -> tuple[Relevant, ...]:
+        """Return what `relevant` returns, in turns with other clusters."""
+        attributes = target.attributes
+        hooks = await self._configurations.find(cluster, phase, turns=self.turns, worker=self._worker)
+        work = hooks.find(asked_of(attributes), attributes.kind, target.equivalents)
+        return await do_in_turns(work, turns=self.turns, worker=self._worker, cluster=attributes.cluster)
+
+    async def find_hooks(self, target: Target, phase: Phase) -> Iterator[Hook]:
         """Return all webhooks of the owner, those that are not about the request included."""
         owner = target.ownership.cluster
-        return () if owner is None else self._configurations.hooks(owner, phase).hooks
+        if owner is None:
+            return iter(())
+        return (await self._configurations.find(owner, phase, turns=self.turns, worker=self._worker)).each()
 
     @property
     def limits(self) -> RequestLimits:
@@ -187,7 +218,7 @@ class Dispatcher:
         refusals: list[StatusError] = []
         made: JSON = None
         try:
-            target = self.target(request, cluster=cluster, phase=phase, vouched=vouched)
+            target = await self.find_target(request, cluster=cluster, phase=phase, vouched=vouched)
             attributes = target.attributes
             claimed = claimed_cluster(request)
             if claimed not in ("", cluster):
@@ -242,13 +273,14 @@ class Dispatcher:
             authorize=authorize,
             judge=self._judge,
             patching=Patching(self._worker, target.attributes.cluster),
+            turns=self.turns,
             audit=audit,
             warnings=warnings,
             max_calls=self._limits.webhooks,
             own=outside.own,
         )
 
-    async def namespace(self, attributes: Attributes, hooks: Sequence[Hook]) -> NamespaceLabels:
+    async def namespace(self, attributes: Attributes, hooks: Iterable[Hook]) -> NamespaceLabels:
         """Return the labels of the namespace that a request is in, where any of these webhooks has to know them.
 
         It is read anew if the store does not have it: it may have been made just before what is in it.

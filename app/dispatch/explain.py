@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from app.control.slices import Pauses
 from app.dispatch.asking import Asking, Means
 from app.dispatch.attributes import Attributes
 from app.dispatch.call import Deadline
@@ -13,7 +14,17 @@ from app.dispatch.dispatcher import Dispatcher, Target
 from app.dispatch.failures import StatusError
 from app.dispatch.hook_set import Relevant
 from app.dispatch.hooks import PHASES, Hook, Phase
-from app.dispatch.match import Stage, Verdict, asked_of, decide, match_namespace, match_object, verdicts
+from app.dispatch.match import (
+    NamespaceLabels,
+    Stage,
+    Verdict,
+    asked_of,
+    decide,
+    match_namespace,
+    match_object,
+    verdicts,
+)
+from app.dispatch.own import OwnEndpoints
 from app.dispatch.records import Audit
 from app.dispatch.rules import Invocation, nearest_miss
 from app.model.admission import AdmissionRequest
@@ -30,6 +41,10 @@ _SILENT_IGNORE: Final = (
     "its last calls for this cluster had no answer; it is called all the same, since only a failure of the webhook "
     "itself may be ignored (failurePolicy Ignore)"
 )
+
+# Units of work until other clusters have a turn, about 3 ms, and those that each webhook takes besides its rules.
+_SLICE: Final = 1_000
+_PER_HOOK: Final = 40
 
 Decision = Literal["call", "skip", "error"]
 
@@ -97,12 +112,9 @@ async def explain(
     """
     found: dict[Phase, tuple[ExplainedHook, ...]] = {}
     for phase in PHASES:
-        target = dispatcher.target(request, cluster=cluster, phase=phase)
-        hooks = dispatcher.hooks(target, phase)
+        target = await dispatcher.find_target(request, cluster=cluster, phase=phase)
         means = await dispatcher.means(target, deadline, Audit(), [])
-        means = means._replace(namespace=await dispatcher.namespace(target.attributes, hooks))
-        silent = partial(dispatcher.is_silent, consumer=cluster)
-        found[phase] = tuple([await _explain(hook, target, means, silent) for hook in hooks])
+        found[phase] = await _explain_phase(dispatcher, target, means, phase)
     attributes, ownership = target.attributes, target.ownership
     return Explanation(
         cluster=cluster,
@@ -118,26 +130,55 @@ async def explain(
         ),
         mutating=found["mutating"],
         validating=found["validating"],
-        shadowed=_shadowed(dispatcher, target),
+        shadowed=await _shadowed(dispatcher, target),
         notes=tuple(_notes(target, found, dispatcher.limits.webhooks)),
     )
 
 
-async def _explain(hook: Hook, target: Target, means: Means, is_silent: Callable[[Hook], bool]) -> ExplainedHook:
+async def _explain_phase(
+    dispatcher: Dispatcher, target: Target, means: Means, phase: Phase
+) -> tuple[ExplainedHook, ...]:
+    """Return what becomes of the webhooks of one phase; other clusters have turns in between."""
     attributes = target.attributes
-    relevant = next((one for one in target.relevant if one.hook is hook), None)
-    asking = Asking(means)
+    hooks = await dispatcher.find_hooks(target, phase)
+    means = means._replace(namespace=await dispatcher.namespace(attributes, await dispatcher.find_hooks(target, phase)))
+    silent = partial(dispatcher.is_silent, consumer=attributes.cluster)
+    relevant = {one.hook.uid: one for one in target.relevant}
+    asking = _Askings(Asking(means), Asking(means), means.own)
+    pauses = Pauses(_SLICE)
+    found: list[ExplainedHook] = []
+    for hook in hooks:
+        found.append(await _explain(hook, relevant.get(hook.uid), target, asking, silent))
+        if pauses.due(_PER_HOOK + hook.weight):
+            await dispatcher.turns.pause(attributes.cluster)
+    return tuple(found)
+
+
+class _Askings(NamedTuple):
+    """What judges conditions: the budget for those that a dispatch judges is used for no others."""
+
+    dispatched: Asking
+    others: Asking
+    own: OwnEndpoints
+    """The webhooks that are this server itself."""
+
+
+async def _explain(
+    hook: Hook, relevant: Relevant | None, target: Target, asking: _Askings, is_silent: Callable[[Hook], bool]
+) -> ExplainedHook:
+    attributes, namespace = target.attributes, asking.dispatched.namespace
     if relevant is None:
-        answers = _unmatched(hook, target, means)
+        answers = _unmatched(hook, target, namespace)
         barrier: Verdict | None = answers[0]
         # What conditions would say of the object as it is: a rule may be what is about to be changed.
         invocation = Invocation(attributes.resource, attributes.subresource, attributes.kind, -1)
-        answers += await _conditions(Relevant(hook, invocation), attributes, asking)
+        answers += await _conditions(Relevant(hook, invocation), attributes, asking.others)
     else:
-        rest = verdicts(relevant, attributes, means.namespace)
+        rest = verdicts(relevant, attributes, namespace)
         answers = (_matched(relevant, attributes), *rest)
-        conditions = await _conditions(relevant, attributes, asking)
-        own = _own(hook, means)
+        judging = asking.dispatched if decide(rest) is None else asking.others
+        conditions = await _conditions(relevant, attributes, judging)
+        own = _own(hook, asking.own)
         barrier = decide(rest) or decide(conditions) or decide(own)
         answers += (*conditions, *own)
     nearest = None if relevant is not None or target.exempt else nearest_miss(hook, asked_of(attributes))
@@ -167,7 +208,7 @@ def _matched(relevant: Relevant, attributes: Attributes) -> Verdict:
     return Verdict(Stage.RULES, ok=True, reason=f"{rule} is about {other}, which is the same resource")
 
 
-def _unmatched(hook: Hook, target: Target, means: Means) -> tuple[Verdict, ...]:
+def _unmatched(hook: Hook, target: Target, namespace: NamespaceLabels) -> tuple[Verdict, ...]:
     attributes = target.attributes
     if target.exempt:
         reason = f"webhooks are never asked about a {attributes.kind.kind}"
@@ -178,7 +219,7 @@ def _unmatched(hook: Hook, target: Target, means: Means) -> tuple[Verdict, ...]:
         reason = f"no rule is about {attributes.operation} of {_path(attributes)}{also}"
     return (
         Verdict(Stage.RULES, ok=False, reason=reason),
-        match_namespace(hook, attributes, means.namespace),
+        match_namespace(hook, attributes, namespace),
         match_object(hook, attributes),
     )
 
@@ -199,9 +240,9 @@ async def _conditions(relevant: Relevant, attributes: Attributes, asking: Asking
         return (Verdict(Stage.CONDITIONS, ok=False, reason=str(error), error=error),)
 
 
-def _own(hook: Hook, means: Means) -> tuple[Verdict, ...]:
+def _own(hook: Hook, own: OwnEndpoints) -> tuple[Verdict, ...]:
     """Return the verdict on a webhook that is this server itself; none on others."""
-    reason = means.own.reason(hook)
+    reason = own.reason(hook)
     return (Verdict(Stage.OWN, ok=False, reason=reason),) if reason else ()
 
 
@@ -245,10 +286,14 @@ def _notes(target: Target, found: Mapping[Phase, Sequence[ExplainedHook]], max_w
     return notes
 
 
-def _shadowed(dispatcher: Dispatcher, target: Target) -> tuple[str, ...]:
+async def _shadowed(dispatcher: Dispatcher, target: Target) -> tuple[str, ...]:
     attributes, owner = target.attributes, target.ownership.cluster
     if owner in (None, attributes.cluster):
         return ()
     return tuple(
-        f"{phase}: {one.hook.uid}" for phase in PHASES for one in dispatcher.relevant(target, attributes.cluster, phase)
+        [
+            f"{phase}: {one.hook.uid}"
+            for phase in PHASES
+            for one in await dispatcher.find_relevant(target, attributes.cluster, phase)
+        ]
     )

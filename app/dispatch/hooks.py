@@ -76,9 +76,14 @@ class Hook(NamedTuple):
     problem: str
     """Why it cannot be called, where there is no endpoint."""
 
+    @property
+    def weight(self) -> int:
+        """How many names its rules list: what it takes to compare them with a request."""
+        return sum(len(rule.resources) + len(rule.versions) + 1 for rule in self.rules)
+
 
 def compile_hooks(phase: Phase, cluster: str, configuration: JSONObject, *, first: int = 0) -> Iterator[Hook]:
-    """Yield the webhooks of a configuration, in order; members of a wrong type are as if they were not there.
+    """Return the webhooks of a configuration, in order; members of a wrong type are as if they were not there.
 
     What is not there is not defaulted: without a matchPolicy only the exact resource matches, without a selector
     nothing does. `app.dispatch.defaults` sets what an apiserver would have set.
@@ -89,20 +94,36 @@ def compile_hooks(phase: Phase, cluster: str, configuration: JSONObject, *, firs
         configuration: The object.
         first: The position of its first webhook.
     """
-    name = _text(as_object(configuration.get("metadata")).get("name"))
-    seen: dict[str, int] = {}
-    for number, webhook in enumerate(_objects(configuration.get("webhooks"))):
+    compiler = WebhookCompiler(phase, cluster, configuration, first=first)
+    return map(compiler.compile, _objects(configuration.get("webhooks")))
+
+
+class WebhookCompiler:
+    """Compiles the webhooks of one configuration, one after the other; what they are is said by `compile_hooks`."""
+
+    def __init__(self, phase: Phase, cluster: str, configuration: JSONObject, *, first: int = 0) -> None:
+        """Prepare; arguments as for `compile_hooks`."""
+        self._phase: Final = phase
+        self._cluster: Final = cluster
+        self._name: Final = _text(as_object(configuration.get("metadata")).get("name"))
+        self._next = first
+        self._seen: Final[dict[str, int]] = {}
+
+    def compile(self, webhook: Mapping[str, JSON]) -> Hook:
+        """Return the next webhook."""
         hook_name = _text(webhook.get("name"))
-        same = seen.get(hook_name, 0)
-        seen[hook_name] = same + 1
-        endpoint, problem = endpoint_of(as_object(webhook.get("clientConfig")), cluster)
-        yield Hook(
-            phase=phase,
-            cluster=cluster,
-            configuration=name,
+        same = self._seen.get(hook_name, 0)
+        self._seen[hook_name] = same + 1
+        endpoint, problem = endpoint_of(as_object(webhook.get("clientConfig")), self._cluster)
+        position = self._next
+        self._next += 1
+        return Hook(
+            phase=self._phase,
+            cluster=self._cluster,
+            configuration=self._name,
             name=hook_name,
-            uid=f"{name}/{hook_name}/{same}",
-            position=first + number,
+            uid=f"{self._name}/{hook_name}/{same}",
+            position=position,
             rules=tuple(map(_rule, _objects(webhook.get("rules")))),
             equivalent=webhook.get("matchPolicy") == "Equivalent",
             namespace_selector=_selector(webhook.get("namespaceSelector")),

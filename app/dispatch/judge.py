@@ -4,13 +4,14 @@ Each condition is first evaluated here, within a small limit of what is counted.
 again, in a thread and with all that they may use. Counts decide where, never a clock, and both give the same answer.
 """
 
-import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from app.control.turns import Turns
 from app.control.worker import Worker
-from app.dispatch.cel import ExpressionError, Program, Scope, compile_condition
+from app.dispatch.cel import ExpressionError, Program, Scope
 from app.dispatch.cel.cache import ProgramCache
+from app.dispatch.cel.compiler import Compiled, Compiler, Rejected, compile_here, is_short
 from app.dispatch.cel.program import Limits
 from app.dispatch.conditions import Answer, Budget, Condition, ConditionsVerdict, answer_condition, judging
 from app.dispatch.hooks import Hook
@@ -24,23 +25,24 @@ _COMPILING: Final = 1_000
 _COMPILING_CHARACTER: Final = 10
 # To evaluate any condition takes at least as long.
 _EVALUATING: Final = 100
-# Characters of an expression that is compiled here: about 1 ms.
-_SHORT: Final = 300
 
 
 class Judge:
     """Decides about conditions for all requests of a dispatcher."""
 
-    def __init__(self, *, max_cost: int, worker: Worker) -> None:
+    def __init__(self, *, max_cost: int, worker: Worker, turns: Turns) -> None:
         """Prepare.
 
         Args:
             max_cost: what the conditions of one request may cost together.
-            worker: runs what takes long.
+            worker: runs functions that take long.
+            turns: what requests take after a slice of conditions.
         """
         self.max_cost: Final = max_cost
         self._cache: Final = ProgramCache()
         self._worker: Final = worker
+        self._compiler: Final = Compiler(worker)
+        self._turns: Final = turns
 
     async def judge(self, hook: Hook, scope: Scope, *, cluster: str, budget: Budget) -> ConditionsVerdict:
         """Return whether a webhook is to be called.
@@ -59,7 +61,7 @@ class Judge:
                 budget.held += work
                 if budget.held > _SLICE:
                     budget.held = 0
-                    await asyncio.sleep(0)
+                    await self._turns.pause(cluster)
                 condition, limits = steps.send(answer)
         except StopIteration as end:
             verdict: ConditionsVerdict = end.value
@@ -70,8 +72,8 @@ class Judge:
     ) -> tuple[Answer, int]:
         """Return the answer to a condition, and for how long it held the event loop in units of cost."""
         program, compiling = await self._program(hook.cluster, condition.expression, cluster)
-        if isinstance(program, ExpressionError):
-            return answer_condition(condition, scope, limits, _raising(program)), compiling
+        if isinstance(program, Rejected):
+            return answer_condition(condition, scope, limits, _raising(program.error)), compiling
 
         def compiled(_expression: str) -> Program:
             return program
@@ -83,25 +85,17 @@ class Judge:
             return answer, work
         return await self._worker.run(cluster, answer_condition, condition, scope, limits, compiled), work
 
-    async def _program(self, owner: str, expression: str, cluster: str) -> tuple[Program | ExpressionError, int]:
+    async def _program(self, owner: str, expression: str, cluster: str) -> tuple[Compiled, int]:
         found = self._cache.get(owner, expression)
         if found is not None:
             return found, 0
-        if len(expression) <= _SHORT:
-            program = _compile(expression)
+        if is_short(expression):
+            compiled = compile_here(expression)
             work = _COMPILING + _COMPILING_CHARACTER * len(expression)
         else:
-            program, work = await self._worker.run(cluster, _compile, expression), 0
-        if isinstance(program, Program):
-            self._cache.put(owner, program)
-        return program, work
-
-
-def _compile(expression: str) -> Program | ExpressionError:
-    try:
-        return compile_condition(expression)
-    except ExpressionError as error:
-        return error
+            compiled, work = await self._compiler.compile(expression, cluster=cluster), 0
+        self._cache.put(owner, compiled)
+        return compiled, work
 
 
 def _raising(error: ExpressionError) -> Callable[[str], Program]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from app.dispatch.asking import Asking, Means, Versioned
+from app.dispatch.asking import MATCHED_PER_TURN, Asking, Means, Versioned
 from app.dispatch.attributes import Attributes
 from app.dispatch.failures import CallingError, StatusError, internal, timed_out
 from app.dispatch.hook_set import Relevant
@@ -58,6 +58,8 @@ class Mutating:
             self._require_reinvoking()
         try:
             for position, relevant in enumerate(self._relevant):
+                if position % MATCHED_PER_TURN == MATCHED_PER_TURN - 1:
+                    await self._means.turns.pause(self.attributes.cluster)
                 if not await self._asking.is_asked(relevant, self.attributes):
                     continue
                 if number == 0 or relevant.hook.uid in self._to_reinvoke:

@@ -1,8 +1,11 @@
 """Whether a webhook's rules are about a request, and what is nearest where none is (research 2.4, 2.5)."""
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from app.control.slices import Pauses
+from app.control.turns import Work, do_at_once
 from app.dispatch.equivalents import Equivalent
 from app.dispatch.hooks import EVERY, Hook, Rule
 from app.model.gvk import GroupVersionKind, GroupVersionResource
@@ -92,6 +95,68 @@ def rule_matches(rule: Rule, asked: Asked) -> bool:
     )
 
 
+class Equivalents:
+    """Equivalents by group and resource, then by version: a definition may have thousands of versions."""
+
+    def __init__(self, equivalents: Sequence[Equivalent]) -> None:
+        """Prepare; the order of the equivalents is that of their preference."""
+        self._all: Final = equivalents
+        self._places: Final[dict[tuple[str, str], dict[str, int]]] = {}
+        for place, equivalent in enumerate(equivalents):
+            group, version, resource = equivalent.resource
+            self._places.setdefault((group, resource), {}).setdefault(version, place)
+
+    def first(self, rule: Rule, asked: Asked) -> Equivalent | None:
+        """Return the first equivalent that a rule is about, other than the resource of the request itself."""
+        if not _in_operations(rule, asked):
+            return None
+        places = [
+            place
+            for (group, resource), versions in self._places.items()
+            if (place := self._first_version(rule, asked, (group, resource), versions)) is not None
+        ]
+        return self._all[min(places)] if places else None
+
+    def _first_version(
+        self, rule: Rule, asked: Asked, named: tuple[str, str], versions: Mapping[str, int]
+    ) -> int | None:
+        group, resource = named
+        one = asked._replace(resource=GroupVersionResource(group, "", resource))
+        if not (_in_groups(rule, one) and _in_resources(rule, one)):
+            return None
+        # The versions of a definition are in the order of their places, so the first that fits is the one.
+        listed = (
+            versions.values()
+            if EVERY in rule.versions
+            else sorted(versions[version] for version in rule.versions if version in versions)
+        )
+        for place in listed:
+            equivalent = self._all[place].resource
+            if equivalent != asked.resource and _in_scope(rule, asked._replace(resource=equivalent)):
+                return place
+        return None
+
+
+def find_invocation(
+    hook: Hook, asked: Asked, kind: GroupVersionKind, equivalents: Equivalents, pauses: Pauses
+) -> Work[Invocation | None]:
+    """Return what `match_rules` returns, with pauses between rules."""
+    for number, rule in enumerate(hook.rules):
+        if rule_matches(rule, asked):
+            return Invocation(asked.resource, asked.subresource, kind, number)
+        if pauses.due(1 + len(rule.resources)):
+            yield None
+    if not hook.equivalent:
+        return None
+    for number, rule in enumerate(hook.rules):
+        equivalent = equivalents.first(rule, asked)
+        if equivalent is not None:
+            return Invocation(equivalent.resource, asked.subresource, equivalent.kind, number)
+        if pauses.due(1 + len(rule.resources) + len(rule.versions)):
+            yield None
+    return None
+
+
 def match_rules(
     hook: Hook, asked: Asked, kind: GroupVersionKind, equivalents: Sequence[Equivalent]
 ) -> Invocation | None:
@@ -99,18 +164,7 @@ def match_rules(
 
     An exact match is preferred; after it, where the policy allows that, the first rule that names an equivalent.
     """
-    for number, rule in enumerate(hook.rules):
-        if rule_matches(rule, asked):
-            return Invocation(asked.resource, asked.subresource, kind, number)
-    if not hook.equivalent:
-        return None
-    for number, rule in enumerate(hook.rules):
-        for equivalent in equivalents:
-            if equivalent.resource != asked.resource and rule_matches(
-                rule, asked._replace(resource=equivalent.resource)
-            ):
-                return Invocation(equivalent.resource, asked.subresource, equivalent.kind, number)
-    return None
+    return do_at_once(find_invocation(hook, asked, kind, Equivalents(equivalents), Pauses(sys.maxsize)))
 
 
 class NearMiss(NamedTuple):

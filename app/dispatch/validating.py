@@ -2,17 +2,13 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
 
-from app.dispatch.asking import Asking, Means, Versioned
+from app.dispatch.asking import MATCHED_PER_TURN, Asking, Means, Versioned
 from app.dispatch.attributes import Attributes
 from app.dispatch.failures import CallingError, StatusError, internal, timed_out
 from app.dispatch.hook_set import Relevant
 from app.dispatch.limits import too_many_webhooks
 from app.dispatch.review import Answer
-
-# Webhooks without conditions are matched in some 10 µs each.
-_MATCHED_PER_TURN: Final = 50
 
 
 async def validate(relevant: Sequence[Relevant], attributes: Attributes, means: Means) -> list[StatusError]:
@@ -26,8 +22,8 @@ async def validate(relevant: Sequence[Relevant], attributes: Attributes, means: 
     asking = Asking(means)
     wanted: list[Relevant] = []
     for number, one in enumerate(relevant, 1):
-        if number % _MATCHED_PER_TURN == 0:
-            await asyncio.sleep(0)
+        if number % MATCHED_PER_TURN == 0:
+            await means.turns.pause(attributes.cluster)
         if await asking.is_asked(one, attributes):
             wanted.append(one)
         if len(wanted) > means.max_calls:

@@ -14,6 +14,7 @@ import pytest
 from aiohttp import web
 
 from app.api.timeout import budget
+from app.control.turns import Turns
 from app.control.worker import Worker
 from app.dispatch.asking import Means
 from app.dispatch.assembly import dispatcher_of
@@ -115,15 +116,16 @@ class Run:
         self.relevant = self.hooks.relevant(asked_of(self.attributes), self.attributes.kind, ())
         self.audit, self.warnings = Audit(), []
         self.observed: list[Any] = []
-        worker = Worker()
+        worker, turns = Worker(), Turns()
         self.means = Means(
             namespace=NamespaceLabels(FIXTURES["namespace"]["labels"]),
             deadline=Deadline(time.monotonic() + 30),
             ask=Caller(client, observe=lambda _hook, **rest: self.observed.append(rest)).ask,
             convert=None,
             authorize=None,
-            judge=Judge(max_cost=RequestLimits().cel_cost, worker=worker),
+            judge=Judge(max_cost=RequestLimits().cel_cost, worker=worker, turns=turns),
             patching=Patching(worker, ""),
+            turns=turns,
             audit=self.audit,
             warnings=self.warnings,
         )

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.dispatch.equivalents import Equivalent
-from app.dispatch.hook_set import HookSet, joined
+from app.dispatch.hook_set import HookSet
 from app.dispatch.hooks import compile_hooks
 from app.dispatch.rules import Asked, axes, match_rules, rule_matches
 from app.model.gvk import GroupVersionKind, GroupVersionResource
@@ -39,7 +39,7 @@ equivalents = st.lists(
 @settings(max_examples=300, deadline=None)
 @given(st.lists(hooks("c"), max_size=6), st.lists(st.tuples(asked, equivalents), min_size=1, max_size=4))
 def test_what_is_found_by_resource_is_what_asking_each_webhook_in_turn_finds(made: Any, requests: Any) -> None:
-    compiled = joined([compile_hooks("validating", "c", configuration("c", "validating", *made))])
+    compiled = HookSet(compile_hooks("validating", "c", configuration("c", "validating", *made)))
     for request, others in (*requests, *requests):
         expected = [
             (hook, invocation)
@@ -70,7 +70,7 @@ def test_a_rule_that_lists_thousands_is_found_all_the_same() -> None:
 def test_webhooks_of_the_same_name_have_identities_of_their_own() -> None:
     same = configuration("c", "validating", webhook("w"), webhook("v"), webhook("w"), name="x")
     other = configuration("c", "validating", webhook("w"), name="y")
-    found = joined(compile_hooks("validating", "c", one) for one in (same, other)).hooks
+    found = HookSet(hook for one in (same, other) for hook in compile_hooks("validating", "c", one)).hooks
     assert [hook.uid for hook in found] == ["x/w/0", "x/v/0", "x/w/1", "y/w/0"]
     assert [hook.position for hook in found] == [0, 1, 2, 3]
 

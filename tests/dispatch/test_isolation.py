@@ -146,15 +146,15 @@ async def test_consumers_of_one_owner_may_see_other_versions_of_a_resource() -> 
 async def test_a_configuration_that_changed_is_compiled_anew_and_the_others_are_not() -> None:
     world = World(store_of(*(configuration("a", "validating", webhook(f"{name}.b.c"), name=name) for name in "xy")))
     await world.dispatch(review(), cluster="a", phase="validating")
-    compiled = world.dispatcher._configurations._compiled
-    before = {key.name: hooks for key, hooks in compiled.items()}
+    compiled = world.dispatcher._configurations._known["a", "validating"].hooks._groups
+    before = dict(compiled)
     world.store.put(configuration("a", "validating", webhook("new.b.c"), name="x"))
     world.asked.clear()
     await world.dispatch(review(), cluster="a", phase="validating")
     assert [asked.uid for asked in world.asked] == ["x/new.b.c/0", "y/y.b.c/0"]
-    assert {key.name: hooks for key, hooks in compiled.items()}["y"] is before["y"]
+    assert compiled["y"] is before["y"]
     world.store.remove(key_of(configuration("a", "validating", name="x")))
     world.asked.clear()
     await world.dispatch(review(), cluster="a", phase="validating")
     assert [asked.uid for asked in world.asked] == ["y/y.b.c/0"]
-    assert [key.name for key in compiled] == ["y"]
+    assert list(compiled) == ["y"]

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from app.dispatch.cel.program import Program
+from app.dispatch.cel.compiler import Compiled
 
 # A node takes about 500 bytes as code, so this is 50 MiB: ten thousand conditions of ten nodes.
 MAX_NODES: Final = 100_000
@@ -16,7 +16,7 @@ class _Share:
     __slots__ = ("entries", "lookups", "nodes")
 
     def __init__(self) -> None:
-        self.entries: dict[str, tuple[Program, int]] = {}
+        self.entries: dict[str, tuple[Compiled, int]] = {}
         self.lookups = 0
         self.nodes = 0
 
@@ -54,7 +54,7 @@ class ProgramCache:
         """The nodes of all programs that are kept."""
         return self._nodes
 
-    def get(self, cluster: str, expression: str) -> Program | None:
+    def get(self, cluster: str, expression: str) -> Compiled | None:
         """Return a program, None if it has to be compiled."""
         share = self._shares.get(cluster)
         if share is None:
@@ -66,7 +66,7 @@ class ProgramCache:
         share.entries[expression] = (found[0], share.lookups)
         return found[0]
 
-    def put(self, cluster: str, program: Program) -> None:
+    def put(self, cluster: str, program: Compiled) -> None:
         """Keep a program if there is room for it."""
         share = self._shares.setdefault(cluster, _Share())
         if program.expression in share.entries or not self._make_room(share, program.size):

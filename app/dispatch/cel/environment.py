@@ -7,13 +7,18 @@ from functools import cache
 from typing import Final
 
 from cel_expr_python import cel
+from google.protobuf.message import DecodeError
 
+from app.dispatch.cel.errors import ExpressionError
 from app.dispatch.cel.functions import declarations
 from app.dispatch.cel.library import DECLARED, comparisons
 from app.dispatch.cel.messages import checked_pool
 from app.dispatch.cel.plan import Plan, Planner
+from app.dispatch.cel.texts import compile_text
 from app.dispatch.cel.tree import read_tree
 
+# Protobuf reads at most 100 levels, which are some 20 loops within each other; cel-go takes more.
+_TOO_DEEP: Final = "compilation failed: the expression is nested too deeply"
 _T: Final = cel.Type
 _EXTENSIONS: Final = "- name: sets\n- name: lists\n- name: optional\n- name: two-var-comprehensions\n"
 # Functions of the language itself that Kubernetes adds to: see `library`.
@@ -41,12 +46,29 @@ def _checking() -> cel.Env:
     )
 
 
-def check(expression: str) -> tuple[cel.Type, Plan]:
-    """Return the type of an expression and its code.
+def check(expression: str) -> tuple[bool, bytes]:
+    """Return whether an expression has the type bool, and the checked expression as text for `plan`.
 
     Raises:
-        RuntimeError: the expression does not compile; the text is cel-cpp's.
-        DecodeError: it is nested too deeply for protobuf.
+        ExpressionError: it does not compile; in the words of an apiserver.
     """
-    checked = _checking().compile(expression)
-    return checked.return_type(), Planner(read_tree(checked.serialize())).plan()
+    try:
+        checked = _checking().compile(expression)
+    except TypeError:
+        # What is no text in UTF-8, a lone surrogate, does not even reach cel-cpp.
+        raise ExpressionError("compilation failed: the expression is not valid UTF-8") from None
+    except RuntimeError as error:
+        raise ExpressionError(f"compilation failed: {compile_text(str(error))}") from None
+    return checked.return_type() == _T.BOOL, checked.serialize()
+
+
+def plan(checked: bytes) -> Plan:
+    """Return the code of a checked expression.
+
+    Raises:
+        ExpressionError: it is nested too deeply for protobuf.
+    """
+    try:
+        return Planner(read_tree(checked)).plan()
+    except DecodeError:
+        raise ExpressionError(_TOO_DEEP) from None

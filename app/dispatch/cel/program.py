@@ -3,16 +3,12 @@
 import re
 from typing import Final, NamedTuple
 
-from cel_expr_python import cel
-from google.protobuf.message import DecodeError
-
-from app.dispatch.cel.environment import check
+from app.dispatch.cel.environment import check, plan
 from app.dispatch.cel.errors import CostError, EvaluationError, ExpressionError, UndecidedError, UnsupportedError
 from app.dispatch.cel.frame import ABSENT, COST, FIRST_LOCAL, Frame
 from app.dispatch.cel.plan import Plan
 from app.dispatch.cel.run import CURRENT, MAX_COST, MAX_WORK, Exhausted, Run
 from app.dispatch.cel.scope import Scope
-from app.dispatch.cel.texts import compile_text
 from app.dispatch.cel.values import NO_SUCH_OVERLOAD, CelError
 
 
@@ -45,8 +41,8 @@ _LONGEST: Final = 100_000
 # checked; cel-go has no bound for that either.
 _REPEATING: Final = re.compile(r"\bopt(?:Flat)?Map\b")
 _LONGEST_REPEATED: Final = 2_000_000
-# Protobuf reads at most 100 levels, which are some 20 loops within each other; cel-go takes more.
-_TOO_DEEP: Final = "compilation failed: the expression is nested too deeply"
+# Characters of an expression that weigh as much as a node: a text literal is one node, however long it is.
+_CHARACTERS_PER_NODE: Final = 500
 
 
 class Program:
@@ -60,8 +56,8 @@ class Program:
 
     @property
     def size(self) -> int:
-        """The number of its nodes, by which caches count."""
-        return self._plan.nodes
+        """The number of its nodes, by which caches count; long texts count as more."""
+        return self._plan.nodes + len(self.expression) // _CHARACTERS_PER_NODE
 
     def evaluate(self, scope: Scope) -> bool:
         """Return what the condition says of a request.
@@ -107,19 +103,31 @@ def compile_condition(expression: str) -> Program:
     Raises:
         ExpressionError: the text is no expression, or its type is not bool; in the words of an apiserver.
     """
+    check_length(expression)
+    is_bool, checked = check(expression)
+    return program_of(expression, is_bool=is_bool, checked=checked)
+
+
+def check_length(expression: str) -> None:
+    """Refuse an expression that is too long to be checked; raises ExpressionError."""
     if len(expression) > _LONGEST:
         raise ExpressionError(f"compilation failed: the expression is longer than {_LONGEST} characters")
-    if len(expression) << min(len(_REPEATING.findall(expression)), 64) > _LONGEST_REPEATED:
+    if expanded_length(expression) > _LONGEST_REPEATED:
         raise ExpressionError("compilation failed: too many optMap and optFlatMap for an expression of this length")
-    try:
-        type_, plan = check(expression)
-    except TypeError:
-        # What is no text in UTF-8, a lone surrogate, does not even reach cel-cpp.
-        raise ExpressionError("compilation failed: the expression is not valid UTF-8") from None
-    except DecodeError:
-        raise ExpressionError(_TOO_DEEP) from None
-    except RuntimeError as error:
-        raise ExpressionError(f"compilation failed: {compile_text(str(error))}") from None
-    if type_ != cel.Type.BOOL:
+
+
+def expanded_length(expression: str) -> int:
+    """Return how long an expression is after its macros have repeated parts of it, at most."""
+    return len(expression) << min(len(_REPEATING.findall(expression)), 64)
+
+
+def program_of(expression: str, *, is_bool: bool, checked: bytes) -> Program:
+    """Return the program of an expression that `app.dispatch.cel.environment.check` has checked.
+
+    Raises:
+        ExpressionError: its type is not bool, or it is nested too deeply.
+    """
+    planned = plan(checked)
+    if not is_bool:
         raise ExpressionError("must evaluate to bool")
-    return Program(expression, plan)
+    return Program(expression, planned)

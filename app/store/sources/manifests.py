@@ -7,7 +7,7 @@ a deletion.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -21,6 +21,8 @@ _SUFFIXES: Final = frozenset({".yaml", ".yml"})
 # Changes are told by the file system; this look is for file systems that do not tell (NFS, some container mounts).
 _RESCAN_MS: Final = 5_000
 _DEBOUNCE_MS: Final = 200
+# Objects that are stored or freed before reviews get their turn: about 5 ms.
+_SLICE: Final = 100
 
 _log: Final = logging.getLogger(__name__)
 
@@ -30,6 +32,15 @@ class _File(NamedTuple):
 
     stamp: tuple[int, int, int]
     documents: tuple[Document, ...]
+
+
+class _Read(NamedTuple):
+    """What a look at the directory found."""
+
+    files: dict[Path, _File]
+    unread: frozenset[str]
+    documents: dict[ObjectKey, Document]
+    errors: dict[str, str]
 
 
 class ManifestSource:
@@ -67,30 +78,59 @@ class ManifestSource:
 
     def load(self) -> bool:
         """Read what changed since the last time and bring the store up to it; return whether anything changed."""
+        read = self._look()
+        changed = sum(1 for _ in self._changes(read.documents)) > 0
+        self._finish(read)
+        return changed
+
+    async def reload(self) -> bool:
+        """Do what `load` does while reviews are answered: read in a thread, change the store in slices.
+
+        Between two slices the store holds a part of the changes, as it does while an apiserver's objects change one
+        after the other. A change of few objects is one slice.
+        """
+        read = await asyncio.to_thread(self._look)
+        changes = 0
+        for changes, _ in enumerate(self._changes(read.documents), 1):
+            if changes % _SLICE == 0:
+                await asyncio.sleep(0)
+        former = [*self._stored.values(), *(one for file in self._files.values() for one in file.documents)]
+        self._finish(read)
+        while former:
+            # To free an object takes as long as to store one.
+            del former[-_SLICE:]
+            await asyncio.sleep(0)
+        return changes > 0
+
+    def _look(self) -> _Read:
         errors: dict[str, str] = {}
-        self._files = self._read_files(errors)
-        wanted = self._merge(errors)
-        changed = False
+        files, unread = self._read_files(errors)
+        return _Read(files, unread, _merge(files, errors), errors)
+
+    def _changes(self, wanted: Mapping[ObjectKey, Document]) -> Iterator[None]:
+        """Bring the store up to the documents; yield after each change."""
         for key in self._stored.keys() - wanted.keys():
             self._store.remove(key)
-            changed = True
+            yield
         for key, document in wanted.items():
             known = self._stored.get(key)
             if known is None or known.object is not document.object:
                 self._store.put(document.object)
-                changed = True
-        self._stored = wanted
-        self._report(errors)
-        self._checked_at = time.monotonic()
-        return changed
+                yield
 
-    def _read_files(self, errors: dict[str, str]) -> dict[Path, _File]:
+    def _finish(self, read: _Read) -> None:
+        self._files, self._unread, self._stored = read.files, read.unread, read.documents
+        self._report(read.errors)
+        self._checked_at = time.monotonic()
+
+    def _read_files(self, errors: dict[str, str]) -> tuple[dict[Path, _File], frozenset[str]]:
+        """Return the files, and which of them were never read."""
         try:
             paths = list(self._paths())
         except OSError as error:
             errors[str(self._directory)] = str(error)
-            self._unread |= {str(self._directory)} if self._checked_at is None else frozenset()
-            return self._files
+            directory = {str(self._directory)} if self._checked_at is None else frozenset[str]()
+            return self._files, self._unread | directory
         files: dict[Path, _File] = {}
         for path in paths:
             known = self._files.get(path)
@@ -101,8 +141,7 @@ class ManifestSource:
                 if known is not None:
                     # The stamp is forgotten, so that the file is read again even if it looks the same.
                     files[path] = _File((0, 0, 0), known.documents)
-        self._unread = frozenset(str(path) for path in paths if path not in files)
-        return files
+        return files, frozenset(str(path) for path in paths if path not in files)
 
     def _paths(self) -> Iterator[Path]:
         """Yield the manifest files, in order.
@@ -115,20 +154,6 @@ class ManifestSource:
             ignored = any(part.startswith(".") or part == "testdata" for part in parts)
             if path.suffix in _SUFFIXES and not ignored and path.is_file():
                 yield path
-
-    def _merge(self, errors: dict[str, str]) -> dict[ObjectKey, Document]:
-        merged: dict[ObjectKey, Document] = {}
-        for path, file in self._files.items():
-            for document in file.documents:
-                key = key_of(document.object)
-                other = merged.setdefault(key, document)
-                if other is not document:
-                    errors.setdefault(
-                        str(path),
-                        f"{document.source}:{document.line}: {key.group_kind.kind} {key.namespace}/{key.name} is "
-                        f"already defined at {other.source}:{other.line}; remove one of them",
-                    )
-        return merged
 
     def _report(self, errors: dict[str, str]) -> None:
         for file, text in errors.items():
@@ -149,7 +174,7 @@ class ManifestSource:
                     yield_on_timeout=True,
                     stop_event=stop,
                 ):
-                    if self.load():
+                    if await self.reload():
                         _log.info("manifests reloaded", extra={"fields": {"objects": len(self._stored)}})
                         if changed is not None:
                             await changed()
@@ -157,6 +182,21 @@ class ManifestSource:
                 # The directory itself is gone; the store keeps what it held until it is back.
                 self._report({str(self._directory): str(error)})
                 await _wait(stop, seconds=1.0)
+
+
+def _merge(files: Mapping[Path, _File], errors: dict[str, str]) -> dict[ObjectKey, Document]:
+    merged: dict[ObjectKey, Document] = {}
+    for path, file in files.items():
+        for document in file.documents:
+            key = key_of(document.object)
+            other = merged.setdefault(key, document)
+            if other is not document:
+                errors.setdefault(
+                    str(path),
+                    f"{document.source}:{document.line}: {key.group_kind.kind} {key.namespace}/{key.name} is "
+                    f"already defined at {other.source}:{other.line}; remove one of them",
+                )
+    return merged
 
 
 async def _wait(stop: asyncio.Event, *, seconds: float) -> None:

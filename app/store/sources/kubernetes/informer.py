@@ -40,6 +40,8 @@ _ABSENT_SECONDS: Final = 10.0
 # A stream that ends sooner did no good; without a pause the next would follow at once.
 _SHORT_STREAM_SECONDS: Final = 1.0
 _TRIES_BEFORE_RELIST: Final = 3
+# Events that are handled before reviews get their turn.
+_SLICE: Final = 20
 # An apiserver that starts refuses a list once or twice; one that goes on refusing does so to every replica.
 _TRIES_BEFORE_REFUSED: Final = 3
 # Where one version replaces another, an apiserver answers 404 to both for a second or two: it registers the new one
@@ -308,9 +310,13 @@ class Informer:
         async with self._reader.lines(self._prefix + self.resource.path, query=query, idle=_IDLE_SECONDS) as lines:
             self._heard()
             self._read_again()
+            handled = 0
             async for line in lines:
                 self._handle(line)
                 self._heard()
+                handled += 1
+                if handled % _SLICE == 0:
+                    await asyncio.sleep(0)  # Events that arrived together are read without waiting.
                 if not brought:
                     brought = True
                     self._well()
