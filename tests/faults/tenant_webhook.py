@@ -1,10 +1,14 @@
 """The provider's webhook, in a process of its own: ``python -m tests.faults.tenant_webhook DIR`` (TLS files go to DIR).
 
 Each path answers by the object alone: ``spec.seconds`` is how long it takes, ``spec.broken`` makes it fail with 500,
-``spec.forbidden`` makes it deny. ``/hang/...`` never answers.
+``spec.forbidden`` makes it deny. ``/hang/...`` never answers. ``/insert/N`` answers with a patch of N insertions at the
+front of ``/spec/list``, ``/rotate`` with one that puts the first element of it at the end.
 """
 
 import asyncio
+import base64
+import functools
+import json
 import sys
 from pathlib import Path
 
@@ -21,8 +25,20 @@ async def answer(request: web.Request) -> web.StreamResponse:
     await asyncio.sleep(spec.get("seconds", 0))
     if spec.get("broken"):
         return web.Response(status=500, text="the object broke it")
-    response = {"uid": review["request"]["uid"], "allowed": not spec.get("forbidden")}
+    response = {"uid": review["request"]["uid"], "allowed": not spec.get("forbidden"), **patch(request.path)}
     return web.json_response({"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response})
+
+
+@functools.cache
+def patch(path: str) -> dict[str, str]:
+    _, _, count = path.rpartition("/insert/")
+    if path == "/rotate":
+        operations = [{"op": "move", "from": "/spec/list/0", "path": "/spec/list/-"}]
+    elif path.startswith("/insert/"):
+        operations = [{"op": "add", "path": "/spec/list/0", "value": 1}] * int(count)
+    else:
+        return {}
+    return {"patchType": "JSONPatch", "patch": base64.b64encode(json.dumps(operations).encode()).decode()}
 
 
 async def serve(directory: Path) -> None:

@@ -5,7 +5,7 @@ import json
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +14,10 @@ from tests.serving import ROOT, Server, serving, started
 
 RESOURCE = "widgets.example.org"
 PROVIDER, ATTACKER, VICTIM = "ws1", "ws2", "ws3"
+
+
+Objects = Callable[[dict[str, str]], Iterable[dict[str, Any]]]
+"""Returns objects; it is given the clientConfig of the attacker's webhook."""
 
 
 class Met(NamedTuple):
@@ -38,6 +42,11 @@ class Stage(NamedTuple):
     """A server and the provider's webhook."""
 
     server: Server
+    manifests: Path
+
+    def write(self, *documents: dict[str, Any]) -> None:
+        """Write objects in the place of the attacker's, in one step."""
+        write(self.manifests / "attacker.yaml", documents)
 
     def memory(self) -> float:
         """Return the most memory that the server had so far, in MiB."""
@@ -45,10 +54,10 @@ class Stage(NamedTuple):
         (line,) = (line for line in status.splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) / 1024
 
-    def plan(self, cluster: str, *requests: dict[str, Any], **rest: Any) -> str:
+    def plan(self, cluster: str, *requests: dict[str, Any], route: str = "validate", **rest: Any) -> str:
         plan = {
             "port": self.server.port, "authority": str(self.server.authority),
-            "path": f"/clusters/{cluster}/validate", "requests": requests, **rest,
+            "path": f"/clusters/{cluster}/{route}", "requests": requests, **rest,
         }  # fmt: skip
         return json.dumps(plan) + "\n"
 
@@ -61,14 +70,21 @@ class Stage(NamedTuple):
         return _met(done.stdout)
 
     @contextlib.contextmanager
-    def attack(self, *requests: dict[str, Any], parallel: int, ended: int = 0) -> Iterator[None]:
+    def attack(
+        self, *requests: dict[str, Any], parallel: int, ended: int = 0, route: str = "validate"
+    ) -> Iterator[list[Met]]:
         """Have the attacker send requests, over and over on so many connections, while the context holds.
 
         Args:
             requests: What is sent.
             parallel: Connections; the context begins once a request is under way on each.
             ended: Requests that have to be answered before it begins.
+            route: What is asked.
+
+        Returns:
+            A list that holds what the attacker met, once the context has ended.
         """
+        met: list[Met] = []
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.faults.tenant_client"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
@@ -76,14 +92,16 @@ class Stage(NamedTuple):
         assert process.stdin
         assert process.stdout
         try:
-            process.stdin.write(self.plan(ATTACKER, *requests, parallel=parallel, ended=ended))
+            process.stdin.write(self.plan(ATTACKER, *requests, parallel=parallel, ended=ended, route=route))
             process.stdin.flush()
             assert process.stdout.readline() == "attacking\n"
-            yield
+            yield met
         finally:
             process.stdin.close()
-            process.stdout.read()
+            report = process.stdout.read()
             process.wait()
+            if report:
+                met.append(_met(report))
             process.stdout.close()
 
 
@@ -108,8 +126,14 @@ def _webhook(directory: Path) -> Iterator[dict[str, str]]:
 
 
 @contextlib.contextmanager
-def staged(directory: Path, *, policy: str, seconds: int = 10, hanging: int = 0, **environment: str) -> Iterator[Stage]:
-    """Run a server for three workspaces: ws1 offers Widgets with a webhook; ws2 has ``hanging`` ones for its Gadgets."""
+def staged(
+    directory: Path, *, policy: str = "Fail", seconds: int = 10, hanging: int = 0, attackers_objects: Objects | None = None,
+    **environment: str,
+) -> Iterator[Stage]:  # fmt: skip
+    """Run a server for three workspaces.
+
+    ws1 offers Widgets with a webhook. ws2 has ``hanging`` ones for its Gadgets, and what ``attackers_objects`` returns.
+    """
     with _webhook(directory / "provider") as config, _webhook(directory / "attacker") as attackers:
         manifests = directory / "manifests"
         manifests.mkdir()
@@ -129,9 +153,17 @@ def staged(directory: Path, *, policy: str, seconds: int = 10, hanging: int = 0,
             *(in_cluster(cluster, "core.kcp.io/v1alpha1", "LogicalCluster", "cluster", spec={})
               for cluster in (PROVIDER, ATTACKER, VICTIM)),
         ]  # fmt: skip
-        (manifests / "all.yaml").write_text("\n---\n".join(map(json.dumps, documents)))
+        write(manifests / "all.yaml", documents)
+        write(manifests / "attacker.yaml", attackers_objects(attackers) if attackers_objects else ())
         with serving(
             directory, manifests=manifests, FLEETHOOK_ENGINES='["dispatch"]', FLEETHOOK_LOG_REVIEWS="false",
             **environment,
         ) as server:  # fmt: skip
-            yield Stage(server)
+            yield Stage(server, manifests)
+
+
+def write(path: Path, documents: Iterable[dict[str, Any]]) -> None:
+    """Write manifests in one step."""
+    new = path.with_suffix(".new")
+    new.write_text("\n---\n".join(map(json.dumps, documents)))
+    new.rename(path)

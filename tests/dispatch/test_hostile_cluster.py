@@ -1,0 +1,127 @@
+"""Adding a cluster changes no answer for the others, whatever objects its administrators write."""
+
+import asyncio
+import copy
+import time
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.dispatch.call import Deadline
+from app.dispatch.explain import explain
+from app.dispatch.failures import StatusError
+from app.dispatch.hooks import Phase
+from app.dispatch.paths import resolve
+from app.store.store import key_of
+from tests.dispatch.builders import in_cluster, logical_cluster, request_of, store_of, workspace
+from tests.dispatch.worlds import CLUSTERS, RESOURCES, World, clusters, reviews, worlds
+
+PHASES: tuple[Phase, ...] = ("mutating", "validating")
+EVIL = "evil"
+# Names and paths of honest clusters, some of which lead nowhere.
+HONEST = (*CLUSTERS, "root", *(f"root:{name}" for name in CLUSTERS), "root:a:child", "root:nobody", "nobody")
+# Where the hostile cluster asks, so that whatever is remembered of its answers is remembered.
+HOSTILE = (EVIL, f"root:{EVIL}", f"{EVIL}:a", f"root:{EVIL}:b")
+
+Question = tuple[str, Phase, dict[str, Any]]
+
+
+def questions(*places: str) -> st.SearchStrategy[list[Question]]:
+    return st.lists(st.tuples(st.sampled_from(places), st.sampled_from(PHASES), reviews()), min_size=1, max_size=3)
+
+
+@st.composite
+def claims(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """What a hostile cluster may say of paths and of who belongs to whom."""
+    names = st.sampled_from([*CLUSTERS, "root", EVIL, "child", "cluster"])
+    parent = draw(st.sampled_from(["", "root", *CLUSTERS]))
+    made = [logical_cluster(EVIL, parent=parent, workspace=draw(names))]
+    made += [workspace(EVIL, draw(names), draw(names)) for _ in range(draw(st.integers(0, 3)))]
+    for resource in RESOURCES:
+        if draw(st.booleans()):
+            versions = [{"name": version} for version in draw(st.sampled_from([("v1",), ("v2", "v1"), ()]))]
+            plural, _, group = resource.partition(".")
+            spec = {"group": group, "names": {"plural": plural, "kind": "Widget"}, "versions": versions}
+            made.append(in_cluster(EVIL, "apis.kcp.io/v1alpha1", "APIResourceSchema", f"v1.{resource}", spec=spec))
+    return made
+
+
+@st.composite
+def hostile_objects(draw: st.DrawFn) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = [*draw(clusters(EVIL)), *draw(claims())]
+    for document in made:
+        if draw(st.booleans()):
+            document["metadata"]["annotations"]["kcp.io/path"] = draw(st.sampled_from(HONEST))
+    return draw(st.permutations(made))
+
+
+def honest_objects(documents: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Clusters below root, by the names that they have there; the hostile one is a neighbour."""
+    found = [one for name in CLUSTERS for one in documents[name]]
+    for name in CLUSTERS:
+        found += [workspace("root", name, name), logical_cluster(name, parent="root", workspace=name)]
+    return [*found, workspace("root", EVIL, EVIL), logical_cluster("root")]
+
+
+async def answer(world: World, question: Question) -> Any:
+    """Everything that a request gets: the cluster of its path, the dispatch, the calls, the explanation."""
+    where, phase, made = question
+    found = resolve(world.store, where)
+    world.asked.clear()
+    dispatched = await world.dispatch(made, cluster=found.cluster, phase=phase)
+    asked = tuple(world.asked)
+    deadline = Deadline(time.monotonic() + 30)
+    try:
+        explained = msgspec.to_builtins(
+            await explain(world.dispatcher, request_of(made), cluster=found.cluster, deadline=deadline)
+        )
+    except StatusError as error:
+        explained = str(error)
+    return found, dispatched.response, asked, explained
+
+
+@settings(max_examples=200, deadline=None)
+@given(worlds, hostile_objects(), questions(*HONEST), questions(*HOSTILE), st.booleans())
+def test_a_hostile_cluster_changes_no_answer_for_the_others(
+    documents: Any, hostile: Any, asked: Any, asked_by_hostile: Any, hostile_first: Any
+) -> None:
+    async def run() -> None:
+        honest = honest_objects(documents)
+        alone = World(store_of(*honest))
+        expected = [await answer(alone, question) for question in asked]
+        world = World(store_of(*hostile, *honest) if hostile_first else store_of(*honest))
+        if not hostile_first:
+            assert [await answer(world, question) for question in asked] == expected
+            for document in hostile:
+                world.store.put(copy.deepcopy(document))
+        for question in asked_by_hostile:
+            await answer(world, question)
+        assert [await answer(world, question) for question in asked] == expected
+        for document in hostile:
+            world.store.remove(key_of(document))
+        assert [await answer(world, question) for question in asked] == expected
+
+    asyncio.run(run())
+
+
+@settings(max_examples=50, deadline=None)
+@given(worlds, hostile_objects(), questions(*HONEST), questions(*HOSTILE))
+def test_requests_of_a_hostile_cluster_at_the_same_time_change_no_answer(
+    documents: Any, hostile: Any, asked: Any, asked_by_hostile: Any
+) -> None:
+    async def run() -> None:
+        honest = honest_objects(documents)
+        alone, world = World(store_of(*honest)), World(store_of(*honest, *hostile))
+        expected = [(await answer(alone, question))[1] for question in asked]
+        found = await asyncio.gather(
+            *(
+                world.dispatch(made, cluster=resolve(world.store, where).cluster, phase=phase)
+                for where, phase, made in (*asked_by_hostile, *asked, *asked_by_hostile)
+            )
+        )
+        first = len(asked_by_hostile)
+        assert [one.response for one in found[first : first + len(asked)]] == expected
+
+    asyncio.run(run())

@@ -1,0 +1,65 @@
+"""Patches of webhooks: within limits, and the same off the event loop as on it."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from app.dispatch import patching
+from tests.dispatch.builders import configuration, review, store_of, widget
+from tests.dispatch.conftest import Front
+from tests.dispatch.webhook_server import Webhooks, hook, mutated, patch
+
+
+async def patched(front: Front, server: Webhooks, document: Any, *operations: dict[str, Any], policy: str) -> Any:
+    server.answers["/w"] = patch(*operations)
+    store = store_of(configuration("ws1", "mutating", hook(server, "/w", "big.example.org", failurePolicy=policy)))
+    return await front.dispatch(store, review(document), cluster="ws1", phase="mutating")
+
+
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+@pytest.mark.parametrize(
+    ("operations", "size", "problem"),
+    [
+        (10_001, 0, "it has 10001 operations, and the limit is 10000 operations"),
+        (6_000, 15_000, "the patch moves more than 100000000 elements of lists, which is the limit"),
+    ],
+)
+async def test_a_patch_beyond_a_limit_is_refused_whatever_the_failure_policy(
+    front: Front, server: Webhooks, operations: int, size: int, problem: str, policy: str
+) -> None:
+    document = widget(list=list(range(size)))
+    insertions = [{"op": "add", "path": "/spec/list/0", "value": 1}] * operations
+    found = await patched(front, server, document, *insertions, policy=policy)
+    assert not found.response.allowed
+    assert 'the patch of admission webhook "big.example.org" does not apply' in found.response.message
+    assert problem in found.response.message
+
+
+async def test_a_patch_of_too_many_bytes_is_refused(front: Front, server: Webhooks) -> None:
+    large = {"op": "add", "path": "/spec/text", "value": "x" * (2 * 1024 * 1024)}
+    found = await patched(front, server, widget(), large, policy="Fail")
+    assert not found.response.allowed
+    assert "and the limit is 2097152 bytes" in found.response.message
+
+
+@pytest.mark.parametrize(("operations", "size"), [(1, 1), (2_000, 1), (1, 50_000), (10_000, 0)])
+async def test_a_large_patch_is_applied_in_a_thread_and_gives_the_same_object(
+    front: Front, server: Webhooks, monkeypatch: pytest.MonkeyPatch, operations: int, size: int
+) -> None:
+    threads: list[str] = []
+    applied = patching.patch_object
+
+    def patch_object(*arguments: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return applied(*arguments)
+
+    monkeypatch.setattr(patching, "patch_object", patch_object)
+    document = widget(list=list(range(size)))
+    insertions = [{"op": "add", "path": "/spec/list/0", "value": -number} for number in range(operations)]
+    found = await patched(front, server, document, *insertions, policy="Fail")
+    assert found.response.allowed
+    made = mutated(found, document)
+    assert made["spec"]["list"] == [*(-number for number in reversed(range(operations))), *range(size)]
+    (thread,) = threads
+    assert (thread == "MainThread") is (operations * size == 1)

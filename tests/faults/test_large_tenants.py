@@ -1,0 +1,123 @@
+"""One workspace is large on purpose, another one suffers: large patches, 10,000 configurations, long conditions.
+
+The server, the webhooks and both tenants are processes of their own. Verdicts are counted. Latencies depend on the
+machine, so they are printed (``pytest -s``) and not judged.
+"""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.dispatch.builders import WIDGETS, configuration, webhook
+from tests.faults.tenants import ATTACKER, Met, Stage, request, staged
+from tests.faults.test_tenant_attacks import suffers
+from tests.waiting import wait_for
+
+_GADGETS: Final = {**WIDGETS, "resources": ["gadgets"]}
+_CONFIGURATIONS: Final = 10_000
+_EVERYTHING: Final = {**WIDGETS, "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
+
+
+def patching(path: str) -> Any:
+    """The attacker has a mutating webhook for its Gadgets, at a path of its server."""
+
+    def objects(config: dict[str, str]) -> Iterable[dict[str, Any]]:
+        config = {**config, "url": f"{config['url']}{path}"}
+        yield configuration(ATTACKER, "mutating", webhook("p.example.org", rules=[_GADGETS], clientConfig=config))
+
+    return objects
+
+
+def configurations(text: str) -> list[dict[str, Any]]:
+    """10,000 configurations, each with a condition of its own; ``text`` is in all of them."""
+    return [
+        configuration(
+            ATTACKER, "validating", broad(number, f"object.metadata.name == '{text}{number}'"), name=f"c{number}"
+        )
+        for number in range(_CONFIGURATIONS)
+    ]
+
+
+def broad(number: int, *expressions: str) -> dict[str, Any]:
+    """A webhook for everything, with conditions."""
+    conditions = [{"name": f"c{place}", "expression": expression} for place, expression in enumerate(expressions)]
+    name = f"w{number}.example.org"
+    return webhook(name, rules=[_EVERYTHING], namespaceSelector={}, objectSelector={}, matchConditions=conditions)
+
+
+def only(met: list[Met]) -> Met:
+    (one,) = met
+    return one
+
+
+def test_a_patch_of_120000_operations_is_refused_and_costs_the_other_consumer_nothing(tmp_path: Path) -> None:
+    gadget = request("denied", kind="Gadget", list=[])
+    with staged(tmp_path, attackers_objects=patching("/insert/120000")) as stage:
+        suffers(stage, stage.victim(), "before")
+        with stage.attack(gadget, parallel=4, ended=1, route="mutate") as met:
+            suffers(stage, stage.victim(), "patches of 120,000 operations")
+    assert not only(met).wrong
+
+
+@pytest.mark.parametrize(
+    ("path", "size", "expected"), [("/insert/10000", 20_000, "denied"), ("/rotate", 250_000, "allowed")]
+)
+def test_a_patch_that_moves_many_elements_costs_the_other_consumer_nothing(
+    tmp_path: Path, path: str, size: int, expected: str
+) -> None:
+    gadget = request(expected, kind="Gadget", list=list(range(size)))
+    with staged(tmp_path, attackers_objects=patching(path)) as stage:
+        suffers(stage, stage.victim(), "before")
+        with stage.attack(gadget, parallel=2, ended=1, route="mutate") as met:
+            suffers(stage, stage.victim(), f"{path} in a list of {size}")
+    assert not only(met).wrong
+
+
+@pytest.mark.parametrize(("route", "parallel"), [("validate", 4), ("explain", 1)])
+def test_10000_configurations_cost_the_other_consumer_nothing(tmp_path: Path, route: str, parallel: int) -> None:
+    with staged(tmp_path, attackers_objects=lambda _: configurations("x")) as stage:
+        suffers(stage, stage.victim(), "before")
+        with stage.attack(request(), parallel=parallel, ended=1, route=route):
+            suffers(stage, stage.victim(), f"{route} with 10,000 configurations")
+        metrics = stage.server.request("GET", "/metrics")[1].decode().splitlines()
+    assert len([line for line in metrics if not line.startswith("#")]) < 500
+
+
+def test_writing_10000_configurations_costs_the_other_consumer_nothing(tmp_path: Path) -> None:
+    with (
+        staged(tmp_path, attackers_objects=lambda _: configurations("x")) as stage,
+        stage.attack(request(), parallel=1, ended=1),
+    ):
+        for text in ("y", "z"):
+            stage.write(*configurations(text))
+            suffers(stage, stage.victim(count=2_000), "while 10,000 configurations are written")
+        wait_for_change(stage, "z")
+
+
+def wait_for_change(stage: Stage, text: str) -> None:
+    """Ask until the attacker's own webhooks are those that were written last."""
+    review = request()["review"]
+    review["request"]["object"]["metadata"]["name"] = f"{text}7"
+
+    def has_changed() -> bool:
+        path = f"/clusters/{ATTACKER}/validate?timeout=1s"
+        answer = json.loads(stage.server.request("POST", path, json.dumps(review).encode())[1])
+        return "w7.example.org" in str(answer["response"].get("status"))
+
+    wait_for(has_changed, what="the attacker's new webhooks")
+
+
+def test_long_conditions_cost_the_other_consumer_nothing(tmp_path: Path) -> None:
+    def long(number: int) -> str:
+        return " || ".join(f"object.metadata.name == 'x{number}-{part}'" for part in range(1_000))
+
+    def objects(_: dict[str, str]) -> Iterable[dict[str, Any]]:
+        yield configuration(ATTACKER, "validating", broad(0, *map(long, range(20))))
+
+    with staged(tmp_path, attackers_objects=objects) as stage:
+        suffers(stage, stage.victim(), "before")
+        with stage.attack(request(), parallel=4):
+            suffers(stage, stage.victim(count=1_000), "long conditions")
