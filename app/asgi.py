@@ -30,11 +30,10 @@ from app.api.tokens import Tokens
 from app.control.slices import Slices
 from app.dispatch.assembly import INDEXES as DISPATCH_INDEXES
 from app.dispatch.assembly import dispatcher_of
-from app.dispatch.cel import compile_condition
 from app.dispatch.credentials.reloading import Credentials
 from app.dispatch.limits import RequestLimits
 from app.dispatch.own import Address, OwnEndpoints, own_addresses
-from app.dispatch.validation.review import validate_configuration
+from app.dispatch.validation.reviewing import ConfigurationReviews
 from app.interpret.chain import Chain
 from app.interpret.layers import chain_of
 from app.interpret.lua.customizations import Customizations
@@ -175,7 +174,7 @@ class Fleethook(FastAPI):
             ),
             own=OwnEndpoints(self._addresses),
         )
-        validate = partial(validate_configuration, compile_expression=compile_condition)
+        validate = ConfigurationReviews(dispatcher.compiler, worker=dispatcher.worker, turns=dispatcher.turns).answer
         standing = Standing(dispatcher, self.store, self.synced, self._stale, self._access(), self.requests)
         return [
             *dispatch_routes(standing, validate),

@@ -6,7 +6,7 @@ do not pass through it; the same app documents them in its OpenAPI page.
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from typing import Final
 
 import msgspec
@@ -24,8 +24,8 @@ from app.model.json import as_object
 from app.model.kcp import cluster_of
 from app.overrider.freshness import StaleError
 
-ReviewHandler = Callable[[AdmissionRequest], Response | Sliced[Response]]
-"""Answers a review, at once or in slices."""
+ReviewHandler = Callable[[AdmissionRequest], Response | Sliced[Response] | Awaitable[Response]]
+"""Answers a review, at once, in slices, or when something has been waited for."""
 Prepare = Callable[[AdmissionRequest], Awaitable[None]]
 """What has to be waited for before a handler is asked; raises StaleError where that does not come."""
 Conclude = Callable[[AdmissionRequest, Response], Awaitable[None]]
@@ -81,7 +81,7 @@ class ReviewEndpoint(Endpoint):
         self._record(review, response, seconds=time.perf_counter() - started, request_id=request_id or review.uid)
         return 200, answer
 
-    def _decide(self, review: Decoded) -> Response | Sliced[Response]:
+    def _decide(self, review: Decoded) -> Response | Sliced[Response] | Awaitable[Response]:
         if review.request is None:
             return errored(f"the review cannot be read: {review.problem}")
         try:
@@ -91,9 +91,9 @@ class ReviewEndpoint(Endpoint):
         except Exception as error:  # noqa: BLE001 - answered, whatever it is
             return failed(error, route=self._path, uid=review.uid)
 
-    async def _finish(self, work: Sliced[Response], review: Decoded) -> Response:
+    async def _finish(self, work: Sliced[Response] | Awaitable[Response], review: Decoded) -> Response:
         try:
-            return await self._slices.run(work)
+            return await (self._slices.run(work) if isinstance(work, Generator) else work)
         except Exception as error:  # noqa: BLE001 - answered, whatever it is
             return failed(error, route=self._path, uid=review.uid)
 

@@ -25,6 +25,8 @@ _BUCKETS: Final = (
 )  # fmt: skip
 
 
+# Names of interpreter webhooks, and of scripts, that have series of their own.
+_MAX_NAMES: Final = 200
 _SLOW_SECONDS: Final = 0.005
 
 
@@ -50,14 +52,16 @@ class Metrics:
         )
         self._calls: Final = Histogram(
             "fleethook_hook_call_duration_seconds",
-            "Time that somebody's hook took to answer, by outcome: answered, failed, ignored.",
+            "Time that somebody's hook took to answer, by outcome: answered, failed, ignored. Names beyond 200 are "
+            "`other`.",
             ["hook", "outcome"],
             buckets=_BUCKETS,
             registry=self.registry,
         )
         self._scripts: Final = Histogram(
             "fleethook_script_duration_seconds",
-            "Time of a Lua script, by rule and outcome: answered, or what kind of error it was.",
+            "Time of a Lua script, by rule and outcome: answered, or what kind of error it was. Names beyond 200 are "
+            "`other`.",
             ["rule", "outcome"],
             buckets=_BUCKETS,
             registry=self.registry,
@@ -78,6 +82,8 @@ class Metrics:
         )
         self._script_histograms: Final[dict[tuple[str, str], Histogram]] = {}
         self._webhook_names: Final = WebhookNames(max_clusters=max_clusters)
+        self._hook_names: Final = WebhookNames(max_webhooks_per_cluster=_MAX_NAMES)
+        self._rule_names: Final = WebhookNames(max_webhooks_per_cluster=_MAX_NAMES)
         self._webhook_counters: Final[dict[tuple[str, ...], Counter]] = {}
         self._webhook_histograms: Final[dict[str, Histogram]] = {}
         # labels() costs more than the increment itself, so each combination is looked up once.
@@ -92,7 +98,7 @@ class Metrics:
 
     def called(self, hook: str, outcome: str, seconds: float) -> None:
         """Count one call of somebody's hook."""
-        self._calls.labels(hook, outcome).observe(seconds)
+        self._calls.labels(self._hook_names.bounded("", hook)[1], outcome).observe(seconds)
 
     def dispatched(self, hook: Hook, *, outcome: str, code: int, seconds: float) -> None:
         """Count one call of a webhook that a review was dispatched to."""
@@ -106,10 +112,10 @@ class Metrics:
 
     def scripted(self, rule: str, outcome: str, seconds: float) -> None:
         """Count one call of a script."""
-        key = (rule, outcome)
+        key = (self._rule_names.bounded("", rule)[1], outcome)
         histogram = self._script_histograms.get(key)
         if histogram is None:
-            histogram = self._script_histograms[key] = self._scripts.labels(rule, outcome)
+            histogram = self._script_histograms[key] = self._scripts.labels(*key)
         histogram.observe(seconds)
 
     def reviewed(self, route: str, operation: str, outcome: str, *, seconds: float, request_id: str) -> None:

@@ -194,7 +194,7 @@ def crds_routes() -> list[ReviewRoute]:
     ]
 
 
-def dispatch_routes(standing: Standing, validate: Callable[[AdmissionRequest], Response]) -> list[ReviewRoute]:
+def dispatch_routes(standing: Standing, validate: ReviewHandler) -> list[ReviewRoute]:
     """Return the routes of dispatching.
 
     Args:

@@ -13,7 +13,7 @@ from app.dispatch.failures import internal
 from app.dispatch.limits import RequestLimits
 from app.dispatch.live import LiveSource, Post, authorize, read_namespace
 from app.dispatch.own import OwnEndpoints
-from app.dispatch.owner import BINDINGS_BY_RESOURCE, UNBOUND_BINDINGS
+from app.dispatch.owner import BINDINGS_BY_RESOURCE, EXPORTS_BY_RESOURCE, UNBOUND_BINDINGS
 from app.model.gvk import GroupVersionKind
 from app.model.json import JSON
 from app.outbound.client import HookClient
@@ -23,6 +23,7 @@ from app.store import Index, Store, StoreView
 INDEXES: Final[tuple[Index, ...]] = (
     BINDINGS_BY_RESOURCE,
     UNBOUND_BINDINGS,
+    EXPORTS_BY_RESOURCE,
     DEFINITIONS_BY_RESOURCE,
 )
 """What the store has to be indexed by."""

@@ -11,6 +11,7 @@ from app.dispatch.asking import Ask, AskAccess, Means
 from app.dispatch.attributes import Attributes, attributes_of, claimed_cluster
 from app.dispatch.call import Deadline
 from app.dispatch.cel.access import AccessDecision, AccessQuestion
+from app.dispatch.cel.compiler import Compiler
 from app.dispatch.configurations import Configurations
 from app.dispatch.equivalents import Equivalent, equivalents_of
 from app.dispatch.failures import StatusError, forbidden
@@ -88,6 +89,8 @@ class Dispatcher:
 
     Attributes:
         turns: What long work of clusters takes on the event loop.
+        worker: Runs functions that take long.
+        compiler: Compiles long conditions.
     """
 
     def __init__(
@@ -113,8 +116,11 @@ class Dispatcher:
         """
         self._limits: Final = limits
         self.turns: Final = Turns()
-        self._worker: Final = Worker()
-        self._judge: Final = Judge(max_cost=limits.cel_cost, worker=self._worker, turns=self.turns)
+        self.worker: Final = Worker()
+        self.compiler: Final = Compiler(self.worker)
+        self._judge: Final = Judge(
+            max_cost=limits.cel_cost, worker=self.worker, turns=self.turns, compiler=self.compiler
+        )
         self._store: Final = store
         self._configurations: Final = configurations
         self._outside: Final = outside
@@ -178,16 +184,16 @@ class Dispatcher:
     async def find_relevant(self, target: Target, cluster: str, phase: Phase) -> tuple[Relevant, ...]:
         """Return what `relevant` returns, in turns with other clusters."""
         attributes = target.attributes
-        hooks = await self._configurations.find(cluster, phase, turns=self.turns, worker=self._worker)
+        hooks = await self._configurations.find(cluster, phase, turns=self.turns, worker=self.worker)
         work = hooks.find(asked_of(attributes), attributes.kind, target.equivalents)
-        return await do_in_turns(work, turns=self.turns, worker=self._worker, cluster=attributes.cluster)
+        return await do_in_turns(work, turns=self.turns, worker=self.worker, cluster=attributes.cluster)
 
     async def find_hooks(self, target: Target, phase: Phase) -> Iterator[Hook]:
         """Return all webhooks of the owner, those that are not about the request included."""
         owner = target.ownership.cluster
         if owner is None:
             return iter(())
-        return (await self._configurations.find(owner, phase, turns=self.turns, worker=self._worker)).each()
+        return (await self._configurations.find(owner, phase, turns=self.turns, worker=self.worker)).each()
 
     @property
     def limits(self) -> RequestLimits:
@@ -239,7 +245,7 @@ class Dispatcher:
             return Dispatched(_refused(told, audit, warnings), target)
         operations: Sequence[JSONObject] = ()
         if made is not None:
-            operations = await Patching(self._worker, cluster).response_patch(request.object, made)
+            operations = await Patching(self.worker, cluster).response_patch(request.object, made)
         response = Response(
             allowed=True,
             patch=operations,
@@ -272,7 +278,7 @@ class Dispatcher:
             convert=convert,
             authorize=authorize,
             judge=self._judge,
-            patching=Patching(self._worker, target.attributes.cluster),
+            patching=Patching(self.worker, target.attributes.cluster),
             turns=self.turns,
             audit=audit,
             warnings=warnings,

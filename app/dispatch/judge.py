@@ -30,18 +30,19 @@ _EVALUATING: Final = 100
 class Judge:
     """Decides about conditions for all requests of a dispatcher."""
 
-    def __init__(self, *, max_cost: int, worker: Worker, turns: Turns) -> None:
+    def __init__(self, *, max_cost: int, worker: Worker, turns: Turns, compiler: Compiler) -> None:
         """Prepare.
 
         Args:
             max_cost: what the conditions of one request may cost together.
             worker: runs functions that take long.
             turns: what requests take after a slice of conditions.
+            compiler: compiles long conditions.
         """
         self.max_cost: Final = max_cost
         self._cache: Final = ProgramCache()
         self._worker: Final = worker
-        self._compiler: Final = Compiler(worker)
+        self._compiler: Final = compiler
         self._turns: Final = turns
 
     async def judge(self, hook: Hook, scope: Scope, *, cluster: str, budget: Budget) -> ConditionsVerdict:

@@ -38,8 +38,18 @@ def _unbound_keys(_cluster: str, binding: Stored) -> list[None]:
     return [] if any(_bound(binding)) else [None]
 
 
+def _exported_keys(_cluster: str, found: Stored) -> list[tuple[str, str, str]]:
+    return [(group, resource, _name(found)) for group, resource in _exported(found)]
+
+
 BINDINGS_BY_RESOURCE: Final = Index("bindings_by_resource", API_BINDING, _bound_keys)
 UNBOUND_BINDINGS: Final = Index("unbound_bindings", API_BINDING, _unbound_keys)
+EXPORTS_BY_RESOURCE: Final = Index("exports_by_resource", API_EXPORT, _exported_keys)
+
+# A workspace begins with some ten bindings. Each that is not bound yet has to be looked at in every request.
+MAX_UNBOUND: Final = 1_000
+# APIBindings of the same resource that an error names.
+_NAMED: Final = 5
 
 
 class Case(enum.StrEnum):
@@ -82,7 +92,7 @@ def find_owner(
     """Return who owns the schema of a resource as a cluster sees it.
 
     Args:
-        store: Indexed by `BINDINGS_BY_RESOURCE` and `UNBOUND_BINDINGS`.
+        store: Indexed by `BINDINGS_BY_RESOURCE`, `UNBOUND_BINDINGS` and `EXPORTS_BY_RESOURCE`.
         cluster: The logical cluster of the object, by name.
         group: Of the resource.
         resource: The plural, without a subresource: bindings know neither subresources nor versions.
@@ -102,7 +112,8 @@ def find_owner(
         return _without_binding(store, cluster=cluster, group=group, resource=resource, as_kcp=as_kcp)
     clusters = {_export_cluster(binding) for binding in bindings}
     if len(clusters) > 1 and not as_kcp:
-        claims = ", ".join(f"{_name(one)} (of {_export_cluster(one) or 'no cluster'})" for one in bindings)
+        claims = ", ".join(f"{_name(one)} (of {_export_cluster(one) or 'no cluster'})" for one in bindings[:_NAMED])
+        claims += f" and {len(bindings) - _NAMED} more" if len(bindings) > _NAMED else ""
         problem = f"several APIBindings of {cluster} have {named}: {claims}; remove all but one"
         return Ownership(Case.AMBIGUOUS, None, (problem,), problem)
     return _bound_owner(store, bindings[0], cluster=cluster, named=(group, resource), as_kcp=as_kcp)
@@ -149,10 +160,17 @@ def _without_binding(store: StoreView, *, cluster: str, group: str, resource: st
     local = Ownership(Case.LOCAL, cluster, (f"no APIBinding of {cluster} has {named}: it is local",))
     if store.find(DEFINITIONS_BY_RESOURCE, cluster, (group, resource)):
         return local._replace(trace=(*local.trace, f"{cluster} has a CustomResourceDefinition of it"))
-    for binding in store.find(UNBOUND_BINDINGS, cluster, None):
+    unbound = store.find(UNBOUND_BINDINGS, cluster, None)
+    if len(unbound) > MAX_UNBOUND:
+        problem = (
+            f"{cluster} has {len(unbound)} APIBindings that are not bound yet, and the limit is {MAX_UNBOUND}, so "
+            f"nobody can tell whether one of them will have {named}; remove some"
+        )
+        return _unless(as_kcp, local, Case.UNBOUND, problem)
+    for binding in unbound:
         export, path = _reference(binding)
         where = _export_cluster(binding) or resolve_cluster(store, path or cluster)
-        if (group, resource) in _exported(store.get(where, API_EXPORT, "", export)):
+        if store.find(EXPORTS_BY_RESOURCE, where, (group, resource, export)):
             problem = f"APIBinding {_name(binding)} of {cluster} will have {named}, and is not bound yet; ask again"
             return _unless(as_kcp, local, Case.UNBOUND, problem)
     return local

@@ -5,11 +5,15 @@ A path is followed from its first cluster through the Workspaces: each is an obj
 administrator of a workspace can write it, and would have the reviews of another one sent to webhooks of his own.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from app.model.json import JSON, as_object
 from app.model.kcp import LOGICAL_CLUSTER, LOGICAL_CLUSTER_NAME, WORKSPACE, is_path
 from app.store import StoreView
+
+# kcp's own paths have some five names; the path of an export is a text that any tenant may write.
+_MAX_NAMES: Final = 63
+_SHOWN: Final = 100
 
 
 class Resolved(NamedTuple):
@@ -30,7 +34,9 @@ def resolve(store: StoreView, text: str) -> Resolved:
     """
     if not is_path(text):
         return Resolved(text)
-    cluster, *names = text.split(":")
+    cluster, *names = text.split(":", _MAX_NAMES + 1)
+    if len(names) > _MAX_NAMES:
+        return Resolved(text, f"{text[:_SHOWN]}...: a path of more than {_MAX_NAMES + 1} names is not followed")
     for name in names:
         workspace = store.get(cluster, WORKSPACE, "", name)
         child = as_object(as_object(workspace).get("spec")).get("cluster")

@@ -20,6 +20,7 @@ from app.dispatch.asking import Means
 from app.dispatch.assembly import dispatcher_of
 from app.dispatch.attributes import as_sent, attributes_of
 from app.dispatch.call import Caller, Deadline
+from app.dispatch.cel.compiler import Compiler
 from app.dispatch.failures import StatusError
 from app.dispatch.hook_set import HookSet
 from app.dispatch.hooks import compile_hooks
@@ -123,7 +124,7 @@ class Run:
             ask=Caller(client, observe=lambda _hook, **rest: self.observed.append(rest)).ask,
             convert=None,
             authorize=None,
-            judge=Judge(max_cost=RequestLimits().cel_cost, worker=worker, turns=turns),
+            judge=Judge(max_cost=RequestLimits().cel_cost, worker=worker, turns=turns, compiler=Compiler(worker)),
             patching=Patching(worker, ""),
             turns=turns,
             audit=self.audit,

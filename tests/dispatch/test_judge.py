@@ -5,6 +5,7 @@ import asyncio
 from app.control.turns import Turns
 from app.control.worker import Worker
 from app.dispatch.cel import Scope
+from app.dispatch.cel.compiler import Compiler
 from app.dispatch.conditions import Budget, Condition, ConditionsVerdict, judge_conditions
 from app.dispatch.hooks import compile_hooks
 from app.dispatch.judge import Judge
@@ -26,7 +27,8 @@ def judge(*expressions: str, numbers: int, limit: int = 10_000_000, policy: str 
     (hook,) = compile_hooks("validating", "ws2", {"metadata": {"name": "a"}, "webhooks": [webhook]})
 
     async def run() -> ConditionsVerdict:
-        found = await Judge(max_cost=limit, worker=Worker(), turns=Turns()).judge(
+        worker = Worker()
+        found = await Judge(max_cost=limit, worker=worker, turns=Turns(), compiler=Compiler(worker)).judge(
             hook, scope(numbers), cluster="ws3", budget=Budget(limit)
         )
         # The thread gives the answer that there is without it.

@@ -70,6 +70,8 @@ class ProgramCache:
         """Keep a program if there is room for it."""
         share = self._shares.setdefault(cluster, _Share())
         if program.expression in share.entries or not self._make_room(share, program.size):
+            if not share.entries:
+                del self._shares[cluster]
             return
         share.entries[program.expression] = (program, share.lookups)
         share.nodes += program.size
@@ -80,9 +82,12 @@ class ProgramCache:
         if size > self._max_nodes:
             return False
         while self._nodes + size > self._max_nodes:
-            largest = max(self._shares.values(), key=lambda one: one.nodes)
+            cluster, largest = max(self._shares.items(), key=lambda item: item[1].nodes)
             grows = largest is share or share.nodes + size > fair
             if grows and not largest.has_stale():
                 return False
             self._nodes -= largest.drop_first()
+            if not largest.entries and largest is not share:
+                # A cluster that is gone has no share: it would make the others smaller for ever.
+                del self._shares[cluster]
         return True

@@ -1,0 +1,86 @@
+"""Reviews of configurations while other requests are answered: a configuration may have thousands of conditions."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from app.control.slices import Pauses
+from app.control.turns import Runs, Turns
+from app.dispatch.cel import ExpressionError, compile_condition
+from app.dispatch.cel.compiler import Compiler, Rejected, compile_here, is_short
+from app.dispatch.validation.conditions import expressions_of
+from app.dispatch.validation.review import validate_configuration
+from app.model.admission import AdmissionRequest, Response
+from app.model.json import JSON, as_object
+from app.model.kcp import cluster_of
+from app.model.size import count_values
+
+# Values of a configuration that is validated on the event loop: some fifty webhooks.
+_SMALL: Final = 2_000
+# Characters of short expressions that are compiled before others have a turn: about 3 ms.
+_SLICE: Final = 1_000
+
+
+class ConfigurationReviews:
+    """Answers reviews of webhook configurations as `validate_configuration` does."""
+
+    def __init__(self, compiler: Compiler, *, worker: Runs, turns: Turns) -> None:
+        """Prepare.
+
+        Args:
+            compiler: Compiles long expressions.
+            worker: Runs the validation of large configurations.
+            turns: What long work of clusters takes on the event loop.
+        """
+        self._compiler: Final = compiler
+        self._worker: Final = worker
+        self._turns: Final = turns
+
+    async def answer(self, request: AdmissionRequest) -> Response:
+        """Return the answer to a review; raises msgspec.DecodeError."""
+        document = request.object
+        cluster = cluster_of(document) if isinstance(as_object(document).get("metadata"), dict) else ""
+        known = await self._compiled(document, _expressions(request.old_object), cluster)
+
+        def compile_expression(expression: str) -> None:
+            # An expression is validated without the spaces around it.
+            error = known[expression] if expression in known else _problem(expression)
+            if error is not None:
+                raise error
+
+        if count_values(document, limit=_SMALL) <= _SMALL:
+            return validate_configuration(request, compile_expression=compile_expression)
+        return await self._worker.run(
+            cluster, partial(validate_configuration, request, compile_expression=compile_expression)
+        )
+
+    async def _compiled(
+        self, document: JSON, stored: frozenset[str], cluster: str
+    ) -> Mapping[str, ExpressionError | None]:
+        """Return what is wrong with the expressions of a configuration that the stored one does not have."""
+        found: dict[str, ExpressionError | None] = {}
+        pauses = Pauses(_SLICE)
+        for expression in {one.strip() for one in _expressions(document)} - stored:
+            if is_short(expression):
+                compiled = compile_here(expression)
+                if pauses.due(100 + len(expression)):
+                    await self._turns.pause(cluster)
+            else:
+                compiled = await self._compiler.compile(expression, cluster=cluster)
+            found[expression] = compiled.error if isinstance(compiled, Rejected) else None
+        return found
+
+
+def _expressions(document: JSON) -> frozenset[str]:
+    webhooks = as_object(document).get("webhooks")
+    listed = webhooks if isinstance(webhooks, list) else ()
+    found = (expressions_of(as_object(one).get("matchConditions")) for one in listed)
+    return frozenset(expression for expressions in found for expression in expressions)
+
+
+def _problem(expression: str) -> ExpressionError | None:
+    try:
+        compile_condition(expression)
+    except ExpressionError as error:
+        return error
+    return None
