@@ -11,12 +11,15 @@ from app.dispatch.hook_set import HookSet, group_hooks
 from app.dispatch.hooks import PHASES, Hook, Phase, WebhookCompiler
 from app.model.json import JSON, JSONObject
 from app.model.size import count_values
-from app.store import ObjectKey, Store, Stored, key_of
+from app.store import ObjectKey, Store, Stored
+from app.store.garbage import Lasting
 
 # Values of webhooks that are compiled before others have a turn: about 3 ms.
 _SLICE: Final = 1_000
 # Values of a webhook that is compiled in a thread. A usual webhook has 40.
 _LARGE: Final = 5_000
+# Containers of a compiled webhook.
+_CONTAINERS: Final = 40
 
 
 class _Known:
@@ -36,6 +39,7 @@ class Configurations:
         """Prepare."""
         self._store: Final = store
         self._known: Final[dict[tuple[str, Phase], _Known]] = {}
+        self._lasting: Final = Lasting()
         store.subscribe(self._changed)
 
     def _changed(self, key: ObjectKey, _before: Stored | None, after: JSONObject | None) -> None:
@@ -65,7 +69,7 @@ class Configurations:
     def _get(self, cluster: str, phase: Phase) -> _Known | None:
         known = self._known.get((cluster, phase))
         if known is None:
-            documents = {key_of(one).name: one for one in self._store.each(cluster, PHASES[phase])}
+            documents = {one["metadata"]["name"]: one for one in self._store.each(cluster, PHASES[phase])}
             if not documents:
                 # Clusters without any are not remembered: a caller can name as many as it likes.
                 return None
@@ -83,6 +87,7 @@ class Configurations:
                 if document is not None:
                     hooks = yield from _compile_one(phase, cluster, document, pauses)
                     group = yield from group_hooks(hooks)
+                    self._lasting.add(_CONTAINERS * len(hooks))
                 if pauses.due():
                     yield None
                 if known.changed.get(name, _ABSENT) is document:

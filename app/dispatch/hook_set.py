@@ -19,8 +19,9 @@ _REMEMBERED: Final = 4096
 _MAX_CHARACTERS: Final = 2048
 # A configuration that lists more resources is looked at in every request.
 _MOST_KEYS: Final = 1024
-# Listed names that are compared before others have a turn: about 2 ms.
+# Listed names that are compared before others have a turn: about 2 ms. A webhook takes as long as so many of them.
 _SLICE: Final = 10_000
+_PER_HOOK: Final = 20
 
 
 class Relevant(NamedTuple):
@@ -52,6 +53,32 @@ def group_hooks(hooks: tuple[Hook, ...]) -> Work[HookGroup]:
     if len(found) > _MOST_KEYS:
         return HookGroup(hooks, {EVERY: tuple(range(len(hooks)))})
     return HookGroup(hooks, {resource: tuple(numbers) for resource, numbers in found.items()})
+
+
+class _Candidates(NamedTuple):
+    """Webhooks that list a resource."""
+
+    entries: list[tuple[tuple[str, tuple[int, ...]], ...]]
+    """For each resource, configurations and the positions in them."""
+    groups: dict[str, HookGroup]
+    first: dict[str, int]
+    """The place of the first webhook of each configuration among all."""
+
+    def each(self, pauses: Pauses) -> Work[list[tuple[int, Hook]]]:
+        """Return the webhooks with their places, in order."""
+        found: dict[str, tuple[int, ...]] = {}
+        for entries in self.entries:
+            for name, positions in entries:
+                found[name] = found.get(name, ()) + positions
+                if pauses.due(len(positions)):
+                    yield None
+        listed: list[tuple[int, Hook]] = []
+        for name in sorted(found):
+            first, hooks, positions = self.first[name], self.groups[name].hooks, found[name]
+            listed += [(first + position, hooks[position]) for position in sorted(set(positions))]
+            if pauses.due(len(positions)):
+                yield None
+        return listed
 
 
 class HookSet:
@@ -141,19 +168,11 @@ class HookSet:
             _, dropped = self._remembered.popitem(last=False)
             self._kept -= len(dropped)
 
-    def _candidates(self, asked: Asked, equivalents: tuple[Equivalent, ...]) -> list[tuple[int, Hook]]:
-        """Return the webhooks that list a resource of the request, with their places."""
+    def _candidates(self, asked: Asked, equivalents: tuple[Equivalent, ...]) -> _Candidates:
+        """Return where the webhooks are that list a resource of the request: a copy, whatever changes later."""
         resources = {EVERY, asked.resource.resource, *(equivalent.resource.resource for equivalent in equivalents)}
-        found: dict[str, set[int]] = {}
-        for resource in resources:
-            for name, positions in self._index.get(resource, {}).items():
-                found.setdefault(name, set()).update(positions)
-        first = self._first_positions()
-        return [
-            (first[name] + position, self._groups[name].hooks[position])
-            for name in sorted(found)
-            for position in sorted(found[name])
-        ]
+        entries = [tuple(self._index[resource].items()) for resource in resources if resource in self._index]
+        return _Candidates(entries, dict(self._groups), self._first_positions())
 
     def _first_positions(self) -> dict[str, int]:
         if self._first is None:
@@ -163,13 +182,15 @@ class HookSet:
 
 
 def _match(
-    candidates: list[tuple[int, Hook]], asked: Asked, kind: GroupVersionKind, equivalents: tuple[Equivalent, ...]
+    candidates: _Candidates, asked: Asked, kind: GroupVersionKind, equivalents: tuple[Equivalent, ...]
 ) -> Work[tuple[Relevant, ...]]:
     pauses = Pauses(_SLICE)
     found: list[Relevant] = []
     known = Equivalents(equivalents)
-    for position, hook in candidates:
+    for position, hook in (yield from candidates.each(pauses)):
         invocation = yield from find_invocation(hook, asked, kind, known, pauses)
         if invocation is not None:
             found.append(Relevant(hook._replace(position=position), invocation))
+        if pauses.due(_PER_HOOK):
+            yield None
     return tuple(found)

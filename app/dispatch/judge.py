@@ -15,6 +15,7 @@ from app.dispatch.cel.compiler import Compiled, Compiler, Rejected, compile_here
 from app.dispatch.cel.program import Limits
 from app.dispatch.conditions import Answer, Budget, Condition, ConditionsVerdict, answer_condition, judging
 from app.dispatch.hooks import Hook
+from app.store.garbage import Lasting
 
 # About 1 ms: a unit of cost takes some 0.5 us here. All but loops over large objects cost less.
 _INLINE: Final = Limits(cost=2_000, work=4_000)
@@ -25,6 +26,10 @@ _COMPILING: Final = 1_000
 _COMPILING_CHARACTER: Final = 10
 # To evaluate any condition takes at least as long.
 _EVALUATING: Final = 100
+
+
+# Containers of a node of a program.
+_CONTAINERS_PER_NODE: Final = 10
 
 
 class Judge:
@@ -41,6 +46,7 @@ class Judge:
         """
         self.max_cost: Final = max_cost
         self._cache: Final = ProgramCache()
+        self._lasting: Final = Lasting()
         self._worker: Final = worker
         self._compiler: Final = compiler
         self._turns: Final = turns
@@ -96,6 +102,7 @@ class Judge:
         else:
             compiled, work = await self._compiler.compile(expression, cluster=cluster), 0
         self._cache.put(owner, compiled)
+        self._lasting.add(_CONTAINERS_PER_NODE * compiled.size)
         return compiled, work
 
 

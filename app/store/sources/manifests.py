@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from watchfiles import awatch
 
+from app.store.garbage import Lasting
 from app.store.sources.source import PartState
 from app.store.store import ObjectKey, Store, key_of
 from app.store.yaml_reader import Document, ManifestError, read_documents
@@ -23,6 +24,8 @@ _RESCAN_MS: Final = 5_000
 _DEBOUNCE_MS: Final = 200
 # Objects that are stored or freed before reviews get their turn: about 5 ms.
 _SLICE: Final = 100
+# Containers of a usual object and its place in a file.
+_CONTAINERS: Final = 25
 
 _log: Final = logging.getLogger(__name__)
 
@@ -91,7 +94,9 @@ class ManifestSource:
         """
         read = await asyncio.to_thread(self._look)
         changes = 0
+        lasting = Lasting()
         for changes, _ in enumerate(self._changes(read.documents), 1):
+            lasting.add(_CONTAINERS)
             if changes % _SLICE == 0:
                 await asyncio.sleep(0)
         former = [*self._stored.values(), *(one for file in self._files.values() for one in file.documents)]
