@@ -12,6 +12,7 @@ from app.dispatch.rules import Invocation
 from app.model.admission import API_VERSIONS, KIND, Status
 from app.model.gvk import GroupVersionKind
 from app.model.json import JSON, JSONObject, as_object
+from app.patch import LIMITS
 
 _GROUP: Final = "admission.k8s.io"
 _KNOWN: Final = tuple(version.partition("/")[2] for version in API_VERSIONS)
@@ -116,6 +117,7 @@ def understand(text: bytes, *, uid: str, version: str, mutating: bool) -> Answer
 
     Raises:
         ReviewError: It is no answer to the review.
+        PatchError: Its patch is too large.
     """
     try:
         review = _decode(text)
@@ -162,6 +164,8 @@ def _verify(review: _Review, response: _Response, *, uid: str, mutating: bool, h
 def _patch(response: _Response) -> bytes:
     if not response.patch:
         return b""
+    # Before it is decoded: four characters of base64 are three bytes.
+    LIMITS.check_size(len(response.patch) * 3 // 4 - 2)
     try:
         # Go takes lines, as many encoders write them.
         return base64.b64decode(response.patch.replace("\r", "").replace("\n", ""), validate=True)
