@@ -56,3 +56,6 @@ async def _ended(running: "asyncio.Future[_T]") -> _T:
     except asyncio.CancelledError:
         await asyncio.wait([running])
         raise
+    finally:
+        # It holds an exception whose traceback holds this frame, and so the arguments of the function.
+        del running

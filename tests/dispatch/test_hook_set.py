@@ -3,12 +3,14 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.dispatch.configurations import Configurations
 from app.dispatch.equivalents import Equivalent
 from app.dispatch.hook_set import HookSet
 from app.dispatch.hooks import compile_hooks
 from app.dispatch.rules import Asked, axes, match_rules, rule_matches
 from app.model.gvk import GroupVersionKind, GroupVersionResource
-from tests.dispatch.builders import configuration, webhook
+from app.store.store import key_of
+from tests.dispatch.builders import configuration, store_of, webhook
 from tests.dispatch.worlds import hooks
 
 KIND = GroupVersionKind("example.org", "v1", "Widget")
@@ -98,3 +100,49 @@ def test_members_of_a_wrong_type_are_as_if_they_were_not_there() -> None:
     assert second.namespace_selector.problem
     assert second.object_selector.problem
     assert not second.rules[0].operations
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("wxyz"), st.none() | st.lists(hooks("c"), max_size=3)), max_size=8),
+    asked,
+    equivalents,
+)
+def test_configurations_that_change_one_by_one_are_found_as_if_they_had_always_been_so(
+    changes: Any, request: Any, others: Any
+) -> None:
+    store = store_of()
+    followed = Configurations(store)
+    store.put(configuration("c", "validating", webhook(), name="always"))
+    followed.hooks("c", "validating")
+    for name, made in changes:
+        document = configuration("c", "validating", *(made or ()), name=name)
+        if made is None:
+            store.remove(key_of(document))
+        else:
+            store.put(document)
+        found = followed.hooks("c", "validating")
+        fresh = Configurations(store).hooks("c", "validating")
+        one, other = (
+            (
+                [(hook.uid, hook.position, hook.rules) for hook in each.hooks],
+                [(hook.uid, hook.position, how) for hook, how in each.relevant(request, KIND, others)],
+            )
+            for each in (found, fresh)
+        )
+        assert one == other
+
+
+def test_what_is_remembered_takes_no_more_room_than_the_webhooks() -> None:
+    rule = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
+    made = configuration("c", "validating", *(webhook(f"w{number}", rules=[rule]) for number in range(3_000)))
+    compiled = HookSet(compile_hooks("validating", "c", made))
+    for number in range(20):
+        assert len(compiled.relevant(Asked("CREATE", resource(plural=f"r{number}"), "", True), KIND, ())) == 3_000
+    assert sum(map(len, compiled._remembered.values())) <= 12_000
+
+
+def test_a_request_with_a_long_name_is_not_remembered() -> None:
+    compiled = HookSet(compile_hooks("validating", "c", configuration("c", "validating", webhook())))
+    compiled.relevant(Asked("CREATE", resource(plural="r" * 100_000), "", True), KIND, ())
+    assert not compiled._remembered

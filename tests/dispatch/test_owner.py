@@ -2,7 +2,8 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.owner import Case, find_owner
+from app.dispatch.owner import MAX_UNBOUND, Case, find_owner
+from app.store.store import key_of
 from tests.dispatch.builders import (
     binding,
     configuration,
@@ -150,3 +151,20 @@ def test_a_path_that_names_no_workspace_has_no_owner() -> None:
     found = find_owner(store, cluster="root:typo", group="example.org", resource="widgets")
     assert (found.case, found.cluster) == (Case.UNKNOWN, None)
     assert found.problem.startswith("root:typo: Workspace typo of logical cluster root is not known, so nobody")
+
+
+def test_a_cluster_with_too_many_unbound_bindings_is_refused_what_may_be_among_them() -> None:
+    unbound = [binding("ws3", "ws1", name=f"b{number}", phase="Binding") for number in range(MAX_UNBOUND + 1)]
+    store = store_of(export("ws1", WIDGETS), logical_cluster("ws3"), *unbound)
+    found = find_owner(store, cluster="ws3", group="", resource="configmaps")
+    assert (found.case, found.cluster) == (Case.UNBOUND, None)
+    assert "ws3 has 1001 APIBindings that are not bound yet, and the limit is 1000" in found.problem
+    assert find_owner(store, cluster="ws3", group="", resource="configmaps", as_kcp=True).cluster == "ws3"
+    store.remove(key_of(unbound[0]))
+    assert find_owner(store, cluster="ws3", group="", resource="configmaps").cluster == "ws3"
+
+
+def test_an_error_names_some_of_many_bindings() -> None:
+    bindings = [binding("ws3", f"ws{number}", WIDGETS, name=f"b{number}") for number in range(10, 20)]
+    found = find_owner(store_of(*bindings), cluster="ws3", group="example.org", resource="widgets")
+    assert "b14 (of ws14) and 5 more; remove all but one" in found.problem

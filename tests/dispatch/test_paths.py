@@ -57,3 +57,11 @@ def test_a_workspace_that_names_a_cluster_of_another_one_is_refused() -> None:
         "1abc"
     )
     assert resolve_cluster(store, "root:org:ws") == "2hf3"
+
+
+@pytest.mark.parametrize(("names", "followed"), [(63, True), (64, False)])
+def test_a_path_of_very_many_names_is_not_followed(names: int, followed: bool) -> None:
+    store = store_of(workspace("a", "x", "a"))
+    found = resolve(store, ":".join(["a", *["x"] * names]))
+    assert (found == Resolved("a")) is followed
+    assert ("a path of more than 64 names is not followed" in found.problem) is not followed

@@ -170,3 +170,27 @@ async def test_following_sees_new_changed_and_deleted_files(
     assert (part.name, part.synced, part.failing) == ("manifests", True, False)
     assert part.age is not None
     assert part.age >= 0
+
+
+async def test_many_objects_are_stored_in_slices(tmp_path: Path) -> None:
+    store = Store()
+    source = ManifestSource(tmp_path, store)
+    source.load()
+    stored = 0
+    most = 0
+
+    def count(*_: object) -> None:
+        nonlocal stored
+        stored += 1
+
+    store.subscribe(count)
+    (tmp_path / "a.yaml").write_text("---\n".join(config(f"c{number}") for number in range(1_000)))
+    reload = asyncio.create_task(source.reload())
+    while not reload.done():
+        before = stored
+        await asyncio.sleep(0)
+        most = max(most, stored - before)
+    assert await reload
+    assert stored == 1_000
+    assert most <= 100
+    assert not await source.reload()

@@ -1,0 +1,50 @@
+"""Large configurations are reviewed as small ones are, beside other requests."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from app.control.turns import Turns
+from app.control.worker import Worker
+from app.dispatch.cel import compile_condition
+from app.dispatch.cel.compiler import Compiler
+from app.dispatch.validation.review import validate_configuration
+from app.dispatch.validation.reviewing import ConfigurationReviews
+from tests.dispatch.builders import configuration, request_of, review, webhook
+
+LONG = " || ".join(f"object.name == 'x{number}'" for number in range(100))
+
+
+def reviewed(*hooks: dict[str, Any], old: Any = None) -> Any:
+    document = configuration("ws2", "validating", *hooks)
+    kind = {"group": "admissionregistration.k8s.io", "version": "v1", "kind": document["kind"]}
+    return request_of(review(document, old=old, operation="UPDATE" if old else "CREATE", kind=kind))
+
+
+def condition(expression: Any) -> dict[str, Any]:
+    return {"matchConditions": [{"name": "c", "expression": expression}]}
+
+
+MANY = [webhook(f"w{number}.example.org", **condition(f"object.x{number}")) for number in range(100)]
+BROKEN = webhook("b.example.org", **condition(f"({LONG}"))
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        reviewed(webhook(**condition("object.a == 1"))),
+        reviewed(webhook(**condition(" object.a == "))),
+        reviewed(webhook(**condition(7)), webhook(matchConditions="none"), webhook(**condition(LONG))),
+        reviewed(BROKEN),
+        reviewed(BROKEN, old=configuration("ws2", "validating", BROKEN)),
+        reviewed(*MANY, BROKEN),
+        reviewed(),
+    ],
+    ids=["right", "wrong", "no text", "long", "stored", "many", "none"],
+)
+async def test_the_answer_is_the_one_that_is_given_at_once(request_: Any) -> None:
+    worker = Worker()
+    reviews = ConfigurationReviews(Compiler(worker), worker=worker, turns=Turns())
+    at_once = partial(validate_configuration, compile_expression=compile_condition)
+    assert await reviews.answer(request_) == at_once(request_)
