@@ -82,7 +82,7 @@ async def answer(world: World, question: Question) -> Any:
     return found, dispatched.response, asked, explained
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(worlds, hostile_objects(), questions(*HONEST), questions(*HOSTILE), st.booleans())
 def test_a_hostile_cluster_changes_no_answer_for_the_others(
     documents: Any, hostile: Any, asked: Any, asked_by_hostile: Any, hostile_first: Any
@@ -106,7 +106,7 @@ def test_a_hostile_cluster_changes_no_answer_for_the_others(
     asyncio.run(run())
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(worlds, hostile_objects(), questions(*HONEST), questions(*HOSTILE))
 def test_requests_of_a_hostile_cluster_at_the_same_time_change_no_answer(
     documents: Any, hostile: Any, asked: Any, asked_by_hostile: Any
