@@ -1,10 +1,13 @@
 """Converting an object for a webhook that takes another version of it, by a conversion webhook if need be."""
 
 import uuid
-from typing import Final
+from collections.abc import Callable
+from functools import partial
+from typing import Final, TypeVar
 
 import msgspec
 
+from app.control.worker import Worker
 from app.dispatch.attributes import annotated
 from app.dispatch.call import Deadline
 from app.dispatch.convert import ConversionError, NeedsWebhook, conversion_review, converted, plan
@@ -13,13 +16,20 @@ from app.dispatch.equivalents import definition_of
 from app.dispatch.failures import internal, too_many_requests
 from app.dispatch.hooks import endpoint_of
 from app.model.gvk import GroupVersionKind
-from app.model.json import JSON, JSONObject
+from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import cluster_of
+from app.model.size import count_values
 from app.outbound.client import HookClient, Parties
 from app.outbound.errors import CallError, OverloadedError
 from app.store import StoreView
 
 _CONVERSION_SECONDS: Final = 30.0
+_T = TypeVar("_T")
+# What is worked on in the event loop: bytes of an answer, values of an object and characters of its annotations, of
+# which autoscalers keep whole lists. To convert as much takes some 10 ms at most.
+_SHORT_ANSWER: Final = 64 * 1024
+_SMALL_OBJECT: Final = 5_000
+_SHORT_ANNOTATIONS: Final = 64 * 1024
 
 
 class Conversion:
@@ -29,6 +39,7 @@ class Conversion:
         """Prepare."""
         self._store: Final = store
         self._client: Final = client
+        self._worker: Final = Worker()
 
     async def __call__(self, document: JSON, kind: GroupVersionKind, *, target: Target, deadline: Deadline) -> JSON:
         """Return an object in another version; what is no object stays as it is.
@@ -47,7 +58,8 @@ class Conversion:
             schema=target.ownership.schema,
         )
         try:
-            way = plan(document, kind, definition=definition)
+            planning = partial(plan, document, kind, definition=definition)
+            way = await self._run(attributes.cluster, planning, long=definition is None and _is_large(document))
             if not isinstance(way, NeedsWebhook):
                 return way
             owner = target.ownership.cluster or ""
@@ -73,4 +85,16 @@ class Conversion:
             raise too_many_requests(f"conversion webhook for {kind.kind} was not called: {error}") from error
         except CallError as error:
             raise ConversionError(f"conversion webhook for {kind.kind} failed: {error}") from error
-        return converted(text, [document], kind.api_version, uid=uid, version=way.version)[0]
+        understanding = partial(converted, text, [document], kind.api_version, uid=uid, version=way.version)
+        made = await self._run(parties.consumer, understanding, long=len(text) > _SHORT_ANSWER)
+        return made[0]
+
+    async def _run(self, cluster: str, function: Callable[[], _T], *, long: bool) -> _T:
+        """Return what a function returns, in a thread if it may take long; an estimate decides, never a clock."""
+        return await self._worker.run(cluster, function) if long else function()
+
+
+def _is_large(document: JSONObject) -> bool:
+    annotations = as_object(as_object(document.get("metadata")).get("annotations"))
+    length = sum(len(text) for text in annotations.values() if isinstance(text, str))
+    return length > _SHORT_ANNOTATIONS or count_values(document, limit=_SMALL_OBJECT) > _SMALL_OBJECT

@@ -126,7 +126,7 @@ def understand(text: bytes, *, uid: str, version: str, mutating: bool) -> Answer
     response = review.response
     if response is None:
         raise ReviewError("webhook response was absent")
-    patch = _patch(response)
+    patch = _patch(response, limited=mutating)
     if version == "v1":
         _verify(review, response, uid=uid, mutating=mutating, has_patch=bool(patch))
     patch = patch if mutating else b""
@@ -161,11 +161,13 @@ def _verify(review: _Review, response: _Response, *, uid: str, mutating: bool, h
         raise ReviewError('webhook returned invalid response.patchType of ""')
 
 
-def _patch(response: _Response) -> bytes:
+def _patch(response: _Response, *, limited: bool) -> bytes:
     if not response.patch:
         return b""
-    # Before it is decoded: four characters of base64 are three bytes.
-    LIMITS.check_size(len(response.patch) * 3 // 4 - 2)
+    if limited:
+        # Before it is decoded: four characters of base64 are three bytes. A validating webhook's patch is applied to
+        # nothing: it is an error of its answer, whatever its size.
+        LIMITS.check_size(len(response.patch) * 3 // 4 - 2)
     try:
         # Go takes lines, as many encoders write them.
         return base64.b64decode(response.patch.replace("\r", "").replace("\n", ""), validate=True)

@@ -43,6 +43,12 @@ async def test_a_patch_of_too_many_bytes_is_refused(front: Front, server: Webhoo
     assert "and the limit is 2097152 bytes" in found.response.message
 
 
+async def test_the_patch_of_a_validating_webhook_is_no_answer_whatever_its_size(front: Front, server: Webhooks) -> None:
+    server.answers["/w"] = patch({"op": "add", "path": "/spec/text", "value": "x" * (2 * 1024 * 1024)})
+    store = store_of(configuration("ws1", "validating", hook(server, "/w", failurePolicy="Ignore")))
+    assert (await front.dispatch(store, review(), cluster="ws1")).response.allowed
+
+
 @pytest.mark.parametrize(("operations", "size"), [(1, 1), (2_000, 1), (1, 50_000), (10_000, 0)])
 async def test_a_large_patch_is_applied_in_a_thread_and_gives_the_same_object(
     front: Front, server: Webhooks, monkeypatch: pytest.MonkeyPatch, operations: int, size: int
