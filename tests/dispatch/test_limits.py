@@ -179,13 +179,15 @@ async def test_a_callers_short_time_does_not_get_it_past_a_webhook_that_ignores_
     assert "too late" in response.message, "five short times say nothing against the webhook"
 
 
-def shared(server: Webhooks, **members: Any) -> Any:
-    hooks = [hook(server, "/w", timeoutSeconds=1, **members)]
+def shared(server: Webhooks, *, seconds: int = 30, **members: Any) -> Any:
+    hooks = [hook(server, "/w", timeoutSeconds=seconds, **members)]
     bindings = [binding(cluster, "ws1", "widgets.example.org") for cluster in ("ws2", "ws3")]
     return store_of(export("ws1", "widgets.example.org"), configuration("ws1", "validating", *hooks), *bindings)
 
 
-async def open_breaker(front: Front, server: Webhooks, store: Any) -> None:
+async def open_breaker(front: Front, server: Webhooks, policy: str) -> None:
+    """Have a webhook that may take a second give no answer: one that may take longer has the same breaker."""
+    store = shared(server, seconds=1, failurePolicy=policy)
     server.hold.clear()
     (found,) = front.dispatcher(store).target(request_of(review()), cluster="ws2", phase="validating").relevant
     assert found.hook.endpoint
@@ -198,7 +200,7 @@ async def open_breaker(front: Front, server: Webhooks, store: Any) -> None:
 async def test_an_open_breaker_never_admits_what_the_webhook_denies(front: Front, server: Webhooks) -> None:
     server.answers["/w"] = deny("forbidden")
     store = shared(server, failurePolicy="Ignore")
-    await open_breaker(front, server, store)
+    await open_breaker(front, server, "Ignore")
     made = [front.dispatch(store, review(), cluster=cluster) for _ in range(10) for cluster in ("ws2", "ws3")]
     responses = [found.response for found in await asyncio.gather(*made)]
     assert [response.allowed for response in responses] == [False] * 20
@@ -208,10 +210,10 @@ async def test_an_open_breaker_never_admits_what_the_webhook_denies(front: Front
 async def test_an_open_breaker_refuses_only_beside_a_call_that_tries_again(front: Front, server: Webhooks) -> None:
     server.answers["/w"] = allow
     store = shared(server, failurePolicy="Fail")
-    await open_breaker(front, server, store)
+    await open_breaker(front, server, "Fail")
     for _ in range(3):
         assert (await front.dispatch(store, review(), cluster="ws2")).response.allowed
-    await open_breaker(front, server, store)
+    await open_breaker(front, server, "Fail")
     made = [front.dispatch(store, review(), cluster="ws3") for _ in range(5)]
     assert all(found.response.allowed for found in await asyncio.gather(*made))
 
@@ -225,7 +227,7 @@ async def test_explaining_says_that_a_breaker_is_open_and_what_that_means(
 ) -> None:
     server.answers["/w"] = allow
     store = shared(server, failurePolicy=policy)
-    await open_breaker(front, server, store)
+    await open_breaker(front, server, policy)
     dispatcher, deadline = front.dispatcher(store), Deadline(time.monotonic() + NET)
     notes = {
         cluster: (await explain(dispatcher, request_of(review()), cluster=cluster, deadline=deadline))
