@@ -23,7 +23,7 @@ MATCH, LOOK_UP, SCAN = "all up to the calls", "owner and rules only", "every hoo
 
 async def _match(dispatcher: Dispatcher, request: Any) -> int:
     """Do everything up to the calls themselves; returns how many there would be."""
-    target = dispatcher.target(request, cluster=CONSUMER, phase="mutating")
+    target = await dispatcher.find_target(request, cluster=CONSUMER, phase="mutating")
     means = await dispatcher.means(target, Deadline(time.monotonic() + 30), Audit(), [])
     asking = Asking(means)
     versioned = [
@@ -36,7 +36,7 @@ async def _match(dispatcher: Dispatcher, request: Any) -> int:
 
 async def _look_up(dispatcher: Dispatcher, request: Any) -> int:
     """Find who is to be asked, before anybody's selectors and conditions are."""
-    return len(dispatcher.target(request, cluster=CONSUMER, phase="mutating").relevant)
+    return len((await dispatcher.find_target(request, cluster=CONSUMER, phase="mutating")).relevant)
 
 
 async def _cpu(dispatcher: Dispatcher, reviews: Sequence[Any], measured: "Step" = _match) -> float:

@@ -5,6 +5,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from app.control.turns import Work
 from app.dispatch.assembly import INDEXES
 from app.dispatch.configurations import Configurations
 from app.dispatch.conversion import Conversion
@@ -124,10 +125,9 @@ class Scan:
     def __init__(self, hooks: Sequence[Any]) -> None:
         self._hooks = [(hook, frozenset().union(*(rule.groups for rule in hook.rules))) for hook in hooks]
 
-    def hooks(self, _cluster: str, _phase: str) -> "Scan":
-        return self
-
-    def relevant(self, request: Any, kind: Any, equivalents: Any) -> tuple[Relevant, ...]:
+    def find(self, request: Any, kind: Any, equivalents: Any) -> Work[tuple[Relevant, ...]]:
+        """Return the hooks that are about a request, as `app.dispatch.hook_set.HookSet.find` does."""
+        yield from ()  # Nobody else waits here, so there are no pauses.
         groups = {EVERY, request.resource.group, *(one.resource.group for one in equivalents)}
         return tuple(
             Relevant(hook, invocation)
@@ -135,6 +135,17 @@ class Scan:
             if not groups.isdisjoint(its_groups)
             and (invocation := match_rules(hook, request, kind, equivalents)) is not None
         )
+
+
+class Scanned:
+    """The same hooks for every cluster, in the place of `app.dispatch.configurations.Configurations`."""
+
+    def __init__(self, hooks: Sequence[Any]) -> None:
+        self._scan = Scan(hooks)
+
+    async def find(self, _cluster: str, _phase: str, **_: Any) -> Scan:
+        """Return the hooks."""
+        return self._scan
 
 
 class World:
@@ -157,7 +168,7 @@ class World:
         outside = Outside(ask=None, convert=Conversion(self.store, HookClient(allow_private=True)))
         compiled = Configurations(self.store)
         self.indexed = Dispatcher(self.store, compiled, outside)
-        self.scanned = Dispatcher(self.store, Scan(compiled.hooks(OWNER, "mutating").hooks), outside)
+        self.scanned = Dispatcher(self.store, Scanned(compiled.hooks(OWNER, "mutating").hooks), outside)
         self._changes = 0
 
     def change(self) -> None:
