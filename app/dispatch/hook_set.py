@@ -2,14 +2,14 @@
 
 from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
-from itertools import accumulate, chain, groupby
+from collections.abc import Collection, Iterable, Iterator
+from itertools import accumulate, chain, groupby, product
 from typing import Final, NamedTuple, TypeAlias
 
 from app.control.slices import Pauses
 from app.control.turns import Work, do_at_once
 from app.dispatch.equivalents import Equivalent
-from app.dispatch.hooks import EVERY, Hook
+from app.dispatch.hooks import EVERY, Hook, Rule
 from app.dispatch.rules import Asked, Equivalents, Invocation, find_invocation
 from app.model.gvk import GroupVersionKind
 
@@ -17,8 +17,10 @@ from app.model.gvk import GroupVersionKind
 _REMEMBERED: Final = 4096
 # Characters of the names in a request whose answer is remembered: longer names are no Kubernetes resource.
 _MAX_CHARACTERS: Final = 2048
-# A configuration that lists more resources is looked at in every request.
+# A configuration with more keys is looked at in every request.
 _MOST_KEYS: Final = 1024
+# Keys of a rule for each name that it lists, so that the index takes no more than a multiple of what was written.
+_KEYS_PER_NAME: Final = 4
 # Listed names that are compared before others have a turn: about 2 ms. A webhook takes as long as so many of them.
 _SLICE: Final = 10_000
 _PER_HOOK: Final = 20
@@ -31,51 +33,70 @@ class Relevant(NamedTuple):
     invocation: Invocation
 
 
-_Key: TypeAlias = tuple[Asked, GroupVersionKind, tuple[Equivalent, ...]]
+_Question: TypeAlias = tuple[Asked, GroupVersionKind, tuple[Equivalent, ...]]
+_Key: TypeAlias = tuple[str, str, str]
+"""Operation, group and resource, each as a rule lists it."""
 
 
 class HookGroup(NamedTuple):
-    """The webhooks of one configuration, and where those are that list a resource."""
+    """The webhooks of one configuration, and the positions of those that a key finds."""
 
     hooks: tuple[Hook, ...]
-    positions: dict[str, tuple[int, ...]]
+    positions: dict[_Key, tuple[int, ...]]
 
 
 def group_hooks(hooks: tuple[Hook, ...]) -> Work[HookGroup]:
     """Return the webhooks of one configuration as a group."""
     pauses = Pauses(_SLICE)
-    found: dict[str, list[int]] = {}
+    found: dict[_Key, list[int]] = {}
     for number, hook in enumerate(hooks):
-        for resource in {resource for rule in hook.rules for resource, _ in rule.resources}:
-            found.setdefault(resource, []).append(number)
-        if pauses.due(1 + hook.weight):
-            yield None
-    if len(found) > _MOST_KEYS:
-        return HookGroup(hooks, {EVERY: tuple(range(len(hooks)))})
-    return HookGroup(hooks, {resource: tuple(numbers) for resource, numbers in found.items()})
+        for rule in hook.rules:
+            lists = _listed(rule)
+            count = len(lists[0]) * len(lists[1]) * len(lists[2])
+            if count <= _MOST_KEYS:
+                for key in product(*lists):
+                    numbers = found.setdefault(key, [])
+                    if not numbers or numbers[-1] != number:
+                        numbers.append(number)
+            if max(count, len(found)) > _MOST_KEYS:
+                return HookGroup(hooks, {(EVERY, EVERY, EVERY): tuple(range(len(hooks)))})
+            if pauses.due(1 + count):
+                yield None
+    return HookGroup(hooks, {key: tuple(numbers) for key, numbers in found.items()})
+
+
+def _listed(rule: Rule) -> tuple[Collection[str], Collection[str], Collection[str]]:
+    """Return the operations, groups and resources that a rule is found by, or `EVERY` in the place of long lists."""
+    resources = {resource for resource, _ in rule.resources}
+    limit = _KEYS_PER_NAME * (len(rule.operations) + len(rule.groups) + len(resources))
+    for operations in (rule.operations, (EVERY,)):
+        if len(operations) * len(rule.groups) * len(resources) <= limit:
+            return operations, rule.groups, resources
+    return (EVERY,), (EVERY,), resources
 
 
 class _Candidates(NamedTuple):
-    """Webhooks that list a resource."""
+    """Webhooks that keys find."""
 
-    entries: list[tuple[tuple[str, tuple[int, ...]], ...]]
-    """For each resource, configurations and the positions in them."""
-    groups: dict[str, HookGroup]
+    entries: list[tuple[_Key, tuple[tuple[str, HookGroup], ...]]]
+    """For each key, the configurations."""
     first: dict[str, int]
     """The place of the first webhook of each configuration among all."""
 
     def each(self, pauses: Pauses) -> Work[list[tuple[int, Hook]]]:
         """Return the webhooks with their places, in order."""
-        found: dict[str, tuple[int, ...]] = {}
-        for entries in self.entries:
-            for name, positions in entries:
-                found[name] = found.get(name, ()) + positions
+        found: dict[str, tuple[HookGroup, tuple[int, ...]]] = {}
+        for key, entries in self.entries:
+            for name, group in entries:
+                positions = group.positions[key]
+                _, others = found.get(name, (group, ()))
+                found[name] = (group, others + positions)
                 if pauses.due(len(positions)):
                     yield None
         listed: list[tuple[int, Hook]] = []
         for name in sorted(found):
-            first, hooks, positions = self.first[name], self.groups[name].hooks, found[name]
-            listed += [(first + position, hooks[position]) for position in sorted(set(positions))]
+            (group, positions), first = found[name], self.first[name]
+            listed += [(first + position, group.hooks[position]) for position in sorted(set(positions))]
             if pauses.due(len(positions)):
                 yield None
         return listed
@@ -91,8 +112,8 @@ class HookSet:
         """Begin with some webhooks, those of one configuration after each other."""
         self._groups: Final[dict[str, HookGroup]] = {}
         self._names: Final[list[str]] = []
-        # By resource, then by configuration.
-        self._index: Final[dict[str, dict[str, tuple[int, ...]]]] = {}
+        # By key, then by configuration.
+        self._index: Final[dict[_Key, dict[str, HookGroup]]] = {}
         self._first: dict[str, int] | None = None
         self._remembered: Final[OrderedDict[object, tuple[Relevant, ...]]] = OrderedDict()
         self._kept = 0
@@ -109,16 +130,16 @@ class HookSet:
         former = self._groups.pop(configuration, None)
         if former is not None:
             del self._names[bisect_left(self._names, configuration)]
-            for resource in former.positions:
-                entries = self._index[resource]
+            for key in former.positions:
+                entries = self._index[key]
                 del entries[configuration]
                 if not entries:
-                    del self._index[resource]
+                    del self._index[key]
         if group is not None and group.hooks:
             insort(self._names, configuration)
             self._groups[configuration] = group
-            for resource, positions in group.positions.items():
-                self._index.setdefault(resource, {})[configuration] = positions
+            for key in group.positions:
+                self._index.setdefault(key, {})[configuration] = group
 
     def __bool__(self) -> bool:
         """Return whether there are any webhooks."""
@@ -147,21 +168,21 @@ class HookSet:
         The answer depends on nothing but the arguments and these webhooks, so it is remembered: the next request of
         the same kind pays for the webhooks that match, not for those that there are.
         """
-        key = (asked, kind, equivalents)
-        found = self._remembered.get(key)
+        question = (asked, kind, equivalents)
+        found = self._remembered.get(question)
         if found is None:
             version = self._version
             found = yield from _match(self._candidates(asked, equivalents), asked, kind, equivalents)
             if version == self._version:
-                self._remember(key, found)
+                self._remember(question, found)
         return found
 
-    def _remember(self, key: _Key, found: tuple[Relevant, ...]) -> None:
+    def _remember(self, question: _Question, found: tuple[Relevant, ...]) -> None:
         """Keep an answer; those of one cluster take no more room than its webhooks do."""
-        asked, kind, _ = key
-        if key in self._remembered or sum(map(len, (asked.subresource, *asked.resource, *kind))) > _MAX_CHARACTERS:
+        asked, kind, _ = question
+        if question in self._remembered or sum(map(len, (asked.subresource, *asked.resource, *kind))) > _MAX_CHARACTERS:
             return
-        self._remembered[key] = found
+        self._remembered[question] = found
         self._kept += len(found)
         most = 4 * sum(len(group.hooks) for group in self._groups.values()) if self._kept > _REMEMBERED else _REMEMBERED
         while self._remembered and (len(self._remembered) > _REMEMBERED or self._kept > max(most, _REMEMBERED)):
@@ -169,10 +190,16 @@ class HookSet:
             self._kept -= len(dropped)
 
     def _candidates(self, asked: Asked, equivalents: tuple[Equivalent, ...]) -> _Candidates:
-        """Return where the webhooks are that list a resource of the request: a copy, whatever changes later."""
-        resources = {EVERY, asked.resource.resource, *(equivalent.resource.resource for equivalent in equivalents)}
-        entries = [tuple(self._index[resource].items()) for resource in resources if resource in self._index]
-        return _Candidates(entries, dict(self._groups), self._first_positions())
+        """Return the webhooks that may be about a request: a copy, whatever changes later."""
+        # A definition may have thousands of versions, which have the same keys.
+        resources = {asked.resource, *(equivalent.resource for equivalent in equivalents)}
+        keys = {
+            key
+            for group, resource in {(one.group, one.resource) for one in resources}
+            for key in product((asked.operation, EVERY), (group, EVERY), (resource, EVERY))
+        }
+        entries = [(key, tuple(found.items())) for key in keys if (found := self._index.get(key)) is not None]
+        return _Candidates(entries, self._first_positions())
 
     def _first_positions(self) -> dict[str, int]:
         if self._first is None:

@@ -1,8 +1,11 @@
+import sys
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.control.slices import Pauses
+from app.control.turns import do_at_once
 from app.dispatch.configurations import Configurations
 from app.dispatch.equivalents import Equivalent
 from app.dispatch.hook_set import HookSet
@@ -67,6 +70,33 @@ def test_a_rule_that_lists_thousands_is_found_all_the_same() -> None:
     assert len(compiled.relevant(wanted, KIND, ())) == 1
     assert compiled.relevant(wanted._replace(resource=resource(plural="n7", group="other")), KIND, ()) == ()
     assert len(compiled._index) == 1
+
+
+def candidates(compiled: HookSet, wanted: Asked) -> int:
+    return len(do_at_once(compiled._candidates(wanted, ()).each(Pauses(sys.maxsize))))
+
+
+def test_webhooks_for_other_operations_and_groups_are_not_looked_at() -> None:
+    rules = [
+        {"operations": ["CREATE"], "apiGroups": [f"g{number}"], "apiVersions": ["*"], "resources": ["*"]}
+        for number in range(500)
+    ]
+    rules += [{**rule, "operations": ["CONNECT"], "apiGroups": ["*"]} for rule in rules]
+    made = [webhook(f"w{number}", rules=[rule]) for number, rule in enumerate(rules)]
+    compiled = HookSet(compile_hooks("validating", "c", configuration("c", "validating", *made)))
+    assert candidates(compiled, Asked("CREATE", resource(group="g7"), "", namespaced=True)) == 1
+    assert candidates(compiled, Asked("CONNECT", resource(group="g7"), "", namespaced=True)) == 500
+    assert candidates(compiled, Asked("DELETE", resource(group="g7"), "", namespaced=True)) == 0
+
+
+def test_an_index_takes_no_more_than_a_multiple_of_the_names_that_are_listed() -> None:
+    names = [f"n{number}" for number in range(25)]
+    rules = [{"operations": ["CREATE", "UPDATE"], "apiGroups": names, "apiVersions": ["*"], "resources": names}]
+    compiled = HookSet(compile_hooks("validating", "c", configuration("c", "validating", webhook(rules=rules))))
+    assert len(compiled._index) <= 4 * (2 + 25 + 25)
+    wanted = Asked("UPDATE", resource(plural="n7", group="n24"), "", namespaced=True)
+    assert len(compiled.relevant(wanted, KIND, ())) == 1
+    assert compiled.relevant(wanted._replace(operation="DELETE"), KIND, ()) == ()
 
 
 def test_webhooks_of_the_same_name_have_identities_of_their_own() -> None:
