@@ -90,11 +90,11 @@ def test_webhooks_for_other_operations_and_groups_are_not_looked_at() -> None:
 
 
 def test_an_index_takes_no_more_than_a_multiple_of_the_names_that_are_listed() -> None:
-    names = [f"n{number}" for number in range(25)]
+    names = [f"n{number}" for number in range(20)]
     rules = [{"operations": ["CREATE", "UPDATE"], "apiGroups": names, "apiVersions": ["*"], "resources": names}]
     compiled = HookSet(compile_hooks("validating", "c", configuration("c", "validating", webhook(rules=rules))))
-    assert len(compiled._index) <= 4 * (2 + 25 + 25)
-    wanted = Asked("UPDATE", resource(plural="n7", group="n24"), "", namespaced=True)
+    assert 1 < len(compiled._index) <= 4 * (2 + 20 + 20)
+    wanted = Asked("UPDATE", resource(plural="n7", group="n19"), "", namespaced=True)
     assert len(compiled.relevant(wanted, KIND, ())) == 1
     assert compiled.relevant(wanted._replace(operation="DELETE"), KIND, ()) == ()
 
