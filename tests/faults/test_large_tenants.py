@@ -66,8 +66,11 @@ def test_a_patch_of_120000_operations_is_refused_and_costs_the_other_consumer_no
     gadget = request("denied", kind="Gadget", list=[])
     with staged(tmp_path, attackers_objects=patching("/insert/120000")) as stage:
         suffers(stage, stage.victim(), "before")
-        with stage.attack(gadget, parallel=4, ended=1, route="mutate") as met:
+        before = stage.memory()
+        with stage.attack(gadget, parallel=4, ended=8, route="mutate") as met:
             suffers(stage, stage.victim(), "patches of 120,000 operations")
+        # Each answer has 6 MB. Only those of requests that are under way may be in memory.
+        assert stage.memory() <= before + 256
     assert not only(met).wrong
 
 
