@@ -9,10 +9,13 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from app.model.json import JSON, JSONObject
+from app.store.garbage import Lasting
 
 # An apiserver takes objects of at most 3 MiB, and the shortest node takes two bytes; a file that expands to more than
 # this is an alias bomb.
 _MOST_NODES: Final = 1_000_000
+# Containers of a usual object and its place in a file.
+_CONTAINERS: Final = 25
 
 _BASE: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -74,7 +77,7 @@ def _full(resolvers: dict[str, list[tuple[str, re.Pattern[str]]]]) -> None:
 _full(_Loader.yaml_implicit_resolvers)
 
 
-def read_documents(text: str, *, source: str) -> list[Document]:
+def read_documents(text: str, *, source: str, lasting: Lasting | None = None) -> list[Document]:
     """Return the objects in ``text``.
 
     Several documents are split, empty ones skipped, and lists (``kind: List``, ``DeploymentList``) taken apart.
@@ -82,15 +85,18 @@ def read_documents(text: str, *, source: str) -> list[Document]:
     Args:
         text: YAML or JSON.
         source: What errors call the file.
+        lasting: Is told of each object, where objects are read beside requests.
 
     Raises:
         ManifestError: Not YAML, a duplicate key, a value that JSON does not have, or not a Kubernetes object.
     """
-    return [
-        found._replace(text=text)
-        for value in read_values(text, source=source)
-        for found in _objects(value.value, source, value.line, (value.number,))
-    ]
+    documents: list[Document] = []
+    for value in _each_value(text, source=source):
+        for found in _objects(value.value, source, value.line, (value.number,)):
+            documents.append(found._replace(text=text))
+            if lasting is not None:
+                lasting.add(_CONTAINERS)
+    return documents
 
 
 class Value(NamedTuple):
@@ -104,8 +110,11 @@ class Value(NamedTuple):
 
 def read_values(text: str, *, source: str) -> list[Value]:
     """Return the documents in ``text``, empty ones skipped; arguments and errors as for `read_documents`."""
+    return list(_each_value(text, source=source))
+
+
+def _each_value(text: str, *, source: str) -> Iterator[Value]:
     loader = _Loader(text)
-    values: list[Value] = []
     try:
         for number in count():
             if not loader.check_node():
@@ -113,7 +122,7 @@ def read_values(text: str, *, source: str) -> list[Value]:
             node = loader.get_node()
             value = _Converter(source).value(node)
             if value is not None:
-                values.append(Value(value, node.start_mark.line + 1, number))
+                yield Value(value, node.start_mark.line + 1, number)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise ManifestError(source, mark.line + 1 if mark else 1, error.problem or "is not YAML") from None
@@ -123,7 +132,6 @@ def read_values(text: str, *, source: str) -> list[Value]:
         raise ManifestError(source, 1, "is nested too deep") from None
     finally:
         loader.dispose()
-    return values
 
 
 class _Converter:
