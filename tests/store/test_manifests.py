@@ -1,4 +1,5 @@
 import asyncio
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -6,7 +7,7 @@ import pytest
 
 from app.model.gvk import GroupKind
 from app.model.openyurt import NODE_POOL, YURT_APP_SET
-from app.store import Store
+from app.store import Store, garbage
 from app.store.sources.manifests import ManifestSource
 from tests.waiting import NET
 
@@ -194,3 +195,17 @@ async def test_many_objects_are_stored_in_slices(tmp_path: Path) -> None:
     assert stored == 1_000
     assert most <= 100
     assert not await source.reload()
+
+
+async def test_objects_are_taken_out_of_the_garbage_collector_while_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = ManifestSource(tmp_path, Store())
+    source.load()
+    (tmp_path / "a.yaml").write_text("---\n".join(config(f"c{number}") for number in range(2_000)))
+    threads: list[str] = []
+    monkeypatch.setattr(garbage.gc, "freeze", lambda: threads.append(threading.current_thread().name))
+    assert await source.reload()
+    while_reading = [name for name in threads if name != threading.main_thread().name]
+    # 2,000 objects have some 50,000 containers: at most 20,000 of them are looked at together.
+    assert len(while_reading) >= 2
