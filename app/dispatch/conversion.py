@@ -26,7 +26,7 @@ from app.store import StoreView
 _CONVERSION_SECONDS: Final = 30.0
 _T = TypeVar("_T")
 # What is worked on in the event loop: bytes of an answer, values of an object and characters of its annotations, of
-# which autoscalers keep whole lists. To convert as much takes some 10 ms at most.
+# which autoscalers keep whole lists. Estimates: not measured.
 _SHORT_ANSWER: Final = 64 * 1024
 _SMALL_OBJECT: Final = 5_000
 _SHORT_ANNOTATIONS: Final = 64 * 1024

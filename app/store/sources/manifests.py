@@ -115,7 +115,7 @@ class ManifestSource:
         errors: dict[str, str] = {}
         files, unread = self._read_files(errors, lasting)
         documents, stored = _merge(files, errors), self._stored
-        # Compared here, in the thread: of 10,000 objects that takes 20 ms.
+        # Compared here, in the thread: the work grows with all objects, not with those that changed.
         removed = tuple(stored.keys() - documents.keys())
         changed = tuple(
             document
