@@ -149,7 +149,10 @@ class Connection:
         """
         limits = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=idle)
         async with self._answer("GET", path, query, body=None, content_type=_JSON, limits=limits) as response:
-            yield _lines(response.content)
+            try:
+                yield _lines(response.content)
+            finally:
+                _cut(response)
 
     @contextlib.asynccontextmanager
     async def _answer(
@@ -214,6 +217,13 @@ def _go_straight(transport: RESTClientObject) -> None:
     session = transport.pool_manager
     transport.pool_manager = aiohttp.ClientSession(connector=session.connector, read_bufsize=_READ_BYTES)
     session.detach()
+
+
+def _cut(response: aiohttp.ClientResponse) -> None:
+    """End the connection of a stream at once: TLS would wait for the server's part, beyond the end of the loop."""
+    connection = response.connection
+    if connection is not None and isinstance(connection.transport, asyncio.Transport):
+        connection.transport.abort()
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:

@@ -1,4 +1,9 @@
+import asyncio
+import gc
+import socket
+import ssl
 import threading
+import warnings
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -10,6 +15,7 @@ import yaml
 from app.kube import connection as module
 from app.kube.connection import Connection, url_of
 from app.kube.errors import UnreachableError
+from tests.e2e.pki import Authority
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -55,15 +61,19 @@ async def test_a_pod_asks_its_apiserver_without_the_proxy_of_its_environment(
         assert await connection.request("GET", "/readyz") == b"{}"
 
 
-async def test_from_outside_the_environment_says_how_to_get_there(host: str, tmp_path: Path) -> None:
-    kubeconfig = tmp_path / "config"
+def kubeconfig_of(directory: Path, **cluster: str) -> Path:
+    kubeconfig = directory / "config"
     named = {
         "apiVersion": "v1", "kind": "Config", "current-context": "a", "users": [{"name": "a", "user": {}}],
         "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
-        "clusters": [{"name": "a", "cluster": {"server": host}}],
+        "clusters": [{"name": "a", "cluster": cluster}],
     }  # fmt: skip
     kubeconfig.write_text(yaml.safe_dump(named))
-    async with Connection(kubeconfig) as connection:
+    return kubeconfig
+
+
+async def test_from_outside_the_environment_says_how_to_get_there(host: str, tmp_path: Path) -> None:
+    async with Connection(kubeconfig_of(tmp_path, server=host)) as connection:
         with pytest.raises(UnreachableError):
             await connection.request("GET", "/readyz")
 
@@ -87,3 +97,42 @@ def test_a_path_that_names_a_logical_cluster_is_not_inside_that_of_the_servers_u
     host: str, path: str, expected: str
 ) -> None:
     assert url_of(host, path) == expected
+
+
+def test_a_stream_that_is_left_does_not_wait_for_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here the server never takes part in ending TLS, as one under load takes its time."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    pair = Authority(tmp_path, "authority").issue("server", addresses=("127.0.0.1",))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(pair.certificate, pair.key)
+    ended = threading.Event()
+
+    def serve(listener: socket.socket) -> None:
+        accepted, _ = listener.accept()
+        with context.wrap_socket(accepted, server_side=True) as stream:
+            stream.recv(65536)
+            stream.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nline\n\r\n")
+            ended.wait()
+
+    async def watch(port: int) -> bytes:
+        authority = str(tmp_path / "authority.crt")
+        kubeconfig = kubeconfig_of(
+            tmp_path, **{"server": f"https://127.0.0.1:{port}", "certificate-authority": authority}
+        )
+        async with (
+            Connection(kubeconfig) as connection,
+            connection.lines("/watch", query={}, idle=60.0) as lines,
+        ):
+            return await anext(lines)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        server = threading.Thread(target=serve, args=(listener,))
+        server.start()
+        try:
+            assert asyncio.run(watch(listener.getsockname()[1])) == b"line"
+            gc.collect()
+            assert [str(one.message) for one in told if issubclass(one.category, ResourceWarning)] == []
+        finally:
+            ended.set()
+            server.join()
