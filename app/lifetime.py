@@ -165,7 +165,7 @@ class Cluster:
 
     @property
     def lack(self) -> str:
-        """What to say of a server that serves none of the resources."""
+        """The message about a server that serves none of the resources."""
         where = " in any logical cluster (/clusters/*)" if self.source.every_cluster else ""
         return (
             f"{self.connection.host} serves none of the resources that the engines read{where}: check the server's URL "

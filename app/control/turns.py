@@ -87,7 +87,7 @@ async def do_in_turns(work: Work[T], *, turns: Turns, worker: Runs, cluster: str
         work: The work.
         turns: Shared by all that works on this event loop.
         worker: Runs functions that take long.
-        cluster: Whose turns are used.
+        cluster: The logical cluster that uses its turns.
     """
     result: Any = None
     try:

@@ -28,7 +28,7 @@ class Worker:
 
         Args:
             cluster: whose turn it is to be.
-            function: what is to run; it may not touch anything that the event loop changes.
+            function: The work; it may not touch anything that the event loop changes.
             arguments: its arguments.
         """
         async with self._turns.hold(cluster):

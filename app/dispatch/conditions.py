@@ -38,7 +38,7 @@ class ConditionsVerdict(NamedTuple):
             webhook.
         failed: the name of the first condition that is false.
         errors: what refuses the request, one text for each condition that has no answer.
-        questions: what has to be asked before there is a verdict; nothing else counts then.
+        questions: The questions that have to be answered before there is a verdict; nothing else counts then.
         results: name and ``true``, ``false``, ``error: ...`` or ``undecided`` of each condition evaluated.
     """
 
@@ -50,14 +50,14 @@ class ConditionsVerdict(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What one condition came to.
+    """The outcome of one condition.
 
     Attributes:
         result: ``true``, ``false``, ``error: ...`` or ``undecided``.
-        cost: what Kubernetes charges for it.
-        used: what counts for the budget of the request.
+        cost: Kubernetes' charge for it.
+        used: Its part of the budget of the request.
         error: why it has no answer.
-        questions: what has to be asked before there is one.
+        questions: The questions that have to be answered before there is one.
         exhausted: whether it ended because it used all that it might.
     """
 
@@ -70,11 +70,11 @@ class Answer(NamedTuple):
 
 
 class Budget:
-    """What the conditions of one request may still use, in Kubernetes' units of cost.
+    """The rest of the budget for the conditions of one request, in Kubernetes' units of cost.
 
     Attributes:
         limit: all of it.
-        remaining: what is left.
+        remaining: The rest.
         held: the units since other requests had a turn.
     """
 
@@ -169,7 +169,7 @@ def answer_condition(
     Args:
         condition: the condition.
         scope: the request.
-        limits: what it may use.
+        limits: The budget that it may use.
         compiled: returns the program of an expression; raises ExpressionError.
     """
     try:

@@ -25,8 +25,8 @@ from app.store import StoreView
 
 _CONVERSION_SECONDS: Final = 30.0
 _T = TypeVar("_T")
-# What is worked on in the event loop: bytes of an answer, values of an object and characters of its annotations, of
-# which autoscalers keep whole lists. Estimates: not measured.
+# The event loop itself works on no more than this: bytes of an answer, values of an object, and characters of its
+# annotations, where autoscalers keep whole lists. Estimates: not measured.
 _SHORT_ANSWER: Final = 64 * 1024
 _SMALL_OBJECT: Final = 5_000
 _SHORT_ANNOTATIONS: Final = 64 * 1024

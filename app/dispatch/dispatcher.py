@@ -88,7 +88,7 @@ class Dispatcher:
     """Answers reviews of every logical cluster from one store.
 
     Attributes:
-        turns: What long work of clusters takes on the event loop.
+        turns: Turns of clusters on the event loop, for long work.
         worker: Runs functions that take long.
         compiler: Compiles long conditions.
     """
@@ -112,7 +112,7 @@ class Dispatcher:
             as_kcp: Whether what cannot be decided goes as in kcp, which lets it through (`app.dispatch.owner`), and
                 one denial is told instead of all.
             share: Whether a mutating webhook whose failure is ignored may take only its share of the time left.
-            limits: What one request may cause.
+            limits: The limits of one request.
         """
         self._limits: Final = limits
         self.turns: Final = Turns()
@@ -197,7 +197,7 @@ class Dispatcher:
 
     @property
     def limits(self) -> RequestLimits:
-        """What one request may cause."""
+        """The limits of one request."""
         return self._limits
 
     def is_silent(self, hook: Hook, consumer: str) -> bool:

@@ -155,7 +155,7 @@ async def _explain_phase(
 
 
 class _Askings(NamedTuple):
-    """What judges conditions: the budget for those that a dispatch judges is used for no others."""
+    """Judges conditions: the budget for those that a dispatch judges is used for no others."""
 
     dispatched: Asking
     others: Asking

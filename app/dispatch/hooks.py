@@ -78,7 +78,7 @@ class Hook(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """How many names its rules list: what it takes to compare them with a request."""
+        """How many names its rules list, which decides how long a comparison with a request takes."""
         return sum(len(rule.resources) + len(rule.versions) + 1 for rule in self.rules)
 
 

@@ -39,9 +39,9 @@ class Judge:
         """Prepare.
 
         Args:
-            max_cost: what the conditions of one request may cost together.
+            max_cost: The most that the conditions of one request may cost together.
             worker: runs functions that take long.
-            turns: what requests take after a slice of conditions.
+            turns: Requests take one after a slice of conditions.
             compiler: compiles long conditions.
         """
         self.max_cost: Final = max_cost
@@ -58,7 +58,7 @@ class Judge:
             hook: the webhook.
             scope: the request as the webhook gets it.
             cluster: the cluster of the request, for turns in the thread.
-            budget: what the conditions of the request may still use.
+            budget: The rest of the request's budget for conditions.
         """
         steps = judging(hook.conditions, fail_open=hook.fails_open, budget=budget)
         try:

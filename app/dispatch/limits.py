@@ -1,4 +1,4 @@
-"""What one request may cause: calls of webhooks, and questions to the authorizer.
+"""Limits of one request: calls of webhooks, and questions to the authorizer.
 
 Kubernetes has no such limits, since one administrator writes all configurations of a cluster. Here every workspace
 writes its own. A request beyond a limit is refused whatever the failurePolicy: who can make a request large could
@@ -18,7 +18,7 @@ Decisions = Mapping[AccessQuestion, AccessDecision]
 
 
 class RequestLimits(NamedTuple):
-    """What one request may cause in one phase."""
+    """The limits of one request in one phase."""
 
     webhooks: int = 128
     """Webhooks that are called; a mutating one that is called again counts again."""

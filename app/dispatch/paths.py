@@ -17,7 +17,7 @@ _SHOWN: Final = 100
 
 
 class Resolved(NamedTuple):
-    """What a name or a path stands for."""
+    """The logical cluster that a name or a path stands for."""
 
     cluster: str
     """The name of the logical cluster; of an unknown path, the path."""

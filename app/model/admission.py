@@ -219,8 +219,8 @@ def invalid(message: str, causes: Sequence[StatusCause], *, warnings: Sequence[s
 def cluster_conflict(request: AdmissionRequest) -> str:
     """Return the message that an update is of objects of two logical clusters, ``""`` if it is not.
 
-    What belongs to a cluster is read by its annotation. Whoever may write an object could otherwise have it answered
-    from the objects of another cluster.
+    The annotation says which cluster an object belongs to. Otherwise a user who may write an object could have it
+    answered from the objects of another cluster.
     """
     if request.operation != "UPDATE":
         return ""

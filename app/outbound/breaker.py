@@ -84,7 +84,7 @@ class Breakers:
 
 
 class Evidence:
-    """What one call says about a webhook; its breaker is told at once of an answer, and of silence at the end."""
+    """The evidence of one call about a webhook; its breaker is told at once of an answer, and of silence at the end."""
 
     def __init__(self, breakers: Breakers, consumer: str, key: bytes) -> None:
         """Note that the call begins."""

@@ -48,12 +48,12 @@ _FULL: Final = {
 
 
 class Parties(NamedTuple):
-    """Whose call it is, as logical clusters; ``""`` is the cluster itself."""
+    """The logical clusters that a call belongs to; ``""`` is the cluster itself."""
 
     owner: str = ""
-    """Whose webhook is called; owners share no connections."""
+    """The cluster of the webhook; owners share no connections."""
     consumer: str = ""
-    """Whose request it is; consumers share no quotas and no breakers."""
+    """The cluster of the request; consumers share no quotas and no breakers."""
 
 
 LOCAL: Final = Parties()
@@ -152,7 +152,7 @@ class HookClient:
             body: JSON, or a function that makes it once the call may begin.
             seconds: How long the webhook may take: its own time.
             within: How long the caller can wait, ``seconds`` if not given. The webhook is told the smaller of the two.
-            parties: Whose call it is.
+            parties: The clusters that the call belongs to.
             insist: Whether to call even if the breaker is open. A caller that takes a failure for consent has to.
             credential: As whom; nobody else's calls use the same connections.
 

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Final
 
-# RFC 9110 field-value: what else is in a token would end the header, or the request.
+# RFC 9110 field-value: any other character of a token would end the header, or the request.
 _HEADER_VALUE: Final = re.compile(rb"[!-~](?:[ -~]*[!-~])?")
 
 
@@ -19,7 +19,7 @@ class CredentialError(ValueError):
 
 
 class Credential:
-    """What identifies this server to a webhook. Equal credentials share connections; no text shows a secret.
+    """Identifies this server to a webhook. Equal credentials share connections; no text shows a secret.
 
     Attributes:
         authorization: The header of that name, ``""`` for none.

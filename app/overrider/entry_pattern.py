@@ -101,7 +101,7 @@ class EntryPatterns:
 
         Args:
             pool: The pool's name, which needs no escaping in JSON.
-            config: What the subject says about the pool.
+            config: The subject's settings for the pool.
         """
         numbers = self._selection.applying(pool)
         shapes = [None if self._selection.is_for_every(number) else self._shape(number) for number in numbers]

@@ -16,7 +16,7 @@ def matches(current: JSON, named: JSONObject, values: PoolValues) -> bool:
 
     Args:
         current: A workload, or anything else.
-        named: What is desired of it, with or without marks.
+        named: The desired object, with or without marks.
         values: Those of the workload's pool.
     """
     return type(current) is dict and _matches_object(current, named, values)

@@ -1,4 +1,4 @@
-"""What the patches of one subject may do to one workload."""
+"""Limits of the patches of one subject on one workload."""
 
 from typing import Final
 

@@ -42,7 +42,7 @@ def number_mark(number: int) -> int:
 
 
 class EntryValues(NamedTuple):
-    """What is filled in for the marks of the entries that apply to a pool."""
+    """The values that replace the marks of the entries that apply to a pool."""
 
     entries: tuple[int, ...] = ()
     """Their numbers."""
@@ -54,7 +54,7 @@ NO_VALUES: Final = EntryValues()
 
 
 class PoolValues(NamedTuple):
-    """What is filled in for all marks of a plan."""
+    """The values that replace all marks of a plan."""
 
     pool: str
     replicas: int | None = None

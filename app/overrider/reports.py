@@ -51,7 +51,7 @@ class Reporter:
         Args:
             connection: To the apiserver.
             source: What follows the overriders.
-            slices: Whose turns it takes to make long statuses.
+            slices: Its turns are taken to make long statuses.
             now: The time.
         """
         self._connection: Final = connection

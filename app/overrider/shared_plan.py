@@ -132,7 +132,7 @@ class PoolPlan:
 
     @property
     def values(self) -> PoolValues:
-        """What is the pool's own in its plan."""
+        """The pool's own part of its plan."""
         return PoolValues(self.pool, self.replicas, self._of_entries)
 
     @property
@@ -148,7 +148,7 @@ class PoolPlan:
 
     @property
     def memory(self) -> Memory:
-        """What a render leaves on a workload that nobody else has changed."""
+        """The annotations that a render leaves on a workload that nobody else has changed."""
         return Memory(self.digest, self.undo_text)
 
     @property
@@ -158,7 +158,7 @@ class PoolPlan:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What to tell whoever writes a workload of the pool."""
+        """Warnings for a user who writes a workload of the pool."""
         warnings = self.shared.plan.warnings
         return tuple(map(self.values.fill_text, warnings)) if self.shared.is_marked else warnings
 

@@ -28,7 +28,7 @@ class Draft:
 
     def __init__(self, document: JSON, *, max_moved: int | None = None) -> None:
         self.root = document
-        # What insertions and removals count, before they happen.
+        # Insertions and removals are counted before they happen.
         self.moves: Final = Moves(max_moved)
         # Containers made here, kept by reference: an id alone may be reused once its container is gone.
         self._owned: Final[dict[int, JSON]] = {}

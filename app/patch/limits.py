@@ -1,4 +1,4 @@
-"""What applying a patch may take: counted, never timed, so that a verdict is the same on every machine."""
+"""Limits of the work that a patch makes: counted, never timed, so that a verdict is the same on every machine."""
 
 from typing import Final, NamedTuple
 
@@ -6,7 +6,7 @@ from app.patch.errors import PatchError, Refusal
 
 
 class PatchLimits(NamedTuple):
-    """What one patch from outside may be and do."""
+    """Limits of one patch from outside."""
 
     operations: int = 10_000
     """kube-apiserver's limit for PATCH requests (endpoints/handlers/patch.go: maxJSONPatchOperations)."""

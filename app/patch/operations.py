@@ -78,7 +78,7 @@ def compile_patch(
     Args:
         operations: A JSON Patch document as decoded; null is no operation in the kubernetes dialect.
         dialect: ``rfc6902``, strictly, or ``kubernetes``, what apiservers apply.
-        limits: What the patch may take; None for a patch that was made here.
+        limits: The limits of the patch; None for a patch that was made here.
 
     Raises:
         PatchError: The patch or one of its operations is malformed, or it has more operations than it may.

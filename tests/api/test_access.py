@@ -1,4 +1,4 @@
-"""Who may have reviews of a logical cluster dispatched and explained."""
+"""Callers that may have reviews of a logical cluster dispatched and explained."""
 
 import asyncio
 import contextlib

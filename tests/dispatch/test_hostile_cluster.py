@@ -34,7 +34,7 @@ def questions(*places: str) -> st.SearchStrategy[list[Question]]:
 
 @st.composite
 def claims(draw: st.DrawFn) -> list[dict[str, Any]]:
-    """What a hostile cluster may say of paths and of who belongs to whom."""
+    """Objects by which a hostile cluster lies about paths and about the owners of clusters."""
     names = st.sampled_from([*CLUSTERS, "root", EVIL, "child", "cluster"])
     parent = draw(st.sampled_from(["", "root", *CLUSTERS]))
     made = [logical_cluster(EVIL, parent=parent, workspace=draw(names))]

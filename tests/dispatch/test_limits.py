@@ -1,4 +1,4 @@
-"""What one request may cause, and what a server without room for a call answers."""
+"""The limits of one request, and the answer of a server that has no room for a call."""
 
 import asyncio
 import time

@@ -38,7 +38,7 @@ def install_openyurt_crds(
 
     Args:
         admin: An administrator.
-        sets_conversion: Who converts YurtAppSets; None for nobody.
+        sets_conversion: The webhook that converts YurtAppSets; None for none.
         served: Versions by the plural of the kind.
     """
     conversions = {"yurtappsets": sets_conversion}

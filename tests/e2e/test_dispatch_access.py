@@ -1,4 +1,4 @@
-"""Who may have reviews dispatched and explained, by real tokens and RBAC of a real apiserver."""
+"""Callers that may have reviews dispatched and explained, by real tokens and RBAC of a real apiserver."""
 
 import json
 from collections.abc import Iterator

@@ -56,7 +56,7 @@ def server(plane: ControlPlane, admin: Api, tmp_path_factory: pytest.TempPathFac
         wait_for(lambda name=definition["metadata"]["name"]: established(admin, name))
     directory = tmp_path_factory.mktemp("dispatching")
     kubeconfig = service_account(plane)
-    # Who may ask is tested by test_dispatch_access.
+    # test_dispatch_access tests which callers are allowed.
     open_to_all = {"FLEETHOOK_DISPATCH_OPEN": "loopback"}
     with serving(directory, "--kubeconfig", str(kubeconfig), manifests=None, **open_to_all) as running:
         wait_for(lambda: ready(running), what="the server is ready")

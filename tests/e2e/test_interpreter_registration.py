@@ -43,7 +43,7 @@ def test_the_chart_grants_what_registering_uses(
             wait_for(lambda: sent(admin, "apps"), what="the kinds of Kubernetes are registered")
             (webhook,) = admin[OWN]["webhooks"]
             assert webhook["clientConfig"]["url"].endswith("/interpret")
-            # What is created by a patch takes both rights, and is audited as a patch.
+            # A patch that creates takes both rights, and is audited as a patch.
             created = ("config.karmada.io", "resourceinterpreterwebhookconfigurations", "create")
             wanted = {right for right in granted(helm, release) if right[0] == created[0]} - {created}
 

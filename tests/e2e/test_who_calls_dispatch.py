@@ -170,7 +170,7 @@ def installed(admin: Api, server: Server, hooks: Webhooks) -> Iterator[Installed
 
 
 async def until_in_force(tenants: dict[str, Tenant], hooks: Webhooks) -> None:
-    """Wait until the apiserver and the server know all of it: what was installed is heard of a moment later."""
+    """Wait until the apiserver and the server know all of it: they hear of new objects a moment later."""
     number, seen = 0, ()
     deadline = time.monotonic() + NET
     while time.monotonic() < deadline:

@@ -18,7 +18,7 @@ import aiohttp
 
 
 class Tenant:
-    """What one tenant does, and what it met."""
+    """The requests of one tenant, and their answers."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self.url = f"https://localhost:{plan['port']}{plan['path']}"

@@ -21,7 +21,7 @@ Objects = Callable[[dict[str, str]], Iterable[dict[str, Any]]]
 
 
 class Met(NamedTuple):
-    """What a tenant met."""
+    """The answers that a tenant got."""
 
     milliseconds: list[float]
     verdicts: dict[str, int]
@@ -76,10 +76,10 @@ class Stage(NamedTuple):
         """Have the attacker send requests, over and over on so many connections, while the context holds.
 
         Args:
-            requests: What is sent.
+            requests: The bodies to send.
             parallel: Connections; the context begins once a request is under way on each.
             ended: Requests that have to be answered before it begins.
-            route: What is asked.
+            route: The route to ask.
 
         Returns:
             A list that holds what the attacker met, once the context has ended.

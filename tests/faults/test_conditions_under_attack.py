@@ -20,7 +20,7 @@ _REQUESTS: Final = 200
 _OVER_BUDGET: Final = "the match conditions of all webhooks together cost more than"
 # Each condition walks over all pairs of numbers, which costs more than one condition may.
 _DEAR: Final = "object.numbers.all(x, object.numbers.all(y, x + y >= 0 || x == {number}))"
-# What the victim does in a process of its own: requests one after the other, and the latency of each.
+# The victim runs in a process of its own: requests one after the other, and the latency of each.
 _VICTIM: Final = """
 import http.client, json, ssl, sys, time
 port, authority, path, body, count = sys.argv[1:]

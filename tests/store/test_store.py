@@ -122,7 +122,7 @@ def test_the_keys_of_an_index_are_those_that_have_an_object() -> None:
 
 
 def test_a_cluster_neither_replaces_nor_removes_the_entries_of_another() -> None:
-    """Whatever an index returns: here a text that any tenant may write."""
+    """The index returns a text that any tenant may write."""
     by_claim = Index("by_claim", SET, lambda _cluster, kept: [kept["metadata"]["annotations"]["claim"]])
     store = Store([by_claim])
 

@@ -18,7 +18,7 @@ ZERO: Final = "0"
 
 
 def present(**members: JSON) -> JSONObject:
-    """Return an object of the members that are something: what Go's ``omitempty`` leaves out is not there."""
+    """Return an object without the members that Go's ``omitempty`` leaves out."""
     return {name: value for name, value in members.items() if value not in (None, "", [], {}) and value is not False}
 
 

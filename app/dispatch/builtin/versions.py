@@ -48,8 +48,8 @@ def convert_builtin(document: JSONObject, source: GroupVersionKind, to: GroupVer
     Args:
         document: The object as an apiserver sends it: with its defaults, and no members that its version has not. It
             is left alone.
-        source: What it is.
-        to: What it is to be.
+        source: Its version.
+        to: The version that is wanted.
 
     Raises:
         ValueError: The object does not have the form of its version.

@@ -13,7 +13,7 @@ from app.dispatch.cel.run import Exhausted
 from app.dispatch.cel.values import NO_SUCH_OVERLOAD, NONE, CelError, Optional
 
 _NO_SUCH_OVERLOAD: Final = CelError(NO_SUCH_OVERLOAD)
-# What the code of functions raises if its arguments are not what it takes; the text is the error.
+# Functions raise these for arguments of another kind than they take; the text is the error.
 _FAULTS: Final = (ValueError, TypeError, ArithmeticError, LookupError)
 # Arguments of a call up to which cel-go evaluates all, even after an error.
 _STRICT_ARGUMENTS: Final = 2
@@ -46,7 +46,7 @@ def call_code(
     Args:
         code: the function.
         arguments: the code of its arguments.
-        cost: what the call costs.
+        cost: Returns the cost of the call.
         charges_errors: whether a call with an error among its arguments costs anything.
     """
     charges_errors = charges_errors and len(arguments) <= _STRICT_ARGUMENTS

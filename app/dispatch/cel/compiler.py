@@ -25,7 +25,7 @@ class Rejected(NamedTuple):
 
     @property
     def size(self) -> int:
-        """What it counts for in a cache, as `Program.size`."""
+        """Its weight in a cache, as `Program.size`."""
         return 1 + len(self.expression) // 500
 
 

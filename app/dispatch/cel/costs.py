@@ -1,4 +1,4 @@
-"""What Kubernetes charges for calls.
+"""Costs of calls as Kubernetes charges them.
 
 cel-go: interpreter/runtimecost.go, ext/lists.go, ext/sets.go; k8s.io/apiserver/pkg/cel/library/cost.go. Members, loops
 and constructors are charged where they are planned.

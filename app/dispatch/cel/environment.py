@@ -55,7 +55,7 @@ def check(expression: str) -> tuple[bool, bytes]:
     try:
         checked = _checking().compile(expression)
     except TypeError:
-        # What is no text in UTF-8, a lone surrogate, does not even reach cel-cpp.
+        # A lone surrogate is no text in UTF-8 and does not even reach cel-cpp.
         raise ExpressionError("compilation failed: the expression is not valid UTF-8") from None
     except RuntimeError as error:
         raise ExpressionError(f"compilation failed: {compile_text(str(error))}") from None

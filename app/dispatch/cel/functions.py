@@ -85,7 +85,7 @@ class Dispatch:
 
 
 def _takes(parameter: str, kind: str) -> bool:
-    """Return whether a parameter of a signature takes values of a kind. What is in lists and maps is not looked at."""
+    """Return whether a parameter of a signature takes values of a kind, whatever lists and maps contain."""
     return parameter == "dyn" or parameter.startswith("~") or parameter.partition("<")[0] == kind
 
 

@@ -1,4 +1,4 @@
-"""Loops: what macros like ``all`` and ``map`` are made of (cel-go: evalFold)."""
+"""Loops, which macros such as ``all`` and ``map`` become (cel-go: evalFold)."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple

@@ -13,19 +13,19 @@ from app.dispatch.cel.values import NO_SUCH_OVERLOAD, CelError
 
 
 class Limits(NamedTuple):
-    """What one evaluation may use: cost in Kubernetes' units, and elements that Kubernetes does not charge for."""
+    """The limits of one evaluation: cost in Kubernetes' units, and elements that Kubernetes does not charge for."""
 
     cost: int
     work: int
 
 
 class Measured(NamedTuple):
-    """What a condition says, and what that used.
+    """The verdict of a condition, and its use of the limits.
 
     Attributes:
-        value: what it says.
-        cost: what Kubernetes charges for it.
-        used: what counts for the budget of the request.
+        value: The verdict.
+        cost: Kubernetes' charge for it.
+        used: Its part of the budget of the request.
     """
 
     value: bool

@@ -41,7 +41,7 @@ class Run:
     """What one evaluation used and asked.
 
     Attributes:
-        cost: what Kubernetes charges, in its units; set when the evaluation has ended.
+        cost: Kubernetes' charge, in its units; set when the evaluation has ended.
         checks: the access questions that were answered.
         work: the elements that were compared, copied or made beyond that.
         questions: the access questions that have no answer yet.
@@ -61,7 +61,7 @@ class Run:
 
     @property
     def used(self) -> int:
-        """What counts for the budget of the request: the cost, and the work in units of cost.
+        """The part of the request's budget: the cost, and the work in units of cost.
 
         Checks of the authorizer do not: a request has a limit of its own for them.
         """

@@ -1,4 +1,4 @@
-"""How large a value is: what it takes to hand it to cel-cpp."""
+"""How large a value is, which decides how long cel-cpp takes to receive it."""
 
 from typing import Any, Final
 

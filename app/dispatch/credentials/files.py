@@ -16,7 +16,7 @@ class Files:
     """Reads files, and keeps the bytes of each, so that a change can be noticed.
 
     Attributes:
-        content: What was read, by path; nothing of a file that could not be read.
+        content: The text of each file, by path; nothing of a file that could not be read.
     """
 
     def __init__(self) -> None:

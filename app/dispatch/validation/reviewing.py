@@ -30,7 +30,7 @@ class ConfigurationReviews:
         Args:
             compiler: Compiles long expressions.
             worker: Runs the validation of large configurations.
-            turns: What long work of clusters takes on the event loop.
+            turns: Turns of clusters on the event loop, for long work.
         """
         self._compiler: Final = compiler
         self._worker: Final = worker

@@ -20,7 +20,7 @@ OperandKind = Literal["literal", "double", "text", "other"]
 
 
 class Operand(NamedTuple):
-    """What is known of an expression that may be an operand."""
+    """An expression that may be an operand."""
 
     kind: OperandKind
     start: int

@@ -22,7 +22,7 @@ from app.model.json import JSON
 _AT_ONCE: Final = Limits(seconds=0.005, instructions=100_000, memory=4 << 20)
 """What a script may take on the event loop."""
 _SOON: Final = Limits(seconds=0.25, instructions=1_000_000, memory=8 << 20)
-"""What a script may take in the first lane: so many instructions take 10 to 50 ms, and longer on a busy machine."""
+"""Limits of a script in the first lane: so many instructions take 10 to 50 ms, and longer on a busy machine."""
 _LIMITS: Final = frozenset({"deadline", "instructions", "memory"})
 _REMEMBERED: Final = 1000
 _AGAIN: Final = 50

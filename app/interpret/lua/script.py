@@ -26,7 +26,7 @@ class Script(NamedTuple):
     assigned: frozenset[str]
     """Globals that it sets, wherever."""
     portability: list[Finding]
-    """What does not run on Karmada."""
+    """Code that does not run on Karmada."""
 
 
 class Finished(NamedTuple):

@@ -38,7 +38,7 @@ class _File(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """What a look at the directory found."""
+    """The result of a look at the directory."""
 
     files: dict[Path, _File]
     unread: frozenset[str]

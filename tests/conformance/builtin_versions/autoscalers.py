@@ -13,7 +13,7 @@ _SELECTORS = (
     {"matchLabels": {"b": "<2>", "a": "1"}},
     {"matchExpressions": [{"operator": "In", "key": "a", "values": ["&"]}, {"key": "b", "operator": "Exists"}]},
 )
-# What the annotations hold that somebody else wrote.
+# Texts of annotations that somebody else wrote.
 _ODD = (
     "", "null", "[]", "{}", "[null]", "[{}]", "[1]", "5", "{", '"x"', '[{"type":"Pods","pods":{}}]',
     '[{"type":"External","external":{"metricName":"m","targetValue":"1500m"}}]',

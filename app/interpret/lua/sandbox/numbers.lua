@@ -9,7 +9,7 @@ local find, match, gsub, sub, lower = string.find, string.match, string.gsub, st
 local floor, ceil = math.floor, math.ceil
 local getmetatable = getmetatable
 
--- What Go's ParseInt(text, base, 64) returns, nil for an error. Base 0 looks at the prefix.
+-- Returns the result of Go's ParseInt(text, base, 64), nil for an error. Base 0 looks at the prefix.
 local function parse_integer(text, base)
   local sign, digits = match(text, "^([-+]?)(.*)$")
   if base == 0 then
@@ -49,7 +49,7 @@ local SPECIAL = {
   nan = 0 / 0,
 }
 
--- What Go's ParseFloat(text, 64) returns, nil for an error, as a number that is too large is one.
+-- Returns the result of Go's ParseFloat(text, 64), nil for an error, as a number that is too large is one.
 local function parse_float(text)
   local special = SPECIAL[lower(text)]
   if special then return special end

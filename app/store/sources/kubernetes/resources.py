@@ -300,7 +300,7 @@ DISPATCHING: Final = (
     LOGICAL_CLUSTERS,
     WORKSPACES,
 )
-"""What dispatching reads; the last five are there in a kcp only."""
+"""The resources that dispatching reads; only a kcp has the last five."""
 
 INTERPRETING: Final = (*HOOK_CONFIGURATIONS, DEFINITIONS, CUSTOMIZATIONS)
 """What interpreting reads, besides `karmada_config`."""

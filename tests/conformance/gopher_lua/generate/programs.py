@@ -1,4 +1,4 @@
-"""Random programs over tables: what is done to them, and what pairs, ipairs, # and the table library then show."""
+"""Random programs that change tables and then look at them by pairs, ipairs, # and the table library."""
 
 from random import Random
 from typing import Final
