@@ -1,122 +1,31 @@
 """The informer against a scripted apiserver: each answer is in the test's hands."""
 
 import asyncio
-import contextlib
-import json
-from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
 from app.kube.errors import APIError, UnreachableError
 from app.lifetime import running
-from app.model.gvk import GroupKind
-from app.store import Index, Store
+from app.store import Store
 from app.store.sources.kubernetes.informer import Informer
-from app.store.sources.kubernetes.resources import WatchedResource, whole
-from app.store.sources.kubernetes.selection import Selection
-from app.store.sources.kubernetes.source import KubernetesSource
+from app.store.sources.kubernetes.resources import whole
+from tests.store.scripted import (
+    END,
+    GADGETS,
+    KIND,
+    NOT_SERVED,
+    Script,
+    bookmark,
+    event,
+    gadget,
+    gone,
+    informing,
+    names,
+    page,
+    settled,
+)
 from tests.waiting import NET
-
-KIND = GroupKind("example.com", "Gadget")
-GADGETS = WatchedResource("example.com", "v1", "gadgets", "Gadget", whole)
-
-Step = Callable[[dict[str, str]], Any]
-
-
-def gadget(name: str, version: int, **spec: Any) -> dict[str, Any]:
-    return {"metadata": {"name": name, "namespace": "ns", "resourceVersion": str(version)}, "spec": spec}
-
-
-def page(version: int, *items: dict[str, Any], more: str = "") -> dict[str, Any]:
-    return {"metadata": {"resourceVersion": str(version), "continue": more}, "items": list(items)}
-
-
-def event(kind: str, document: dict[str, Any]) -> dict[str, Any]:
-    return {"type": kind, "object": document}
-
-
-def bookmark(version: int) -> dict[str, Any]:
-    return event("BOOKMARK", {"kind": "Gadget", "metadata": {"resourceVersion": str(version)}})
-
-
-def gone() -> dict[str, Any]:
-    return event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"})
-
-
-END = "the stream ends"
-
-
-class Script:
-    """Answers lists and watches by what is put into two queues; remembers what was asked."""
-
-    def __init__(self) -> None:
-        self.lists: asyncio.Queue[Any] = asyncio.Queue()
-        self.watches: asyncio.Queue[Any] = asyncio.Queue()
-        self.asked: list[dict[str, str]] = []
-        self.singles: dict[str, Any] = {}
-        self.slept: list[float] = []
-
-    async def request(self, method: str, path: str, *, query: Any = None, **_: Any) -> bytes:
-        del method
-        if path in self.singles:
-            answer = await self.singles[path]()
-        else:
-            self.asked.append(dict(query or {}))
-            answer = await self.lists.get()
-        if isinstance(answer, Exception):
-            raise answer
-        return json.dumps(answer).encode()
-
-    @contextlib.asynccontextmanager
-    async def lines(self, path: str, *, query: Any, idle: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        del path, idle
-        self.asked.append(dict(query))
-        first = await self.watches.get()
-        if isinstance(first, Exception):
-            raise first
-        yield self._stream(first)
-
-    async def _stream(self, first: Any) -> AsyncIterator[bytes]:
-        step = first
-        while step != END:
-            if isinstance(step, Exception):
-                raise step
-            yield json.dumps(step).encode()
-            step = await self.watches.get()
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        await asyncio.sleep(0)
-
-    def put(self, *steps: Any) -> None:
-        for step in steps:
-            self.watches.put_nowait(step)
-
-    @property
-    def places(self) -> list[str]:
-        return [asked["resourceVersion"] for asked in self.asked if "watch" in asked]
-
-
-@contextlib.asynccontextmanager
-async def informing(script: Script, store: Store) -> AsyncIterator[Informer]:
-    informer = Informer(GADGETS, script, store, sleep=script.sleep)
-    ended: list[str] = []
-    async with running(informer.run(), name="informer", ended=ended.append):
-        yield informer
-    assert ended == []
-
-
-def names(store: Store) -> dict[str, Any]:
-    return {key.name: store.get(*key)["spec"] for key in store.keys(KIND)}
-
-
-async def settled(condition: Callable[[], Any]) -> None:
-    for _ in range(1000):
-        if condition():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("nothing more happens, and the condition is not true")
 
 
 async def test_pages_are_read_to_the_end_and_objects_know_their_kind() -> None:
@@ -151,79 +60,6 @@ async def test_the_first_list_is_decoded_as_far_as_it_matters_and_later_ones_who
     async with running(informer.run(), name="informer", ended=lambda _: None):
         await settled(lambda: informer.relists == 2)
     assert decoded == [("first", "a"), ("whole", "a"), ("whole", "b")]
-
-
-async def test_a_live_list_decodes_only_the_objects_that_changed() -> None:
-    decoded: list[str] = []
-
-    def decode(text: Any) -> dict[str, Any]:
-        document = whole(text)
-        decoded.append(document["metadata"]["name"])
-        return document
-
-    script, store = Script(), Store()
-    source = KubernetesSource([GADGETS._replace(decode=decode)], script, store, absent_seconds=10.0)
-    script.lists.put_nowait(page(10, gadget("a", 3), gadget("b", 4), gadget("c", 5)))
-    async with running(source.run(), name="source", ended=lambda _: None):
-        await source.wait_synced()
-        decoded.clear()
-
-        async def listed() -> Any:
-            return page(30, gadget("a", 3), gadget("b", 22, changed=True), gadget("d", 23))
-
-        script.singles["/apis/example.com/v1/namespaces/ns/gadgets"] = listed
-        await source.read_namespace(KIND, cluster="", namespace="ns")
-    assert decoded == ["b", "d"]
-    assert names(store) == {"a": {}, "b": {"changed": True}, "d": {}}
-
-
-BY_COLOR = Index("by_color", KIND, lambda _, one: [one["spec"].get("color")])
-RED = Selection(BY_COLOR, "red", "ns", (("spec.color", "red"),))
-
-
-async def test_a_selection_is_read_without_the_other_objects() -> None:
-    script, store = Script(), Store([BY_COLOR])
-    source = KubernetesSource([GADGETS], script, store, absent_seconds=10.0)
-    known = [gadget("a", 3, color="red"), gadget("b", 4, color="red"), gadget("c", 5, color="blue")]
-    script.lists.put_nowait(page(10, *known))
-    async with running(source.run(), name="source", ended=lambda _: None):
-        await source.wait_synced()
-
-        async def listed() -> Any:
-            return page(30, gadget("b", 22, color="red", changed=True), gadget("d", 23, color="red"))
-
-        script.singles["/apis/example.com/v1/namespaces/ns/gadgets"] = listed
-        await source.read_selected(RED, cluster="")
-    red = {"color": "red"}
-    assert names(store) == {"b": {**red, "changed": True}, "c": {"color": "blue"}, "d": red}
-
-
-async def test_a_server_that_cannot_select_is_asked_for_the_namespace_until_the_definition_changes() -> None:
-    script, store = Script(), Store([BY_COLOR])
-    source = KubernetesSource([GADGETS], script, store, absent_seconds=10.0)
-    script.lists.put_nowait(page(10))
-    asked = 0
-    async with running(source.run(), name="source", ended=lambda _: None):
-        await source.wait_synced()
-
-        async def refused_once() -> Any:
-            nonlocal asked
-            asked += 1
-            if asked == 1:
-                raise APIError(400, "BadRequest", "field label not supported: spec.color")
-            return page(30, gadget("a", 20 + asked, color="red"))
-
-        script.singles["/apis/example.com/v1/namespaces/ns/gadgets"] = refused_once
-        for reads in (2, 3):
-            await source.read_selected(RED, cluster="")
-            assert (asked, list(names(store))) == (reads, ["a"])
-        store.put({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": "gadgets.example.com"}, "spec": {"versions": []},
-        })  # fmt: skip
-        asked = 0
-        await source.read_selected(RED, cluster="")
-        assert asked == 2
 
 
 async def test_events_change_the_store_and_move_the_place() -> None:
@@ -315,9 +151,6 @@ async def test_a_resource_that_is_not_served_is_synced_empty_and_asked_for_again
         await settled(lambda: informer.state().detail == "")
 
 
-NOT_SERVED = APIError(404, "NotFound", "the server could not find the requested resource")
-
-
 async def test_a_resource_that_was_just_defined_is_asked_for_at_once_and_soon_again() -> None:
     """An apiserver serves it a moment after its definition was stored, and nobody says when."""
     script, store = Script(), Store()
@@ -396,115 +229,3 @@ async def test_waiters_are_woken_when_their_version_is_reached_and_not_before() 
         assert not late.done()
         script.put(event("ADDED", gadget("a", 16)))
         await settled(late.done)
-
-
-def source_of(script: Script, store: Store) -> tuple[KubernetesSource, Informer]:
-    source = KubernetesSource([GADGETS], script, store, absent_seconds=1)
-    return source, source.informer(KIND)
-
-
-ONE = "/apis/example.com/v1/namespaces/ns/gadgets/a"
-
-
-async def read_while(script: Script, store: Store, answer: Any, *meanwhile: dict[str, Any]) -> dict[str, Any]:
-    """Read object ``a`` live; events arrive after the server has answered and before the answer is here."""
-    source, informer = source_of(script, store)
-    script.lists.put_nowait(page(10, gadget("a", 5)))
-    async with running(informer.run(), name="informer", ended=lambda _: None):
-        await informer.wait_synced()
-
-        async def answered() -> Any:
-            script.put(*meanwhile)
-            await settled(lambda: informer.progress >= 11 or not meanwhile)
-            return answer
-
-        script.singles[ONE] = answered
-        await source.read_one(KIND, cluster="", namespace="ns", name="a")
-    return names(store)
-
-
-NOT_FOUND = APIError(404, "NotFound", 'gadgets "a" not found')
-
-
-async def test_a_live_read_is_ahead_of_the_watch() -> None:
-    assert await read_while(Script(), Store(), gadget("a", 12, new=True)) == {"a": {"new": True}}
-    assert await read_while(Script(), Store(), NOT_FOUND) == {}
-
-
-async def test_a_live_read_does_not_bring_back_what_was_deleted_meanwhile() -> None:
-    assert await read_while(Script(), Store(), gadget("a", 5), event("DELETED", gadget("a", 11))) == {}
-
-
-async def test_a_live_read_does_not_remove_what_was_created_meanwhile() -> None:
-    events = (event("DELETED", gadget("a", 10)), event("ADDED", gadget("a", 11, again=True)))
-    assert await read_while(Script(), Store(), NOT_FOUND, *events) == {"a": {"again": True}}
-
-
-async def test_a_live_read_does_not_replace_what_was_changed_meanwhile() -> None:
-    events = (event("MODIFIED", gadget("a", 11, newest=True)),)
-    assert await read_while(Script(), Store(), gadget("a", 7), *events) == {"a": {"newest": True}}
-
-
-async def test_live_reads_of_one_object_share_a_request() -> None:
-    script, store = Script(), Store()
-    source, _ = source_of(script, store)
-    answers = iter([gadget("a", 12, first=True), gadget("a", 13, second=True)])
-    asked: list[asyncio.Future[None]] = []
-
-    async def answered() -> Any:
-        answer = next(answers)
-        asked.append(asyncio.get_running_loop().create_future())
-        await asked[-1]
-        return answer
-
-    script.singles[ONE] = answered
-
-    def read() -> "asyncio.Task[None]":
-        return asyncio.create_task(source.read_one(KIND, cluster="", namespace="ns", name="a"))
-
-    early = [read() for _ in range(5)]
-    await settled(lambda: len(asked) == 1)
-    late = [read() for _ in range(5)]
-    asked[0].set_result(None)
-    await asyncio.gather(*early)
-    assert names(store) == {"a": {"first": True}}
-    await settled(lambda: len(asked) == 2)
-    asked[1].set_result(None)
-    await asyncio.gather(*late)
-    assert names(store) == {"a": {"second": True}}
-
-
-def definition_of(name: str) -> dict[str, Any]:
-    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": name}}
-
-
-async def test_a_definition_that_changes_has_its_resource_asked_for_again() -> None:
-    script, store = Script(), Store()
-    source = KubernetesSource([GADGETS], script, store, absent_seconds=3600)
-    script.lists.put_nowait(NOT_SERVED)
-    async with running(source.run(), name="source", ended=pytest.fail):
-        await source.wait_synced()
-        await settled(script.lists.empty)
-        script.lists.put_nowait(page(5, gadget("a", 3)))
-        store.put(definition_of("widgets.example.com"))
-        assert names(store) == {}
-        store.put(definition_of("gadgets.example.com"))
-        await settled(lambda: names(store))
-
-
-async def test_what_no_answer_depends_on_is_waited_for_by_nobody() -> None:
-    script, store = Script(), Store()
-    other = GADGETS._replace(plural="others", kind="Other")
-    script.singles[other.path] = lambda: asyncio.sleep(0, APIError(403, "Forbidden", "cannot list others"))
-    source = KubernetesSource([GADGETS, other], script, store, absent_seconds=1, advisory=[other.group_kind])
-    assert not source.synced
-    assert source.missing([KIND]) == "gadgets.example.com cannot be read: not listed yet"
-    script.lists.put_nowait(page(1))
-    async with running(source.run(), name="source", ended=pytest.fail):
-        await asyncio.wait_for(source.wait_synced(), 5)
-        await asyncio.wait_for(source.wait_tried(), 5)
-        assert (source.synced, source.missing([KIND])) == (True, "")
-        (advisory,) = (part for part in source.parts() if part.name == other.name)
-        assert advisory.synced
-        assert "cannot list others" in advisory.detail
-        assert "cannot list others" in source.missing([other.group_kind])

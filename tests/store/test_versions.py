@@ -22,7 +22,7 @@ from app.store.sources.kubernetes.resources import (
     whole,
 )
 from app.store.sources.kubernetes.source import KubernetesSource
-from tests.store.test_informer import KIND, gadget, page, settled
+from tests.store.scripted import KIND, gadget, page, settled
 
 GADGETS = WatchedResource("example.com", "v2", "gadgets", "Gadget", whole, older_versions=("v1",))
 USUAL = 10.0

@@ -1,0 +1,291 @@
+"""Announcing the subjects of new overriders, before an apiserver stores them; tests/e2e/test_announcements.py has a real one."""
+
+import asyncio
+import copy
+from typing import Any
+
+import pytest
+
+from app.kube.errors import APIError, UnreachableError
+from app.model.admission import allowed, denied
+from app.overrider.selected import (
+    announce_overrider,
+    bound_subjects,
+    overrider_uids,
+)
+from app.registration.announcements import (
+    MAX_ANNOTATION_BYTES,
+    Announcement,
+    read_announcements,
+    write_announcements,
+)
+from app.registration.selection import SubjectName
+from app.store import Store
+from app.store.store import key_of
+from tests.builders import entry, overrider, request
+from tests.registration.apiserver import (
+    DEMO,
+    NEW,
+    OTHER,
+    Server,
+    announcer,
+    configuration,
+    settled,
+    writer,
+)
+
+
+async def test_a_subject_is_added_for_an_overrider_that_is_about_to_be_created() -> None:
+    server = Server(configuration())
+    server.add(OTHER)
+    await announcer(server).announce(NEW)
+    assert server.listed() == {DEMO, OTHER}
+    await announcer(server).announce(NEW)
+    assert len(server.written) == 1
+
+
+@pytest.mark.parametrize("present", [None, {"webhooks": []}])
+async def test_nothing_is_announced_where_nothing_is_registered(present: Any) -> None:
+    server = Server(present)
+    await announcer(server).announce(NEW)
+    assert server.written == []
+
+
+async def test_nothing_is_announced_where_no_leader_writes_the_condition() -> None:
+    server = Server(configuration())
+    await announcer(server, selecting=False).announce(NEW)
+    assert server.written == []
+
+
+async def test_the_first_condition_has_a_subject_that_was_announced_while_everything_was_sent() -> None:
+    """The leader's watch of the overriders is behind: here, it never brings the new one."""
+    server, now = Server(configuration()), [100.0]
+    await announcer(server).announce(NEW)
+    assert [server.written, server.announced()] == [[[]], (NEW,)]
+    leader = writer(server, lambda: {OTHER}, clock=lambda: now[0])
+    assert await leader.write()
+    assert server.listed() == {DEMO, OTHER}
+    now[0] += 10.1
+    assert await leader.write()
+    assert [server.listed(), server.announced()] == [{OTHER}, ()]
+
+
+async def test_an_announcement_makes_a_first_condition_fail_that_was_prepared_before() -> None:
+    server = Server(configuration())
+    leader = writer(server, lambda: ())
+
+    def announce() -> None:
+        announcing.append(asyncio.create_task(announcer(server).announce(NEW)))
+
+    announcing: list[asyncio.Task[None]] = []
+    server.meanwhile = [announce]
+    written = server.request
+
+    async def late(*given: Any, **rest: Any) -> bytes:
+        if len(announcing) == 1 and not announcing[0].done():
+            server.request = written  # type: ignore[method-assign]
+            await announcing[0]
+        return await written(*given, **rest)
+
+    server.request = late  # type: ignore[method-assign]
+    with pytest.raises(APIError, match="modified"):
+        await leader.write()
+    assert await leader.write()
+    assert server.listed() == {DEMO}
+
+
+async def test_a_subject_whose_overrider_is_deleted_and_created_again_stays_listed() -> None:
+    """The leader sees the deletion, and not yet the new overrider."""
+    server, store, now = Server(configuration()), Store(), [100.0]
+    former = overrider(entry("*"))
+    former["metadata"]["uid"] = "uid-of-former"
+    store.put(former)
+    leader = writer(
+        server, lambda: bound_subjects(store), overriders=lambda: overrider_uids(store), clock=lambda: now[0]
+    )
+    await leader.write()
+    await announcer(server).announce(NEW)
+    store.remove(key_of(former))
+    assert not await leader.write()
+    assert server.listed() == {DEMO}
+    again = copy.deepcopy(former)
+    again["metadata"]["uid"] = NEW.overrider
+    store.put(again)
+    assert not await leader.write()
+    # From now on, the store tells about it.
+    store.remove(key_of(again))
+    assert await leader.write()
+    assert [server.listed(), server.announced()] == [frozenset(), ()]
+
+
+async def test_an_announcement_without_an_overrider_goes_where_the_condition_stays_the_same() -> None:
+    server, now, read = Server(configuration()), [100.0], list[str]()
+
+    async def refresh(namespace: str) -> None:
+        read.append(namespace)
+
+    many = {SubjectName(f"team-{number % 9}", "YurtAppSet", f"app-{number}") for number in range(9_000)}
+    leader = writer(server, lambda: many, refresh=refresh, clock=lambda: now[0])
+    assert await leader.write()
+    there = Announcement(SubjectName("team-3", "YurtAppSet", "new"), "u")
+    await announcer(server).announce(there)
+    assert not await leader.write()
+    now[0] += 60
+    assert [await leader.write() for _ in range(3)] == [True, False, False]
+    assert [server.announced(), read] == [(), ["team-3"]]
+
+
+async def test_announcements_of_stored_overriders_go_in_numbers() -> None:
+    server, now = Server(configuration()), [100.0]
+    announcements = [Announcement(SubjectName("default", "YurtAppSet", f"app-{n}"), f"uid-{n}") for n in range(51)]
+    leader = writer(
+        server,
+        lambda: [one.subject for one in announcements],
+        overriders=lambda: [one.overrider for one in announcements],
+        clock=lambda: now[0],
+    )
+    assert await leader.write()
+    for one in announcements[:50]:
+        await announcer(server).announce(one)
+    assert not await leader.write()
+    assert len(server.announced()) == 50
+    await announcer(server).announce(announcements[50])
+    assert [await leader.write() for _ in range(2)] == [True, False]
+    assert server.announced() == ()
+
+
+async def test_a_late_watch_takes_no_stored_overrider_out() -> None:
+    server, now, stored, read = Server(configuration()), [100.0], set[SubjectName](), list[str]()
+
+    async def refresh(namespace: str) -> None:
+        read.append(namespace)
+        stored.add(DEMO)
+
+    leader = writer(server, lambda: stored, refresh=refresh, clock=lambda: now[0])
+    await leader.write()
+    await announcer(server).announce(NEW)
+    now[0] += 60
+    assert not await leader.write()
+    assert read == []  # It was found just now.
+    now[0] += 60
+    assert not await leader.write()
+    assert [read, server.listed()] == [["default"], {DEMO}]
+
+
+async def test_an_announcement_waits_until_its_own_watch_has_seen_it() -> None:
+    server, seen = Server(configuration()), asyncio.Event()
+    server.add()
+    asked: list[str] = []
+
+    async def wait(resource_version: str) -> None:
+        asked.append(resource_version)
+        await seen.wait()
+
+    announcing = asyncio.create_task(announcer(server, seen=wait).announce(NEW))
+    await settled(lambda: asked)
+    assert [asked, server.listed(), announcing.done()] == [["3"], {DEMO}, False]
+    seen.set()
+    await announcing
+    await announcer(server, seen=wait).announce(NEW)
+    assert asked == ["3"]
+
+
+async def test_a_watch_that_is_late_is_waited_for_in_bounds(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("app.registration.announcer._MAX_SECONDS", 0.05)
+    server = Server(configuration())
+    server.add()
+
+    async def wait(_resource_version: str) -> None:
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(20):
+        await announcer(server, seen=wait).announce(NEW)
+    assert server.listed() == {DEMO}
+    assert "was not announced" not in caplog.text
+
+
+async def test_reviews_of_one_replica_take_turns() -> None:
+    server = Server(configuration())
+    server.add()
+    one = announcer(server)
+    subjects = [SubjectName("default", "YurtAppSet", f"app-{number}") for number in range(20)]
+    answer = server.json
+
+    async def late(*given: Any) -> Any:
+        present = await answer(*given)
+        await asyncio.sleep(0)  # Others read the same before this one writes.
+        return present
+
+    server.json = late  # type: ignore[method-assign]
+    await asyncio.gather(*(one.announce(Announcement(subject, subject.name)) for subject in subjects))
+    assert server.listed() == set(subjects)
+    assert len(server.written) == 20
+
+
+@pytest.mark.parametrize("text", [None, 7, "", "{", '["a"]', '[["a","b"]]', "[[[1,2,3],4]]"])
+def test_an_annotation_of_another_form_announces_nothing(text: Any) -> None:
+    assert read_announcements(text) == ()
+
+
+def test_the_oldest_announcements_give_way_where_the_annotation_would_be_too_long() -> None:
+    many = [Announcement(SubjectName("n" * 63, "YurtAppSet", f"app-{number}"), "u" * 36) for number in range(2_000)]
+    text = write_announcements(many)
+    kept = read_announcements(text)
+    assert MAX_ANNOTATION_BYTES - 200 < len(text) <= MAX_ANNOTATION_BYTES
+    assert list(kept) == many[-len(kept) :]
+    assert read_announcements(write_announcements([NEW])) == (NEW,)
+
+
+async def test_two_replicas_that_announce_at_once_lose_no_subject() -> None:
+    server = Server(configuration())
+    server.add()
+    server.meanwhile = [lambda: server.add(OTHER)]
+    await announcer(server).announce(NEW)
+    assert server.listed() == {DEMO, OTHER}
+
+
+@pytest.mark.parametrize("error", [APIError(403, "Forbidden", "may not"), UnreachableError("cut")])
+async def test_an_announcement_that_fails_is_logged_and_refuses_nothing(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = Server(configuration())
+    server.failures = [error]
+    await announcer(server).announce(NEW)
+    assert "YurtAppSet default/demo of a new overrider was not announced" in caplog.text
+    server.add()
+    server.meanwhile = [server.add] * 5
+    await announcer(server).announce(NEW)
+    assert "other replicas change the configuration at the same time" in caplog.text
+
+
+async def test_where_namespaces_are_listed_the_list_is_made_anew() -> None:
+    server = Server(configuration())
+    server.add(*(SubjectName(f"team-{number % 9}", "YurtAppSet", f"app-{number}") for number in range(9_000)))
+    assert server.listed() is None
+    there = Announcement(SubjectName("team-3", "YurtAppSet", "new"), "u")
+    await announcer(server).announce(there)
+    assert [server.listed(), server.announced()] == [None, (there,)]
+    await announcer(server, OTHER).announce(NEW)
+    assert server.listed() == {DEMO, OTHER}
+
+
+async def test_only_an_overrider_that_is_created_is_announced() -> None:
+    announced: list[Announcement] = []
+
+    async def announce(announcement: Announcement) -> None:
+        announced.append(announcement)
+
+    rule = overrider(entry("*"))
+    for response, fields in (
+        (denied("no"), {}), (allowed(), {"dryRun": True}), (allowed(), {"subResource": "status"}),
+        (allowed(), {"operation": "UPDATE", "old": rule}),
+    ):  # fmt: skip
+        await announce_overrider(request(rule, **fields), response, announce=announce)
+    await announce_overrider(request(overrider(subject={"kind": "Pod"})), allowed(), announce=announce)
+    assert announced == []
+    await announce_overrider(request(rule), allowed(), announce=announce)
+    rule["metadata"]["uid"] = "its-own"
+    await announce_overrider(request(rule), allowed(), announce=announce)
+    assert announced == [Announcement(DEMO, request(rule).uid), Announcement(DEMO, "its-own")]
