@@ -1,12 +1,13 @@
 """Reading members of documents whose shape nobody vouches for."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from app.model.json import JSON, JSONObject
 
 _NAMES: Final = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 _EMPTY: Final[JSONObject] = {}
+T = TypeVar("T")
 
 
 class InterpretError(ValueError):
@@ -52,59 +53,47 @@ def _wrong(value: JSON, path: Sequence[str], expected: str) -> InterpretError:
     return InterpretError(f".{'.'.join(path)} accessor error: it is of type {found}, expected {expected}")
 
 
-def number(document: Mapping[str, JSON], *path: str) -> int | None:
-    """Return an integer, None if it is not there; raises InterpretError."""
-    found = _member(document, path)
+def _typed(document: Mapping[str, JSON], path: Sequence[str], kind: type[T]) -> T | None:
+    """Return a member of a JSON type, None if it is not there; raises InterpretError."""
+    found: Any = _member(document, path)
     if found is None:
         return None
-    if isinstance(found, bool) or not isinstance(found, int):
-        raise _wrong(found, path, "integer")
+    # Not isinstance: True is an int.
+    if type(found) is not kind:
+        raise _wrong(found, path, _NAMES[kind])
     return found
+
+
+def number(document: Mapping[str, JSON], *path: str) -> int | None:
+    """Return an integer, None if it is not there; raises InterpretError."""
+    return _typed(document, path, int)
 
 
 def count(document: Mapping[str, JSON], *path: str) -> int:
     """Return an integer, 0 if it is not there; raises InterpretError."""
-    return number(document, *path) or 0
+    return _typed(document, path, int) or 0
 
 
 def text(document: Mapping[str, JSON], *path: str) -> str:
     """Return a string, ``""`` if it is not there; raises InterpretError."""
-    found = _member(document, path)
-    if found is None:
-        return ""
-    if not isinstance(found, str):
-        raise _wrong(found, path, "string")
-    return found
+    return _typed(document, path, str) or ""
 
 
 def flag(document: Mapping[str, JSON], *path: str) -> bool:
     """Return a boolean, False if it is not there; raises InterpretError."""
-    found = _member(document, path)
-    if found is None:
-        return False
-    if not isinstance(found, bool):
-        raise _wrong(found, path, "boolean")
-    return found
+    return _typed(document, path, bool) or False
 
 
 def mapping(document: Mapping[str, JSON], *path: str) -> JSONObject:
     """Return an object, ``{}`` if it is not there; raises InterpretError. It must not be changed."""
-    found = _member(document, path)
-    if found is None:
-        return _EMPTY
-    if not isinstance(found, dict):
-        raise _wrong(found, path, "object")
-    return found
+    found = _typed(document, path, dict)
+    return _EMPTY if found is None else found
 
 
 def listing(document: Mapping[str, JSON], *path: str) -> list[JSON]:
     """Return an array, ``[]`` if it is not there; raises InterpretError. It must not be changed."""
-    found = _member(document, path)
-    if found is None:
-        return []
-    if not isinstance(found, list):
-        raise _wrong(found, path, "array")
-    return found
+    found = _typed(document, path, list)
+    return [] if found is None else found
 
 
 def objects(document: Mapping[str, JSON], *path: str) -> list[JSONObject]:

@@ -3,7 +3,7 @@
 Members of the older form stand in the order of Go's structs (k8s.io/api/autoscaling/v1), since annotations are texts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from app.dispatch.builtin.members import ZERO, converted_if_there, given, object_of, present, text_of
@@ -21,61 +21,37 @@ METRIC_NAMES: Final = {
 }  # fmt: skip
 """Members of the older form, by their names in small letters."""
 
+_SOURCES: Final = ("object", "pods", "resource", "containerResource", "external")
+
 
 def old_metric(metric: Mapping[str, JSON]) -> JSONObject:
     """Return one of ``spec.metrics`` in the form of v1."""
-    return {
-        "type": text_of(metric.get("type")),
-        **given(
-            object=converted_if_there(metric.get("object"), _old_object),
-            pods=converted_if_there(metric.get("pods"), _old_pods),
-            resource=converted_if_there(metric.get("resource"), _old_resource),
-            containerResource=converted_if_there(metric.get("containerResource"), _old_resource),
-            external=converted_if_there(metric.get("external"), _old_external),
-        ),
-    }
+    return _by_source(metric, _old_object, _old_pods, _old_resource, _old_resource, _old_external)
 
 
 def new_metric(metric: Mapping[str, JSON]) -> JSONObject:
     """Return a metric of the form of v1 as one of ``spec.metrics``."""
-    return {
-        "type": text_of(metric.get("type")),
-        **given(
-            object=converted_if_there(metric.get("object"), _new_object),
-            pods=converted_if_there(metric.get("pods"), _new_pods),
-            resource=converted_if_there(metric.get("resource"), _new_resource),
-            containerResource=converted_if_there(metric.get("containerResource"), _new_container),
-            external=converted_if_there(metric.get("external"), _new_external),
-        ),
-    }
+    return _by_source(metric, _new_object, _new_pods, _new_resource, _new_container, _new_external)
 
 
 def old_status(metric: Mapping[str, JSON]) -> JSONObject:
     """Return one of ``status.currentMetrics`` in the form of v1."""
-    return {
-        "type": text_of(metric.get("type")),
-        **given(
-            object=converted_if_there(metric.get("object"), _old_object_status),
-            pods=converted_if_there(metric.get("pods"), _old_pods_status),
-            resource=converted_if_there(metric.get("resource"), _old_resource_status),
-            containerResource=converted_if_there(metric.get("containerResource"), _old_resource_status),
-            external=converted_if_there(metric.get("external"), _old_external_status),
-        ),
-    }
+    resource = _old_resource_status
+    return _by_source(metric, _old_object_status, _old_pods_status, resource, resource, _old_external_status)
 
 
 def new_status(metric: Mapping[str, JSON]) -> JSONObject:
     """Return a metric of the form of v1 as one of ``status.currentMetrics``."""
-    return {
-        "type": text_of(metric.get("type")),
-        **given(
-            object=converted_if_there(metric.get("object"), _new_object_status),
-            pods=converted_if_there(metric.get("pods"), _new_pods_status),
-            resource=converted_if_there(metric.get("resource"), _new_resource_status),
-            containerResource=converted_if_there(metric.get("containerResource"), _new_container_status),
-            external=converted_if_there(metric.get("external"), _new_external_status),
-        ),
+    resource, container = _new_resource_status, _new_container_status
+    return _by_source(metric, _new_object_status, _new_pods_status, resource, container, _new_external_status)
+
+
+def _by_source(metric: Mapping[str, JSON], *conversions: Callable[[Mapping[str, JSON]], JSONObject]) -> JSONObject:
+    """Return a metric whose sources, in the order of `_SOURCES`, are converted."""
+    converted = {
+        name: converted_if_there(metric.get(name), convert) for name, convert in zip(_SOURCES, conversions, strict=True)
     }
+    return {"type": text_of(metric.get("type")), **given(**converted)}
 
 
 def reference(value: JSON) -> JSONObject:
