@@ -1,18 +1,34 @@
-"""What a test run says about where it ran."""
+"""Fixtures that several folders use, and a report of where a test run ran."""
 
 import shutil
 import subprocess
+from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
+from app.outbound.client import HookClient
 from tests.e2e.controlplane import build
+from tests.hook_server import RawHook, raw_hooking
 
 # How long an example takes is for a benchmark to say: beside other tests on few cores it says nothing.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 REMEDY = "install Go, and make test builds one"
+
+
+@pytest.fixture
+async def hook(tmp_path: Path) -> AsyncIterator[RawHook]:
+    async with raw_hooking(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[HookClient]:
+    async with HookClient(allow_private=True) as made:
+        yield made
 
 
 def pytest_report_header() -> str:

@@ -36,6 +36,15 @@ async def until(condition: Callable[[], object], *, seconds: float = NET, what: 
         await asyncio.sleep(0.01)
 
 
+async def settled(condition: Callable[[], object]) -> None:
+    """Let the event loop go on until ``condition`` is true, as often as tasks in memory may need."""
+    for _ in range(1000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("nothing more happens, and the condition is not true")
+
+
 def with_patience(attempt: Callable[[float], T], is_far_enough: Callable[[T], object]) -> T:
     """Return what the first attempt returns that was given time enough to reach the fault which it is about.
 

@@ -8,6 +8,7 @@ import pytest
 
 from app.control.queue import MAX_PASSED, Again, Outcome, WorkQueue
 from tests.control.clock import FakeClock
+from tests.waiting import settled
 
 
 def queue_at(clock: FakeClock, *, backoff: tuple[float, float] = (1, 600)) -> WorkQueue[str]:
@@ -197,14 +198,6 @@ async def working(
     finally:
         task.cancel()
         await asyncio.wait([task])
-
-
-async def settled(condition: Callable[[], object]) -> None:
-    for _ in range(200):
-        if condition():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("nothing more happens, and the condition is not true")
 
 
 class Gate:

@@ -20,6 +20,7 @@ from tests.asgi_client import call
 from tests.dispatch.builders import configuration, definition, review, store_of, webhook
 from tests.dispatch.conftest import Front
 from tests.dispatch.test_credentials import both, kubeconfig, user
+from tests.dispatch.webhook_server import listening
 from tests.e2e.pki import Authority
 from tests.hook_server import raw_hooking, says_and_closes, tls
 from tests.waiting import NET, until
@@ -71,16 +72,8 @@ async def serving(directory: Path, clients: Authority, *, required: bool) -> Asy
     context.load_verify_locations(clients.certificate)
     context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
     server = Server(ca_bundle)
-    app = web.Application()
-    app.router.add_post("/{path:.*}", server.handle)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
-    server.port = runner.addresses[0][1]
-    try:
+    async with listening(server.handle, context) as server.port:
         yield server
-    finally:
-        await asyncio.wait_for(runner.cleanup(), 10)
 
 
 @pytest.fixture

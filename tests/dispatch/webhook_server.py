@@ -4,7 +4,8 @@ import asyncio
 import base64
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,8 @@ from tests.hook_server import tls
 
 Answer = Callable[[dict[str, Any]], Any]
 """From a review to the members of its response, or to a whole answer of aiohttp's."""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def allow(_: dict[str, Any]) -> dict[str, Any]:
@@ -81,20 +84,28 @@ class Webhooks:
 
 
 @contextlib.asynccontextmanager
-async def webhooks(directory: Path) -> AsyncIterator[Webhooks]:
-    context, ca_bundle = tls(directory)
-    server = Webhooks(ca_bundle)
+async def listening(handle: Handler, context: ssl.SSLContext) -> AsyncIterator[int]:
+    """Serve all POST requests by a handler; yields the port."""
     app = web.Application(client_max_size=64 << 20)
-    app.router.add_post("/{path:.*}", server.handle)
+    app.router.add_post("/{path:.*}", handle)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
-    server.port = runner.addresses[0][1]
     try:
-        yield server
+        yield runner.addresses[0][1]
     finally:
-        server.hold.set()
         await asyncio.wait_for(runner.cleanup(), 10)
+
+
+@contextlib.asynccontextmanager
+async def webhooks(directory: Path) -> AsyncIterator[Webhooks]:
+    context, ca_bundle = tls(directory)
+    server = Webhooks(ca_bundle)
+    async with listening(server.handle, context) as server.port:
+        try:
+            yield server
+        finally:
+            server.hold.set()
 
 
 def hook(server: Webhooks, path: Any, name: Any = "w.example.org", **members: Any) -> Any:

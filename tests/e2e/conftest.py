@@ -5,8 +5,9 @@ import gc
 import os
 import subprocess
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -199,3 +200,18 @@ def release(helm: Path, plane: ControlPlane, kubeconfig: Path, namespace: str) -
     yield made
     with contextlib.suppress(AssertionError):
         made.helm("uninstall", "fleethook")
+
+
+@pytest.fixture
+def put(admin: Api) -> Iterator[Callable[[str, dict[str, Any]], Any]]:
+    """Applies objects below a path, and takes them away after the test."""
+    made: list[str] = []
+
+    def apply(path: str, document: dict[str, Any]) -> Any:
+        where = f"{path}/{document['metadata']['name']}"
+        made.append(where)
+        return admin.apply(where, document)
+
+    yield apply
+    for where in dict.fromkeys(reversed(made)):
+        admin.delete(where)

@@ -70,21 +70,6 @@ async def hooks(tmp_path: Path) -> AsyncIterator[Webhooks]:
         yield made
 
 
-@pytest.fixture
-def make(admin: Api) -> Iterator[Callable[[str, dict[str, Any]], Any]]:
-    """Apply objects, and take them away again."""
-    made: list[str] = []
-
-    def apply(path: str, document: dict[str, Any]) -> Any:
-        where = f"{path}/{document['metadata']['name']}"
-        made.append(where)
-        return admin.apply(where, document)
-
-    yield apply
-    for where in dict.fromkeys(reversed(made)):
-        admin.delete(where)
-
-
 async def asked(server: Server, cluster: str, made: dict[str, Any]) -> Any:
     body = json.dumps(made).encode()
     status, answer = await asyncio.to_thread(server.request, "POST", f"/clusters/{cluster}/validate", body)
@@ -112,13 +97,13 @@ def absent(response: Any) -> bool:
     return response.get("status", {}).get("message") == 'namespaces "d6-gold" not found in logical cluster ws6'
 
 
-async def test_bindings_and_configurations_are_followed(server: Server, make: Any, admin: Api, hooks: Webhooks) -> None:
-    make(EXPORTS, export("ws1", "widgets.example.org"))
-    make(CONFIGURATIONS, configuration("ws1", "validating", webhook(clientConfig=hooks.client_config("/w")), name="d1"))
+async def test_bindings_and_configurations_are_followed(server: Server, put: Any, admin: Api, hooks: Webhooks) -> None:
+    put(EXPORTS, export("ws1", "widgets.example.org"))
+    put(CONFIGURATIONS, configuration("ws1", "validating", webhook(clientConfig=hooks.client_config("/w")), name="d1"))
     assert "nothing is known of logical cluster ws3" in (await asked(server, "ws3", review()))["status"]["message"]
-    make(LOGICAL_CLUSTERS, logical_cluster("ws3"))
+    put(LOGICAL_CLUSTERS, logical_cluster("ws3"))
     await until(server, "ws3", review(), allowed)
-    make(BINDINGS, binding("ws3", "ws1", "widgets.example.org", name="d-ws3"))
+    put(BINDINGS, binding("ws3", "ws1", "widgets.example.org", name="d-ws3"))
     await until(server, "ws3", review(), denied)
     assert hooks.calls[-1].object["metadata"]["annotations"] == {"kcp.io/cluster": "ws3"}
     hooks.answers["/w"] = allow
@@ -138,12 +123,12 @@ async def test_bindings_and_configurations_are_followed(server: Server, make: An
 
 
 async def test_a_condition_asks_the_authorizer_of_the_cluster(
-    server: Server, make: Any, admin: Api, hooks: Webhooks
+    server: Server, put: Any, admin: Api, hooks: Webhooks
 ) -> None:
     condition = "authorizer.group('example.org').resource('widgets').namespace('default').name(object.metadata.name)"
     conditions = [{"name": "may-guard", "expression": f"{condition}.check('guard').allowed()"}]
     hook = webhook(clientConfig=hooks.client_config("/w"), matchConditions=conditions)
-    make(CONFIGURATIONS, configuration("ws5", "validating", hook, name="d5"))
+    put(CONFIGURATIONS, configuration("ws5", "validating", hook, name="d5"))
     made = review(userInfo={"username": "guard-dog", "groups": ["dogs"]})
     explain = json.dumps(made).encode()
 
@@ -155,10 +140,10 @@ async def test_a_condition_asks_the_authorizer_of_the_cluster(
     assert allowed(await asked(server, "ws5", made))
     rules = [{"apiGroups": ["example.org"], "resources": ["widgets"], "resourceNames": ["b"], "verbs": ["guard"]}]
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "guards"}}
-    make(f"{RBAC}/clusterroles", {**role, "rules": rules})
+    put(f"{RBAC}/clusterroles", {**role, "rules": rules})
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "guards"}
     subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "dogs"}]
-    make(
+    put(
         f"{RBAC}/clusterrolebindings",
         {**role, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": subjects},
     )
@@ -168,10 +153,10 @@ async def test_a_condition_asks_the_authorizer_of_the_cluster(
 
 
 async def test_a_namespace_that_was_made_just_now_is_read(
-    server: Server, make: Any, admin: Api, hooks: Webhooks
+    server: Server, put: Any, admin: Api, hooks: Webhooks
 ) -> None:
     selecting = webhook(clientConfig=hooks.client_config("/w"), namespaceSelector={"matchLabels": {"tier": "gold"}})
-    make(CONFIGURATIONS, configuration("ws6", "validating", selecting, name="d6"))
+    put(CONFIGURATIONS, configuration("ws6", "validating", selecting, name="d6"))
     made = widget()
     made["metadata"]["namespace"] = "d6-gold"
     await until(server, "ws6", review(made), absent)

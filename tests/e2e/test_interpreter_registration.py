@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -63,21 +63,6 @@ def server(plane: ControlPlane, karmada: None, tmp_path_factory: pytest.TempPath
         yield running
 
 
-@pytest.fixture
-def make(admin: Api) -> Iterator[Callable[[str, dict[str, Any]], None]]:
-    """Apply objects, and take them away again."""
-    made: list[str] = []
-
-    def apply(path: str, document: dict[str, Any]) -> None:
-        where = f"{path}/{document['metadata']['name']}"
-        made.append(where)
-        admin.apply(where, document)
-
-    yield apply
-    for where in dict.fromkeys(reversed(made)):
-        admin.delete(where)
-
-
 def customization(kind: str, *rules: str) -> dict[str, Any]:
     scripts = {rule: {"luaScript": SCRIPTS[rule]} for rule in rules}
     return {
@@ -119,10 +104,10 @@ def sent(admin: Api, group: str) -> dict[str, list[str]]:
 
 
 def test_the_command_prints_what_it_would_write_and_writes_it(
-    plane: ControlPlane, admin: Api, karmada: None, make: Any, tmp_path: Path
+    plane: ControlPlane, admin: Api, karmada: None, put: Any, tmp_path: Path
 ) -> None:
     """Before the server of this module starts, which would write its own address again."""
-    make(CUSTOMIZATIONS, customization("Table", "retention"))
+    put(CUSTOMIZATIONS, customization("Table", "retention"))
     kubeconfig = str(service_account(plane))
     authority = tmp_path / "ca.crt"
     authority.write_text("-----BEGIN CERTIFICATE-----\n")
@@ -144,7 +129,7 @@ def test_the_command_prints_what_it_would_write_and_writes_it(
         admin.call("DELETE", OWN)
 
 
-def test_the_leader_registers_what_it_answers_and_keeps_that_current(server: Server, admin: Api, make: Any) -> None:
+def test_the_leader_registers_what_it_answers_and_keeps_that_current(server: Server, admin: Api, put: Any) -> None:
     wait_for(lambda: sent(admin, "apps"), what="the kinds of Kubernetes are registered")
     assert "InterpretReplica" in sent(admin, "apps")["Deployment"]
     assert "ConfigMap" not in sent(admin, "")
@@ -152,23 +137,23 @@ def test_the_leader_registers_what_it_answers_and_keeps_that_current(server: Ser
     assert webhook["clientConfig"]["url"] == f"https://127.0.0.1:{server.port}/interpret"
     assert base64.b64decode(webhook["clientConfig"]["caBundle"]) == server.authority.read_bytes()
 
-    make(CUSTOMIZATIONS, customization("Game", "retention"))
+    put(CUSTOMIZATIONS, customization("Game", "retention"))
     wait_for(lambda: sent(admin, "games.example.com") == {"Game": ["Retain"]}, what="the customization is registered")
-    make(CUSTOMIZATIONS, customization("Game", "retention", "healthInterpretation"))
-    make(CUSTOMIZATIONS, customization("Match", "healthInterpretation"))
+    put(CUSTOMIZATIONS, customization("Game", "retention", "healthInterpretation"))
+    put(CUSTOMIZATIONS, customization("Match", "healthInterpretation"))
     both = {"Game": ["Retain", "InterpretHealth"], "Match": ["InterpretHealth"]}
     wait_for(lambda: sent(admin, "games.example.com") == both, what="the edit is registered")
 
     # Karmada asks the first configuration by name only.
-    make(CONFIGURATIONS, foreign("Game", "Retain"))
+    put(CONFIGURATIONS, foreign("Game", "Retain"))
     other = {"Game": ["InterpretHealth"], "Match": ["InterpretHealth"]}
     wait_for(lambda: sent(admin, "games.example.com") == other, what="somebody else's hook is left alone")
     admin.merge(OWN, {"webhooks": []})
     wait_for(lambda: sent(admin, "games.example.com") == other, what="the configuration is written again")
 
 
-def test_what_is_registered_is_answered(server: Server, admin: Api, make: Any) -> None:
-    make(CUSTOMIZATIONS, customization("Game", "healthInterpretation"))
+def test_what_is_registered_is_answered(server: Server, admin: Api, put: Any) -> None:
+    put(CUSTOMIZATIONS, customization("Game", "healthInterpretation"))
     wait_for(lambda: sent(admin, "games.example.com"), what="the customization is registered")
     game = {"apiVersion": "games.example.com/v1", "kind": "Game", "metadata": {"name": "g"}}
     request = {"uid": "u", "operation": "InterpretHealth", "object": game}

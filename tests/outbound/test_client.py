@@ -7,7 +7,6 @@ import json
 import os
 import resource
 import zlib
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +20,6 @@ from app.outbound.pool import PoolKey, Pools
 from app.outbound.slots import Quotas
 from tests.hook_server import RawHook, http, raw_hooking, says, tls
 from tests.waiting import NET, until
-
-
-@pytest.fixture
-async def hook(tmp_path: Path) -> AsyncIterator[RawHook]:
-    async with raw_hooking(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture
-async def client() -> AsyncIterator[HookClient]:
-    async with HookClient(allow_private=True) as made:
-        yield made
 
 
 def endpoint(hook: RawHook, **rest: Any) -> Endpoint:

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,22 +11,10 @@ from app.outbound.client import CallError, HookClient, Parties
 from app.outbound.endpoint import Endpoint
 from app.outbound.retry import MAX_RETRIES
 from app.outbound.slots import Quotas
-from tests.hook_server import Answer, Asked, RawHook, http, raw_hooking, says, says_and_closes
+from tests.hook_server import Answer, Asked, RawHook, http, says, says_and_closes
 from tests.waiting import NET, until
 
 BUSY = "429 Too Many Requests"
-
-
-@pytest.fixture
-async def hook(tmp_path: Path) -> AsyncIterator[RawHook]:
-    async with raw_hooking(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture
-async def client() -> AsyncIterator[HookClient]:
-    async with HookClient(allow_private=True) as made:
-        yield made
 
 
 def endpoint(hook: RawHook) -> Endpoint:

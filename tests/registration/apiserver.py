@@ -1,6 +1,5 @@
 """The webhook configuration of an apiserver in memory, with a writer and an announcer of conditions."""
 
-import asyncio
 import copy
 from collections.abc import Callable
 from typing import Any
@@ -93,11 +92,3 @@ def writer(server: Server, subjects: Callable[[], Any] | None, **rest: Any) -> S
 
 def announcer(server: Server, *bound: SubjectName, **rest: Any) -> Announcer:
     return Announcer(ConditionClient(server), lambda: bound, **rest)  # type: ignore[arg-type]
-
-
-async def settled(condition: Callable[[], Any]) -> None:
-    for _ in range(1000):
-        if condition():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("nothing more happens, and the condition is not true")

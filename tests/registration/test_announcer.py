@@ -30,9 +30,9 @@ from tests.registration.apiserver import (
     Server,
     announcer,
     configuration,
-    settled,
     writer,
 )
+from tests.waiting import settled
 
 
 async def test_a_subject_is_added_for_an_overrider_that_is_about_to_be_created() -> None:

@@ -25,9 +25,9 @@ from tests.registration.apiserver import (
     Server,
     announcer,
     configuration,
-    settled,
     writer,
 )
+from tests.waiting import settled
 
 
 async def test_the_condition_is_added_to_the_webhooks_for_workloads_and_nothing_else_is_written() -> None:

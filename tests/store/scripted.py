@@ -106,12 +106,4 @@ def names(store: Store) -> dict[str, Any]:
     return {key.name: store.get(*key)["spec"] for key in store.keys(KIND)}
 
 
-async def settled(condition: Callable[[], Any]) -> None:
-    for _ in range(1000):
-        if condition():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("nothing more happens, and the condition is not true")
-
-
 NOT_SERVED = APIError(404, "NotFound", "the server could not find the requested resource")

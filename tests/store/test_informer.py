@@ -23,9 +23,8 @@ from tests.store.scripted import (
     informing,
     names,
     page,
-    settled,
 )
-from tests.waiting import NET
+from tests.waiting import NET, settled
 
 
 async def test_pages_are_read_to_the_end_and_objects_know_their_kind() -> None:

@@ -21,8 +21,8 @@ from tests.store.scripted import (
     gadget,
     names,
     page,
-    settled,
 )
+from tests.waiting import settled
 
 
 async def test_a_live_list_decodes_only_the_objects_that_changed() -> None:

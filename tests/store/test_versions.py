@@ -22,7 +22,8 @@ from app.store.sources.kubernetes.resources import (
     whole,
 )
 from app.store.sources.kubernetes.source import KubernetesSource
-from tests.store.scripted import KIND, gadget, page, settled
+from tests.store.scripted import KIND, gadget, page
+from tests.waiting import settled
 
 GADGETS = WatchedResource("example.com", "v2", "gadgets", "Gadget", whole, older_versions=("v1",))
 USUAL = 10.0
