@@ -1,0 +1,37 @@
+"""Members of documents that nobody vouches for: found, not there, of another type."""
+
+from typing import Any
+
+import pytest
+
+from app.interpret import access
+from app.interpret.access import InterpretError
+
+FULL: dict[str, Any] = {"a": {"n": 3, "t": "x", "f": True, "o": {"k": 1}, "l": [1]}}
+
+
+def test_members_are_found_or_have_an_empty_value() -> None:
+    readers = [
+        ("n", access.number),
+        ("t", access.text),
+        ("f", access.flag),
+        ("o", access.mapping),
+        ("l", access.listing),
+    ]
+    assert [read(FULL, "a", name) for name, read in readers] == [3, "x", True, {"k": 1}, [1]]
+    assert [read({"a": None}, "a", name) for name, read in readers] == [None, "", False, {}, []]
+    assert access.count({}, "a", "n") == 0
+
+
+@pytest.mark.parametrize(
+    ("read", "value", "types"),
+    [
+        (access.number, True, "boolean, expected integer"), (access.count, 1.5, "number, expected integer"),
+        (access.flag, 1, "integer, expected boolean"), (access.text, [], "array, expected string"),
+        (access.mapping, "x", "string, expected object"), (access.listing, {}, "object, expected array"),
+    ],
+)  # fmt: skip
+def test_a_member_of_another_type_is_named(read: Any, value: Any, types: str) -> None:
+    with pytest.raises(InterpretError) as caught:
+        read({"a": {"b": value}}, "a", "b")
+    assert str(caught.value) == f".a.b accessor error: it is of type {types}"
