@@ -27,6 +27,8 @@ def index_elements(elements: JSON, schema: MergeSchema) -> dict[Identity, JSONOb
     """
     if not schema.identity or type(elements) is not list:
         return None
+    if len(schema.identity) == 1:
+        return _index_by_member(elements, *schema.identity[0])
     index: dict[Identity, JSONObject] = {}
     for element in elements:
         if type(element) is not dict:
@@ -37,6 +39,22 @@ def index_elements(elements: JSON, schema: MergeSchema) -> dict[Identity, JSONOb
         occurrence = 0
         while (identity := (*values, occurrence)) in index:
             occurrence += 1
+        index[identity] = element
+    return index
+
+
+def _index_by_member(elements: Sequence[JSON], member: str, default: JSON) -> dict[Identity, JSONObject] | None:
+    """Return what `index_elements` does for elements with one identifying member, as most have."""
+    index: dict[Identity, JSONObject] = {}
+    for element in elements:
+        if type(element) is not dict:
+            return None
+        value = element.get(member, default)
+        if value is None or isinstance(value, (dict, list)):
+            return None
+        identity = (value, 0)
+        while identity in index:
+            identity = (value, identity[1] + 1)
         index[identity] = element
     return index
 

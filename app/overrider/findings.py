@@ -40,7 +40,7 @@ def check_in_slices(
     """Return everything that is wrong with an overrider, errors and warnings.
 
     The subject and the entries are checked first; only if they are right, the overrider is rendered for each node pool
-    of its subject. The store is read before the first pause only, so the result does not depend on what changes later.
+    of its subject. The store is read before the first pause only, so the result does not depend on later changes.
 
     Args:
         overrider: An object with metadata.

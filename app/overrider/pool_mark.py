@@ -126,57 +126,123 @@ def mark_name(value: JSON, pool: str) -> JSON:
 
 
 class Filler:
-    """Fills what is a pool's own into values with marks, leaving everything else shared.
+    """Fills a pool's own values into a value with marks, leaving everything else shared.
 
-    Which containers have a mark inside is found out once for all pools.
+    The places of the marks are looked for once for all pools, so that filling visits nothing but them and the
+    containers around them.
     """
 
-    __slots__ = ("_kept", "_known")
+    __slots__ = ("_parts", "_root")
+
+    def __init__(self, value: Any) -> None:
+        """Look for the marks.
+
+        Args:
+            value: JSON, or named tuples and tuples of JSON; it must not change later.
+        """
+        finder = _MarkFinder()
+        self._root: Final = finder.find(value)
+        self._parts: Final = finder.parts
+
+    def fill(self, values: PoolValues) -> Any:
+        """Return the value for a pool; the parts of it that have no mark are shared."""
+        # A part is filled after the parts inside it, and once, so that branches that documents share stay shared.
+        made: list[Any] = []
+        for part in self._parts:
+            made.append(part.fill(made, values))
+        return made[self._root.number] if isinstance(self._root, _Inner) else _filled(self._root, made, values)
+
+
+class _Inner(NamedTuple):
+    """A container with marks inside."""
+
+    number: int
+    """Its position among the parts."""
+
+
+class _Plain(NamedTuple):
+    """A value without marks."""
+
+    value: Any
+
+
+_Found = _Inner | _Plain | str | int
+"""Where the marks of a value are: in a container's parts, nowhere, or in the text or the number itself."""
+
+
+def _filled(found: _Found, made: list[Any], values: PoolValues) -> Any:
+    if isinstance(found, str):
+        return values.fill_text(found)
+    if isinstance(found, _Inner):
+        return made[found.number]
+    return found.value if isinstance(found, _Plain) else values.fill_number(found)
+
+
+class _Part:
+    """A container with marks inside, and the members that have them."""
+
+    __slots__ = ("_inner", "_numbers", "_texts", "_value")
+
+    def __init__(self, value: Any, members: list[tuple[Any, _Found]]) -> None:
+        self._value: Final = value
+        self._texts: Final = [(at, found) for at, found in members if isinstance(found, str)]
+        self._numbers: Final = [(at, found) for at, found in members if type(found) is int]
+        self._inner: Final = [(at, found.number) for at, found in members if isinstance(found, _Inner)]
+
+    def fill(self, made: list[Any], values: PoolValues) -> Any:
+        value = self._value
+        filled: Any = value.copy() if isinstance(value, dict) else list(value)
+        for at, text in self._texts:
+            filled[at] = values.fill_text(text)
+        for at, number in self._numbers:
+            filled[at] = values.fill_number(number)
+        for at, number in self._inner:
+            filled[at] = made[number]
+        if not isinstance(value, tuple):
+            return filled
+        return type(value)(*filled) if hasattr(value, "_fields") else tuple(filled)
+
+
+class _Renamed:
+    """An object with marks in the names of its members."""
+
+    __slots__ = ("_members",)
+
+    def __init__(self, members: list[tuple[_Found, _Found]]) -> None:
+        self._members: Final = members
+
+    def fill(self, made: list[Any], values: PoolValues) -> Any:
+        return {_filled(name, made, values): _filled(inner, made, values) for name, inner in self._members}
+
+
+class _MarkFinder:
+    """Finds the containers that have marks inside; those inside others come first."""
 
     def __init__(self) -> None:
-        """Prepare; nothing is known yet."""
-        self._known: Final[dict[int, bool]] = {}
-        # An id means the same object only as long as that is alive.
-        self._kept: Final[list[object]] = []
+        self.parts: Final[list[_Part | _Renamed]] = []
+        self._known: Final[dict[int, _Found]] = {}
 
-    def is_marked(self, value: Any) -> bool:
-        """Return whether there is a mark in ``value``: JSON, or named tuples and tuples of JSON."""
+    def find(self, value: Any) -> _Found:
         if isinstance(value, str):
-            return _START in value
+            return value if _START in value else _Plain(value)
         if type(value) is int:
-            return value >= SMALLEST_MARK
+            return value if value >= SMALLEST_MARK else _Plain(value)
         if not isinstance(value, (dict, list, tuple)):
-            return False
+            return _Plain(value)
         known = self._known.get(id(value))
         if known is None:
-            parts = (*value.keys(), *value.values()) if isinstance(value, dict) else value
-            known = any([self.is_marked(part) for part in parts])  # noqa: C419 - every part is to be known
-            self._known[id(value)] = known
-            self._kept.append(value)
+            known = self._known[id(value)] = self._find_inside(value)
         return known
 
-    def fill(self, value: Any, values: PoolValues) -> Any:
-        """Return ``value`` for a pool; the part of it that has no mark is shared."""
-        return self._fill(value, values, {})
-
-    def _fill(self, value: Any, values: PoolValues, made: dict[int, Any]) -> Any:
-        if isinstance(value, str):
-            return values.fill_text(value)
-        if type(value) is int:
-            return values.fill_number(value)
-        if not self.is_marked(value):
-            return value
-        if id(value) in made:  # Branches that documents share stay shared.
-            return made[id(value)]
-        filled: Any
-        if isinstance(value, dict):
-            filled = {self._fill(name, values, made): self._fill(inner, values, made) for name, inner in value.items()}
+    def _find_inside(self, value: Any) -> _Found:
+        pairs = value.items() if isinstance(value, dict) else enumerate(value)
+        members = [(name, self.find(name), self.find(inner)) for name, inner in pairs]
+        part: _Part | _Renamed
+        if any(not isinstance(name, _Plain) for _, name, _ in members):
+            part = _Renamed([(name, inner) for _, name, inner in members])
+        elif any(not isinstance(inner, _Plain) for _, _, inner in members):
+            part = _Part(value, [(at, inner) for at, _, inner in members])
         else:
-            parts = [self._fill(part, values, made) for part in value]
-            filled = parts if isinstance(value, list) else self._tuple(value, parts)
-        made[id(value)] = filled
-        return filled
-
-    @staticmethod
-    def _tuple(value: Any, parts: list[Any]) -> Any:
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+            return _Plain(value)
+        self.parts.append(part)
+        return _Inner(len(self.parts) - 1)

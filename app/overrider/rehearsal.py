@@ -72,6 +72,7 @@ def rehearse(
         node_pools: The NodePools by whose labels a YurtAppSet v1beta1 chooses tweaks; taints are no question of an
             entry.
     """
+    yield
     plans = SubjectPlans(subject.group_kind, subject.document, overrider)
     yield
     found = _Found({}, {})

@@ -316,8 +316,11 @@ def _replaced_values(request: AdmissionRequest, workload: JSONObject, rendering:
         return ()
     plan = rendering.plan.for_update
     stored = request.old_object
+    unchanged = {name for name in ("metadata", "spec") if workload.get(name) == as_object(stored).get(name)}
     found = []
     for leaf in leaves(plan.update.delta):
+        if leaf.tokens[0] in unchanged:
+            continue
         wanted, before = value_at(workload, leaf.tokens), value_at(stored, leaf.tokens)
         if leaf.after is MISSING or wanted in (MISSING, leaf.after, leaf.before) or wanted == before:
             continue

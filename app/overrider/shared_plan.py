@@ -62,19 +62,16 @@ class SharedPlan:
         """Return the hash for a pool."""
         return hash_text(values.fill_json(self._text)) if self._text else self.plan.digest
 
-    def fill(self, of: "PoolPlan", *, filler: Filler, creating: bool) -> Plan:
-        """Return the whole plan of a pool, made anew.
+    def filler(self, *, creating: bool) -> Filler:
+        """Return the means to fill the members of the whole plan.
 
         Args:
-            of: The pool.
-            filler: One for this plan alone.
-            creating: Whether what only a new workload needs is to be filled in, too.
+            creating: Whether to fill the members that only a new workload needs, too.
         """
         plan = self.plan
         if not creating:
             plan = msgspec.structs.replace(plan, create=plan.update, rendered=plan.bare, fast=None)
-        filled = filler.fill(msgspec.structs.astuple(plan), of.values)
-        return msgspec.structs.replace(Plan(*filled), digest=of.digest)
+        return Filler(msgspec.structs.astuple(plan))
 
 
 class FilledPlans:
@@ -83,8 +80,8 @@ class FilledPlans:
     def __init__(self) -> None:
         """Prepare; nothing is known yet."""
         self._plans: Final[OrderedDict[tuple[SharedPlan, PoolValues, bool], Plan]] = OrderedDict()
-        # To find out where the marks are takes twice as long as to fill them, and to remember it as much as a plan.
-        self._fillers: Final[OrderedDict[SharedPlan, Filler]] = OrderedDict()
+        # To find the marks takes ten times as long as to fill them, and to remember their places as much as a plan.
+        self._fillers: Final[OrderedDict[tuple[SharedPlan, bool], Filler]] = OrderedDict()
 
     def get(self, of: "PoolPlan", *, creating: bool) -> Plan:
         """Return the whole plan of a pool, without the members that only a new workload needs where none is created."""
@@ -93,22 +90,23 @@ class FilledPlans:
         key = (of.shared, of.values, creating)
         plan = self._plans.get(key)
         if plan is None:
-            filler = self._filler_of(of.shared)
-            plan = self._plans[key] = of.shared.fill(of, filler=filler, creating=creating)
+            members = self._filler_of(of.shared, creating=creating).fill(of.values)
+            plan = self._plans[key] = msgspec.structs.replace(Plan(*members), digest=of.digest)
             if len(self._plans) > MAX_FILLED:
                 self._plans.popitem(last=False)
         else:
             self._plans.move_to_end(key)
         return plan
 
-    def _filler_of(self, shared: SharedPlan) -> Filler:
-        filler = self._fillers.get(shared)
+    def _filler_of(self, shared: SharedPlan, *, creating: bool) -> Filler:
+        key = (shared, creating)
+        filler = self._fillers.get(key)
         if filler is None:
-            filler = self._fillers[shared] = Filler()
+            filler = self._fillers[key] = shared.filler(creating=creating)
             if len(self._fillers) > MAX_FILLED:
                 self._fillers.popitem(last=False)
         else:
-            self._fillers.move_to_end(shared)
+            self._fillers.move_to_end(key)
         return filler
 
 
