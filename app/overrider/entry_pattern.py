@@ -1,4 +1,4 @@
-"""Entries that differ in the images and replicas that they set, as one pattern with a mark for each of these values.
+"""Entries that differ in the values that they set, as one pattern with a mark for each of these values.
 
 An overrider with an entry of its own for each node pool would otherwise need a plan for each. The pools whose entries
 have the same pattern share a plan, and their values are filled in as the pool's name is.
@@ -9,6 +9,7 @@ else in the template or in the entries is therefore no mark's, but a part of the
 
 import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -16,24 +17,24 @@ import msgspec
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import NODEPOOL_TOKEN, TWEAK_POOL_TOKEN
 from app.overrider.entry_selection import EntrySelection
+from app.overrider.entry_values import map_values
 from app.overrider.pool_mark import (
     MAX_NUMBERS,
     NO_VALUES,
     REPLICAS_MARK,
-    SMALLEST_MARK,
     EntryValues,
     entry_mark,
     number_mark,
     text_mark,
 )
 
-# Characters that need no escaping in JSON, so that a value can be filled into a text.
-_CLAIM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*")
 _DIGITS: Final = re.compile(r"\d+")
 # 1 is the default of replicas, and 0 the zero value.
 _SMALLEST_NUMBER: Final = 2
 # A text with tokens is filled in for each pool, to look for values in it.
 _MAX_FILLED_LENGTH: Final = 50_000
+# Each value is looked for in the whole template. Entries with more values for one pool are taken as they are written.
+_MAX_VALUES: Final = 64
 
 
 class AppliedEntry(NamedTuple):
@@ -106,7 +107,7 @@ class EntryPatterns:
         numbers = self._selection.applying(pool)
         shapes = [None if self._selection.is_for_every(number) else self._shape(number) for number in numbers]
         own = [shape for shape in shapes if shape is not None]
-        if not own:
+        if not own or sum(len(shape.values) for shape in own) > _MAX_VALUES:
             return Applied(numbers, numbers)
         taken = self._slots(pool, config or {}, own)
         slots = tuple(None if shape is None else taken.take(len(shape.values)) for shape in shapes)
@@ -125,7 +126,7 @@ class EntryPatterns:
             if written is None:
                 found.append(AppliedEntry(f"entries[{number}]", entry))
             else:
-                marked = _with_values(entry, iter([value for _, value in written]))
+                marked = map_values(entry, partial(_take_next, iter([value for _, value in written])))
                 found.append(AppliedEntry(f"entries[{entry_mark(position)}]", marked))
         return tuple(found)
 
@@ -134,9 +135,9 @@ class EntryPatterns:
         shape = self._shapes.get(number)
         if shape is None:
             entry = {name: value for name, value in as_object(self._entries[number]).items() if name != "pools"}
-            values = tuple(_values_of(entry))
-            text = _encode(_with_values(entry, iter([type(value).__name__ for value in values])))
-            shape = _Shape(self._known.setdefault(text, len(self._known)), values, text, _numbers_in(text))
+            values: list[str | int] = []
+            text = _encode(map_values(entry, partial(_collect, values)))
+            shape = _Shape(self._known.setdefault(text, len(self._known)), tuple(values), text, _numbers_in(text))
             self._shapes[number] = shape
         return shape
 
@@ -170,7 +171,8 @@ class _Slots:
     def add_text(self, value: str, known: Sequence[str], *, literal: bool) -> None:
         # A path of a patch finds elements by members: `[image=…]`.
         quoted, named = f'"{value}"', f"={value}"
-        if literal or any(quoted in text or named in text for text in known):
+        escaped = named.replace("~", "~0").replace("/", "~1")
+        if literal or any(quoted in text or named in text or escaped in text for text in known):
             self._slots.append(("literal", value))
             return
         if value not in self.texts:
@@ -198,43 +200,14 @@ class _Slots:
         return tuple(self._slots[self._taken - count : self._taken])
 
 
-def _values_of(entry: JSONObject) -> Iterator[str | int]:
-    """Yield the values of an entry for which there may be marks, in order."""
-    for item in _items_of(entry):
-        if (claim := _claim_of(item)) is not None:
-            yield claim
-        if (replicas := _replicas_of(item)) is not None:
-            yield replicas
+def _collect(values: list[str | int], value: str | int) -> str:
+    """Add a value to ``values``; return the name of its type, which takes its place in the pattern."""
+    values.append(value)
+    return type(value).__name__
 
 
-def _with_values(entry: Mapping[str, JSON], values: Iterator[str | int]) -> JSONObject:
-    """Return an entry with other values in the places of those of `_values_of`."""
-    items: list[JSON] = []
-    for item in _items_of(entry):
-        made = dict(item) if isinstance(item, dict) else item
-        if _claim_of(item) is not None:
-            made["image"] = {**item["image"], "imageClaim": next(values)}
-        if _replicas_of(item) is not None:
-            made["replicas"] = next(values)
-        items.append(made)
-    return {**entry, "items": items} if items else dict(entry)
-
-
-def _items_of(entry: Mapping[str, JSON]) -> list[JSON]:
-    items = entry.get("items")
-    return items if isinstance(items, list) else []
-
-
-def _claim_of(item: JSON) -> str | None:
-    claim = as_object(as_object(item).get("image")).get("imageClaim")
-    if not isinstance(claim, str) or _CLAIM.fullmatch(claim.replace(NODEPOOL_TOKEN, "x")) is None:
-        return None
-    return claim
-
-
-def _replicas_of(item: JSON) -> int | None:
-    replicas = as_object(item).get("replicas")
-    return replicas if type(replicas) is int and 0 <= replicas < SMALLEST_MARK else None
+def _take_next(values: Iterator[str | int], _: str | int) -> str | int:
+    return next(values)
 
 
 def _encode(value: object) -> str:

@@ -1,8 +1,8 @@
 """Stand-ins for what is a node pool's own, so that one plan serves all pools that differ by that alone.
 
 A plan is compiled with the mark as the name of its pool. What depends on the pool is then where the mark is: in a few
-labels, in a node selector, in values that say ``{{nodepool}}``. Other marks stand for the images and replicas that an
-entry of the pool's own sets, and for that entry's number. Filling them in costs some microseconds, where compiling
+labels, in a node selector, in values that say ``{{nodepool}}``. Other marks stand for the values that an entry of the
+pool's own sets, and for that entry's number. Filling them in costs some microseconds, where compiling
 costs a millisecond.
 """
 

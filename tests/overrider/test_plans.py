@@ -114,6 +114,46 @@ def test_pools_whose_own_entries_set_other_images_and_replicas_share_a_plan() ->
     assert found[3].full.source_of(("spec", "replicas")) == "entries[4].items[1]"
 
 
+def test_pools_whose_own_entries_set_other_values_share_a_plan() -> None:
+    cache, subject = PlanCache(), yurt_app_set(pools=pools(6))
+    own = [
+        entry(
+            f"p{n}",
+            items=[
+                {"env": {"containerName": "nginx", "env": [{"name": "MODE", "value": f"mode {n}"}]}},
+                {"args": {"containerName": "nginx", "args": [f"--site={n}a"]}},
+                {"annotations": {"site": f"site-{n}"}},
+                {"nodeSelector": {"zone": f"zone-{n}"}},
+            ],
+            patches=[patch("add", "/spec/template/metadata/labels/site", f"at-{n}")],
+        )
+        for n in range(6)
+    ]
+    found = [plan(cache, subject, overrider(*own), f"p{n}") for n in range(6)]
+    assert cache.compiled == 1
+    template = found[4].full.rendered["spec"]["template"]
+    (nginx,) = template["spec"]["containers"]
+    assert (nginx["env"], nginx["args"]) == ([{"name": "MODE", "value": "mode 4"}], ["--site=4a"])
+    assert (template["metadata"]["annotations"], template["metadata"]["labels"]["site"]) == ({"site": "site-4"}, "at-4")
+    assert template["spec"]["nodeSelector"]["zone"] == "zone-4"
+
+
+def test_a_value_that_a_path_names_escaped_is_no_mark() -> None:
+    cache, subject = PlanCache(), yurt_app_set(pools=pools(1))
+    env = {"env": {"containerName": "nginx", "env": [{"name": "MODE", "value": "x/y"}]}}
+    rule = overrider(entry("p0", items=[env], patches=[patch("remove", f"{SPEC}/containers/0/env/[value=x~1y]")]))
+    (nginx,) = plan(cache, subject, rule, "p0").full.rendered["spec"]["template"]["spec"]["containers"]
+    assert not nginx.get("env")
+
+
+def test_entries_with_many_values_of_one_pool_are_taken_as_they_are_written() -> None:
+    cache, subject = PlanCache(), yurt_app_set(pools=pools(2))
+    own = [entry(f"p{n}", items=[{"annotations": {f"a{at}": f"{n}-{at}" for at in range(65)}}]) for n in range(2)]
+    found = [plan(cache, subject, overrider(*own), f"p{n}") for n in range(2)]
+    assert cache.compiled == 2
+    assert found[1].full.rendered["spec"]["template"]["metadata"]["annotations"]["a64"] == "1-64"
+
+
 @pytest.mark.parametrize(
     "different",
     [
@@ -188,6 +228,12 @@ OWN_ITEMS = st.lists(
             image("absent", "registry.example.org/a:1"), image("nginx", ""), image("nginx", "Ü"), image("nginx", "nginx:1"),
             {"replicas": 0}, {"replicas": 1}, {"replicas": 2}, {"replicas": 3}, {"replicas": 77}, {"replicas": -1},
             {"replicas": True}, {"labels": {"a": "b"}}, {**image("nginx", "registry.example.org/c:1"), "replicas": 5},
+            {"labels": {"a": "of {{nodepool}}", "b": "x/y"}}, {"labels": {"app": "other"}}, {"annotations": {"note": "x/y", "of": "1"}},
+            {"nodeSelector": {"zone": "east"}}, {"nodeSelector": {"zone": "west", "b": 3}}, {"nodeSelector": "east"},
+            {"env": {"containerName": "nginx", "env": [{"name": "MODE", "value": "x/y"}, {"name": "TWICE", "value": "east"}]}},
+            {"env": {"containerName": "nginx", "env": [{"name": "MODE", "value": "of {{nodepool}}"}, {"name": "NONE"}]}},
+            {"env": {"containerName": "nginx", "env": [{"name": "MODE", "value": ""}, {"name": "MODE", "value": "z"}, "MODE"]}},
+            {"args": {"containerName": "nginx", "args": ["--zone=east", "x/y"]}}, {"args": {"containerName": "nginx", "args": [1]}},
         ]
     ),
     max_size=3,
@@ -201,6 +247,13 @@ OWN_PATCHES = st.lists(
             patch("replace", "/spec/replicas", 77),
             patch("remove", "/spec/replicas"),
             patch("remove", "/spec/absent"),
+            patch("add", f"{SPEC}/containers/[name=nginx]/env/[name=MODE]/value", "east"),
+            patch("replace", f"{SPEC}/containers/[name=nginx]/env/[name=MODE]/value", "west"),
+            patch("remove", f"{SPEC}/containers/[name=nginx]/env/[value=x~1y]"),
+            patch("add", f"{SPEC}/nodeSelector/zone", "east"),
+            patch("add", "/spec/template/metadata/annotations/note", "of {{nodepool}}"),
+            patch("add", f"{SPEC}/containers/0/args/-", "x/y"),
+            patch("add", f"{SPEC}/containers/[name=absent]/image", "nginx:9"),
         ]
     ),
     max_size=1,
@@ -316,7 +369,7 @@ def test_the_size_of_the_plans_is_near_the_memory_that_they_take() -> None:
 def test_a_subject_whose_pools_all_differ_keeps_within_the_bound() -> None:
     names = [f"p{number}" for number in range(40)]
     subject = yurt_app_set(pools=[pool(name) for name in names])
-    rule = overrider(*[entry(name, items=[{"labels": {"pool": name}}]) for name in names])
+    rule = overrider(*[entry(name, items=[{"labels": {name: "own"}}]) for name in names])
     cache = PlanCache(max_bytes=100_000)
     digests = [plan(cache, subject, rule, name).digest for name in names]
     assert cache.size <= 100_000

@@ -1,0 +1,99 @@
+"""The values of an entry that often differ from node pool to node pool, while the rest of the entry is the same.
+
+They are the values that no rule of rendering looks into: images, replicas, the values of environment variables,
+arguments, labels, annotations and node selectors, set by an item or by a patch.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from app.model.json import JSON, JSONObject, as_object
+from app.model.openyurt import NODEPOOL_TOKEN
+from app.overrider.pool_mark import SMALLEST_MARK
+
+Change = Callable[[str | int], str | int]
+
+# Characters that need no escaping in JSON, so that a value can be filled into a text.
+_CLAIM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*")
+_TEXT: Final = re.compile(r"[A-Za-z0-9 !#$%&()*+,./:;<=>?@^_|~-]+")
+# The ends of the paths of patches that set such values.
+_TEXT_PATH: Final = re.compile(
+    r".*/(env/[^/]+/value|args/[^/]+|(annotations|labels|nodeSelector)/[^/]+|(containers|initContainers)/[^/]+/image)"
+)
+
+
+def map_values(entry: Mapping[str, JSON], change: Change) -> JSONObject:
+    """Return an entry with other values.
+
+    Args:
+        entry: The entry; nothing about its shape is taken for granted.
+        change: Called for each value, always in the same order; returns the value to take its place.
+    """
+    made = dict(entry)
+    if isinstance(entry.get("items"), list):
+        made["items"] = [_map_item(item, change) for item in entry["items"]]
+    if isinstance(entry.get("patches"), list):
+        made["patches"] = [_map_patch(patch, change) for patch in entry["patches"]]
+    return made
+
+
+def _map_item(item: JSON, change: Change) -> JSON:
+    if not isinstance(item, dict):
+        return item
+    return {name: _MAPPED[name](value, change) if name in _MAPPED else value for name, value in item.items()}
+
+
+def _map_patch(patch: JSON, change: Change) -> JSON:
+    path = as_object(patch).get("path")
+    if not isinstance(path, str) or "value" not in patch or _TEXT_PATH.fullmatch(path) is None:
+        return patch
+    return {**patch, "value": _map_text(patch["value"], change)}
+
+
+def _map_image(value: JSON, change: Change) -> JSON:
+    claim = as_object(value).get("imageClaim")
+    if not isinstance(claim, str) or _CLAIM.fullmatch(claim.replace(NODEPOOL_TOKEN, "x")) is None:
+        return value
+    return {**value, "imageClaim": change(claim)}
+
+
+def _map_replicas(value: JSON, change: Change) -> JSON:
+    return change(value) if type(value) is int and 0 <= value < SMALLEST_MARK else value
+
+
+def _map_env(value: JSON, change: Change) -> JSON:
+    variables = as_object(value).get("env")
+    if not isinstance(variables, list):
+        return value
+    made = [
+        {**one, "value": _map_text(one["value"], change)} if isinstance(one, dict) and "value" in one else one
+        for one in variables
+    ]
+    return {**value, "env": made}
+
+
+def _map_args(value: JSON, change: Change) -> JSON:
+    args = as_object(value).get("args")
+    return {**value, "args": [_map_text(one, change) for one in args]} if isinstance(args, list) else value
+
+
+def _map_members(value: JSON, change: Change) -> JSON:
+    return {name: _map_text(one, change) for name, one in value.items()} if isinstance(value, dict) else value
+
+
+def _map_text(value: JSON, change: Change) -> JSON:
+    if not isinstance(value, str) or _TEXT.fullmatch(value.replace(NODEPOOL_TOKEN, "x")) is None:
+        return value
+    return change(value)
+
+
+_MAPPED: Final[Mapping[str, Callable[[JSON, Change], JSON]]] = {
+    "image": _map_image,
+    "replicas": _map_replicas,
+    "env": _map_env,
+    "args": _map_args,
+    "annotations": _map_members,
+    "labels": _map_members,
+    "nodeSelector": _map_members,
+}
