@@ -343,6 +343,7 @@ class Proxy(Server):
     origin: Origin
     credentials: str
     refusal: bytes | None
+    established: bytes
 
     @property
     def url(self) -> str:
@@ -358,7 +359,7 @@ class Proxy(Server):
             return
         with socket.create_connection(("127.0.0.1", self.origin.port), timeout=NET) as onward:
             if asked.method == "CONNECT":
-                connection.sock.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                connection.sock.sendall(self.established)
                 back = threading.Thread(target=_pump, args=(connection.sock, onward), daemon=True)
                 back.start()
                 _pump(onward, connection.sock)
@@ -382,7 +383,12 @@ def _pump(source: socket.socket, sink: socket.socket) -> None:
 
 @contextlib.contextmanager
 def proxying(
-    origin: Origin, *, credentials: str = "", refusal: bytes | None = None, directory: Path | None = None
+    origin: Origin,
+    *,
+    credentials: str = "",
+    refusal: bytes | None = None,
+    directory: Path | None = None,
+    established: bytes = b"HTTP/1.1 200 Connection established\r\n\r\n",
 ) -> Iterator[Proxy]:
     """Be a proxy before an origin.
 
@@ -391,10 +397,11 @@ def proxying(
         credentials: ``user:password`` that it asks for; part of its ``url``.
         refusal: What it says instead of forwarding.
         directory: Where certificates can be written: spoken to over TLS then.
+        established: What it says to a CONNECT that it grants.
     """
     context, ca_bundle = tls(directory) if directory else (None, "")
     proxy = Proxy(context=context, ca_pem=base64.b64decode(ca_bundle))
-    proxy.origin, proxy.credentials, proxy.refusal = origin, credentials, refusal
+    proxy.origin, proxy.credentials, proxy.refusal, proxy.established = origin, credentials, refusal, established
     try:
         yield proxy
     finally:

@@ -27,6 +27,7 @@ from tests.crds.origin import (
     hangs_up,
     head,
     in_turn,
+    proxying,
     redirects,
     resets_after,
     says,
@@ -37,12 +38,18 @@ from tests.crds.origin import (
 from tests.waiting import NET, with_patience
 
 TAG = '"v1"'
+EARLY_HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n"
+WHOLE = head(content_length=len(BODY)) + BODY
 
 
 @pytest.fixture
 def into(tmp_path: Path) -> Path:
     (tmp_path / "new").mkdir()
     return tmp_path / "new" / "crds.tar.gz"
+
+
+def _sends(data: bytes) -> Answer:
+    return lambda _, answering: answering.send(data)
 
 
 # ---- Cut off, and gone on with.
@@ -305,20 +312,42 @@ def test_a_part_cannot_get_around_the_limit(into: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "reason"),
     [
-        lambda _, made: made.send(b"HTTP/1.1 200 OK\r\nX: " + b"a" * 200_000 + b"\r\n\r\n"),
-        lambda _, made: made.send(b"HTTP/1.1 200 OK\r\n" + b"X: a\r\n" * 5000 + b"\r\n"),
-        says(BODY, content_length="5, 6"),
-        lambda _, made: made.send(head(transfer_encoding="chunked") + b"1" * 200_000),
+        (_sends(b"HTTP/1.1 200 OK\r\nX: " + b"a" * 200_000 + b"\r\n\r\n"), "got more than 65536 bytes"),
+        (_sends(b"HTTP/1.1 200 OK\r\n" + b"X: a\r\n" * 5000 + b"\r\n"), "got more than 100 headers"),
+        (_sends(EARLY_HINTS + b"X: a\r\n" * 5000 + b"\r\n"), "got more than 100 headers"),
+        (_sends((EARLY_HINTS + b"\r\n") * 101 + WHOLE), "more than 100 interim responses"),
+        (says(BODY, content_length="5, 6"), "two lengths of one body"),
+        (_sends(head(transfer_encoding="chunked") + b"1" * 200_000), "got more than 65536 bytes"),
     ],
 )
-def test_headers_without_measure_are_refused(into: Path, answer: Answer) -> None:
+def test_headers_beyond_the_limits_are_refused_and_not_asked_for_again(into: Path, answer: Answer, reason: str) -> None:
     with serving(answer) as origin:
-        with pytest.raises(CRDsError) as raised:
-            fetched(origin, into)
-        assert raised.value.exit in (Exit.NETWORK, Exit.HTTP)
-    assert not into.exists()
+        failure = refused(origin, into, Exit.HTTP)
+    assert str(failure).startswith(f"{origin.url}: malformed HTTP response: {reason}")
+    assert len(origin.asked) == 1
+
+
+@pytest.mark.parametrize("status", ["100 Continue", "102 Processing", "103 Early Hints"])
+@pytest.mark.parametrize("count", [1, 100])
+def test_interim_responses_are_skipped(into: Path, status: str, count: int) -> None:
+    interim = f"HTTP/1.1 {status}\r\nLink: </style.css>; rel=preload\r\n\r\n".encode()
+    with serving(_sends(interim * count + WHOLE)) as origin:
+        assert fetched(origin, into).attempts == 1
+    assert into.read_bytes() == BODY
+
+
+def test_an_interim_response_of_a_proxy_is_skipped(into: Path, tmp_path: Path) -> None:
+    established = EARLY_HINTS + b"\r\nHTTP/1.1 200 Connection established\r\n\r\n"
+    with serving(tarball(BODY), directory=tmp_path) as origin, proxying(origin, established=established) as proxy:
+        assert fetched(origin, into, proxy_url=proxy.url).attempts == 1
+
+
+def test_switching_protocols_is_final(into: Path) -> None:
+    with serving(_sends(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n")) as origin:
+        assert "HTTP 101" in str(refused(origin, into, Exit.HTTP))
+    assert len(origin.asked) == 1
 
 
 # ---- Something else than a tarball.

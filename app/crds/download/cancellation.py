@@ -1,8 +1,16 @@
-"""Ending something at once from another thread, whatever it is waiting for."""
+"""Ends that come from another thread, at once, whatever the thread that works is waiting for.
+
+A socket's timeout is for one read. An origin that sends a byte of a header or of a handshake every few seconds never
+reaches it. Shutting the connection down from another thread ends each of these waits.
+"""
 
 import contextlib
+import socket
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
+from types import TracebackType
+from typing import Self
 
 
 class Cancellation:
@@ -30,12 +38,11 @@ class Cancellation:
 
     def wait(self, seconds: float) -> bool:
         """Sleep, until it is made at the longest; return whether it was."""
-        # Longer waits than it can do are for ever anyhow.
         return self._event.wait(min(seconds, threading.TIMEOUT_MAX))
 
     @contextlib.contextmanager
     def telling(self, callback: Callable[[], object]) -> Iterator[None]:
-        """Have it tell what waits within the block, at once if it was made before.
+        """Have it tell the code that waits within the block, at once if it was made before.
 
         Args:
             callback: Called once at most, from another thread; it may neither wait nor raise.
@@ -49,3 +56,41 @@ class Cancellation:
         finally:
             with self._lock:
                 self._callbacks.remove(callback)
+
+
+class Cutoff(Cancellation):
+    """The end of one attempt: its time is over, or its download was cancelled; a context manager around the attempt."""
+
+    def __init__(self, seconds: float, cancellation: Cancellation | None = None) -> None:
+        super().__init__()
+        self._download = cancellation or Cancellation()
+        self._stack = contextlib.ExitStack()
+        self._timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), self.cancel)
+        self._timer.daemon = True
+
+    def watch(self, connected: socket.socket) -> None:
+        """Shut a connection down, too, if the end comes within the attempt.
+
+        A duplicate is kept, which TLS cannot detach: wrapping takes the file descriptor away from the socket itself.
+        """
+        duplicate = connected.dup()
+        self._stack.callback(duplicate.close)
+        self._stack.enter_context(self.telling(partial(shut, duplicate)))
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        self._stack.callback(self._timer.cancel)
+        self._stack.enter_context(self._download.telling(self.cancel))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+
+def shut(connected: socket.socket) -> None:
+    """End a connection, or one that is being made; the thread that uses it notices at once."""
+    # The other side may have been faster.
+    with contextlib.suppress(OSError):
+        connected.shutdown(socket.SHUT_RDWR)

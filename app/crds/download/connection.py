@@ -6,7 +6,7 @@ import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from functools import partial
-from http.client import HTTPResponse
+from http.client import HTTPResponse, parse_headers
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -16,16 +16,19 @@ from urllib3.exceptions import NewConnectionError
 from urllib3.response import BaseHTTPResponse
 from urllib3.util import Timeout, make_headers
 
-from app.crds.download.cutoff import Cutoff
+from app.crds.download.cancellation import Cutoff
 from app.crds.download.dialling import dialled
 from app.crds.download.reasons import MalformedError
 from app.crds.download.redaction import redacted
 from app.crds.download.socks import SCHEMES, dialled_through, socks_of
 from app.crds.download.timing import CONNECT_SECONDS, IDLE_SECONDS
 from app.crds.failures import CRDsError, Exit
+from app.outbound.addresses import PrivateAddressError
 
 # It logs each request with its query, which may be a signed URL's.
 _LOGGER: Final = logging.getLogger("urllib3.connectionpool")
+MAX_INTERIM_RESPONSES: Final = 100
+_SWITCHING_PROTOCOLS: Final = 101
 
 
 class Request(NamedTuple):
@@ -52,7 +55,7 @@ def answer_to(request: Request, cutoff: Cutoff) -> Iterator[BaseHTTPResponse]:
 
     Raises:
         CRDsError: The proxy is none that can be used.
-        PrivateError: A private address would have to be dialled, and may not.
+        PrivateAddressError: A private address would have to be dialled, and may not.
         AttemptError: A SOCKS proxy refuses.
         urllib3.exceptions.HTTPError: All else.
     """
@@ -124,12 +127,21 @@ def _pool_made_by(pool: Any, dial: _Dialler) -> Any:
 
 
 class _Response(HTTPResponse):
+    def _read_status(self) -> tuple[str, int, str]:
+        """Return the status of the final response; http.client itself skips no interim one but 100 (RFC 9110 15.2)."""
+        for _ in range(MAX_INTERIM_RESPONSES + 1):
+            version, status, reason = super()._read_status()
+            if not 100 <= status < 200 or status == _SWITCHING_PROTOCOLS:
+                return version, status, reason
+            parse_headers(self.fp)
+        raise MalformedError(f"more than {MAX_INTERIM_RESPONSES} interim responses (HTTP 1xx)")
+
     def begin(self) -> None:
         super().begin()
         # RFC 9112 6.3: lengths that differ are an attack or a bug. urllib3 says so, too, but leaves the socket open.
         lengths = self.headers.get_all("Content-Length", [])
         if len({length.strip() for line in lengths for length in line.split(",")}) > 1:
-            raise MalformedError
+            raise MalformedError("two lengths of one body")
 
 
 class _Made(HTTPConnection):
@@ -139,6 +151,8 @@ class _Made(HTTPConnection):
     def _new_conn(self) -> socket.socket:
         try:
             return self.dial(self._dns_host, self.port)
+        except PrivateAddressError:
+            raise
         except OSError as error:
             # As it is, urllib3 would take a reset or a broken pipe for one of a request that may yet be answered.
             raise NewConnectionError(self, "") from error

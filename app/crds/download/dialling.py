@@ -1,33 +1,28 @@
 """Making a connection: to the first address of a host that takes one, private or not, watched from its first moment."""
 
 import socket
-from collections.abc import Iterable
 from functools import partial
 
 from urllib3.connection import HTTPConnection
 from urllib3.exceptions import ConnectTimeoutError
 
-from app.crds.download.cutoff import Cutoff, shut
+from app.crds.download.cancellation import Cutoff, shut
 from app.crds.download.resolving import LOOKUPS, Info
 from app.crds.download.timing import CONNECT_SECONDS
-from app.outbound.addresses import is_private, refuse_private_number
-
-
-class PrivateError(Exception):
-    """A host that is a private address, and may not be asked."""
+from app.outbound.addresses import PrivateAddressError, is_private, refuse_private_number
 
 
 def dialled(host: str, port: int, cutoff: Cutoff, *, allow_private: bool) -> socket.socket:
     """Return a connection to the first of a host's addresses that takes one.
 
     Raises:
-        PrivateError: One of them is private, and may not be dialled.
+        PrivateAddressError: One of them is private, and may not be dialled.
         ConnectTimeoutError: The last one did not answer in time.
         OSError: The host has none, or the last one does not take it.
     """
     last: OSError = ConnectionAbortedError()
     for info in addresses_of(host, port, cutoff, allow_private=allow_private):
-        if cutoff.fired:
+        if cutoff.cancelled:
             break
         try:
             return _dialled(info, cutoff)
@@ -41,15 +36,17 @@ def dialled(host: str, port: int, cutoff: Cutoff, *, allow_private: bool) -> soc
 def addresses_of(host: str, port: int, cutoff: Cutoff, *, allow_private: bool) -> list[Info]:
     """Return a host's addresses in the order in which they are to be tried.
 
-    What is judged is what is dialled: a name that resolves to something else a moment later gains nothing.
+    The addresses that are judged are the ones that are dialled: a name that resolves to another address a moment later
+    gains nothing.
 
     Raises:
-        PrivateError: One of them is private, and may not be dialled.
+        PrivateAddressError: One of them is private, and may not be dialled.
         OSError: There is none.
     """
-    found = LOOKUPS.of(host.strip("[]"), port, cutoff)
-    if not allow_private and any(is_private(str(info[4][0])) for info in found):
-        raise PrivateError
+    found = LOOKUPS.find(host.strip("[]"), port, cutoff)
+    private = [str(info[4][0]) for info in found if is_private(str(info[4][0]))]
+    if private and not allow_private:
+        raise PrivateAddressError(private[0])
     return found
 
 
@@ -57,7 +54,8 @@ def _dialled(info: Info, cutoff: Cutoff) -> socket.socket:
     family, kind, protocol, _, address = info
     made = socket.socket(family, kind, protocol)
     try:
-        _set(made, HTTPConnection.default_socket_options)
+        for option in HTTPConnection.default_socket_options:
+            made.setsockopt(*option)
         made.settimeout(CONNECT_SECONDS)
         # Not watched for longer than that: a duplicate would keep what is given up here alive.
         with cutoff.telling(partial(shut, made)):
@@ -69,20 +67,12 @@ def _dialled(info: Info, cutoff: Cutoff) -> socket.socket:
     return made
 
 
-def _set(made: socket.socket, options: Iterable[tuple[int, int, int | bytes]]) -> None:
-    for level, name, value in options:
-        made.setsockopt(level, name, value)
-
-
 def refuse_private_literal(host: str) -> None:
-    """Refuse a host that is private by what it is called, for requests by way of a proxy, which resolves the name.
+    """Refuse a host that is private by its text alone, for requests by way of a proxy, which resolves the name.
 
     Raises:
-        PrivateError: It is.
+        PrivateAddressError: It is.
     """
-    try:
-        refuse_private_number(host)
-    except OSError:
-        raise PrivateError from None
+    refuse_private_number(host)
     if host == "localhost" or host.endswith(".localhost") or (":" in host and is_private(host)):
-        raise PrivateError
+        raise PrivateAddressError(host)

@@ -14,6 +14,7 @@ from urllib3 import exceptions
 
 from app.crds.download.timing import CONNECT_SECONDS, RETRIED, AttemptError
 from app.crds.failures import Exit
+from app.outbound.addresses import PrivateAddressError
 
 # OpenSSL's x509_vfy.h, in the words of Go's crypto/x509, which people search for.
 _CERTIFICATE: Final = {
@@ -31,7 +32,7 @@ _CUT: Final = ("UNEXPECTED_EOF_WHILE_READING", "EOF occurred")
 
 
 class MalformedError(HTTPException):
-    """A response whose framing says two things at once."""
+    """A response that HTTP does not allow; the text says in which way."""
 
 
 class SlowLookupError(OSError):
@@ -48,7 +49,10 @@ class SlowLookupError(OSError):
 
 def failure_of(error: Exception) -> AttemptError:
     """Return what an exception of urllib3, http.client or the system means; it never quotes the exception."""
-    for cause in _causes(error):
+    causes = _causes(error)
+    if any(isinstance(cause, PrivateAddressError) for cause in causes):
+        return AttemptError(Exit.NETWORK, "a private address, which this download may not ask")
+    for cause in causes:
         if isinstance(cause, ssl.SSLError):
             return _tls(cause)
         if isinstance(cause, exceptions.ProxyError):
@@ -112,15 +116,22 @@ def _network(error: Exception) -> AttemptError:
     for cause in causes:
         if isinstance(cause, socket.gaierror):
             return _lookup(cause)
+        if text := _malformed(cause):
+            return AttemptError(Exit.HTTP, f"malformed HTTP response: {text}", transient=True)
         if text := _known(cause):
             return _again(text)
     if any(isinstance(cause, exceptions.LocationParseError) for cause in causes):
         return AttemptError(Exit.NETWORK, "the host is no name that can be looked up")
-    if any(isinstance(cause, MalformedError) for cause in causes):
-        return AttemptError(Exit.HTTP, "malformed HTTP response", transient=True)
     if any(isinstance(cause, exceptions.ProtocolError) for cause in causes):
         return _again("the connection ended without a whole response")
     return _again(f"the connection failed ({type(causes[-1]).__name__})")
+
+
+def _malformed(cause: BaseException) -> str:
+    # http.client has no types for its limits of headers and lines, but texts: "got more than 100 headers".
+    text = str(cause)
+    over_limit = isinstance(cause, HTTPException) and text.startswith("got more than ")
+    return text if over_limit or isinstance(cause, MalformedError) else ""
 
 
 def _known(cause: BaseException) -> str:

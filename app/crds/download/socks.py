@@ -12,7 +12,7 @@ import python_socks
 from python_socks.sync import Proxy
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, LocationParseError, ProxyError
 
-from app.crds.download.cutoff import Cutoff
+from app.crds.download.cancellation import Cutoff
 from app.crds.download.dialling import addresses_of, dialled
 from app.crds.download.timing import CONNECT_SECONDS, AttemptError
 from app.crds.failures import CRDsError, Exit
@@ -88,7 +88,7 @@ def dialled_through(
     """Return a connection to a host by way of a proxy; each of its addresses is tried where they are looked up here.
 
     Raises:
-        PrivateError: One of the host's addresses, or the proxy's, is private, and may not be.
+        PrivateAddressError: One of the host's addresses, or the proxy's, is private, and may not be.
         AttemptError: The proxy refuses.
         ProxyError: It cannot be reached, or says nothing.
         LocationParseError: The host is no name.
@@ -134,7 +134,7 @@ def _ask(proxy: SocksProxy, made: socket.socket, target: str, port: int) -> None
         try:
             way.connect(target, port)
         except (python_socks.ProxyError, OSError) as error:
-            if cutoff.fired or isinstance(error, TimeoutError):
+            if cutoff.cancelled or isinstance(error, TimeoutError):
                 raise ConnectTimeoutError from None
             if isinstance(error, OSError):
                 raise

@@ -19,10 +19,9 @@ from app.crds.download.answers import (
     refusal_of,
     strong_etag,
 )
-from app.crds.download.cancellation import Cancellation
+from app.crds.download.cancellation import Cancellation, Cutoff
 from app.crds.download.connection import Request, answer_to
-from app.crds.download.cutoff import Cutoff
-from app.crds.download.dialling import PrivateError, refuse_private_literal
+from app.crds.download.dialling import refuse_private_literal
 from app.crds.download.partial import Partial
 from app.crds.download.proxies import proxy_of
 from app.crds.download.reasons import cut_off, failure_of
@@ -115,13 +114,10 @@ def _hop(job: Job, hop: _Hop, cutoff: Cutoff) -> Received | str:
     try:
         return _asked(job, hop, cutoff)
     except AttemptError as failure:
-        raise _located(cut_off(job.source.seconds) if cutoff.fired else failure, hop.url) from None
-    except PrivateError:
-        text = "a private address, which this download may not ask"
-        raise _located(AttemptError(Exit.NETWORK, text), hop.url) from None
+        raise _located(cut_off(job.source.seconds) if cutoff.cancelled else failure, hop.url) from None
     # What http.client and ssl raise of themselves comes through urllib3 in places.
     except (HTTPError, HTTPException, OSError, ValueError) as error:
-        raise _located(cut_off(job.source.seconds) if cutoff.fired else failure_of(error), hop.url) from None
+        raise _located(cut_off(job.source.seconds) if cutoff.cancelled else failure_of(error), hop.url) from None
 
 
 def _located(failure: AttemptError, url: str) -> AttemptError:
@@ -174,7 +170,7 @@ def _received(job: Job, hop: _Hop, response: BaseHTTPResponse, cutoff: Cutoff) -
     else:
         raise refusal_of(status, headers, job.timing.now())
     _copy(job, response)
-    if cutoff.fired:
+    if cutoff.cancelled:
         # A body that ends with its connection looks whole then.
         raise cut_off(job.source.seconds)
     return Received(changed=True, validators=validators, url=hop.url)

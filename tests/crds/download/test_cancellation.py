@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from app.crds.download import connection, dialling, resolving, socks
-from app.crds.download.cancellation import Cancellation
-from app.crds.download.cutoff import Cutoff
+from app.crds.download.cancellation import Cancellation, Cutoff
 from app.crds.download.download import download
 from app.crds.failures import CRDsError, Exit
 from app.crds.source import Source
@@ -95,7 +94,7 @@ def test_while_a_name_is_looked_up(into: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_while_it_waits_for_other_lookups(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lookups = resolving.Lookups(most=1)
+    lookups = resolving.Lookups(limit=1)
     monkeypatch.setattr(dialling, "LOOKUPS", lookups)
     other = Cancellation()
     with naming(monkeypatch) as names, Cutoff(250, other) as cutoff:
@@ -111,7 +110,7 @@ def test_while_it_waits_for_other_lookups(into: Path, monkeypatch: pytest.Monkey
 
 def _looking_up_in_vain(lookups: resolving.Lookups, cutoff: Cutoff) -> None:
     with pytest.raises(resolving.SlowLookupError):
-        lookups.of("hanging.test", 80, cutoff)
+        lookups.find("hanging.test", 80, cutoff)
 
 
 @contextlib.contextmanager
@@ -257,5 +256,5 @@ def test_a_wait_that_is_not_cancelled_says_so() -> None:
 def test_a_cutoff_that_fires_is_no_cancellation() -> None:
     cancellation = Cancellation()
     with Cutoff(0.0, cancellation) as cutoff:
-        until(lambda: cutoff.fired)
+        until(lambda: cutoff.cancelled)
     assert not cancellation.cancelled

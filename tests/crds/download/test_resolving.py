@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.crds.download import dialling, resolving, timing
-from app.crds.download.cutoff import Cutoff
+from app.crds.download.cancellation import Cutoff
 from app.crds.download.reasons import SlowLookupError
 from app.crds.download.resolving import Lookups
 from app.crds.failures import Exit
@@ -149,28 +149,28 @@ def test_a_proxy_is_looked_up_and_what_is_behind_it_is_not(into: Path, monkeypat
 
 def test_no_more_threads_are_left_behind_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resolving, "CONNECT_SECONDS", 0.1)
-    lookups = Lookups(most=2)
+    lookups = Lookups(limit=2)
     with naming(monkeypatch, crds=["192.0.2.1"]) as names, Cutoff(NET) as cutoff:
         for name in ("hanging.test", "hanging.test", "hanging.test", "crds.test"):
             with pytest.raises(SlowLookupError):
-                lookups.of(name, 80, cutoff)
+                lookups.find(name, 80, cutoff)
         assert names.looked_up == ["hanging.test", "hanging.test"]
         # An address needs no resolver.
-        assert [info[4][0] for info in lookups.of("192.0.2.7", 80, cutoff)] == ["192.0.2.7"]
+        assert [info[4][0] for info in lookups.find("192.0.2.7", 80, cutoff)] == ["192.0.2.7"]
         monkeypatch.setattr(resolving, "CONNECT_SECONDS", NET)
         threading.Timer(0.1, names.released.set).start()
         # It waits for one that has become free.
-        assert [info[4] for info in lookups.of("crds.test", 80, cutoff)] == [("192.0.2.1", 80)]
-        assert [info[4] for info in lookups.of("crds.test", 81, cutoff)] == [("192.0.2.1", 81)]
+        assert [info[4] for info in lookups.find("crds.test", 80, cutoff)] == [("192.0.2.1", 80)]
+        assert [info[4] for info in lookups.find("crds.test", 81, cutoff)] == [("192.0.2.1", 81)]
 
 
 def test_a_lookup_that_breaks_gives_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    lookups = Lookups(most=1)
+    lookups = Lookups(limit=1)
     with naming(monkeypatch, crds=["192.0.2.1"]), Cutoff(NET) as cutoff:
         for _ in range(3):
             with pytest.raises(socket.gaierror):
-                lookups.of("none.test", 80, cutoff)
-        assert lookups.of("crds.test", 80, cutoff)
+                lookups.find("none.test", 80, cutoff)
+        assert lookups.find("crds.test", 80, cutoff)
 
 
 @pytest.mark.parametrize("name", ["a..b", "x" * 64])
