@@ -6,6 +6,7 @@ import typer
 
 from app import __version__
 from app.cli.later import Place, group_of
+from app.cli.output import check_arguments, reporting_output_errors
 
 app = typer.Typer(
     name="fleethook",
@@ -72,4 +73,6 @@ def _options(
 
 def main() -> None:
     """Run the command line."""
-    app()
+    with reporting_output_errors():
+        check_arguments(sys.argv[1:])
+        app()

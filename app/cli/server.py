@@ -12,6 +12,7 @@ import uvicorn
 
 from app.api.protocol import guarded_protocol
 from app.asgi import Fleethook
+from app.cli.output import OutputError
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
@@ -80,8 +81,14 @@ class GracefulServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen, then say on which port."""
         await super().startup(sockets)
-        if self.started:
+        if not self.started:
+            return
+        try:
             self._ready(port_of(self.servers))
+        except OutputError:
+            # An exception alone would cancel the application's lifespan, which uvicorn logs with a traceback.
+            await self.shutdown(sockets)
+            raise
 
 
 def port_of(servers: list[Any]) -> int:

@@ -130,7 +130,7 @@ class _Response(HTTPResponse):
     def _read_status(self) -> tuple[str, int, str]:
         """Return the status of the final response; http.client itself skips no interim one but 100 (RFC 9110 15.2)."""
         for _ in range(MAX_INTERIM_RESPONSES + 1):
-            version, status, reason = super()._read_status()
+            version, status, reason = super()._read_status()  # type: ignore[misc]
             if not 100 <= status < 200 or status == _SWITCHING_PROTOCOLS:
                 return version, status, reason
             parse_headers(self.fp)
