@@ -5,6 +5,7 @@ How many there are is bounded by the calls that `app.outbound.slots` admits: a c
 
 import asyncio
 import contextlib
+import functools
 import select
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -14,6 +15,8 @@ from aiohttp.abc import AbstractResolver
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.connector import Connection
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.http_parser import RawResponseMessage
 
 from app.outbound.addresses import public_socket
 from app.outbound.credential import Credential
@@ -27,6 +30,7 @@ POOLS: Final = 1_000
 _IDLE_SECONDS: Final = 90.0
 IDLE_CONNECTIONS: Final = 25
 """How many idle connections to one place are kept."""
+MAX_INTERIM_RESPONSES: Final = 100
 
 
 class PoolKey(NamedTuple):
@@ -95,12 +99,30 @@ class Pools:
             task.add_done_callback(self._closing.discard)
 
 
+class _Handler(ResponseHandler):
+    """Limits the interim responses before a final one: aiohttp skips any number of them until the deadline."""
+
+    _interim = 0
+
+    async def read(self) -> tuple[RawResponseMessage, aiohttp.StreamReader]:
+        message, body = await super().read()
+        self._interim = self._interim + 1 if 100 <= message.code < 200 else 0
+        if self._interim > MAX_INTERIM_RESPONSES:
+            text = f"more than {MAX_INTERIM_RESPONSES} interim responses (HTTP 1xx)"
+            raise HttpProcessingError(code=message.code, message=text)
+        return message, body
+
+
 class _Connector(aiohttp.TCPConnector):
     """Does not use a connection again on which something came while nobody asked: mostly, that it is closed.
 
     aiohttp repeats a request on a connection that turns out to be closed, but no POST; looking first makes that
     needless where the end has arrived already. An answer that came unasked is not taken for the one to the next call.
     """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._factory = functools.partial(_Handler, loop=self._loop)
 
     async def _get(self, key: ConnectionKey, traces: list[Any]) -> Connection | None:
         while (connection := await super()._get(key, traces)) is not None:

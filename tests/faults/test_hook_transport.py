@@ -80,7 +80,8 @@ HANGING = {
     "stops in the body": stops_after(HEAD + b"{"),
     "drips headers": repeats(b"HTTP/1.1 200 OK\r\n", b"A: b\r\n", pause=0.02),
     "drips the body": repeats(HEAD, b" ", pause=0.02),
-    "says to go on for ever": repeats(b"", b"HTTP/1.1 100 Continue\r\n\r\n", pause=0.001),
+    # So slowly that no deadline of this test allows as many as the limit of interim responses.
+    "drips interim responses": repeats(b"", b"HTTP/1.1 100 Continue\r\n\r\n", pause=0.5),
     "sends empty lines for ever": repeats(CHUNKED, b"1\r\n \r\n", pause=0.02),
 }
 
@@ -162,6 +163,9 @@ BROKEN = {
     "has a large header": (says(http(a="x" * 20_000)), "its response headers are too large"),
     "has an endless header": (repeats(b"HTTP/1.1 200 OK\r\nA: ", b"x" * 4_096), "its response headers are too large"),
     "has endless headers": (more_headers_than_anybody_reads, MALFORMED),
+    "has interim responses without end": (
+        repeats(b"", b"HTTP/1.1 103 Early Hints\r\nA: b\r\n\r\n" * 100), MALFORMED + "more than 100 interim responses"
+    ),
     "is shorter than it says": (says_and_closes(http(b"{}", content_length="3")), "unexpected EOF: its answer is cut off"),
     "has a chunk that is none": (says(CHUNKED + b"zz\r\n"), MALFORMED),
     "ends between chunks": (says_and_closes(CHUNKED + b"1\r\n \r\n"), "unexpected EOF: its answer is cut off"),
@@ -202,6 +206,12 @@ async def test_what_is_no_tls_fails_by_name(client: HookClient, hook: RawHook) -
     async with server:
         where = endpoint(hook, url=f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook")
         assert ": tls: " in str(await failure(client, where))
+
+
+async def test_interim_responses_are_skipped(client: HookClient, hook: RawHook) -> None:
+    hook.answer = says(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" * 100 + http(b"{}"))
+    for _ in range(2):
+        assert await client.post(endpoint(hook), b"{}", seconds=LONG) == b"{}"
 
 
 async def test_garbage_in_an_answer_that_succeeds_is_for_the_caller_to_judge(client: HookClient, hook: RawHook) -> None:
