@@ -8,17 +8,17 @@ import asyncio
 import errno
 import socket
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from app.outbound.daemon_thread import call_in_daemon_thread
 from app.outbound.slots import FullError, Quotas, Slots
 
-# A lookup takes milliseconds, and its result is kept for ten seconds by each session.
+# A lookup takes milliseconds, and its result is kept for ten seconds by each session. Each has a thread; an owner
+# without a lookup gets one beyond the quota, up to twice as many (`app.outbound.slots`).
 _QUOTAS: Final = Quotas(connections=4, calls=4, total=16)
-# An owner without a lookup gets one beyond the quota, up to twice as many (`app.outbound.slots`).
-_THREADS: Final = 2 * _QUOTAS.total
 # As long as a webhook may take at most.
 _WAIT_SECONDS: Final = 30.0
 
@@ -33,16 +33,11 @@ class Lookups:
         """Prepare; ``get_addresses`` is called in threads."""
         self._get_addresses: Final = get_addresses
         self._slots: Final = Slots(_QUOTAS)
-        self._threads: Final = ThreadPoolExecutor(_THREADS, thread_name_prefix="lookup")
         self._under_way: Final[set[asyncio.Task[list[ResolveResult]]]] = set()
 
     def of(self, owner: str) -> AbstractResolver:
         """Return what looks up the names that an owner chose."""
         return _Resolver(self, owner)
-
-    def close(self) -> None:
-        """Start no more lookups."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def resolve(self, owner: str, host: str, port: int, family: socket.AddressFamily) -> list[ResolveResult]:
         """Return the addresses of a name.
@@ -65,9 +60,8 @@ class Lookups:
     async def _resolve(self, owner: str, host: str, port: int, family: socket.AddressFamily) -> list[ResolveResult]:
         try:
             async with self._slots.hold(owner, "", seconds=_WAIT_SECONDS):
-                return await asyncio.get_running_loop().run_in_executor(
-                    self._threads, self._look_up, host, port, family
-                )
+                look_up = partial(self._look_up, host, port, family)
+                return await asyncio.wrap_future(call_in_daemon_thread(look_up, name="lookup"))
         except FullError:
             raise OSError(errno.ENOBUFS, f"too many names of logical cluster {owner!r} are being looked up") from None
 

@@ -90,7 +90,6 @@ class Pools:
         for kept in self._kept.values():
             await kept.session.close()
         await asyncio.gather(*self._closing)
-        self._lookups.close()
 
     def _trim(self) -> None:
         if (idle := self._kept.evict()) is not None:

@@ -3,6 +3,8 @@
 import asyncio
 import errno
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -41,7 +43,6 @@ async def test_it_finds_what_the_system_finds() -> None:
     assert [(one["hostname"], one["host"], one["port"], one["family"]) for one in found] == [
         ("127.0.0.1", "127.0.0.1", 443, socket.AF_INET)
     ]
-    lookups.close()
 
 
 async def test_slow_names_of_one_owner_hold_up_no_other_one_even_after_its_callers_left(names: Names) -> None:
@@ -57,4 +58,26 @@ async def test_slow_names_of_one_owner_hold_up_no_other_one_even_after_its_calle
     failed = await asyncio.gather(*attacking[10:], return_exceptions=True)
     assert {type(error) for error in failed} == {OSError, socket.gaierror}
     assert {error.errno for error in failed if type(error) is OSError} == {errno.ENOBUFS}
-    lookups.close()
+
+
+def test_the_end_of_the_process_does_not_wait_for_a_name_server() -> None:
+    # Never answers: with a thread that is waited for, the process would not end.
+    code = """
+import asyncio, threading
+from app.outbound.lookups import Lookups
+
+asked, never = threading.Event(), threading.Event()
+
+def hang(*_, **__):
+    asked.set()
+    never.wait()
+
+async def main():
+    task = asyncio.create_task(Lookups(hang).of("ws1").resolve("slow.test"))
+    await asyncio.to_thread(asked.wait)
+    task.cancel()
+
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, timeout=NET)
+    assert (done.returncode, done.stderr) == (0, b"")

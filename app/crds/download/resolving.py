@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from socket import getaddrinfo
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from urllib3.util.connection import allowed_gai_family
 from app.crds.download.cancellation import Cutoff
 from app.crds.download.reasons import SlowLookupError
 from app.crds.download.timing import CONNECT_SECONDS
+from app.outbound.daemon_thread import call_in_daemon_thread
 
 Info = tuple[int, int, int, str, tuple[Any, ...]]
 """As of ``socket.getaddrinfo``."""
@@ -44,26 +46,21 @@ class Lookups:
         """
         if _is_number(name):
             return _look_up(name, port)
-        answer: Future[list[Info]] = Future()
         until = time.monotonic() + CONNECT_SECONDS
         with cutoff.telling(self._wake), self._changed:
             if self._wait(lambda: self._running < self._limit, cutoff, until):
-                threading.Thread(target=self._run, args=(name, port, answer), name="lookup", daemon=True).start()
+                answer = call_in_daemon_thread(partial(_look_up, name, port), name="lookup")
                 self._running += 1
-                self._wait(answer.done, cutoff, until)
-        if not answer.done():
-            raise SlowLookupError(name)
-        return answer.result()
+                answer.add_done_callback(self._end)
+                if self._wait(answer.done, cutoff, until):
+                    return answer.result()
+        raise SlowLookupError(name)
 
     def _wait(self, is_ready: Callable[[], bool], cutoff: Cutoff, until: float) -> bool:
         self._changed.wait_for(lambda: cutoff.cancelled or is_ready(), until - time.monotonic())
         return is_ready() and not cutoff.cancelled
 
-    def _run(self, name: str, port: int, answer: "Future[list[Info]]") -> None:
-        try:
-            answer.set_result(_look_up(name, port))
-        except BaseException as error:  # noqa: BLE001 - the thread that waits raises it
-            answer.set_exception(error)
+    def _end(self, _: "Future[list[Info]]") -> None:
         with self._changed:
             self._running -= 1
             self._changed.notify_all()
