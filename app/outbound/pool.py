@@ -8,7 +8,7 @@ import contextlib
 import functools
 import select
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
@@ -121,7 +121,8 @@ class _Connector(aiohttp.TCPConnector):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._factory = functools.partial(_Handler, loop=self._loop)
+        # For mypy a partial of a subclass is another type.
+        self._factory = cast("functools.partial[ResponseHandler]", functools.partial(_Handler, loop=self._loop))
 
     async def _get(self, key: ConnectionKey, traces: list[Any]) -> Connection | None:
         while (connection := await super()._get(key, traces)) is not None:

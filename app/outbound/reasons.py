@@ -10,17 +10,10 @@ from yarl import URL
 
 from app.outbound.addresses import PrivateAddressError
 from app.outbound.errors import escaped
+from app.outbound.trust import UNKNOWN_AUTHORITY, VERIFY_ERRORS
 
 _SHOWN: Final = 300
-# OpenSSL's x509_vfy.h, in the words of Go's crypto/x509, which people search for.
-_CERTIFICATE: Final = {
-    9: "certificate is not yet valid",
-    10: "certificate has expired",
-    18: "certificate signed by unknown authority (it is self-signed)",
-    19: "certificate signed by unknown authority (its authority is none of caBundle)",
-    20: "certificate signed by unknown authority",
-    21: "certificate signed by unknown authority",
-}
+_CERTIFICATE: Final = {**VERIFY_ERRORS, 19: f"{UNKNOWN_AUTHORITY} (its authority is none of caBundle)"}
 _NAME_MISMATCH: Final = (62, 64)
 
 

@@ -9,6 +9,15 @@ from app.outbound.credential import Credential
 
 # A context of the system's authorities takes some 10 ms to make; these are those of users with a certificate.
 _REMEMBERED: Final = 64
+UNKNOWN_AUTHORITY: Final = "certificate signed by unknown authority"
+# OpenSSL's x509_vfy.h, in the words of Go's crypto/x509, which people search for.
+VERIFY_ERRORS: Final = {
+    9: "certificate is not yet valid",
+    10: "certificate has expired",
+    18: f"{UNKNOWN_AUTHORITY} (it is self-signed)",
+    **dict.fromkeys((19, 20, 21), UNKNOWN_AUTHORITY),
+}
+"""Faults of a certificate, by ``ssl.SSLCertVerificationError.verify_code``."""
 
 
 class TrustError(ValueError):

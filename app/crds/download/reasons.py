@@ -3,7 +3,6 @@
 Texts of urllib3 and http.client are not shown: they hold queries of URLs and values of headers, which may be secrets.
 """
 
-import errno
 import os
 import socket
 import ssl
@@ -15,15 +14,11 @@ from urllib3 import exceptions
 from app.crds.download.timing import CONNECT_SECONDS, RETRIED, AttemptError
 from app.crds.failures import Exit
 from app.outbound.addresses import PrivateAddressError
+from app.outbound.trust import UNKNOWN_AUTHORITY, VERIFY_ERRORS
 
-# OpenSSL's x509_vfy.h, in the words of Go's crypto/x509, which people search for.
 _CERTIFICATE: Final = {
-    9: "certificate is not yet valid",
-    10: "certificate has expired",
-    18: "certificate signed by unknown authority (it is self-signed)",
-    19: "certificate signed by unknown authority (is its CA given?)",
-    20: "certificate signed by unknown authority (is its CA given?)",
-    21: "certificate signed by unknown authority (is its CA given?)",
+    **VERIFY_ERRORS,
+    **dict.fromkeys((19, 20, 21), f"{UNKNOWN_AUTHORITY} (is its CA given?)"),
     62: "certificate is not valid for this name",
     64: "certificate is not valid for this address",
 }
@@ -145,24 +140,9 @@ def _known(cause: BaseException) -> str:
         case exceptions.IncompleteRead():
             return "the body is cut off"
         case OSError() if cause.errno is not None:
-            return _SYSTEM.get(cause.errno, "")
+            return os.strerror(cause.errno).lower()
         case _:
             return ""
-
-
-_SYSTEM: Final = {
-    code: os.strerror(code).lower()
-    for code in (
-        errno.ECONNREFUSED,
-        errno.ECONNRESET,
-        errno.ECONNABORTED,
-        errno.EPIPE,
-        errno.EHOSTUNREACH,
-        errno.ENETUNREACH,
-        errno.ENETDOWN,
-        errno.EADDRNOTAVAIL,
-    )
-}
 
 
 def _lookup(error: socket.gaierror) -> AttemptError:

@@ -13,7 +13,7 @@ from app.crds.source import Source
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # Visible Latin-1 and blanks (RFC 9110 5.5); a line break in a value would begin a header of somebody else's.
 _VALUE: Final = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
-_MOST_VALIDATOR: Final = 1024
+_MAX_VALIDATOR: Final = 1024
 
 
 class Validators(NamedTuple):
@@ -74,4 +74,4 @@ def conditions_of(validators: Validators, *, size: int, etag: str) -> dict[str, 
 
 
 def _can_be_sent(value: str) -> bool:
-    return len(value) <= _MOST_VALIDATOR and _VALUE.fullmatch(value) is not None
+    return len(value) <= _MAX_VALIDATOR and _VALUE.fullmatch(value) is not None

@@ -20,9 +20,9 @@ from app.crds.failures import CRDsError, Exit
 SCHEMES: Final = ("socks5", "socks5h")
 _PORT: Final = 1080
 # RFC 1928 5 has one byte for a name's length.
-_MOST_NAME: Final = 255
+_MAX_NAME: Final = 255
 # RFC 1929 has one byte for a length; python-socks has ASCII only.
-_MOST_CREDENTIAL: Final = 255
+_MAX_CREDENTIAL: Final = 255
 # RFC 1928 6, and whether the same may go well a moment later.
 _REPLIES: Final = {
     1: ("it failed", True),
@@ -76,8 +76,8 @@ def socks_of(parts: SplitResult) -> SocksProxy:
         raise CRDsError(Exit.USAGE, "invalid proxy URL: a SOCKS proxy has a host and perhaps a port")
     username, password = unquote(parts.username or ""), unquote(parts.password or "")
     pair = (username, password)
-    if any(pair) and not all(word.isascii() and 0 < len(word) <= _MOST_CREDENTIAL for word in pair):
-        text = f"a user and a password of a SOCKS proxy are 1 to {_MOST_CREDENTIAL} ASCII characters each"
+    if any(pair) and not all(word.isascii() and 0 < len(word) <= _MAX_CREDENTIAL for word in pair):
+        text = f"a user and a password of a SOCKS proxy are 1 to {_MAX_CREDENTIAL} ASCII characters each"
         raise CRDsError(Exit.USAGE, f"invalid proxy URL: {text}")
     return SocksProxy(parts.hostname, port, username, password, parts.scheme == "socks5h")
 
@@ -94,7 +94,7 @@ def dialled_through(
         LocationParseError: The host is no name.
         OSError: It has no address.
     """
-    if len(host) > _MOST_NAME:
+    if len(host) > _MAX_NAME:
         raise LocationParseError(host)
     targets = [host.strip("[]")]
     if not proxy.resolves:

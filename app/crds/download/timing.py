@@ -16,7 +16,7 @@ IDLE_SECONDS: Final = 30.0
 """How long a read may wait for the next byte."""
 _BASE_SECONDS: Final = 1.0
 _CAP_SECONDS: Final = 30.0
-_MOST_RETRY_AFTER: Final = 120.0
+_MAX_RETRY_AFTER: Final = 120.0
 """Who asks to be left alone for longer is not asked again by the same download."""
 RETRIED: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 
@@ -60,7 +60,7 @@ def delay_after(failure: AttemptError, attempt: int, random: Callable[[float, fl
     if not failure.again or attempt >= ATTEMPTS:
         return None
     if failure.after is not None:
-        return failure.after if failure.after <= _MOST_RETRY_AFTER else None
+        return failure.after if failure.after <= _MAX_RETRY_AFTER else None
     return random(0.0, min(_CAP_SECONDS, _BASE_SECONDS * 2 ** (attempt - 1)))
 
 

@@ -70,7 +70,8 @@ def test_what_is_dialled_is_what_was_judged(into: Path, monkeypatch: pytest.Monk
         monkeypatch.setattr(dialling, "_dialled", refusing)
         monkeypatch.setattr(timing, "ATTEMPTS", 1)
         url = f"http://crds.test:{origin.port}/x"
-        refused(origin, into, Exit.NETWORK, url=url, allow_private=False)
+        failure = refused(origin, into, Exit.NETWORK, url=url, allow_private=False)
+    assert "invalid argument" in str(failure)
     assert dialled == ["8.8.8.8"]
     assert answers == [["127.0.0.1"]]
     assert not origin.connections
