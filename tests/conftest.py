@@ -31,6 +31,13 @@ async def client() -> AsyncIterator[HookClient]:
         yield made
 
 
+@pytest.fixture
+def into(tmp_path: Path) -> Path:
+    """The file that a download writes, alone in its directory."""
+    (tmp_path / "new").mkdir()
+    return tmp_path / "new" / "crds.tar.gz"
+
+
 def pytest_report_header() -> str:
     """Print the versions of the control plane, or that there is none."""
     directory = build.find()

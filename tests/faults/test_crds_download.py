@@ -42,12 +42,6 @@ EARLY_HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n"
 WHOLE = head(content_length=len(BODY)) + BODY
 
 
-@pytest.fixture
-def into(tmp_path: Path) -> Path:
-    (tmp_path / "new").mkdir()
-    return tmp_path / "new" / "crds.tar.gz"
-
-
 def _sends(data: bytes) -> Answer:
     return lambda _, answering: answering.send(data)
 

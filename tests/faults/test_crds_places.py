@@ -26,13 +26,6 @@ from tests.crds.origin import (
 )
 from tests.hook_server import Certificate
 
-
-@pytest.fixture
-def into(tmp_path: Path) -> Path:
-    (tmp_path / "new").mkdir()
-    return tmp_path / "new" / "crds.tar.gz"
-
-
 # ---- Redirects.
 
 

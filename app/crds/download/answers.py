@@ -1,4 +1,4 @@
-"""What an origin's response is good for: redirects, statuses, ranges and the first bytes of a body (research 6.4)."""
+"""Rules for an origin's response: redirects, statuses, ranges and the first bytes of a body."""
 
 import re
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _HTML: Final = re.compile(rb"<\s*(?:!doctype\s+html|html|head|body|script|\?xml)
 
 
 class Address(NamedTuple):
-    """An address that can be asked, without its userinfo and fragment, and what was its userinfo."""
+    """A URL to send a request to, without its userinfo and fragment, and that userinfo."""
 
     url: str
     origin: tuple[str, str, int]
@@ -72,7 +72,7 @@ def _joined(url: str, location: str) -> str:
 
 
 def refusal_of(status: int, headers: Mapping[str, str], now: datetime) -> AttemptError:
-    """Return what a status means that brought no body."""
+    """Return the error for a status without a usable body."""
     if status == 407:
         return proxy_wants_credentials()
     again = status in RETRIED
@@ -97,7 +97,7 @@ _HINTS: Final = {
 
 
 def continues(headers: Mapping[str, str], *, size: int, etag: str, total: int | None) -> bool:
-    """Return whether a 206 is the rest of what we have: from the next byte to the end, of the same body."""
+    """Return whether a 206 continues the partial file: from the next byte to the end, of the same body."""
     found = _CONTENT_RANGE.fullmatch(headers.get("Content-Range", "").strip())
     if found is None or headers.get("ETag", etag) != etag:
         return False
@@ -115,11 +115,11 @@ def strong_etag(headers: Mapping[str, str]) -> str:
 def check_beginning(beginning: bytes, headers: Mapping[str, str]) -> None:
     """Check that a body is gzip, whatever its Content-Encoding says of it.
 
-    An origin that has ``Content-Encoding: gzip`` on a ``.tar.gz`` means the gzip that the file is anyhow (fault 8 of
-    the research); a coding around something else would have to be undone, which nobody asked for.
+    An origin that has ``Content-Encoding: gzip`` on a ``.tar.gz`` means the gzip of the file itself. A coding around
+    another format would have to be undone, though the request allows none.
 
     Raises:
-        AttemptError: It is something else; the text says what it looks like.
+        AttemptError: It is another format; the text names a likely one.
     """
     if beginning.startswith(_GZIP):
         return

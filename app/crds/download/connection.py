@@ -32,7 +32,7 @@ _SWITCHING_PROTOCOLS: Final = 101
 
 
 class Request(NamedTuple):
-    """What is asked of whom, and how."""
+    """A GET request, and the way to the origin."""
 
     url: str
     headers: Mapping[str, str]
@@ -79,7 +79,7 @@ def answer_to(request: Request, cutoff: Cutoff) -> Iterator[BaseHTTPResponse]:
         try:
             yield response
         finally:
-            # Not given back: what is left of a body may have no end.
+            # Not given back: the rest of a body may have no end.
             response.close()
 
 
@@ -89,14 +89,14 @@ def _split(proxy_url: str) -> SplitResult:
     except ValueError:
         raise CRDsError(Exit.USAGE, f"invalid proxy URL: {redacted(proxy_url)}: it must have a host") from None
     if "@" in parts.path + parts.query + parts.fragment:
-        # A password with a bare slash: what looks like the host is a part of the secret.
-        raise CRDsError(Exit.USAGE, "invalid proxy URL: what stands before its @ must be percent-encoded")
+        # A password with a bare slash: the apparent host is a part of the secret.
+        raise CRDsError(Exit.USAGE, "invalid proxy URL: percent-encode the user and the password before its @")
     return parts
 
 
 def _manager(request: Request, parts: SplitResult) -> urllib3.PoolManager:
     if not request.proxy_url or parts.scheme in SCHEMES:
-        # A SOCKS proxy is below HTTP: what goes through it is as if it were not there.
+        # A SOCKS proxy is below HTTP: requests through it are the same as without it.
         return urllib3.PoolManager(ssl_context=request.context)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         shown = redacted(request.proxy_url)
@@ -112,7 +112,7 @@ def _manager(request: Request, parts: SplitResult) -> urllib3.PoolManager:
 
 
 def _dialler(request: Request, parts: SplitResult, cutoff: Cutoff) -> _Dialler:
-    """Return what makes the connection to whom urllib3 talks: the origin, or an HTTP proxy before it."""
+    """Return the function that connects to urllib3's peer: the origin, or an HTTP proxy before it."""
     behind, proxied = request.allow_private, request.allow_private_proxy
     if parts.scheme in SCHEMES:
         proxy = socks_of(parts)

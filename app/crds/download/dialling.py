@@ -57,7 +57,7 @@ def _dialled(info: Info, cutoff: Cutoff) -> socket.socket:
         for option in HTTPConnection.default_socket_options:
             made.setsockopt(*option)
         made.settimeout(CONNECT_SECONDS)
-        # Not watched for longer than that: a duplicate would keep what is given up here alive.
+        # Not watched for longer than that: a duplicate would keep a connection alive that is given up here.
         with cutoff.telling(partial(shut, made)):
             made.connect(address)
         cutoff.watch(made)

@@ -1,7 +1,4 @@
-"""Bringing in the bytes of a tarball: from its address or a mirror, again where that may help, whole or not at all.
-
-The rules are those of the research, 6.4.
-"""
+"""Downloads of a tarball: from its address or a mirror, with retries, complete or not at all."""
 
 import os
 from pathlib import Path
@@ -21,10 +18,10 @@ __all__ = ["Cancellation", "Downloaded", "Progress", "Timing", "Validators", "do
 
 
 class Downloaded(NamedTuple):
-    """What came."""
+    """The result of a download."""
 
     changed: bool
-    """False if the origin says that it is what was known already: there is no file then."""
+    """False if the origin says that the known tarball is still current: there is no file then."""
     sha256: str
     size: int
     validators: Validators
@@ -52,8 +49,8 @@ def download(  # noqa: PLR0913 - one parameter for each wish that a caller can h
     Args:
         source: From where, and how.
         into: A file that does not exist yet; it is made with mode 0600, and there is none unless all went well.
-        validators: Of what is known already of the source's own URL.
-        progress: Told after every piece; what it raises ends the download.
+        validators: Of the known tarball from the source's own URL.
+        progress: Called after every piece; an exception from it ends the download.
         env_proxies: Whether the environment's proxies count where the source has none.
         allow_private: Whether addresses may be private ones; if not, that is said of the source's proxy, too.
         allow_hosts: The only hosts to ask, redirects and mirrors included: names, or ``.suffix``. Empty: any.
@@ -94,7 +91,7 @@ def _from_any(job: Job, addresses: list[Address], validators: Validators) -> Dow
     attempts, failures = 0, list[AttemptError]()
     for place, address in enumerate(addresses):
         if place:
-            # An ETag is of one address: what a mirror has may be other bytes with the same one.
+            # An ETag is of one address: a mirror may have other bytes with the same one.
             job.partial.restart()
             validators = Validators()
         for attempt in range(1, ATTEMPTS + 1):
@@ -141,7 +138,7 @@ def _downloaded(partial: Partial, received: Received, *, attempts: int, own: boo
 
 
 def _together(failures: list[AttemptError], attempts: int) -> CRDsError:
-    """Return one error for all addresses; what kind it is the source's own says."""
+    """Return one error for all addresses, of the kind of the first one."""
     text = "; mirror ".join(str(failure) for failure in failures)
     if attempts > len(failures):
         text += f" (after {attempts} attempts)"

@@ -14,7 +14,7 @@ from app.crds.failures import CRDsError, Exit
 
 
 class Partial:
-    """What has come of a body so far.
+    """The received part of a body.
 
     Attributes:
         size: Bytes written.
@@ -81,7 +81,7 @@ class Partial:
 
     @property
     def sha256(self) -> str:
-        """The digest of what has come so far."""
+        """The digest of the received part."""
         return self._digest.hexdigest()
 
     def _too_large(self, what: str) -> AttemptError:

@@ -1,4 +1,4 @@
-"""What went wrong on the way to an origin, in words of our own.
+"""Errors on the way to an origin, in words of our own.
 
 Texts of urllib3 and http.client are not shown: they hold queries of URLs and values of headers, which may be secrets.
 """
@@ -22,7 +22,7 @@ _CERTIFICATE: Final = {
     62: "certificate is not valid for this name",
     64: "certificate is not valid for this address",
 }
-# What a connection ends with that was fine until then: of a network that failed, not of a badly made server.
+# Ends of a connection that worked until then: the network failed, not the server's TLS.
 _CUT: Final = ("UNEXPECTED_EOF_WHILE_READING", "EOF occurred")
 
 
@@ -43,7 +43,7 @@ class SlowLookupError(OSError):
 
 
 def failure_of(error: Exception) -> AttemptError:
-    """Return what an exception of urllib3, http.client or the system means; it never quotes the exception."""
+    """Return the failure for an exception of urllib3, http.client or the system, without quoting its text."""
     causes = _causes(error)
     if any(isinstance(cause, PrivateAddressError) for cause in causes):
         return AttemptError(Exit.NETWORK, "a private address, which this download may not ask")
@@ -56,12 +56,12 @@ def failure_of(error: Exception) -> AttemptError:
 
 
 def cut_off(seconds: float) -> AttemptError:
-    """Return that the time for all of it is over."""
+    """Return the failure for a download whose time is over."""
     return AttemptError(Exit.NETWORK, f"not done within {seconds:g} s", transient=True)
 
 
 def _causes(error: BaseException) -> list[BaseException]:
-    """Return an exception and what it stands for: by chain, by argument, or as urllib3 keeps the original."""
+    """Return an exception and its causes: by chain, by argument, or as urllib3 keeps the original."""
     found: list[BaseException] = []
     waiting: list[object] = [error]
     while waiting and len(found) < 16:
@@ -94,7 +94,7 @@ def _proxy(error: exceptions.ProxyError) -> AttemptError:
 
 
 def proxy_wants_credentials() -> AttemptError:
-    """Return that a proxy asked who we are (HTTP 407)."""
+    """Return the failure for a proxy that asks for credentials (HTTP 407)."""
     return AttemptError(Exit.NETWORK, "the proxy asks for credentials (HTTP 407): give them in the proxy URL")
 
 

@@ -1,4 +1,4 @@
-"""Addresses as they may be shown: without what lets somebody in (research 6.4)."""
+"""URLs without their secrets, for messages and logs."""
 
 import re
 from typing import Final
@@ -7,7 +7,7 @@ from urllib.parse import unquote_plus
 HIDDEN: Final = "***"
 # Up to the last @ before path, query and fragment, with a scheme or without one.
 _USERINFO: Final = re.compile(r"^((?:[a-z][a-z0-9+.-]*:)?//)?[^/?#]*@", re.IGNORECASE)
-# A password with a bare "/", "?" or "#" in it ends the authority early; what is left is no port.
+# A password with a bare "/", "?" or "#" in it ends the authority early; the rest of the authority is no port.
 _BROKEN_USERINFO: Final = re.compile(r"^((?:[a-z][a-z0-9+.-]*:)?//)[^/?#@\[]*:(?!\d*(?:[/?#]|$)).*@", re.IGNORECASE)
 _PAIR: Final = re.compile(r"(?<=[?&;#])([^=&;#?]*)=([^&;#]*)")
 # Parts of names as the signed URLs of the big stores, GitHub, GitLab and Artifactory have them.
@@ -21,7 +21,7 @@ _UNPRINTABLE: Final = re.compile(r"[\x00-\x20\x7f-\xa0\u2028\u2029\ud800-\udfff]
 def redacted(url: str) -> str:
     """Return an address without its userinfo and without the values of query keys that sound like secrets.
 
-    What is no address at all comes out as it is, but for what looks like userinfo; nothing raises.
+    A text that is no URL is returned as it is, without the part that looks like userinfo; nothing raises.
     """
     shown = _BROKEN_USERINFO.sub(rf"\1{HIDDEN}@", url.strip(), count=1)
     shown = _USERINFO.sub(rf"\1{HIDDEN}@", shown, count=1)

@@ -1,4 +1,4 @@
-"""The headers of a request: who asks, what is known already, and what has come so far."""
+"""The headers of a request: credentials, validators of the known tarball, and the range of the received part."""
 
 import re
 from typing import Final, NamedTuple
@@ -17,7 +17,7 @@ _MAX_VALIDATOR: Final = 1024
 
 
 class Validators(NamedTuple):
-    """What an origin said its body can be told apart by."""
+    """An origin's marks of one version of a body (RFC 9110 8.8)."""
 
     etag: str = ""
     last_modified: str = ""
@@ -40,7 +40,7 @@ def check_credentials(source: Source) -> None:
 
 
 def identity_of(source: Source, address: Address, *, own: bool) -> dict[str, str]:
-    """Return the headers that say who asks.
+    """Return the headers that carry credentials.
 
     Args:
         source: Whose credentials.
@@ -60,7 +60,7 @@ def identity_of(source: Source, address: Address, *, own: bool) -> dict[str, str
 
 
 def conditions_of(validators: Validators, *, size: int, etag: str) -> dict[str, str]:
-    """Return the headers that say what we have: the beginning of a body, or an older one as a whole.
+    """Return the headers that make a request conditional: on the received part of a body, or on an older body.
 
     Args:
         validators: Of the older one; empty if there is none.

@@ -37,7 +37,7 @@ _REPLIES: Final = {
 
 
 class SocksProxy(NamedTuple):
-    """Where one is, and who we are to it."""
+    """The address of a proxy, and our credentials for it."""
 
     host: str
     port: int
@@ -52,7 +52,7 @@ class _RefusedError(AttemptError):
 
 
 class _Made(Proxy):
-    """What python-socks goes through to reach the proxy: a connection that there is already."""
+    """An existing connection, in the form in which python-socks takes the way to the proxy."""
 
     def __init__(self, made: socket.socket) -> None:
         self._made = made
@@ -116,7 +116,7 @@ def _through(proxy: SocksProxy, target: str, port: int, cutoff: Cutoff, allow_pr
         except BaseException:
             made.close()
             raise
-    # What urllib3 makes of what happens on the way to an HTTP proxy.
+    # urllib3 raises the same for an HTTP proxy.
     except (OSError, HTTPError) as error:
         raise ProxyError("", error) from None
     return made

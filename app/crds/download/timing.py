@@ -1,4 +1,4 @@
-"""When a download is tried again, and how long it may take (research 6.4)."""
+"""Retries of a download: when, how often, and for how long."""
 
 import random
 import time
@@ -17,7 +17,7 @@ IDLE_SECONDS: Final = 30.0
 _BASE_SECONDS: Final = 1.0
 _CAP_SECONDS: Final = 30.0
 _MAX_RETRY_AFTER: Final = 120.0
-"""Who asks to be left alone for longer is not asked again by the same download."""
+"""An origin that asks for a longer pause gets no other request from the same download."""
 RETRIED: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 

@@ -44,7 +44,7 @@ _HEADERS: Final = {
 
 
 class Job(NamedTuple):
-    """What all attempts of a download share."""
+    """The state that all attempts of a download share."""
 
     source: Source
     partial: Partial
@@ -74,12 +74,12 @@ class _Hop(NamedTuple):
 
 
 def transfer(job: Job, address: Address, validators: Validators) -> Received:
-    """Ask an address once, and write what comes to the job's file.
+    """Send one request to an address, follow its redirects, and write the body to the job's file.
 
     Args:
-        job: What is being done.
+        job: The download.
         address: The source's own, or one of its mirrors.
-        validators: Of what is known already of this address.
+        validators: Of the known tarball from this address.
 
     Raises:
         AttemptError: Nothing whole came; the file may hold a beginning that the next attempt goes on with.
@@ -103,7 +103,7 @@ def transfer(job: Job, address: Address, validators: Validators) -> Received:
 
 
 def _next(hop: _Hop, url: str, plain: Mapping[str, str]) -> _Hop:
-    """Return the hop after a redirect; who once left an origin does not get its credentials back by returning."""
+    """Return the hop after a redirect; a redirect back to an origin does not restore its credentials."""
     before, after = address_of(hop.url), address_of(url)
     if before is not None and after is not None and before.origin == after.origin:
         return hop._replace(url=url)
@@ -115,7 +115,7 @@ def _hop(job: Job, hop: _Hop, cutoff: Cutoff) -> Received | str:
         return _asked(job, hop, cutoff)
     except AttemptError as failure:
         raise _located(cut_off(job.source.seconds) if cutoff.cancelled else failure, hop.url) from None
-    # What http.client and ssl raise of themselves comes through urllib3 in places.
+    # urllib3 lets some exceptions of http.client and ssl through.
     except (HTTPError, HTTPException, OSError, ValueError) as error:
         raise _located(cut_off(job.source.seconds) if cutoff.cancelled else failure_of(error), hop.url) from None
 

@@ -22,12 +22,6 @@ from tests.crds.socks_server import Stage, socks_proxying
 from tests.waiting import NET
 
 
-@pytest.fixture
-def into(tmp_path: Path) -> Path:
-    (tmp_path / "new").mkdir()
-    return tmp_path / "new" / "crds.tar.gz"
-
-
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other end comes before that of the test."""

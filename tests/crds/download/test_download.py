@@ -17,12 +17,6 @@ DATE = "Mon, 02 Jan 2006 15:04:05 GMT"
 SHA256 = hashlib.sha256(BODY).hexdigest()
 
 
-@pytest.fixture
-def into(tmp_path: Path) -> Path:
-    (tmp_path / "new").mkdir()
-    return tmp_path / "new" / "crds.tar.gz"
-
-
 def test_the_bytes_come_as_they_are(into: Path) -> None:
     with serving(tarball(BODY)) as origin:
         found = fetched(origin, into)

@@ -18,12 +18,6 @@ from tests.crds.origin import proxying, redirects, serving, tarball
 from tests.waiting import NET, with_patience
 
 
-@pytest.fixture
-def into(tmp_path: Path) -> Path:
-    (tmp_path / "new").mkdir()
-    return tmp_path / "new" / "crds.tar.gz"
-
-
 def test_a_name_is_looked_up_once_for_each_connection(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         naming(monkeypatch, crds=["127.0.0.1"], store=["127.0.0.1"]) as names,

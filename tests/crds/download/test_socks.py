@@ -16,12 +16,6 @@ PAIR = (b"user", b"S3CR3T@:/")
 USERINFO = "user:S3CR3T%40%3A%2F"
 
 
-@pytest.fixture
-def into(tmp_path: Path) -> Path:
-    (tmp_path / "new").mkdir()
-    return tmp_path / "new" / "crds.tar.gz"
-
-
 def test_the_proxy_is_told_a_name_to_look_up(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(tarball(BODY)) as origin, socks_proxying(origin) as proxy, naming(monkeypatch) as names:
         fetched(origin, into, url="http://crds.test/x", proxy_url=proxy.url("socks5h"))
