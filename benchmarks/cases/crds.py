@@ -18,7 +18,7 @@ from app.crds.failures import CRDsError
 from app.crds.fetch import fetch
 from app.crds.source import Policy, Source
 from benchmarks.engines.measure import Measured, cpu_us, pinned, text
-from benchmarks.engines.tarballs import EXTRACTALL, MIB, UNPACK, WAYS, Way, heads
+from benchmarks.engines.tarballs import EXTRACTALL, MIB, UNPACK, WAYS, Way
 from benchmarks.harness.processes import output
 from benchmarks.harness.rounds import spread
 from benchmarks.harness.section import Context, Section
@@ -33,7 +33,6 @@ URL = "http://local/crds.tar.gz"
 ABOUT = """A tarball shaped like a real release ({size:,} bytes, 33 entries), into new directories of one file system, ms on the clock. `extractall`
 looks at nothing, reads no digest and waits for no disk: the rows in between tell what each of that costs. *No YAML, no fsync* is the floor of
 what verifies before it writes, *no YAML* that of what is on disk afterwards."""
-HEADS = "What each of its manifests calls itself, ms of CPU; libyaml alone is the floor of every way that takes all of YAML:"
 CACHE = "Asking for what is in the cache, µs of CPU; *thoroughly* reads and hashes everything, which a hit does where files look changed:"
 MEMORY = """Peak memory of a process that unpacks (its own limit of 64 MiB raised), above the {base:.0f} MiB of an interpreter that has
 imported it:"""
@@ -44,15 +43,15 @@ def run(context: Context) -> Section:
     """Measure one after the other; the ways of each table take turns."""
     with pinned(context.server_core):
         unpacking, size = _unpacking(context)
-        known, cache = _heads(context), _cache(context)
+        cache = _cache(context)
     memory, bomb = _memory(context), _bomb(context)
     parts = (
-        ABOUT.format(size=size), _table(unpacking, EXTRACTALL, "of extractall"), HEADS, _table(known, "by lines", "of ours"),
+        ABOUT.format(size=size), _table(unpacking, EXTRACTALL, "of extractall"),
         CACHE, _table(cache, "a hit", "of a hit"), *_memory_text(memory), BOMB.format(**bomb),
     )  # fmt: skip
     figures = {
         "unpacking ms": unpacking.figures(), "unpack : extractall": unpacking.ratio(UNPACK, EXTRACTALL)._asdict(),
-        "heads ms": known.figures(), "cache us": cache.figures(), "memory MiB": memory, "bomb": bomb,
+        "cache us": cache.figures(), "memory MiB": memory, "bomb": bomb,
     }  # fmt: skip
     return Section("CRD tarballs", "\n\n".join(parts), figures)
 
@@ -81,13 +80,6 @@ def _milliseconds(way: Way, tarball: Path, root: Path) -> float:
     spent = time.perf_counter() - started
     shutil.rmtree(into)
     return spent * 1e3
-
-
-def _heads(context: Context) -> Measured:
-    def milliseconds(way: Callable[[], None]) -> float:
-        return cpu_us(way, 0.1) / 1e3
-
-    return _turns({name: functools.partial(milliseconds, way) for name, way in heads().items()}, context.rounds)
 
 
 def _cache(context: Context) -> Measured:

@@ -2,19 +2,16 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-import yaml
-
-from app.crds.archive.yaml_head import NotYAMLError, read_head
+from app.crds.archive.limits import LIMITS, YAMLBudget
+from app.crds.archive.yaml_document import read_document
 from app.crds.failures import CRDsError, Exit
 from app.model.json import JSONObject, as_object
 from app.model.meta import is_dns1123_subdomain
-from app.store.yaml_reader import ManifestError, read_values
 
-_BASES: Final = "crds/bases"
-_PATCHES: Final = "crds/patches"
-_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_BASES: Final = "crds/bases/"
+_PATCHES: Final = "crds/patches/"
 
 
 class Tree(NamedTuple):
@@ -27,56 +24,61 @@ class Tree(NamedTuple):
 
 
 def read_tree(directory: Path) -> Tree:
-    """Return what is in ``crds/`` of a directory whose tarball has been verified.
-
-    Raises:
-        CRDsError: ARCHIVE when a file is no YAML, no object or has no name that an apiserver would take; DISK when one
-            cannot be read.
-    """
+    """Return what is in ``crds/`` of a directory that nobody else can write to; errors as `read_files`, and DISK."""
     try:
-        documents = [(path, first_document(path, text)) for path, text in _texts(directory, _BASES)]
-        patches = dict(_texts(directory, _PATCHES))
+        return read_files(dict(_files(directory)))
     except OSError as error:
         raise CRDsError(Exit.DISK, f"cannot read {directory}: {error.strerror or error}") from error
-    return Tree({_name(path, document): document for path, document in documents}, patches)
+
+
+def read_files(files: Mapping[str, bytes]) -> Tree:
+    """Return what the files of a verified tarball say, by path.
+
+    Raises:
+        CRDsError: ARCHIVE when a file is no YAML, no object or has no name that an apiserver would take; LIMIT when
+            there is more YAML than one tarball may have.
+    """
+    budget = YAMLBudget(LIMITS)
+    bases = [(path, _object(path, files[path], budget)) for path in _walk(files, _BASES)]
+    patches = {path: _text(path, files[path]) for path in _walk(files, _PATCHES)}
+    return Tree({_name(path, document): document for path, document in bases}, patches)
 
 
 def first_document(path: str, text: str) -> JSONObject:
-    """Return the first document of a text, read as Kubernetes' tools read YAML; what follows it is not looked into.
+    """Return the first document of a text, read as Kubernetes' tools read YAML.
 
     Raises:
-        CRDsError: ARCHIVE, naming the path: it is no YAML, has aliases, too many levels, or is no object.
+        CRDsError: ARCHIVE or LIMIT, naming the path, as `app.crds.archive.yaml_document.read_document`.
     """
-    try:
-        # Before anything is built from the text: it bounds the levels, and finds aliases.
-        head = read_head(text.encode())
-        values = read_values(_until_second(text) if head.documents > 1 else text, source=path)
-    except NotYAMLError as error:
-        raise CRDsError(Exit.ARCHIVE, f"{path} cannot be read: {error}") from None
-    except ManifestError as error:
-        raise CRDsError(Exit.ARCHIVE, str(error)) from None
-    document = values[0].value if values else None
+    return _object(path, text.encode(), YAMLBudget(LIMITS))
+
+
+def _object(path: str, body: bytes, budget: YAMLBudget) -> JSONObject:
+    document = read_document(path, body, budget).value
     if not isinstance(document, dict):
         raise CRDsError(Exit.ARCHIVE, f"{path} is no object")
     return document
 
 
-def _texts(directory: Path, below: str) -> Iterator[tuple[str, str]]:
+def _walk(files: Mapping[str, bytes], below: str) -> list[str]:
     # By the parts of the path, as Go's filepath.Walk goes: a directory `a` comes before a file `a.yaml`.
-    for file in sorted((directory / below).rglob("*.yaml"), key=lambda path: path.parts):
-        if not file.is_file():
-            continue
-        path = file.relative_to(directory).as_posix()
-        try:
-            yield path, file.read_bytes().decode().removeprefix("\ufeff")
-        except UnicodeDecodeError:
-            raise CRDsError(Exit.ARCHIVE, f"{path} cannot be read: it is not UTF-8") from None
+    names = [path for path in files if path.startswith(below) and path.endswith(".yaml")]
+    return sorted(names, key=lambda path: path.split("/"))
 
 
-def _until_second(text: str) -> str:
-    events: Iterator[Any] = yaml.parse(text, Loader=_LOADER)
-    ends = (mark.index for event in events if isinstance(event, yaml.DocumentEndEvent) and (mark := event.end_mark))
-    return text[: next(ends)]
+def _files(directory: Path) -> Iterator[tuple[str, bytes]]:
+    for below in (_BASES, _PATCHES):
+        for file in (directory / below).rglob("*.yaml"):
+            if file.is_file():
+                with file.open("rb") as opened:
+                    yield file.relative_to(directory).as_posix(), opened.read(LIMITS.yaml_bytes + 1)
+
+
+def _text(path: str, body: bytes) -> str:
+    try:
+        return body.decode().removeprefix("\ufeff")
+    except UnicodeDecodeError:
+        raise CRDsError(Exit.ARCHIVE, f"{path} cannot be read: it is not UTF-8") from None
 
 
 def _name(path: str, document: JSONObject) -> str:

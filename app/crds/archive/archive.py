@@ -90,7 +90,7 @@ def verify_tree(directory: Path, manifest: Manifest) -> list[str]:
 
 def _verified(opened: _Opened, limits: Limits, names: Names, *, strict: bool, keep: int) -> _Verified:
     inflated = Inflated(opened.file, packed=opened.size, limits=limits)
-    content = Content()
+    content = Content(limits)
     files: dict[str, FileDigest] = {}
     kept: list[Written] | None = []
     try:

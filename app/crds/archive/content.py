@@ -4,9 +4,11 @@ import posixpath
 from collections.abc import Iterator
 from typing import Final
 
-from app.crds.archive.yaml_head import NotYAMLError, read_head
-from app.crds.archive.yaml_lines import KnownLines
+from app.crds.archive.limits import LIMITS, Limits, YAMLBudget
+from app.crds.archive.yaml_document import read_document
 from app.crds.failures import CRDsError, Exit
+from app.model.json import JSONObject, as_object
+from app.model.meta import is_dns1123_subdomain
 
 REQUIRED: Final = ("crds", "crds/bases", "crds/patches")
 """The directories that the Go operator looks for (upstream: operator/pkg/tasks/init/crd.go, postCheck)."""
@@ -21,10 +23,11 @@ _GROUPS: Final = (".karmada.io", ".x-k8s.io")
 class Content:
     """The CRDs and patches seen so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = LIMITS) -> None:
+        """Begin; ``limits`` bound the YAML of all files together."""
         self._crds: Final[dict[str, str]] = {}
         self._patches: Final[list[str]] = []
-        self._lines: Final = KnownLines()
+        self._budget: Final = YAMLBudget(limits)
         self.warnings: Final[list[str]] = []
 
     def add(self, path: str, body: bytes) -> None:
@@ -59,19 +62,25 @@ class Content:
         return tuple(self.warnings)
 
     def _add_crd(self, path: str, body: bytes) -> None:
-        try:
-            head = read_head(body, self._lines)
-        except NotYAMLError as error:
-            raise CRDsError(Exit.ARCHIVE, f"{path} cannot be read: {error}") from None
-        if (head.api_version, head.kind) != (_API_VERSION, _KIND):
+        document, documents = read_document(path, body, self._budget)
+        crd = as_object(document)
+        if (crd.get("apiVersion"), crd.get("kind")) != (_API_VERSION, _KIND):
             raise CRDsError(Exit.ARCHIVE, f"{path} is not a {_KIND} of {_API_VERSION}")
-        # An apiserver takes a CRD only as <plural>.<group>.
-        if not head.group or not head.name.endswith(f".{head.group}"):
-            raise CRDsError(Exit.ARCHIVE, f"{path} is called {head.name!r}, which is no CRD of group {head.group!r}")
-        if other := self._crds.get(head.name):
-            raise CRDsError(Exit.ARCHIVE, f"{path} has the same CRD as {other}: {head.name}")
-        self._crds[head.name] = path
-        self.warnings.extend(_warnings(path, head.group, head.documents))
+        name, group = _name_and_group(path, crd)
+        if other := self._crds.get(name):
+            raise CRDsError(Exit.ARCHIVE, f"{path} has the same CRD as {other}: {name}")
+        self._crds[name] = path
+        self.warnings.extend(_warnings(path, group, documents))
+
+
+def _name_and_group(path: str, crd: JSONObject) -> tuple[str, str]:
+    name, group = as_object(crd.get("metadata")).get("name"), as_object(crd.get("spec")).get("group")
+    if not isinstance(name, str) or not is_dns1123_subdomain(name):
+        raise CRDsError(Exit.ARCHIVE, f"{path} is called {name!r}, which is no DNS subdomain")
+    # An apiserver takes a CRD only as <plural>.<group>.
+    if not isinstance(group, str) or not group or not name.endswith(f".{group}"):
+        raise CRDsError(Exit.ARCHIVE, f"{path} is called {name!r}, which is no CRD of group {group!r}")
+    return name, group
 
 
 def patched_crd(path: str) -> str:

@@ -73,14 +73,14 @@ def test_scalars_are_what_kubernetes_tools_take_them_for() -> None:
         ("- a\n", "x.yaml is no object"),
         ("text\n", "x.yaml is no object"),
         ("--- ~\n---\na: 1\n", "x.yaml is no object"),
-        ("{", "x.yaml cannot be read: it is no YAML in line 2: did not find expected node content"),
+        ("{", "x.yaml cannot be read: it is not YAML in line 2: did not find expected node content"),
         ("a: &b 1\nc: *b\n", "x.yaml cannot be read: it has aliases"),
         ("[" * 1000 + "]" * 1000, "x.yaml cannot be read: it has more than 200 levels"),
         ('{"a":' * 100_000, "x.yaml cannot be read: it has more than 200 levels"),
         ("a: 1\na: 2\n", "x.yaml:2: the key 'a' stands here a second time (column 1)"),
         ("a: .nan\n", "x.yaml:1: '.nan' is not a number that JSON has (column 4)"),
         ("a: !!binary x\n", "x.yaml:1: the tag tag:yaml.org,2002:binary has no meaning in a manifest (column 4)"),
-        ("a: \x00\n", "x.yaml cannot be read: it is no YAML: odd characters"),
+        ("a: \x00\n", "x.yaml cannot be read: it is not YAML: a character that YAML does not allow"),
     ],
     ids=range(12),
 )
@@ -110,10 +110,10 @@ def test_bytes_that_are_no_text_are_told(tmp_path: Path) -> None:
 def test_what_cannot_be_read_has_the_code_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = tree(tmp_path, {"crds/bases/a.yaml": crd("as", "x.karmada.io")})
 
-    def fails(_: Path) -> bytes:
+    def fails(*_: object) -> bytes:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(Path, "read_bytes", fails)
+    monkeypatch.setattr(Path, "open", fails)
     with pytest.raises(CRDsError, match=r": Input/output error$") as raised:
         read_tree(directory)
     assert raised.value.exit is Exit.DISK

@@ -1,0 +1,90 @@
+"""The first document of a YAML file, read by libyaml within the budget of its tarball.
+
+libyaml's events are counted before anything is built from the text: a loader expands aliases, exponentially in the size
+of the text, and it recurses into brackets.
+"""
+
+import re
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from app.crds.archive.limits import YAMLBudget
+from app.crds.failures import CRDsError, Exit
+from app.model.json import JSON
+from app.store.yaml_reader import ManifestError, read_values
+
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# libyaml compares each %TAG directive with all before it: 700,000 of them, 8 MiB, would take an hour.
+_DIRECTIVE: Final = re.compile(r"^%", re.MULTILINE)
+_BYTE_ORDER_MARK: Final = "\ufeff"
+
+
+class YAMLDocument(NamedTuple):
+    """The first document of a file."""
+
+    value: JSON
+    """None for a file without a document, and for an empty first document."""
+    documents: int
+    """How many documents the file has. Karmada's operator applies only the first one."""
+
+
+def read_document(path: str, body: bytes, budget: YAMLBudget) -> YAMLDocument:
+    """Read a file as Kubernetes' tools read YAML; the documents behind the first one are parsed, but not built.
+
+    Args:
+        path: The file's name for errors.
+        body: The file.
+        budget: What the files of the same tarball share; shrinks.
+
+    Raises:
+        CRDsError: LIMIT beyond the budget. ARCHIVE, naming the path: the file is not UTF-8 or not YAML, has aliases,
+            directives, a key twice, too many levels, or a value that JSON does not have.
+    """
+    budget.take_bytes(path, len(body))
+    try:
+        text = body.decode().removeprefix(_BYTE_ORDER_MARK)
+    except UnicodeDecodeError:
+        raise _unreadable(path, "it is not UTF-8") from None
+    if _DIRECTIVE.search(text):
+        raise _unreadable(path, "it has a directive (a line that begins with %)")
+    documents, end = _check_events(path, text, budget)
+    try:
+        values = read_values(text[:end] if documents > 1 else text, source=path)
+    except ManifestError as error:
+        raise CRDsError(Exit.ARCHIVE, str(error)) from None
+    return YAMLDocument(values[0].value if values else None, documents)
+
+
+def _check_events(path: str, text: str, budget: YAMLBudget) -> tuple[int, int]:
+    """Return how many documents there are, and where the first one ends; raises as `read_document`."""
+    documents = depth = end = 0
+    try:
+        for event in yaml.parse(text, Loader=_LOADER):
+            if isinstance(event, yaml.ScalarEvent):
+                budget.take_node(path)
+            elif isinstance(event, yaml.CollectionStartEvent):
+                budget.take_node(path)
+                depth += 1
+                if depth > budget.limits.yaml_depth:
+                    raise _unreadable(path, f"it has more than {budget.limits.yaml_depth} levels")
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+            elif isinstance(event, yaml.AliasEvent):
+                raise _unreadable(path, "it has aliases")
+            elif isinstance(event, yaml.DocumentEndEvent):
+                documents += 1
+                end = event.end_mark.index if documents == 1 else end
+    except yaml.YAMLError as error:
+        raise _unreadable(path, _describe(error)) from None
+    return documents, end
+
+
+def _describe(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    where = f" in line {mark.line + 1}" if mark else ""
+    return f"it is not YAML{where}: {getattr(error, 'problem', None) or 'a character that YAML does not allow'}"
+
+
+def _unreadable(path: str, reason: str) -> CRDsError:
+    return CRDsError(Exit.ARCHIVE, f"{path} cannot be read: {reason}")
