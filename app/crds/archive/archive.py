@@ -95,6 +95,8 @@ def _verified(opened: _Opened, limits: Limits, names: Names, *, strict: bool, ke
     kept: list[Written] | None = []
     try:
         for entry in tar.entries(inflated.take, limits):
+            if entry.kind == tar.PAX_GLOBAL:
+                continue
             path = names.admit(entry)
             if entry.kind == tar.FILE:
                 files[path] = _digest(entry.body)

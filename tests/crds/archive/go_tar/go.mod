@@ -1,0 +1,3 @@
+module fleethook.io/go-tar
+
+go 1.21
