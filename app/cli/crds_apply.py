@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import sys
-import tempfile
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
@@ -17,7 +16,7 @@ from app.cli.crds_choice import check_reach, chosen_of, read_file
 from app.cli.crds_progress import Style, reporting
 from app.cli.crds_text import Output, leaving, show, warn
 from app.cli.manifests import documents
-from app.crds.apply.documents import Tree, read_tree
+from app.crds.apply.documents import Tree, read_files
 from app.crds.apply.patches import Patch, patches_of, rendered
 from app.crds.apply.placeholders import values_of
 from app.crds.apply.yaml_text import dump
@@ -236,21 +235,21 @@ def _fetched(kept: Cache, chosen: Chosen, wanted: _Wanted) -> Tree:
         )  # fmt: skip
     warn(fetched.warnings)
     with kept.reading(fetched.key):
-        entry = kept.entry(fetched.key)
-        if entry is None or entry.record.sha256 != fetched.sha256:
-            raise CRDsError(Exit.INTEGRITY, f"{fetched.path} was changed by somebody else meanwhile: run it again")
-        return read_tree(entry.path)
+        found = kept.tarball(fetched.key)
+    if found is None or found[0].record.sha256 != fetched.sha256:
+        raise CRDsError(Exit.INTEGRITY, f"{fetched.path} was changed by somebody else meanwhile: run it again")
+    _, files = archive.read_files(found[1], normalize_dot=found[0].record.normalize_dot)
+    return read_files(files)
 
 
 def _unpacked(tarball: Path, wanted: _Wanted) -> Tree:
     if wanted.url is not None or wanted.version is not None:
         raise CRDsError(Exit.USAGE, "give --tarball or where to get one, not both")
-    with tempfile.TemporaryDirectory(prefix="fleethook-") as directory:
-        manifest = archive.unpack(tarball, Path(directory), strict=wanted.strict, normalize_dot=wanted.normalize_dot)
-        if wanted.sha256 and manifest.sha256 != wanted.sha256.lower():
-            raise CRDsError(Exit.INTEGRITY, f"{tarball} is {manifest.sha256}, and {wanted.sha256} is wanted")
-        warn(manifest.warnings)
-        return read_tree(Path(directory))
+    manifest, files = archive.read_files(tarball, strict=wanted.strict, normalize_dot=wanted.normalize_dot)
+    if wanted.sha256 and manifest.sha256 != wanted.sha256.lower():
+        raise CRDsError(Exit.INTEGRITY, f"{tarball} is {manifest.sha256}, and {wanted.sha256} is wanted")
+    warn(manifest.warnings)
+    return read_files(files)
 
 
 # --- Where it is applied to -------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """``fleethook crds cache``: what is kept, and what becomes of it."""
 
-import shutil
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,6 @@ from app.cli.crds_text import Output, leaving, show, warn
 from app.crds.cache.cache import Cache, Origin
 from app.crds.cache.guard import is_key
 from app.crds.cache.listing import Listed
-from app.crds.cache.record import TARBALL
 from app.crds.download.redaction import redacted
 from app.crds.failures import CRDsError, Exit
 from app.crds.source import Source
@@ -135,13 +133,8 @@ def import_tarball(
     """Make a tarball the entry of an address, as if it had been downloaded: for sites without a network."""
     with leaving():
         kept, key = _of(context), Source(url).key
-        with kept.lock(key), kept.staging() as staged:
-            try:
-                shutil.copyfile(file, staged / TARBALL)
-            except OSError as error:
-                raise CRDsError(Exit.USAGE, f"{file}: {error.strerror or error}") from None
-            origin = Origin(url=redacted(url), asked=0)
-            entry = kept.commit(key, staged, origin, sha256=sha256, strict=strict, normalize_dot=normalize_dot)
+        origin = Origin(url=redacted(url), asked=0)
+        entry = kept.bring(key, file, origin, sha256=sha256, strict=strict, normalize_dot=normalize_dot)
         warn(entry.record.warnings)
         text = f"imported {entry.path}\n  sha256:{entry.record.sha256} {entry.record.size:,} bytes"
         document = {"key": key, "path": entry.path, "sha256": entry.record.sha256, "bytes": entry.record.size}
@@ -158,14 +151,14 @@ def export(
     with leaving():
         kept, key = _of(context), _key(which)
         with kept.reading(key):
-            entry = kept.entry(key)
-            if entry is None:
-                raise CRDsError(Exit.NOT_CACHED, f"{which} is not in the cache, or not whole")
-            try:
-                with (entry.path / TARBALL).open("rb") as tarball, to.open("xb") as file:
-                    shutil.copyfileobj(tarball, file)
-            except OSError as error:
-                raise CRDsError(Exit.DISK, f"{to}: {error.strerror or error}") from None
+            found = kept.tarball(key)
+        if found is None:
+            raise CRDsError(Exit.NOT_CACHED, f"{which} is not in the cache, or not whole")
+        try:
+            with to.open("xb") as file:
+                file.write(found[1])
+        except OSError as error:
+            raise CRDsError(Exit.DISK, f"{to}: {error.strerror or error}") from None
 
 
 def _of(context: typer.Context) -> Cache:

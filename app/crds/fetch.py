@@ -139,7 +139,7 @@ def _at_once(wish: _Wish) -> _Got | None:
 
 def _locked(wish: _Wish) -> _Got:
     cache, key = wish.cache, wish.source.key
-    if wish.policy is Policy.NEVER and not cache.path(key).exists():
+    if wish.policy is Policy.NEVER and not cache.exists(key):
         raise _not_cached(wish, "")
     before = _asked(cache.entry(key)) if wish.policy is Policy.ALWAYS else 0
     came = time.monotonic()
@@ -227,7 +227,7 @@ def _download(wish: _Wish, entry: Entry | None) -> _Got:
     cache, source = wish.cache, wish.source
     with cache.staging() as staged:
         got = wish.downloader(
-            source, staged / TARBALL, validators=_validators(wish, entry), progress=wish.progress,
+            source, staged.path / TARBALL, validators=_validators(wish, entry), progress=wish.progress,
             env_proxies=wish.env_proxies,
         )  # fmt: skip
         origin = _origin(source, got, entry)

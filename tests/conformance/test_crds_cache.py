@@ -36,7 +36,7 @@ def lay(cache: Cache, url: str, there: dict[str, Any], elsewhere: Path) -> None:
     path = cache.path(Source(url).key)
     if "entry" in there:
         with cache.lock(path.name), cache.staging() as staged:
-            (staged / TARBALL).write_bytes(WHOLE)
+            (staged.path / TARBALL).write_bytes(WHOLE)
             cache.commit(path.name, staged, CacheOrigin(url, url))
         return
     if "link" in there:

@@ -164,7 +164,7 @@ def test_a_reader_in_another_process_holds_a_refresh_off_until_it_is_gone(worker
         with pytest.raises(CRDsError) as caught:
             bring(cache, origin.url, ALWAYS, lock_seconds=0.1)
         assert caught.value.exit is Exit.LOCKED
-        entry = cache.entry(before.key, thorough=True)
+        entry = cache.entry(before.key)
         assert entry is not None
         assert entry.record.sha256 == before.sha256
         os.kill(pid, 9)

@@ -1,13 +1,13 @@
 """What has to be in a CRD tarball (research 6.5, phase 3; what the Go operator does with it: research 2.5)."""
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from app.crds.archive.limits import LIMITS, Limits, YAMLBudget
 from app.crds.archive.yaml_document import read_document
 from app.crds.failures import CRDsError, Exit
-from app.model.json import JSONObject, as_object
+from app.model.json import JSON, as_object
 from app.model.meta import is_dns1123_subdomain
 
 REQUIRED: Final = ("crds", "crds/bases", "crds/patches")
@@ -73,7 +73,7 @@ class Content:
         self.warnings.extend(_warnings(path, group, documents))
 
 
-def _name_and_group(path: str, crd: JSONObject) -> tuple[str, str]:
+def _name_and_group(path: str, crd: Mapping[str, JSON]) -> tuple[str, str]:
     name, group = as_object(crd.get("metadata")).get("name"), as_object(crd.get("spec")).get("group")
     if not isinstance(name, str) or not is_dns1123_subdomain(name):
         raise CRDsError(Exit.ARCHIVE, f"{path} is called {name!r}, which is no DNS subdomain")

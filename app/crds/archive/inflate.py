@@ -4,10 +4,9 @@
 the trailer when the tar in it ends, so that a cut or damaged end goes unseen (research 3, row 8).
 """
 
-import hashlib
 import zlib
-from collections.abc import Callable, Iterator
-from typing import BinaryIO, Final
+from collections.abc import Iterator
+from typing import Final
 
 from app.crds.archive.limits import Limits
 from app.crds.failures import CRDsError, Exit
@@ -18,11 +17,10 @@ _MAGIC: Final = b"\x1f\x8b"
 
 
 class Inflated:
-    """What a gzip file holds, taken from the front; the digest is that of the file itself, once all has been taken."""
+    """What a gzip file holds, taken from the front."""
 
-    def __init__(self, file: BinaryIO, *, packed: int, limits: Limits) -> None:
-        self.sha256: Final = hashlib.sha256()
-        self._pieces: Final = _inflate(file, limits.most_unpacked(packed), limits, self.sha256.update)
+    def __init__(self, packed: bytes, *, limits: Limits) -> None:
+        self._pieces: Final = _inflate(packed, limits.most_unpacked(len(packed)), limits)
         self._piece = memoryview(b"")
 
     def take(self, size: int) -> bytes:
@@ -51,13 +49,12 @@ class Inflated:
         return bool(self._piece)
 
 
-def _inflate(file: BinaryIO, most: int, limits: Limits, seen: Callable[[bytes], None]) -> Iterator[bytes]:
+def _inflate(packed: bytes, most: int, limits: Limits) -> Iterator[bytes]:
     stream = zlib.decompressobj(_GZIP_ONLY)
-    waiting, total = b"", 0
+    rest, waiting, total = memoryview(packed), b"", 0
     while not stream.eof:
         if not waiting:
-            waiting = file.read(_PIECE)
-            seen(waiting)
+            waiting, rest = bytes(rest[:_PIECE]), rest[_PIECE:]
         given = waiting
         piece = _decompressed(stream, given, first=total == 0)
         waiting = stream.unconsumed_tail
@@ -68,7 +65,7 @@ def _inflate(file: BinaryIO, most: int, limits: Limits, seen: Callable[[bytes], 
             raise CRDsError(Exit.LIMIT, _too_much(most, limits))
         if piece:
             yield piece
-    after = stream.unused_data or file.read(len(_MAGIC))
+    after = stream.unused_data or bytes(rest[: len(_MAGIC)])
     if after:
         what = "another gzip member" if after.startswith(_MAGIC) else "something else"
         raise CRDsError(Exit.INTEGRITY, f"the gzip stream is followed by {what}")

@@ -74,7 +74,8 @@ def _check_events(path: str, text: str, budget: YAMLBudget) -> tuple[int, int]:
                 raise _unreadable(path, "it has aliases")
             elif isinstance(event, yaml.DocumentEndEvent):
                 documents += 1
-                end = event.end_mark.index if documents == 1 else end
+                mark: Any = event.end_mark
+                end = mark.index if documents == 1 else end
     except yaml.YAMLError as error:
         raise _unreadable(path, _describe(error)) from None
     return documents, end

@@ -4,9 +4,9 @@
 ``.meta.json``, which it does not look at. An entry is built in ``.staging`` and takes its place in one step.
 """
 
+import hashlib
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -15,23 +15,13 @@ import msgspec
 
 from app.crds.archive import archive
 from app.crds.archive.limits import LIMITS, Limits
-from app.crds.cache.checking import problems_of, recorded, tree_problems
-from app.crds.cache.guard import entry_exists, has_tarball, on_disk
+from app.crds.cache.checking import check_entry, tree_problems
+from app.crds.cache.guard import has_tarball, on_disk
 from app.crds.cache.listing import Listed, State, removable, size_of
-from app.crds.cache.locks import if_free
 from app.crds.cache.places import LOCK_SECONDS, Places
-from app.crds.cache.record import (
-    RECORD,
-    TARBALL,
-    TREE,
-    FileRecord,
-    Record,
-    Seen,
-    copy_file,
-    look,
-    write_record,
-)
-from app.crds.cache.staging import flush_names
+from app.crds.cache.record import TARBALL, TREE, Record, read_record, replace_record, write_record
+from app.crds.cache.staging import Staged
+from app.crds.descriptors import EXISTING, FILE_MODE, opened, read_regular, write_new
 from app.crds.failures import CRDsError, Exit
 
 
@@ -83,52 +73,36 @@ class Cache(Places):
 
     # --- Looking ------------------------------------------------------------------------------------------------------
 
-    def entry(self, key: str, *, thorough: bool = False) -> Entry | None:
-        """Return the entry if it is whole: as recorded, by how its files look, or else by what is in them.
-
-        Args:
-            key: Whose.
-            thorough: Read and hash everything, whatever it looks like.
+    def entry(self, key: str) -> Entry | None:
+        """Return the entry if it is whole: all of it is read, the tarball against its record, the tree against it.
 
         Raises:
             CRDsError: DISK for a link, or what belongs to somebody else.
         """
-        path = self.path(key)
-        record, untouched = recorded(path)
-        if record is None:
-            return None
-        if untouched and not thorough:
-            return Entry(key, path, record)
-        return self._hashed(key, path, record)
+        found = self.tarball(key)
+        return None if found is None else found[0]
+
+    def tarball(self, key: str) -> tuple[Entry, bytes] | None:
+        """Return the entry if it is whole, and the bytes that were checked; errors as `entry`.
+
+        Use these bytes, and not the files: somebody may change them meanwhile.
+        """
+        with self.opened(key) as directory:
+            if directory is None:
+                return None
+            record, tarball, problems = check_entry(directory, self._limits)
+        return None if record is None or problems else (Entry(key, self.path(key), record), tarball)
 
     def verify(self, key: str) -> list[str]:
         """Return what is wrong with the entry after reading all of it; raises CRDsError NOT_CACHED if there is none."""
-        path = self.path(key)
-        if not entry_exists(path):
-            raise CRDsError(Exit.NOT_CACHED, f"{key} is not in the cache {self.directory}")
-        record, _ = recorded(path)
-        return ["there is no record of it"] if record is None else self._problems(path, record)
+        with self.opened(key) as directory:
+            if directory is None:
+                raise CRDsError(Exit.NOT_CACHED, f"{key} is not in the cache {self.directory}")
+            return list(check_entry(directory, self._limits).problems)
 
     def entries(self) -> list[Listed]:
         """Return everything that is in the place of an entry; raises CRDsError DISK."""
         return [listed for key in self.keys() if (listed := self._listed(key)) is not None]
-
-    def _hashed(self, key: str, path: Path, record: Record) -> Entry | None:
-        try:
-            seen = look(path)  # before reading: what changes while we read looks changed the next time
-        except OSError:
-            return None
-        if self._problems(path, record):
-            return None
-        fresh = msgspec.structs.replace(record, seen=seen, verified_at=self._clock())
-        # Only spares the next one the reading; another one who has the lock, or a cache that cannot be written to, may.
-        with suppress(OSError, CRDsError), if_free(self.fetch_lock(key)) as ours:
-            if ours and recorded(path)[0] == record:
-                self._rewrite(path, fresh)
-        return Entry(key, path, fresh)
-
-    def _problems(self, path: Path, record: Record) -> list[str]:
-        return problems_of(path, record, most=self._limits.download_bytes)
 
     def _listed(self, key: str) -> Listed | None:
         path = self.path(key)
@@ -137,12 +111,14 @@ class Cache(Places):
         except OSError:  # it went meanwhile
             return None
         try:
-            record, untouched = recorded(path)
+            with self.opened(key) as directory:
+                if directory is None:
+                    return None
+                record, _, problems = check_entry(directory, self._limits)
         except CRDsError as error:
             return Listed(key, path, "refused", 0, changed, None, str(error))
         if record is None:
             return Listed(key, path, "bare", size_of(path), changed, None)
-        problems = [] if untouched else self._problems(path, record)
         state: State = "changed" if problems else "ready"
         return Listed(key, path, state, size_of(path), record.asked_at, record, "; ".join(problems))
 
@@ -151,7 +127,7 @@ class Cache(Places):
     def commit(
         self,
         key: str,
-        staged: Path,
+        staged: Staged,
         origin: Origin,
         *,
         sha256: str = "",
@@ -203,20 +179,51 @@ class Cache(Places):
         Raises:
             CRDsError: As `commit`.
         """
-        path = self.path(key)
-        if not entry_exists(path) or not has_tarball(path):
-            return None
-        before, _ = recorded(path)
-        with self.staging() as staged:
+        with self.opened(key) as directory:
+            if directory is None or not has_tarball(directory):
+                return None
+            before = read_record(directory)
             with on_disk(f"copying the tarball of {key}"):
-                digest = copy_file(path / TARBALL, staged / TARBALL, most=self._limits.download_bytes)
-            if before is not None and digest != before.sha256:
+                tarball = read_regular(TARBALL, directory, most=self._limits.download_bytes)
+            if before is not None and hashlib.sha256(tarball).hexdigest() != before.sha256:
                 return None
             normalize_dot = normalize_dot or (before is not None and before.normalize_dot)
-            record = self._build(key, staged, _origin_of(before, url), strict=strict, normalize_dot=normalize_dot)
-            found = tree_problems(path, record) if os.path.lexists(path / TREE) else []
-            self.put(key, staged, seconds=seconds)
-        return Adopted(Entry(key, path, record), tuple(found))
+            with self.staging() as staged:
+                with on_disk(f"copying the tarball of {key}"):
+                    write_new(TARBALL, staged.directory, tarball)
+                record = self._build(key, staged, _origin_of(before, url), strict=strict, normalize_dot=normalize_dot)
+                found = tree_problems(directory, TREE, tarball, self._limits, normalize_dot=normalize_dot)
+                self.put(key, staged, seconds=seconds)
+        return Adopted(Entry(key, self.path(key), record), tuple(found))
+
+    def bring(
+        self,
+        key: str,
+        file: Path,
+        origin: Origin,
+        *,
+        sha256: str = "",
+        strict: bool = False,
+        normalize_dot: bool = False,
+    ) -> Entry:
+        """Make a regular file the entry, whatever was there; its limits are checked before anything is copied.
+
+        Args:
+            key: Whose.
+            file: A tarball.
+            origin: Where it came from.
+            sha256: What it must be; ``""`` for whatever it is.
+            strict: Whether what is only odd is an error.
+            normalize_dot: Whether ``./crds/…`` in it is ``crds/…``; the tarball is kept as it is.
+
+        Raises:
+            CRDsError: USAGE when the file cannot be read or is no regular file; LIMIT; else as `commit`.
+        """
+        tarball = _load(file, self._limits)
+        with self.lock(key), self.staging() as staged:
+            with on_disk(f"copying {file}"):
+                write_new(TARBALL, staged.directory, tarball)
+            return self.commit(key, staged, origin, sha256=sha256, strict=strict, normalize_dot=normalize_dot)
 
     def renew(self, entry: Entry, origin: Origin) -> Entry:
         """Record that the origin said that the entry is still what it has; the caller holds `lock`."""
@@ -225,7 +232,9 @@ class Cache(Places):
             entry.record, url=origin.url, final_url=origin.final_url, etag=origin.etag,
             last_modified=origin.last_modified, asked_at=now, asked=entry.record.asked + origin.asked,
         )  # fmt: skip
-        self._rewrite(entry.path, record)
+        with on_disk(f"recording {entry.key}"), self.opened(entry.key) as directory, self.staging() as staged:
+            if directory is not None:
+                replace_record(directory, staged.directory, record)
         return entry._replace(record=record)
 
     def repair(self, key: str, *, seconds: float = LOCK_SECONDS) -> Adopted:
@@ -235,7 +244,7 @@ class Cache(Places):
             CRDsError: NOT_CACHED if the tarball is gone or not the one recorded: fetch it; else as `commit`.
         """
         with self.lock(key, seconds):
-            if (entry := self.entry(key, thorough=True)) is not None:
+            if (entry := self.entry(key)) is not None:
                 return Adopted(entry, ())
             if (adopted := self.adopt(key, seconds=seconds)) is not None:
                 return adopted
@@ -269,36 +278,39 @@ class Cache(Places):
             raise
 
     def _build(
-        self, key: str, staged: Path, origin: Origin, *, sha256: str = "", strict: bool, normalize_dot: bool
+        self, key: str, staged: Staged, origin: Origin, *, sha256: str = "", strict: bool, normalize_dot: bool
     ) -> Record:
+        with on_disk(f"reading what came for {key}"):
+            tarball = read_regular(TARBALL, staged.directory, most=self._limits.download_bytes)
         manifest = archive.unpack(
-            staged / TARBALL, staged, limits=self._limits, strict=strict, normalize_dot=normalize_dot
+            tarball, staged.directory, limits=self._limits, strict=strict, normalize_dot=normalize_dot
         )
         if sha256 and manifest.sha256 != sha256.strip().lower():
             raise CRDsError(Exit.INTEGRITY, f"the tarball is {manifest.sha256}, and {sha256.strip().lower()} is wanted")
         with on_disk(f"recording {key}"):
-            (staged / TARBALL).chmod(0o640)
-            record = self._record(manifest, origin, look(staged), normalize_dot=normalize_dot)
-            write_record(staged / RECORD, record)
-            flush_names(staged)
+            with opened(TARBALL, EXISTING, staged.directory) as file:
+                os.fchmod(file, FILE_MODE)
+            record = self._record(manifest, origin, normalize_dot=normalize_dot)
+            write_record(staged.directory, record)
+            os.fsync(staged.directory)
         return record
 
-    def _record(
-        self, manifest: archive.Manifest, origin: Origin, seen: dict[str, Seen], *, normalize_dot: bool
-    ) -> Record:
+    def _record(self, manifest: archive.Manifest, origin: Origin, *, normalize_dot: bool) -> Record:
         now = self._clock()
         return Record(
             url=origin.url, final_url=origin.final_url, sha256=manifest.sha256, size=manifest.size, etag=origin.etag,
-            last_modified=origin.last_modified, fetched_at=now, verified_at=now, asked_at=now, asked=origin.asked,
-            warnings=manifest.warnings, seen=seen, normalize_dot=normalize_dot,
-            manifest={name: FileRecord(file.size, file.sha256) for name, file in manifest.files.items()},
+            last_modified=origin.last_modified, fetched_at=now, asked_at=now, asked=origin.asked,
+            warnings=manifest.warnings, normalize_dot=normalize_dot,
         )  # fmt: skip
 
-    def _rewrite(self, path: Path, record: Record) -> None:
-        with self.staging() as staged, on_disk(f"recording {path.name}"):
-            write_record(staged / RECORD, record)
-            (staged / RECORD).replace(path / RECORD)
-            flush_names(path)
+
+def _load(file: Path, limits: Limits) -> bytes:
+    try:
+        return archive.load(file, limits=limits)
+    except CRDsError as error:
+        # A file that somebody named, and not our disk.
+        exit_code = Exit.USAGE if error.exit is Exit.DISK else error.exit
+        raise CRDsError(exit_code, str(error)) from None
 
 
 def _origin_of(record: Record | None, url: str) -> Origin:

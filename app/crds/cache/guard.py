@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from app.crds.cache.record import TARBALL
+from app.crds.descriptors import DIRECTORY, NO_DIRECTORY
 from app.crds.failures import CRDsError, Exit
 
 _KEY: Final = re.compile(r"[0-9a-f]{64}")
@@ -29,36 +30,63 @@ def on_disk(doing: str) -> Iterator[None]:
         raise CRDsError(Exit.DISK, f"{doing}: {error.strerror or error}{where}", transient=True) from error
 
 
-def entry_exists(path: Path) -> bool:
-    """Tell whether there is something at an entry's path that we may use.
+def open_directory(path: Path, parent: int | None = None) -> int | None:
+    """Open a directory of ours, and return its descriptor; None if it is not there.
+
+    Args:
+        path: The directory, relative to ``parent`` by its last component, and for errors.
+        parent: The open directory that it is in.
+
+    Raises:
+        CRDsError: DISK for a link, whatever it leads to, and for what is no directory.
+        OSError: It cannot be opened.
+    """
+    try:
+        return os.open(path if parent is None else path.name, DIRECTORY, dir_fd=parent)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno not in NO_DIRECTORY:
+            raise
+        status = _status(path if parent is None else path.name, parent)
+        linked = status is not None and stat.S_ISLNK(status.st_mode)
+        raise _refused(path, "is a symbolic link" if linked else "is no directory") from None
+
+
+def open_entry(path: Path, parent: int) -> int | None:
+    """Open an entry's directory, if we may use what is there, and return its descriptor; None if it is not there.
 
     Symbolic links are refused because they lead where nobody has checked modes and owners; somebody else's files and
     files that everybody may write, because who can write an entry decides what the control planes get. Owner may be
     whoever we run as, and root, which is who pre-seeds volumes; a group may write, which is how volumes are shared.
 
     Raises:
-        CRDsError: DISK for what is refused.
+        CRDsError: DISK for what is refused, and what cannot be opened.
     """
     with on_disk("looking at the cache"):
-        directory = _status(path)
+        directory = open_directory(path, parent)
         if directory is None:
-            return False
-        _refuse(path, directory, stat.S_ISDIR, "directory")
-        tarball = _status(path / TARBALL)
-        if tarball is not None:
-            _refuse(path / TARBALL, tarball, stat.S_ISREG, "regular file")
-        return True
+            return None
+        try:
+            _refuse(path, os.fstat(directory), stat.S_ISDIR, "directory")
+            tarball = _status(TARBALL, directory)
+            if tarball is not None:
+                _refuse(path / TARBALL, tarball, stat.S_ISREG, "regular file")
+        except BaseException:
+            os.close(directory)
+            raise
+        return directory
 
 
-def has_tarball(path: Path) -> bool:
-    """Tell whether an entry that exists has a tarball with something in it."""
-    tarball = _status(path / TARBALL)
+def has_tarball(directory: int) -> bool:
+    """Tell whether an open entry has a tarball with something in it."""
+    tarball = _status(TARBALL, directory)
     return tarball is not None and tarball.st_size > 0
 
 
-def _status(path: Path) -> os.stat_result | None:
+def _status(path: str | Path, parent: int | None) -> os.stat_result | None:
     try:
-        return os.lstat(path)
+        return os.stat(path, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
         return None
 
@@ -74,4 +102,8 @@ def _refuse(path: Path, status: os.stat_result, is_kind: Callable[[int], bool], 
         wrong = "can be written by everybody"
     else:
         return
-    raise CRDsError(Exit.DISK, f"{path} {wrong}: refused; remove it or put it right")
+    raise _refused(path, wrong)
+
+
+def _refused(path: Path, wrong: str) -> CRDsError:
+    return CRDsError(Exit.DISK, f"{path} {wrong}: refused; remove it or put it right")

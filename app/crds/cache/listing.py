@@ -27,12 +27,12 @@ class Listed(NamedTuple):
 
 
 def size_of(path: Path) -> int:
-    """Return the bytes in the files below a directory, without following symbolic links."""
+    """Return the bytes in the files below a directory; symbolic links, the path itself too, are not followed."""
     total = 0
-    for directory, _, files in os.walk(path):
+    for _, _, files, directory in os.fwalk(path):
         for name in files:
             try:
-                total += os.lstat(Path(directory, name)).st_size
+                total += os.stat(name, dir_fd=directory, follow_symlinks=False).st_size
             except OSError:  # it went meanwhile
                 continue
     return total

@@ -1,107 +1,76 @@
 """Locks of the cache: one writer or many readers of a file, among threads and processes of a machine (flock).
 
-Exclusive locks are filelock's; readers take ``LOCK_SH`` on the same file, which filelock has not. The kernel drops
-either when its process dies. Over NFS, flock holds among machines only where the mount passes it on.
+A lock file is opened relative to the descriptor of its directory, which no library for locks does: a link in its place
+would have us write our name into somebody's file. The kernel drops a lock when its process dies. Over NFS, flock holds
+among machines only where the mount passes it on.
 """
 
 import errno
 import fcntl
 import os
 import socket
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from filelock import FileLock, Timeout
-
+from app.crds.descriptors import EXISTING, FILE_MODE, write_all
 from app.crds.failures import CRDsError, Exit
 
 _POLL_SECONDS: Final = 0.02
 """How often a waiter looks: flock has no waiting with a deadline, and a signal would be the process's."""
-_MOST_HOLDER_BYTES: Final = 512
+_MAX_HOLDER_BYTES: Final = 512
 _NOT_WRITABLE: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
-def _holder(path: Path) -> str:
-    """Return who wrote itself into the lock file; readers do not."""
-    try:
-        with path.open("rb") as file:
-            text = file.read(_MOST_HOLDER_BYTES).decode(errors="replace").strip()
-    except OSError:
-        text = ""
-    return text or "readers"
+class Lock(NamedTuple):
+    """A lock file in an open directory."""
 
-
-def _locked(path: Path, seconds: float) -> CRDsError:
-    text = f"{path} is held by {_holder(path)}; waited {seconds:g} s"
-    return CRDsError(Exit.LOCKED, text, transient=True)
+    directory: int
+    path: Path
+    """Its last component is looked up in the directory, all of it is for messages."""
 
 
 @contextmanager
-def exclusive(path: Path, *, seconds: float) -> Iterator[None]:
+def exclusive(lock: Lock, *, seconds: float) -> Iterator[None]:
     """Hold the lock alone; whoever waits for it meanwhile can read our pid and host in the file.
 
     Raises:
-        CRDsError: LOCKED after ``seconds``.
+        CRDsError: LOCKED after ``seconds``; DISK for what is no lock file of ours.
         OSError: The file can be neither opened nor made.
     """
-    # Not the soft lock that filelock falls back to: readers would not see it.
-    lock = FileLock(path, timeout=seconds, mode=0o640, thread_local=False, fallback_to_soft=False)
+    descriptor = _open(lock, os.O_RDWR | os.O_CREAT)
     try:
-        lock.acquire(poll_interval=_POLL_SECONDS)
-    except Timeout:
-        raise _locked(path, seconds) from None
-    try:
-        _name_holder(path, f"pid {os.getpid()} on host {socket.gethostname()}\n")
-        yield
-    finally:
-        # A name left behind would blame the dead for what readers hold.
-        _name_holder(path, "")
-        lock.release()
-
-
-def _name_holder(path: Path, text: str) -> None:
-    with suppress(OSError):  # a full disk must not keep anybody from locking: the name is for people
-        path.write_text(text)
-
-
-@contextmanager
-def shared(path: Path, *, seconds: float) -> Iterator[None]:
-    """Hold the lock together with other readers.
-
-    A file that is not there on a file system that cannot be written to locks out nobody, and needs not to.
-
-    Raises:
-        CRDsError: LOCKED after ``seconds``.
-        OSError: The file can be neither opened nor made.
-    """
-    descriptor = _opened_for_reading(path)
-    if descriptor is None:
-        yield
-        return
-    try:
-        deadline = time.monotonic() + seconds
-        while not _try(descriptor, fcntl.LOCK_SH):
-            if time.monotonic() >= deadline:
-                raise _locked(path, seconds)
-            time.sleep(_POLL_SECONDS)
-        yield
+        _wait(lock, descriptor, fcntl.LOCK_EX, seconds)
+        _name_holder(descriptor, f"pid {os.getpid()} on host {socket.gethostname()}\n")
+        try:
+            yield
+        finally:
+            # A name left behind would blame the dead for what readers hold.
+            _name_holder(descriptor, "")
     finally:
         os.close(descriptor)
 
 
 @contextmanager
-def if_free(path: Path) -> Iterator[bool]:
-    """Hold the lock alone if that needs no waiting and the file system lets us; tells whether."""
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
-    except OSError:
-        yield False
+def shared(lock: Lock, *, seconds: float) -> Iterator[None]:
+    """Hold the lock together with other readers.
+
+    A file that is not there on a file system that cannot be written to locks out nobody, and needs not to.
+
+    Raises:
+        CRDsError: LOCKED after ``seconds``; DISK for what is no lock file of ours.
+        OSError: The file can be neither opened nor made.
+    """
+    descriptor = _opened_for_reading(lock)
+    if descriptor is None:
+        yield
         return
     try:
-        yield _try(descriptor, fcntl.LOCK_EX)
+        _wait(lock, descriptor, fcntl.LOCK_SH, seconds)
+        yield
     finally:
         os.close(descriptor)
 
@@ -109,6 +78,16 @@ def if_free(path: Path) -> Iterator[bool]:
 def try_exclusive(descriptor: int) -> bool:
     """Lock an open file or directory alone until it is closed; tells whether nobody else had it."""
     return _try(descriptor, fcntl.LOCK_EX)
+
+
+def _wait(lock: Lock, descriptor: int, kind: int, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not _try(descriptor, kind):
+        if time.monotonic() >= deadline:
+            holder = os.pread(descriptor, _MAX_HOLDER_BYTES, 0).decode(errors="replace").strip() or "readers"
+            text = f"{lock.path} is held by {holder}; waited {seconds:g} s"
+            raise CRDsError(Exit.LOCKED, text, transient=True)
+        time.sleep(_POLL_SECONDS)
 
 
 def _try(descriptor: int, kind: int) -> bool:
@@ -119,14 +98,39 @@ def _try(descriptor: int, kind: int) -> bool:
     return True
 
 
-def _opened_for_reading(path: Path) -> int | None:
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+def _name_holder(descriptor: int, text: str) -> None:
+    with suppress(OSError):  # a full disk must not keep anybody from locking: the name is for people
+        os.ftruncate(descriptor, 0)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        write_all(descriptor, text.encode())
+
+
+def _opened_for_reading(lock: Lock) -> int | None:
     try:
-        return os.open(path, flags | os.O_CREAT, 0o640)
+        return _open(lock, os.O_RDONLY | os.O_CREAT)
     except OSError as error:
         if error.errno not in _NOT_WRITABLE:
             raise
     try:
-        return os.open(path, flags)
+        return _open(lock, os.O_RDONLY)
     except FileNotFoundError:
         return None
+
+
+def _open(lock: Lock, flags: int) -> int:
+    try:
+        descriptor = os.open(lock.path.name, EXISTING | flags, FILE_MODE, dir_fd=lock.directory)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise _refused(lock, "is a symbolic link") from None
+    status = os.fstat(descriptor)
+    # A second name of a file of somebody's would have that file truncated.
+    if stat.S_ISREG(status.st_mode) and status.st_nlink <= 1:
+        return descriptor
+    os.close(descriptor)
+    raise _refused(lock, "has another name" if stat.S_ISREG(status.st_mode) else "is no regular file")
+
+
+def _refused(lock: Lock, wrong: str) -> CRDsError:
+    return CRDsError(Exit.DISK, f"{lock.path} {wrong}: refused; remove it")

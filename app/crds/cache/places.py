@@ -1,5 +1,7 @@
 """The directories of the cache: where an entry is, who may have it, and how one takes the place of another.
 
+Each operation opens the cache's directory once, and all below it relative to that descriptor, without following links.
+
 Two locks for each key: who brings an entry in holds the first one, so that one asks the origin and the others wait; who
 reads an entry shares the second one, which is taken alone for as long as the entry changes places, and not while the
 network is waited for.
@@ -12,15 +14,18 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from app.crds.cache.exchange import exchange
-from app.crds.cache.guard import is_key, on_disk
-from app.crds.cache.locks import exclusive, shared
-from app.crds.cache.staging import flush_names, staging, sweep
+from app.crds.cache.exchange import Name, exchange
+from app.crds.cache.guard import is_key, on_disk, open_directory, open_entry
+from app.crds.cache.locks import Lock, exclusive, shared
+from app.crds.cache.staging import Staged, staging, sweep
+from app.crds.descriptors import DIRECTORY_MODE, exists, names_in
 from app.crds.failures import CRDsError, Exit
 
 LOCK_SECONDS: Final = 300.0
 """As long as a download may take (research 6.3)."""
-_MODE: Final = 0o700
+_LOCKS: Final = ".locks"
+_STAGING: Final = ".staging"
+_TRASH: Final = ".trash"
 
 
 class Places:
@@ -29,9 +34,6 @@ class Places:
     def __init__(self, root: Path) -> None:
         """Prepare; nothing is made on disk before something is to be written."""
         self.directory: Final = root / "cache"
-        self._locks: Final = self.directory / ".locks"
-        self._staging: Final = self.directory / ".staging"
-        self._trash: Final = self.directory / ".trash"
 
     def path(self, key: str) -> Path:
         """Return where the entry is or would be; raises CRDsError USAGE for what is no key."""
@@ -41,19 +43,40 @@ class Places:
 
     def keys(self) -> list[str]:
         """Return the names that are in the place of an entry, in order; raises CRDsError DISK."""
-        with on_disk("listing the cache"):
-            try:
-                return sorted(path.name for path in self.directory.iterdir() if is_key(path.name))
-            except FileNotFoundError:
-                return []
+        with on_disk("listing the cache"), self._opened() as root:
+            return [] if root is None else sorted(filter(is_key, names_in(root)))
+
+    def exists(self, key: str) -> bool:
+        """Tell whether there is something in the place of an entry, whatever it is; raises CRDsError DISK."""
+        name = self.path(key).name
+        with on_disk("looking at the cache"), self._opened() as root:
+            return root is not None and exists(name, root)
+
+    @contextmanager
+    def opened(self, key: str) -> Iterator[int | None]:
+        """Open the directory of an entry for as long as the block runs; None if there is none.
+
+        So of an entry that is replaced meanwhile one state is seen, and not a mixture.
+
+        Raises:
+            CRDsError: DISK for what is refused (`open_entry`), or cannot be opened.
+        """
+        path = self.path(key)
+        with ExitStack() as held:
+            with on_disk("looking at the cache"):
+                root = held.enter_context(self._opened())
+            entry = None if root is None else open_entry(path, root)
+            if entry is not None:
+                held.callback(os.close, entry)
+            yield entry
 
     @contextmanager
     def lock(self, key: str, seconds: float = LOCK_SECONDS) -> Iterator[None]:
         """Be the only one who brings this entry in; raises CRDsError LOCKED (with who does) or DISK."""
         with ExitStack() as held:
             with on_disk("locking the cache"):
-                self._make()
-                held.enter_context(exclusive(self.fetch_lock(key), seconds=seconds))
+                root = held.enter_context(self._made())
+                held.enter_context(exclusive(self._fetch_lock(held, root, key), seconds=seconds))
             yield
 
     @contextmanager
@@ -63,32 +86,29 @@ class Places:
         Who reads an entry and fetches it within the block waits for itself.
         """
         with ExitStack() as held:
-            with suppress(OSError):  # it may be there already, in a cache that cannot be written to
-                self._make()
             with on_disk("locking the cache"):
-                held.enter_context(shared(self.content_lock(key), seconds=seconds))
+                with suppress(OSError):  # it may be there already, in a cache that cannot be written to
+                    self._make()
+                root = held.enter_context(self._opened())
+                locks = None if root is None else self._below(held, root, _LOCKS)
+                if locks is not None:
+                    lock = Lock(locks, self._content_path(key))
+                    held.enter_context(shared(lock, seconds=seconds))
             yield
 
     @contextmanager
-    def staging(self) -> Iterator[Path]:
+    def staging(self) -> Iterator[Staged]:
         """Give an empty directory on the cache's file system; what is still in it afterwards is removed."""
         with ExitStack() as held:
             with on_disk("preparing the cache"):
-                self._make()
-                sweep(self._staging)
-                sweep(self._trash)
-                path = held.enter_context(staging(self._staging))
-            yield path
+                root = held.enter_context(self._made())
+                parent, trash = (self._there(held, root, name) for name in (_STAGING, _TRASH))
+                sweep(parent)
+                sweep(trash)
+                staged = held.enter_context(staging(parent, self.directory / _STAGING))
+            yield staged
 
-    def fetch_lock(self, key: str) -> Path:
-        """Return the file that is locked by whoever changes anything about the entry."""
-        return self._locks / f"{self.path(key).name}.fetch.lock"
-
-    def content_lock(self, key: str) -> Path:
-        """Return the file that readers share, and that is locked alone when the entry changes places."""
-        return self._locks / f"{self.path(key).name}.lock"
-
-    def put(self, key: str, staged: Path, *, seconds: float = LOCK_SECONDS) -> None:
+    def put(self, key: str, staged: Staged, *, seconds: float = LOCK_SECONDS) -> None:
         """Let a directory in staging take the entry's place, and what was there go; both known to the disk.
 
         The caller holds `lock`.
@@ -96,33 +116,85 @@ class Places:
         Raises:
             CRDsError: LOCKED while it is read; DISK.
         """
-        path = self.path(key)
-        with on_disk(f"putting {key} in its place"), exclusive(self.content_lock(key), seconds=seconds):
-            if not os.path.lexists(path):
-                staged.rename(path)
-            elif not exchange(staged, path):
+        with ExitStack() as held:
+            held.enter_context(on_disk(f"putting {key} in its place"))
+            root = held.enter_context(self._made())
+            held.enter_context(exclusive(self._content_lock(held, root, key), seconds=seconds))
+            place = Name(root, key)
+            if not exists(key, root):
+                _rename(staged.place, place)
+            elif not exchange(staged.place, place):
                 # A crash between the two leaves no entry, which is a miss and no lie.
-                self._discard(path)
-                staged.rename(path)
-            flush_names(self.directory)
+                _rename(place, Name(self._there(held, root, _TRASH), uuid.uuid4().hex))
+                _rename(staged.place, place)
+            os.fsync(root)
 
     def remove(self, key: str, *, seconds: float = LOCK_SECONDS) -> bool:
         """Take the entry away, whatever it is; tells whether there was one. Raises CRDsError LOCKED or DISK."""
-        path = self.path(key)
-        if not os.path.lexists(path):
+        if not self.exists(key):
             return False
-        with self.lock(key, seconds), on_disk(f"removing {key}"), exclusive(self.content_lock(key), seconds=seconds):
-            if not os.path.lexists(path):
+        with self.lock(key, seconds), on_disk(f"removing {key}"), ExitStack() as held:
+            root = held.enter_context(self._made())
+            held.enter_context(exclusive(self._content_lock(held, root, key), seconds=seconds))
+            if not exists(key, root):
                 return False
-            self._discard(path)
-            flush_names(self.directory)
-            sweep(self._trash)
+            trash = self._there(held, root, _TRASH)
+            _rename(Name(root, key), Name(trash, uuid.uuid4().hex))
+            os.fsync(root)
+            sweep(trash)
         return True
 
-    def _discard(self, path: Path) -> None:
-        path.rename(self._trash / uuid.uuid4().hex)
+    def _fetch_lock(self, held: ExitStack, root: int, key: str) -> Lock:
+        """Return the file that is locked by whoever changes anything about the entry."""
+        path = self.directory / _LOCKS / f"{self.path(key).name}.fetch.lock"
+        return Lock(self._there(held, root, _LOCKS), path)
+
+    def _content_lock(self, held: ExitStack, root: int, key: str) -> Lock:
+        """Return the file that readers share, and that is locked alone when the entry changes places."""
+        return Lock(self._there(held, root, _LOCKS), self._content_path(key))
+
+    def _content_path(self, key: str) -> Path:
+        return self.directory / _LOCKS / f"{self.path(key).name}.lock"
+
+    @contextmanager
+    def _made(self) -> Iterator[int]:
+        """Open the cache's directory, made if need be with what belongs into it."""
+        self._make()
+        with self._opened() as root:
+            if root is None:
+                raise FileNotFoundError(2, "it was removed meanwhile", str(self.directory))
+            yield root
+
+    @contextmanager
+    def _opened(self) -> Iterator[int | None]:
+        root = open_directory(self.directory)
+        try:
+            yield root
+        finally:
+            if root is not None:
+                os.close(root)
 
     def _make(self) -> None:
         self.directory.parent.mkdir(parents=True, exist_ok=True)
-        for directory in (self.directory, self._locks, self._staging, self._trash):
-            directory.mkdir(_MODE, exist_ok=True)
+        with suppress(FileExistsError):
+            self.directory.mkdir(DIRECTORY_MODE)
+        with self._opened() as root:
+            for name in (_LOCKS, _STAGING, _TRASH) if root is not None else ():
+                with suppress(FileExistsError):
+                    os.mkdir(name, DIRECTORY_MODE, dir_fd=root)
+
+    def _below(self, held: ExitStack, root: int, name: str) -> int | None:
+        descriptor = open_directory(self.directory / name, root)
+        if descriptor is not None:
+            held.callback(os.close, descriptor)
+        return descriptor
+
+    def _there(self, held: ExitStack, root: int, name: str) -> int:
+        descriptor = self._below(held, root, name)
+        if descriptor is None:
+            raise FileNotFoundError(2, "it was removed meanwhile", str(self.directory / name))
+        return descriptor
+
+
+def _rename(one: Name, other: Name) -> None:
+    os.rename(one.name, other.name, src_dir_fd=one.directory, dst_dir_fd=other.directory)

@@ -1,73 +1,88 @@
 """Where an entry is built before anybody can see it, and what happens to what a killed process left there."""
 
 import os
-import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import NamedTuple
 
+from app.crds.cache.exchange import Name
 from app.crds.cache.locks import try_exclusive
+from app.crds.descriptors import DIRECTORY, DIRECTORY_MODE, NO_DIRECTORY, names_in, opened, remove
+from app.crds.failures import CRDsError
 
-_DIRECTORY_MODE: Final = 0o700
-_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+class Staged(NamedTuple):
+    """A directory in which an entry is built."""
+
+    place: Name
+    """Where it is."""
+    directory: int
+    """Its descriptor."""
+    path: Path
+    """A path to it that leads over the descriptor, for a download, which takes a path: nobody can put a link there."""
 
 
 @contextmanager
-def staging(parent: Path) -> Iterator[Path]:
-    """Give an empty directory below ``parent`` for as long as the block runs; what is left in it then goes.
+def staging(parent: int, shown: Path) -> Iterator[Staged]:
+    """Give an empty directory for as long as the block runs; what is left of it then goes.
 
     The directory itself is locked meanwhile: that is how `sweep` tells work from leftovers, also among containers,
     whose process ids say nothing to each other.
+
+    Args:
+        parent: The open directory to make it in.
+        shown: The path of ``parent``, for errors.
     """
-    path, descriptor = _made(parent)
+    name, descriptor = _made(parent)
+    # By process id, and not as /proc/self: so that a child may read what is there.
+    over = Path(f"/proc/{os.getpid()}/fd/{descriptor}")
+    path = over if over.exists() else shown / name
     try:
-        yield path
+        yield Staged(Name(parent, name), descriptor, path)
+    except CRDsError as error:
+        if str(path) not in str(error):
+            raise
+        # For people, the path by which they know it.
+        raise CRDsError(
+            error.exit, str(error).replace(str(path), str(shown / name)), transient=error.transient
+        ) from error
     finally:
-        shutil.rmtree(path, ignore_errors=True)
+        with suppress(OSError):
+            remove(name, parent)
         os.close(descriptor)
 
 
-def _made(parent: Path) -> tuple[Path, int]:
+def _made(parent: int) -> tuple[str, int]:
     while True:
-        path = parent / uuid.uuid4().hex
-        path.mkdir(_DIRECTORY_MODE)
+        name = uuid.uuid4().hex
+        os.mkdir(name, DIRECTORY_MODE, dir_fd=parent)
         try:
-            descriptor = os.open(path, _DIRECTORY)
+            descriptor = os.open(name, DIRECTORY, dir_fd=parent)
         except FileNotFoundError:  # a sweep came between
             continue
-        if try_exclusive(descriptor) and path.exists():
-            return path, descriptor
+        if try_exclusive(descriptor) and _is_there(name, parent, descriptor):
+            return name, descriptor
         os.close(descriptor)
 
 
-def sweep(parent: Path) -> None:
-    """Remove what nobody holds below ``parent``; several may do that at once."""
-    for path in _below(parent):
-        try:
-            descriptor = os.open(path, _DIRECTORY)
-        except OSError:
-            path.unlink(missing_ok=True)  # no directory: nothing of ours is one
-            continue
-        try:
-            if try_exclusive(descriptor):
-                shutil.rmtree(path, ignore_errors=True)
-        finally:
-            os.close(descriptor)
-
-
-def _below(parent: Path) -> list[Path]:
+def _is_there(name: str, parent: int, descriptor: int) -> bool:
     try:
-        return list(parent.iterdir())
+        there = os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
-        return []
+        return False
+    return os.path.samestat(there, os.fstat(descriptor))
 
 
-def flush_names(directory: Path) -> None:
-    """Have the disk know the names in a directory."""
-    descriptor = os.open(directory, _DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def sweep(parent: int) -> None:
+    """Remove what nobody holds in an open directory; several may do that at once. Links are removed, not followed."""
+    for name in names_in(parent):
+        with suppress(OSError):
+            try:
+                with opened(name, DIRECTORY, parent) as descriptor:
+                    if try_exclusive(descriptor):
+                        remove(name, parent)
+            except OSError as error:
+                if error.errno in NO_DIRECTORY:  # nothing of ours is anything else
+                    os.unlink(name, dir_fd=parent)

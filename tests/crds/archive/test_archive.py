@@ -1,13 +1,11 @@
 import gzip
 import hashlib
-import io
 import os
 import stat
 import tarfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -220,7 +218,7 @@ def test_a_tarball_beyond_the_download_limit_is_not_read(tarball: Put) -> None:
     data = build(small())
     assert failure(tarball(data), limits=Limits(download_bytes=len(data) - 1)) == (
         Exit.LIMIT,
-        f"{tarball(data)} has {len(data)} bytes, more than {len(data) - 1}",
+        f"{tarball(data)} has more than {len(data) - 1} bytes",
     )
     verify(tarball(data), limits=Limits(download_bytes=len(data)))
 
@@ -261,7 +259,7 @@ def test_there_may_be_as_many_entries_as_the_limit(tarball: Put) -> None:
 
 def test_a_bomb_is_inflated_no_further_than_its_limit() -> None:
     bomb = zlib.compress(bytes(50_000_000), 9, wbits=31)
-    inflated = Inflated(io.BytesIO(bomb), packed=len(bomb), limits=LIMITS)
+    inflated = Inflated(bomb, limits=LIMITS)
     assert len(inflated.take(4_000_000)) == 4_000_000
     with pytest.raises(CRDsError) as caught:
         inflated.take(1_000_000)
@@ -337,26 +335,6 @@ def test_a_tarball_without_dots_is_the_same_with_and_without_them_allowed(tarbal
     assert verify(path, normalize_dot=True) == verify(path)
 
 
-def test_a_tarball_that_changes_meanwhile_is_not_unpacked_as_what_it_was(
-    tarball: Put, into: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(archive, "_KEPT_BYTES", 100)
-    path = tarball(build(small()))
-    changed = build({**small(), BASE: crd("works", "work.karmada.io", properties=2)})
-
-    def replaced(*arguments: Any, **options: Any) -> Any:
-        found = verified(*arguments, **options)
-        path.write_bytes(changed)
-        return found
-
-    verified = archive._verified
-    monkeypatch.setattr(archive, "_verified", replaced)
-    with pytest.raises(CRDsError) as caught:
-        unpack(path, into)
-    assert caught.value.exit is Exit.INTEGRITY
-    assert "changed while it was being read" in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("change", "line"),
     [
@@ -395,7 +373,7 @@ def test_a_tree_without_its_directories_lacks_them_and_their_files(tarball: Put,
         "crds/patches/webhook_in_works.yaml is missing",
     ]
     (into / "crds").symlink_to(tmp_path / "moved")
-    assert verify_tree(into, manifest) == [f"{BASE} is missing", "crds/patches/webhook_in_works.yaml is missing"]
+    assert verify_tree(into, manifest)[:3] == ["crds is missing", "crds/bases is missing", "crds/patches is missing"]
 
 
 def test_an_empty_directory_of_patches_is_enough(tarball: Put, into: Path) -> None:
