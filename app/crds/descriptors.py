@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 EXISTING: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -56,18 +56,8 @@ def opened_parent(root: int, path: str) -> Iterator[tuple[int, str]]:
         yield descriptor, name
 
 
-@contextmanager
-def opened_regular(path: str | Path, parent: int | None = None, *, follow: bool = False) -> Iterator[BinaryIO]:
-    """Open a regular file to read it; raises OSError, also for what is none, without waiting for any device."""
-    flags = EXISTING & ~os.O_NOFOLLOW if follow else EXISTING
-    with os.fdopen(os.open(path, flags, dir_fd=parent), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", str(path))
-        yield file
-
-
 def read_regular(path: str | Path, parent: int | None = None, *, most: int, follow: bool = False) -> bytes:
-    """Return the bytes of a regular file.
+    """Return the bytes of a regular file, without waiting for a pipe or reading from a device.
 
     Args:
         path: The file.
@@ -78,13 +68,17 @@ def read_regular(path: str | Path, parent: int | None = None, *, most: int, foll
     Raises:
         OSError: EINVAL for what is no regular file, EFBIG beyond ``most``.
     """
-    with opened_regular(path, parent, follow=follow) as file:
-        # The size first: of a sparse file nothing needs to be read. The length too: the file may grow meanwhile.
-        too_large = os.fstat(file.fileno()).st_size > most
-        data = b"" if too_large else file.read(most + 1)
-        if too_large or len(data) > most:
-            raise OSError(errno.EFBIG, f"more than {most} bytes", str(path))
-        return data
+    with opened(path, EXISTING & ~os.O_NOFOLLOW if follow else EXISTING, parent) as descriptor:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        # The size first: of a sparse file nothing is read. The length too: the file may grow meanwhile.
+        if status.st_size <= most:
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                data = file.read(most + 1)
+            if len(data) <= most:
+                return data
+        raise OSError(errno.EFBIG, f"more than {most} bytes", str(path))
 
 
 def write_new(name: str, parent: int, data: bytes) -> None:
