@@ -238,7 +238,7 @@ def _fetched(kept: Cache, chosen: Chosen, wanted: _Wanted) -> Tree:
         found = kept.tarball(fetched.key)
     if found is None or found[0].record.sha256 != fetched.sha256:
         raise CRDsError(Exit.INTEGRITY, f"{fetched.path} was changed by somebody else meanwhile: run it again")
-    _, files = archive.read_files(found[1], normalize_dot=found[0].record.normalize_dot)
+    _, files = archive.read_files(found[1], normalize_dot=found[0].record.normalize_dot, again=True)
     return read_files(files)
 
 

@@ -88,11 +88,15 @@ def unpack(
 
 
 def read_files(
-    tarball: Tarball, *, limits: Limits = LIMITS, strict: bool = False, normalize_dot: bool = False
+    tarball: Tarball, *, limits: Limits = LIMITS, strict: bool = False, normalize_dot: bool = False, again: bool = False
 ) -> tuple[Manifest, Mapping[str, bytes]]:
-    """Verify a tarball and return its files by path, without writing any; arguments and errors as ``verify``."""
+    """Verify a tarball and return its files by path, without writing any; arguments and errors as ``verify``.
+
+    ``again`` is for bytes that have been verified before: their content is not parsed.
+    """
     data, names = _bytes_of(tarball, limits), Names(normalize_dot=normalize_dot)
-    found = _verified(data, limits, names, content=Content(limits), strict=strict, keep=limits.unpacked_bytes)
+    content = None if again else Content(limits)
+    found = _verified(data, limits, names, content=content, strict=strict, keep=limits.unpacked_bytes)
     return found.manifest, {file.path: file.body for file in found.kept or ()}
 
 

@@ -21,9 +21,9 @@ class Limits(NamedTuple):
     ratio_from_bytes: int = _MIB
     yaml_bytes: int = 8 * _MIB
     """Of all YAML files that are read, together: eleven times a release."""
-    yaml_nodes: int = 300_000
-    """Scalars, mappings and sequences of all YAML files, together: nine times a release. A parser takes 6 µs for each,
-    and 300 bytes until the file that holds it has been read."""
+    yaml_nodes: int = 200_000
+    """Scalars, mappings and sequences of all YAML files, together: six times a release. Reading one takes up to 9 µs,
+    and 450 bytes until its file has been read: 2 s and 90 MiB for all."""
     yaml_depth: int = 200
     """Open mappings and sequences: a CRD with a pod template in its schema has about 50."""
 
