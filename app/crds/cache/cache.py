@@ -15,13 +15,13 @@ import msgspec
 
 from app.crds.archive import archive
 from app.crds.archive.limits import LIMITS, Limits
-from app.crds.cache.checking import check_entry, tree_problems
+from app.crds.cache.checking import check_entry, read_tarball, tree_problems
 from app.crds.cache.guard import has_tarball, on_disk
 from app.crds.cache.listing import Listed, State, removable, size_of
 from app.crds.cache.places import LOCK_SECONDS, Places
 from app.crds.cache.record import TARBALL, TREE, Record, read_record, replace_record, write_record
 from app.crds.cache.staging import Staged
-from app.crds.descriptors import EXISTING, FILE_MODE, opened, read_regular, write_new
+from app.crds.descriptors import EXISTING, FILE_MODE, opened, write_new
 from app.crds.failures import CRDsError, Exit
 
 
@@ -184,7 +184,7 @@ class Cache(Places):
                 return None
             before = read_record(directory)
             with on_disk(f"copying the tarball of {key}"):
-                tarball = read_regular(TARBALL, directory, most=self._limits.download_bytes)
+                tarball = read_tarball(directory, self._limits)
             if before is not None and hashlib.sha256(tarball).hexdigest() != before.sha256:
                 return None
             normalize_dot = normalize_dot or (before is not None and before.normalize_dot)
@@ -281,7 +281,7 @@ class Cache(Places):
         self, key: str, staged: Staged, origin: Origin, *, sha256: str = "", strict: bool, normalize_dot: bool
     ) -> Record:
         with on_disk(f"reading what came for {key}"):
-            tarball = read_regular(TARBALL, staged.directory, most=self._limits.download_bytes)
+            tarball = read_tarball(staged.directory, self._limits)
         manifest = archive.unpack(
             tarball, staged.directory, limits=self._limits, strict=strict, normalize_dot=normalize_dot
         )

@@ -1,5 +1,6 @@
 """Whether an entry is what its record says, by its bytes."""
 
+import errno
 import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,7 +10,7 @@ from app.crds.archive.limits import Limits
 from app.crds.cache.guard import on_disk
 from app.crds.cache.record import TARBALL, Record, read_record
 from app.crds.descriptors import exists, read_regular
-from app.crds.failures import CRDsError
+from app.crds.failures import CRDsError, Exit
 
 
 class Checked(NamedTuple):
@@ -20,6 +21,16 @@ class Checked(NamedTuple):
     """Its bytes; empty if they are not those that the record has the digest of."""
     problems: Sequence[str]
     """What is wrong, one line each."""
+
+
+def read_tarball(directory: int, limits: Limits) -> bytes:
+    """Return the bytes of the tarball in an open directory; raises OSError, and CRDsError LIMIT for too many."""
+    try:
+        return read_regular(TARBALL, directory, most=limits.download_bytes)
+    except OSError as error:
+        if error.errno != errno.EFBIG:
+            raise
+        raise CRDsError(Exit.LIMIT, f"the tarball has more than {limits.download_bytes} bytes") from None
 
 
 def check_entry(directory: int, limits: Limits) -> Checked:
@@ -35,8 +46,8 @@ def check_entry(directory: int, limits: Limits) -> Checked:
     if record is None:
         return Checked(None, b"", ["there is no record of it"])
     try:
-        tarball = read_regular(TARBALL, directory, most=limits.download_bytes)
-    except OSError:
+        tarball = read_tarball(directory, limits)
+    except (OSError, CRDsError):
         tarball = b""
     if hashlib.sha256(tarball).hexdigest() != record.sha256:
         return Checked(record, b"", [f"{TARBALL} is not the recorded one"])

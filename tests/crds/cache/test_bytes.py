@@ -168,6 +168,22 @@ def _smaller(status: os.stat_result) -> os.stat_result:
     return os.stat_result((*status[:6], 1, *status[7:10]))
 
 
+def test_a_download_beyond_the_limit_is_told_as_that(tmp_path: Path) -> None:
+    cache = Cache(tmp_path, limits=Limits(download_bytes=len(GOOD) - 1))
+    with serving(tarball(GOOD)) as origin, pytest.raises(CRDsError) as caught:
+        bring(cache, origin.url)
+    assert (caught.value.exit, str(caught.value)) == (Exit.LIMIT, f"the tarball has more than {len(GOOD) - 1} bytes")
+
+
+def test_a_tarball_beyond_the_limit_is_not_adopted(tmp_path: Path) -> None:
+    cache = Cache(tmp_path, limits=Limits(download_bytes=100))
+    cache.path(KEY).mkdir(parents=True)
+    (cache.path(KEY) / TARBALL).write_bytes(GOOD)
+    with pytest.raises(CRDsError) as caught:
+        cache.adopt(KEY)
+    assert caught.value.exit is Exit.LIMIT
+
+
 def test_a_link_that_a_user_names_is_followed(tmp_path: Path) -> None:
     (tmp_path / "given").write_bytes(GOOD)
     (tmp_path / "link").symlink_to(tmp_path / "given")
