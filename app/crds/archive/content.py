@@ -76,10 +76,10 @@ class Content:
 def _name_and_group(path: str, crd: Mapping[str, JSON]) -> tuple[str, str]:
     name, group = as_object(crd.get("metadata")).get("name"), as_object(crd.get("spec")).get("group")
     if not isinstance(name, str) or not is_dns1123_subdomain(name):
-        raise CRDsError(Exit.ARCHIVE, f"{path} is called {name!r}, which is no DNS subdomain")
+        raise CRDsError(Exit.ARCHIVE, f"{path} is called {name!r:.500}, which is no DNS subdomain")
     # An apiserver takes a CRD only as <plural>.<group>.
     if not isinstance(group, str) or not group or not name.endswith(f".{group}"):
-        raise CRDsError(Exit.ARCHIVE, f"{path} is called {name!r}, which is no CRD of group {group!r}")
+        raise CRDsError(Exit.ARCHIVE, f"{path} is called {name!r:.500}, which is no CRD of group {group!r:.500}")
     return name, group
 
 

@@ -17,6 +17,7 @@ from app.store.yaml_reader import ManifestError, read_values
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # libyaml compares each %TAG directive with all before it: 700,000 of them, 8 MiB, would take an hour.
 _DIRECTIVE: Final = re.compile(r"^%", re.MULTILINE)
+_MAX_MESSAGE: Final = 500  # characters: a tag or a key may have 8 MiB
 _BYTE_ORDER_MARK: Final = "\ufeff"
 
 
@@ -52,7 +53,7 @@ def read_document(path: str, body: bytes, budget: YAMLBudget) -> YAMLDocument:
     try:
         values = read_values(text[:end] if documents > 1 else text, source=path)
     except ManifestError as error:
-        raise CRDsError(Exit.ARCHIVE, str(error)) from None
+        raise CRDsError(Exit.ARCHIVE, f"{error!s:.{_MAX_MESSAGE}}") from None
     return YAMLDocument(values[0].value if values else None, documents)
 
 

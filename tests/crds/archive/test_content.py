@@ -99,6 +99,12 @@ def test_a_name_that_is_not_of_its_group_is_refused(name: str, group: str) -> No
     assert refusal(**{"crds/bases/x.yaml": body.encode()}) == text
 
 
+@pytest.mark.parametrize("member", [b"works.work.karmada.io", b"group: work.karmada.io"])
+def test_a_refusal_is_short_however_long_the_name_is(member: bytes) -> None:
+    body = WORKS.replace(member, b"group: " * member.startswith(b"group") + b"x" * 100_000)
+    assert len(refusal(**{"crds/bases/x.yaml": body})) < 1200
+
+
 @pytest.mark.parametrize(
     ("body", "text"),
     [

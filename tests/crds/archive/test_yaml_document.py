@@ -73,6 +73,14 @@ def test_merge_keys_are_not_followed() -> None:
     assert refusal("\n".join(lines)) == (Exit.ARCHIVE, "x.yaml cannot be read: it has aliases")
 
 
+@pytest.mark.parametrize("text", ["a: !<{}> b", "{{a: .nan, {}: 1}}", "a: !!int {}", "{{{0}: 1, {0}: 2}}"])
+def test_errors_are_short_however_long_the_text_is(text: str) -> None:
+    code, words = refusal(text.format("x" * 100_000))
+    assert code is Exit.ARCHIVE
+    assert words.startswith("x")
+    assert len(words) <= 500
+
+
 @pytest.mark.parametrize("text", ["%TAG !a! x\n---\na: 1\n", "a: 1\n...\n%YAML 1.1\n---\n"])
 def test_directives_are_refused_because_libyaml_compares_all_of_them(text: str) -> None:
     assert refusal(text) == (Exit.ARCHIVE, "x.yaml cannot be read: it has a directive (a line that begins with %)")
