@@ -9,6 +9,7 @@ import yaml
 from app.crds.apply.documents import Tree, first_document
 from app.crds.apply.patches import patches_of
 from app.crds.apply.placeholders import substituted, values_of, webhook_name
+from app.crds.archive.limits import YAMLBudget
 from app.crds.failures import CRDsError
 
 CASES = yaml.safe_load((Path(__file__).parent / "crds_apply.yaml").read_text())
@@ -19,7 +20,7 @@ def outcome(case: dict[str, Any]) -> Any:
         text = substituted("patch.yaml", case["content"], case["replacements"])
     except CRDsError as error:
         return f"{error.exit.name}: {error}"
-    return first_document("patch.yaml", text)
+    return first_document("patch.yaml", text.encode(), YAMLBudget())
 
 
 @pytest.mark.parametrize("case", CASES["patch_template"], ids=lambda case: case["id"])

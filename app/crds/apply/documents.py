@@ -1,7 +1,6 @@
 """What an unpacked tarball says, in the order in which the Go operator takes it (research 2.5)."""
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from app.crds.archive.limits import LIMITS, YAMLBudget
@@ -23,14 +22,6 @@ class Tree(NamedTuple):
     """Texts by path, their placeholders as they are, in order."""
 
 
-def read_tree(directory: Path) -> Tree:
-    """Return what is in ``crds/`` of a directory that nobody else can write to; errors as `read_files`, and DISK."""
-    try:
-        return read_files(dict(_files(directory)))
-    except OSError as error:
-        raise CRDsError(Exit.DISK, f"cannot read {directory}: {error.strerror or error}") from error
-
-
 def read_files(files: Mapping[str, bytes]) -> Tree:
     """Return what the files of a verified tarball say, by path.
 
@@ -39,21 +30,17 @@ def read_files(files: Mapping[str, bytes]) -> Tree:
             there is more YAML than one tarball may have.
     """
     budget = YAMLBudget(LIMITS)
-    bases = [(path, _object(path, files[path], budget)) for path in _walk(files, _BASES)]
+    bases = [(path, first_document(path, files[path], budget)) for path in _walk(files, _BASES)]
     patches = {path: _text(path, files[path]) for path in _walk(files, _PATCHES)}
     return Tree({_name(path, document): document for path, document in bases}, patches)
 
 
-def first_document(path: str, text: str) -> JSONObject:
-    """Return the first document of a text, read as Kubernetes' tools read YAML.
+def first_document(path: str, body: bytes, budget: YAMLBudget) -> JSONObject:
+    """Return the first document of a file, read as Kubernetes' tools read YAML.
 
     Raises:
         CRDsError: ARCHIVE or LIMIT, naming the path, as `app.crds.archive.yaml_document.read_document`.
     """
-    return _object(path, text.encode(), YAMLBudget(LIMITS))
-
-
-def _object(path: str, body: bytes, budget: YAMLBudget) -> JSONObject:
     document = read_document(path, body, budget).value
     if not isinstance(document, dict):
         raise CRDsError(Exit.ARCHIVE, f"{path} is no object")
@@ -64,14 +51,6 @@ def _walk(files: Mapping[str, bytes], below: str) -> list[str]:
     # By the parts of the path, as Go's filepath.Walk goes: a directory `a` comes before a file `a.yaml`.
     names = [path for path in files if path.startswith(below) and path.endswith(".yaml")]
     return sorted(names, key=lambda path: path.split("/"))
-
-
-def _files(directory: Path) -> Iterator[tuple[str, bytes]]:
-    for below in (_BASES, _PATCHES):
-        for file in (directory / below).rglob("*.yaml"):
-            if file.is_file():
-                with file.open("rb") as opened:
-                    yield file.relative_to(directory).as_posix(), opened.read(LIMITS.yaml_bytes + 1)
 
 
 def _text(path: str, body: bytes) -> str:

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from app.crds.apply.documents import Tree, first_document
 from app.crds.apply.placeholders import substituted
 from app.crds.archive.content import patched_crd
+from app.crds.archive.limits import LIMITS, YAMLBudget
 from app.crds.failures import CRDsError, Exit
 from app.model.json import JSONObject, as_object
 from app.model.merge_keys import MergeSchema
@@ -31,9 +32,10 @@ def patches_of(tree: Tree, values: Mapping[str, str]) -> list[Patch]:
 
     Raises:
         CRDsError: ARCHIVE when one is no YAML object, has a placeholder that nobody knows or is for a CRD that is not
-            there; USAGE when a value is missing.
+            there; LIMIT when they have more YAML than one tarball may have; USAGE when a value is missing.
     """
-    return [_patch(tree, path, substituted(path, text, values)) for path, text in tree.patches.items()]
+    budget = YAMLBudget(LIMITS)
+    return [_patch(tree, path, substituted(path, text, values), budget) for path, text in tree.patches.items()]
 
 
 def rendered(crds: Mapping[str, JSONObject], patches: Iterable[Patch]) -> dict[str, JSONObject]:
@@ -51,11 +53,11 @@ def rendered(crds: Mapping[str, JSONObject], patches: Iterable[Patch]) -> dict[s
     return merged
 
 
-def _patch(tree: Tree, path: str, text: str) -> Patch:
+def _patch(tree: Tree, path: str, text: str, budget: YAMLBudget) -> Patch:
     crd = patched_crd(path)
     if crd not in tree.crds:
         raise CRDsError(Exit.ARCHIVE, f"{path} patches {crd}, which the tarball does not have")
-    return Patch(path, crd, _unnamed(first_document(path, text)))
+    return Patch(path, crd, _unnamed(first_document(path, text.encode(), budget)))
 
 
 def _unnamed(body: JSONObject) -> JSONObject:

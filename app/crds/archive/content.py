@@ -34,13 +34,16 @@ class Content:
         """Look at a file.
 
         Raises:
-            CRDsError: ARCHIVE when it should be a CRD and is none, or one that another file has as well.
+            CRDsError: ARCHIVE when it should be a CRD and is none, or one that another file has as well; LIMIT when the
+                files have more YAML than one tarball may have.
         """
         if not path.startswith((_BASES, _PATCHES)):
             return
         if path.endswith(".yml"):
             self.warnings.append(f"{path} is not applied: only files called *.yaml are")
         elif path.startswith(_PATCHES) and path.endswith(".yaml"):
+            # Not parsed: a placeholder may stand where it makes no YAML.
+            self._budget.take_bytes(path, len(body))
             self._patches.append(path)
         elif path.endswith(".yaml"):
             self._add_crd(path, body)

@@ -76,7 +76,7 @@ class Places:
         with ExitStack() as held:
             with on_disk("locking the cache"):
                 root = held.enter_context(self._made())
-                held.enter_context(exclusive(self._fetch_lock(held, root, key), seconds=seconds))
+                held.enter_context(exclusive(self._lock_file(held, root, key, ".fetch.lock"), seconds=seconds))
             yield
 
     @contextmanager
@@ -90,10 +90,8 @@ class Places:
                 with suppress(OSError):  # it may be there already, in a cache that cannot be written to
                     self._make()
                 root = held.enter_context(self._opened())
-                locks = None if root is None else self._below(held, root, _LOCKS)
-                if locks is not None:
-                    lock = Lock(locks, self._content_path(key))
-                    held.enter_context(shared(lock, seconds=seconds))
+                if root is not None and exists(_LOCKS, root):
+                    held.enter_context(shared(self._lock_file(held, root, key, ".lock"), seconds=seconds))
             yield
 
     @contextmanager
@@ -119,7 +117,7 @@ class Places:
         with ExitStack() as held:
             held.enter_context(on_disk(f"putting {key} in its place"))
             root = held.enter_context(self._made())
-            held.enter_context(exclusive(self._content_lock(held, root, key), seconds=seconds))
+            held.enter_context(exclusive(self._lock_file(held, root, key, ".lock"), seconds=seconds))
             place = Name(root, key)
             if not exists(key, root):
                 _rename(staged.place, place)
@@ -135,7 +133,7 @@ class Places:
             return False
         with self.lock(key, seconds), on_disk(f"removing {key}"), ExitStack() as held:
             root = held.enter_context(self._made())
-            held.enter_context(exclusive(self._content_lock(held, root, key), seconds=seconds))
+            held.enter_context(exclusive(self._lock_file(held, root, key, ".lock"), seconds=seconds))
             if not exists(key, root):
                 return False
             trash = self._there(held, root, _TRASH)
@@ -144,17 +142,9 @@ class Places:
             sweep(trash)
         return True
 
-    def _fetch_lock(self, held: ExitStack, root: int, key: str) -> Lock:
-        """Return the file that is locked by whoever changes anything about the entry."""
-        path = self.directory / _LOCKS / f"{self.path(key).name}.fetch.lock"
-        return Lock(self._there(held, root, _LOCKS), path)
-
-    def _content_lock(self, held: ExitStack, root: int, key: str) -> Lock:
-        """Return the file that readers share, and that is locked alone when the entry changes places."""
-        return Lock(self._there(held, root, _LOCKS), self._content_path(key))
-
-    def _content_path(self, key: str) -> Path:
-        return self.directory / _LOCKS / f"{self.path(key).name}.lock"
+    def _lock_file(self, held: ExitStack, root: int, key: str, suffix: str) -> Lock:
+        """Return a lock of the entry: ``.fetch.lock`` for changing anything about it, ``.lock`` for its content."""
+        return Lock(self._there(held, root, _LOCKS), self.directory / _LOCKS / f"{self.path(key).name}{suffix}")
 
     @contextmanager
     def _made(self) -> Iterator[int]:
@@ -183,16 +173,11 @@ class Places:
                 with suppress(FileExistsError):
                     os.mkdir(name, DIRECTORY_MODE, dir_fd=root)
 
-    def _below(self, held: ExitStack, root: int, name: str) -> int | None:
-        descriptor = open_directory(self.directory / name, root)
-        if descriptor is not None:
-            held.callback(os.close, descriptor)
-        return descriptor
-
     def _there(self, held: ExitStack, root: int, name: str) -> int:
-        descriptor = self._below(held, root, name)
+        descriptor = open_directory(self.directory / name, root)
         if descriptor is None:
             raise FileNotFoundError(2, "it was removed meanwhile", str(self.directory / name))
+        held.callback(os.close, descriptor)
         return descriptor
 
 

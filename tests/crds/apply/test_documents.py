@@ -1,45 +1,37 @@
 """What is read of an unpacked tarball."""
 
-from pathlib import Path
-
 import pytest
 
-from app.crds.apply.documents import first_document, read_tree
+from app.crds.apply.documents import first_document, read_files
+from app.crds.archive.limits import YAMLBudget
 from app.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import crd, patch
 
 
-def tree(directory: Path, files: dict[str, bytes]) -> Path:
-    for path, body in files.items():
-        (directory / path).parent.mkdir(parents=True, exist_ok=True)
-        (directory / path).write_bytes(body)
-    return directory
-
-
 def problem(path: str, text: str) -> tuple[Exit, str]:
     with pytest.raises(CRDsError) as raised:
-        first_document(path, text)
+        first_document(path, text.encode(), YAMLBudget())
     return raised.value.exit, str(raised.value)
 
 
-def test_files_come_in_the_order_in_which_go_walks(tmp_path: Path) -> None:
+def test_files_come_in_the_order_in_which_go_walks() -> None:
     names = {
         "crds/bases/b.yaml": "b", "crds/bases/a/z.yaml": "a-z", "crds/bases/a.yaml": "a", "crds/bases/a-b/c.yaml": "a-b-c",
         "crds/bases/a/y/k.yaml": "a-y-k", "crds/bases/B.yaml": "upper", "crds/bases/.yaml": "hidden",
     }  # fmt: skip
     files = {path: crd(name, "x.karmada.io") for path, name in names.items()}
-    found = read_tree(tree(tmp_path, files))
+    found = read_files(files)
     order = ["hidden", "upper", "a-y-k", "a-z", "a-b-c", "a", "b"]
     assert list(found.crds) == [f"{name}.x.karmada.io" for name in order]
 
 
-def test_only_yaml_files_count(tmp_path: Path) -> None:
+def test_only_yaml_files_count() -> None:
     files = {
         "crds/bases/a.yaml": crd("as", "x.karmada.io"), "crds/bases/b.yml": b"{", "crds/bases/c.json": b"{",
         "crds/kustomization.yaml": b"{", "crds/patches/README": b"\xff", "crds/patches/x_as.yaml": patch("as"),
         "crds/bases/d.yaml/e.yaml": crd("es", "x.karmada.io"),
     }  # fmt: skip
-    found = read_tree(tree(tmp_path, files))
+    found = read_files(files)
     assert list(found.crds) == ["as.x.karmada.io", "es.x.karmada.io"]
     assert found.patches == {"crds/patches/x_as.yaml": patch("as").decode()}
 
@@ -56,12 +48,12 @@ def test_only_yaml_files_count(tmp_path: Path) -> None:
     ],
 )
 def test_only_the_first_document_counts(text: str, document: object) -> None:
-    assert first_document("x.yaml", text) == document
+    assert first_document("x.yaml", text.encode(), YAMLBudget()) == document
 
 
 def test_scalars_are_what_kubernetes_tools_take_them_for() -> None:
     text = "a: [on, 'on', 2020-01-01, 1_000, 0o17, 1e3, '1e3', 12:30, ~, '', y]\n"
-    assert first_document("x.yaml", text)["a"] == [
+    assert first_document("x.yaml", text.encode(), YAMLBudget())["a"] == [
         True, "on", "2020-01-01", 1000, 15, 1000.0, "1e3", "12:30", None, "", "y",
     ]  # fmt: skip
 
@@ -89,31 +81,19 @@ def test_what_is_no_object_is_told_with_its_path(text: str, words: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["../../x.karmada.io", "a?b.karmada.io", "A.karmada.io", "1.5", "{}", "''", "~"])
-def test_a_name_that_is_none_is_never_asked_for(tmp_path: Path, name: str) -> None:
+def test_a_name_that_is_none_is_never_asked_for(name: str) -> None:
     body = f"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: {name}}}\n"
     with pytest.raises(CRDsError, match=r"^crds/bases/a.yaml is called .*, which is no DNS subdomain$") as raised:
-        read_tree(tree(tmp_path, {"crds/bases/a.yaml": body.encode()}))
+        read_files({"crds/bases/a.yaml": body.encode()})
     assert raised.value.exit is Exit.ARCHIVE
 
 
-def test_a_byte_order_mark_does_not_count(tmp_path: Path) -> None:
+def test_a_byte_order_mark_does_not_count() -> None:
     body = b"\xef\xbb\xbf" + crd("as", "x.karmada.io") + b"text: |+\n  a\n\n---\nb: 2\n"
-    (found,) = read_tree(tree(tmp_path, {"crds/bases/a.yaml": body})).crds.values()
+    (found,) = read_files({"crds/bases/a.yaml": body}).crds.values()
     assert (found["spec"]["scope"], found["text"]) == ("Namespaced", "a\n\n")
 
 
-def test_bytes_that_are_no_text_are_told(tmp_path: Path) -> None:
+def test_bytes_that_are_no_text_are_told() -> None:
     with pytest.raises(CRDsError, match=r"^crds/patches/a.yaml cannot be read: it is not UTF-8$"):
-        read_tree(tree(tmp_path, {"crds/patches/a.yaml": b"\xff"}))
-
-
-def test_what_cannot_be_read_has_the_code_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    directory = tree(tmp_path, {"crds/bases/a.yaml": crd("as", "x.karmada.io")})
-
-    def fails(*_: object) -> bytes:
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr(Path, "open", fails)
-    with pytest.raises(CRDsError, match=r": Input/output error$") as raised:
-        read_tree(directory)
-    assert raised.value.exit is Exit.DISK
+        read_files({"crds/patches/a.yaml": b"\xff"})

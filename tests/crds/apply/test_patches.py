@@ -7,6 +7,7 @@ import yaml
 
 from app.crds.apply.documents import Tree
 from app.crds.apply.patches import Patch, patches_of, rendered
+from app.crds.archive.limits import Limits
 from app.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import crd, patch
 
@@ -117,3 +118,14 @@ def test_a_patch_for_a_crd_that_is_not_there_is_told() -> None:
     path = "crds/patches/webhook_in_policies.yaml"
     words = f"{path} patches policies.work.karmada.io, which the tarball does not have"
     assert problem("a: 1", path) == (Exit.ARCHIVE, words)
+
+
+def test_all_patches_share_one_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {f"crds/patches/{name}_in_works.yaml": "a: b\n" for name in "xyz"}
+    given = Tree({WORKS: works()}, texts)
+    monkeypatch.setattr("app.crds.apply.patches.LIMITS", Limits(yaml_nodes=9))
+    assert len(patches_of(given, VALUES)) == 3
+    monkeypatch.setattr("app.crds.apply.patches.LIMITS", Limits(yaml_nodes=8))
+    with pytest.raises(CRDsError, match=r"^crds/patches/z_in_works\.yaml: .* 8 nodes together$") as raised:
+        patches_of(given, VALUES)
+    assert raised.value.exit is Exit.LIMIT

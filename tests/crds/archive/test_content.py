@@ -123,9 +123,10 @@ def test_all_bases_share_one_budget() -> None:
     content = Content(Limits(yaml_bytes=2 * len(WORKS)))
     content.add("crds/bases/a.yaml", WORKS)
     content.add("crds/bases/b.yaml", WORKS.replace(b"works.", b"xorks."))
-    with pytest.raises(CRDsError) as caught:
-        content.add("crds/bases/c.yaml", b"#")
-    assert caught.value.exit is Exit.LIMIT
+    for path in ("crds/bases/c.yaml", "crds/patches/x_works.yaml"):
+        with pytest.raises(CRDsError) as caught:
+            content.add(path, b"#")
+        assert caught.value.exit is Exit.LIMIT
 
 
 def test_two_files_with_one_crd_are_refused() -> None:
