@@ -2,6 +2,7 @@ import gzip
 import hashlib
 import os
 import stat
+import subprocess
 import tarfile
 import zlib
 from collections.abc import Callable
@@ -389,6 +390,15 @@ def test_what_tarfile_writes_in_each_format_is_read_alike(tarball: Put) -> None:
     gnu, pax = (verify(tarball(pack(tar(entries, format=kind)))) for kind in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT))
     assert gnu.files == pax.files
     assert set(gnu.files) == {name for name, body in more.items() if body is not None}
+
+
+@pytest.mark.parametrize("form", ["v7", "oldgnu", "gnu", "ustar", "posix"])
+def test_what_gnu_tar_writes_in_each_format_is_read(tmp_path: Path, tarball: Put, form: str) -> None:
+    long = f"crds/{'d' * 60}/{'n' * 25 if form == 'v7' else 'n' * 90}.txt"
+    before = unpack(tarball(build({**small(), long: b"long"})), tmp_path)
+    command = ["tar", f"--format={form}", "--owner=2000000", "--group=2000000", "-czf", "again.tar.gz", "crds"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    assert verify(tmp_path / "again.tar.gz").files == before.files
 
 
 def test_what_tarfile_packs_of_an_unpacked_release_is_the_same_release(tmp_path: Path, tarball: Put) -> None:
