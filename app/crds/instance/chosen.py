@@ -17,8 +17,6 @@ from app.model.json import JSON, JSONObject, as_object
 from app.model.operator import ConfigMapSource, CRDTarball, HTTPSource, LocalSource
 
 _DEFAULTS: Final = Source("")._field_defaults
-# httpSource, its proxy, and the reference there; below may be anything, as deep as it likes.
-_LEVELS: Final = 3
 
 
 class References(NamedTuple):
@@ -77,10 +75,11 @@ def source_of(karmada: JSONObject, *, version: str, follow_instance: bool = Fals
     return Chosen(source, policy, tuple(warnings), _references(tarball.http_source), held)
 
 
-def _without_nulls(value: Mapping[str, JSON], *, levels: int = _LEVELS) -> JSONObject:
-    # An apiserver takes a member that is null for one that is not there.
+def _without_nulls(value: Mapping[str, JSON]) -> JSONObject:
+    # An apiserver takes a member that is null for one that is not there. The rules have admitted known members only,
+    # so the depth is that of the model.
     return {
-        name: _without_nulls(inner, levels=levels - 1) if isinstance(inner, dict) and levels else inner
+        name: _without_nulls(inner) if isinstance(inner, dict) else inner
         for name, inner in value.items()
         if inner is not None
     }

@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from app.crds.instance.http_rules import http_problems, reference_problems
+from app.crds.instance.unknown import unknown_problems
 from app.crds.instance.version import is_release
 from app.model.findings import Problem, choice_problems, invalid, mistyped, required, subdomain_problems
 from app.model.json import JSON, JSONObject, as_object
@@ -48,6 +49,7 @@ def problems(karmada: JSONObject, *, old: JSONObject | None = None, strict: bool
     yield from _config_map_problems(tarball.get("configMapSource"), f"{FIELD}.configMapSource", namespace=namespace)
     yield from _one_source(tarball)
     yield from _version_problems(tarball)
+    yield from unknown_problems(tarball, FIELD)
 
 
 def aggregated(found: Iterable[Problem]) -> str:

@@ -155,11 +155,17 @@ def test_credentials_in_a_url_are_refused_if_strict() -> None:
         chosen(tarball, strict=True)
 
 
-def test_what_is_not_described_may_be_as_deep_as_it_likes() -> None:
+def test_an_unknown_member_is_refused_however_deep_it_is() -> None:
     deep: Any = {}
     for _ in range(100_000):
         deep = {"later": deep}
-    assert chosen({"later": deep, "httpSource": {"url": URL, "proxy": None, "later": deep}}).source == Source(URL)
+    with pytest.raises(CRDsError, match=r"crdTarball.later: Forbidden: unknown field.*httpSource.later: Forbidden"):
+        chosen({"later": deep, "httpSource": {"url": URL, "proxy": None, "later": deep}})
+
+
+def test_members_that_are_null_count_as_absent() -> None:
+    http = {"url": URL, "proxy": None, "sha256": None, "secretRef": None}
+    assert chosen({"version": None, "localSource": None, "httpSource": http}).source == Source(URL)
 
 
 @given(TARBALLS, TARBALLS)
