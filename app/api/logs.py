@@ -1,18 +1,28 @@
-"""Structured logs: one JSON object a line on standard error."""
+"""Structured logs: one JSON object a line on standard error, of a limited length and without active characters."""
 
+import json
 import logging
 import os
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import msgspec
+
+from app.model.text import escape, escape_json, shorten
 
 LogSink = Callable[[bytes], object]
 
 _encoder: Final = msgspec.json.Encoder()
 _STANDARD_ERROR: Final = 2
+
+MAX_LINE_BYTES: Final = 16 * 1024
+"""Bytes of a line with its line feed: containerd splits longer ones (max_container_log_line_size)."""
+# What a string and a list may have in a line that is too long, tried one after the other.
+_CUTS: Final = ((4096, 64), (512, 16), (64, 8))
+_MAX_MEMBERS: Final = 64
+_MAX_TRACEBACK: Final = 4096
 
 
 def write_line(line: bytes) -> None:
@@ -46,8 +56,47 @@ stamp: Final = Stamps()
 
 
 def encode_line(fields: dict[str, object]) -> bytes:
-    """Return ``fields`` as a line of JSON."""
-    return _encoder.encode(fields) + b"\n"
+    """Return ``fields`` as a line of JSON.
+
+    Control, bidirectional and line separator characters are JSON escapes. A line of more than `MAX_LINE_BYTES` is cut:
+    it has the member ``"cut": true``, and each string that was cut says how much is left out.
+    """
+    line = _encoded(fields)
+    if len(line) >= MAX_LINE_BYTES:
+        line = _cut_line(fields)
+    return line + b"\n"
+
+
+def _encoded(fields: dict[str, object]) -> bytes:
+    try:
+        line = _encoder.encode(fields)
+    except UnicodeEncodeError:
+        # A surrogate without its other half, which UTF-8 does not have.
+        return escape_json(json.dumps(fields, default=str)).encode()
+    # JSON has escaped the other control characters of ASCII.
+    if line.isascii() and b"\x7f" not in line:
+        return line
+    return escape_json(line.decode()).encode()
+
+
+def _cut_line(fields: dict[str, object]) -> bytes:
+    for characters, items in _CUTS:
+        line = _encoded({**_cut(fields, characters, items), "cut": True})
+        if len(line) < MAX_LINE_BYTES:
+            return line
+    said = {name: fields.get(name) for name in ("ts", "level", "msg")}
+    return _encoded({**_cut(said, *_CUTS[-1]), "cut": True})
+
+
+def _cut(value: Any, characters: int, items: int) -> Any:
+    if isinstance(value, str):
+        return shorten(value, characters)
+    if isinstance(value, dict):
+        members = list(value.items())[:_MAX_MEMBERS]
+        return {shorten(str(name), characters): _cut(inner, characters, items) for name, inner in members}
+    if isinstance(value, list | tuple):
+        return [_cut(one, characters, items) for one in value[:items]]
+    return value if isinstance(value, bool | int | float | None) else shorten(escape(str(value)), characters)
 
 
 class JSONFormatter(logging.Formatter):
@@ -63,8 +112,9 @@ class JSONFormatter(logging.Formatter):
         }
         fields.update(getattr(record, "fields", {}))
         if record.exc_info:
-            fields["exception"] = self.formatException(record.exc_info)
-        return _encoder.encode(fields).decode()
+            # The last lines of a traceback have the error.
+            fields["exception"] = self.formatException(record.exc_info)[-_MAX_TRACEBACK:]
+        return encode_line(fields).decode().removesuffix("\n")
 
 
 def configure_logging() -> None:

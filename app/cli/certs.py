@@ -1,7 +1,5 @@
 """``fleethook certs``: certificates by hand."""
 
-import json
-import sys
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -14,6 +12,7 @@ from cryptography.hazmat.primitives import hashes
 from app.certs.authority import names_of, renewal_of
 from app.certs.files import CertificateError, ensure_certificates
 from app.cli.failures import fail
+from app.cli.terminal import write, write_json
 
 certs = typer.Typer(help="Make and look at serving certificates.", no_args_is_help=True)
 
@@ -62,15 +61,15 @@ def _print(directory: Path, output: Output) -> None:
         fail(f"{directory} has neither tls.crt nor ca.crt; `fleethook certs issue` makes them")
     described = [certificate for file in found for certificate in file]
     if output is Output.JSON:
-        sys.stdout.write(json.dumps(described, indent=2) + "\n")
+        write_json(described)
         return
     for certificate in described:
-        sys.stdout.write(f"{certificate['file']}\n")
+        write(f"{certificate['file']}")
         for member in ("subject", "issuer", "names", "notBefore", "notAfter", "renewal", "sha256"):
             value = certificate[member]
             text = ", ".join(value) if isinstance(value, list) else value
             if text:
-                sys.stdout.write(f"  {member + ':':<11}{text}\n")
+                write(f"  {member + ':':<11}{text}")
 
 
 def _described(file: Path) -> list[dict[str, Any]]:

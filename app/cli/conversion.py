@@ -1,13 +1,13 @@
 """Printing a conversion: its objects, its report, and what it changes in workloads."""
 
-import sys
 from collections.abc import Iterator, Sequence
 
 import msgspec
-import yaml
-from rich.console import Console
 from rich.text import Text
 
+from app.cli.styles import console, styled
+from app.cli.terminal import write, write_document, write_error, write_json
+from app.cli.yaml_output import NoAliasDumper, yaml_text
 from app.model.json import JSON
 from app.overrider.convert.conversion import Converted
 from app.overrider.convert.remark import Remark
@@ -102,7 +102,7 @@ _MAX_POOLS = 5
 def print_report(rows: Sequence[Row]) -> None:
     """Write the report to standard error, one line each."""
     for row in rows:
-        sys.stderr.write(f"{row.place or 'cluster'}: {row.level}: {_describe(row)}\n")
+        write_error(f"{row.place or 'cluster'}: {row.level}: {_describe(row)}")
 
 
 def _describe(row: Row) -> str:
@@ -125,54 +125,45 @@ def count(rows: Sequence[Row]) -> str:
     return ", ".join(f"{number} {level}{'' if number == 1 else 's'}" for level, number in numbers.items())
 
 
-class _Dumper(yaml.SafeDumper):
-    """YAML without anchors: people edit what this prints."""
-
-    def ignore_aliases(self, data: object) -> bool:
-        """Return that a value is written out wherever it is used."""
-        del data
-        return True
-
-
 def dump(value: JSON) -> str:
     """Return a value as YAML."""
-    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
-    return text
+    return yaml_text(value, dumper=NoAliasDumper)
 
 
 def print_yaml(converted: Sequence[Converted]) -> None:
     """Write the converted objects to standard output, one document each."""
     for one in converted:
         if one.document is not None:
-            sys.stdout.write(f"---\n# Converted from {_title(one)}.\n{dump(one.document)}")
+            write("---", f"# Converted from {_title(one)}.")
+            write_document(dump(one.document))
 
 
 def print_json(converted: Sequence[Converted], rows: Sequence[Row]) -> None:
     """Write the converted objects and the report to standard output, as one JSON object."""
     made = {"objects": [one.document for one in converted if one.document is not None], "report": rows}
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(made), indent=2).decode() + "\n")
+    write_json(made)
 
 
 def print_diff(converted: Sequence[Converted]) -> None:
     """Write each node pool's differences between the workloads before and after to standard output."""
-    console = Console(soft_wrap=True, highlight=False)
+    terminal = console()
     for one in converted:
         for pool in one.pools:
-            console.print(Text(f"{_title(one)}, node pool {pool}", style="bold"))
+            terminal.print(styled(f"{_title(one)}, node pool {pool}", "bold"))
             remarks = [remark for remark in one.remarks if remark.path and pool in (remark.pools or one.pools)]
             if not remarks:
-                console.print(Text("  as before", style="dim"))
+                terminal.print(styled("  as before", "dim"))
             for line in _differences(remarks):
-                console.print(line)
+                terminal.print(line)
 
 
 def _differences(remarks: Sequence[Remark]) -> Iterator[Text]:
     for remark in remarks:
-        yield Text.assemble(f"  {remark.path}", (f"  # {remark.field}: {remark.text}", "cyan"))
+        yield Text.assemble(styled(f"  {remark.path}"), styled(f"  # {remark.field}: {remark.text}", "cyan"))
         for sign, style, value in (("-", "red", remark.before), ("+", "green", remark.after)):
             if value is not None:
                 text = dump(value).removesuffix("...\n").rstrip("\n")
-                yield Text("\n".join(f"    {sign} {line}" for line in text.split("\n")), style=style)
+                yield styled("\n".join(f"    {sign} {line}" for line in text.split("\n")), style, keep="\n")
 
 
 def _title(one: Converted) -> str:

@@ -134,7 +134,8 @@ def _print(fetched: Fetched, output: Output) -> None:
         "bytes": fetched.size, "url": fetched.url, "final_url": fetched.final_url, "etag": fetched.etag,
         "attempts": fetched.attempts, "duration_s": round(fetched.seconds, 3), "warnings": fetched.warnings,
     }  # fmt: skip
-    show(output, f"{fetched.result} {fetched.path}\n  sha256:{fetched.sha256} {fetched.size:,} bytes", document)
+    lines = f"{fetched.result} {fetched.path}", f"  sha256:{fetched.sha256} {fetched.size:,} bytes"
+    show(output, lines, document)
 
 
 @crds.command()
@@ -175,4 +176,4 @@ def _print_manifest(manifest: Manifest, output: Output) -> None:
     warn(manifest.warnings)
     files = {name: file._asdict() for name, file in manifest.files.items()}
     document = {"sha256": manifest.sha256, "bytes": manifest.size, "files": files, "warnings": manifest.warnings}
-    show(output, f"sha256:{manifest.sha256} {manifest.size:,} bytes, {len(files)} files", document)
+    show(output, [f"sha256:{manifest.sha256} {manifest.size:,} bytes, {len(files)} files"], document)

@@ -3,12 +3,10 @@
 import asyncio
 import contextlib
 import os
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
-import msgspec
 import typer
 
 from app.cli.crds_cache import NormalizeDot
@@ -16,6 +14,7 @@ from app.cli.crds_choice import check_reach, chosen_of, read_file
 from app.cli.crds_progress import Style, reporting
 from app.cli.crds_text import Output, leaving, show, warn
 from app.cli.manifests import documents
+from app.cli.terminal import write_document, write_json
 from app.crds.apply.documents import Tree, read_files
 from app.crds.apply.patches import Patch, patches_of, rendered
 from app.crds.apply.placeholders import values_of
@@ -129,10 +128,10 @@ def render(
         tree, patches = _read(context, wanted)
         found = list(rendered(tree.crds, patches).values())
         if output is Form.YAML:
-            sys.stdout.write(dump(found))
+            write_document(dump(found))
         else:
             listed = {"apiVersion": "v1", "kind": "List", "items": found}
-            sys.stdout.write(msgspec.json.format(msgspec.json.encode(listed), indent=2).decode() + "\n")
+            write_json(listed)
 
 
 def apply(
@@ -273,7 +272,7 @@ async def _apply(target: _Target, tree: Tree, patches: list[Patch]) -> None:
     async with contextlib.AsyncExitStack() as stack:
         connection = await _connected(stack, target.kubeconfig)
         applied = await apply_crds(connection, tree.crds, patches, dry_run=target.dry_run)
-        show(target.output, "\n".join(map(_line, applied)), [one._asdict() for one in applied])
+        show(target.output, map(_line, applied), [one._asdict() for one in applied])
         if target.wait_seconds and not target.dry_run:
             await wait_established(connection, tree.crds, seconds=target.wait_seconds)
 

@@ -47,7 +47,7 @@ def list_entries(context: typer.Context, output: _Output = Output.TEXT) -> None:
     """List the entries."""
     with leaving():
         found = _of(context).entries()
-        show(output, "\n".join(map(_line, found)) or "the cache is empty", [_document(one) for one in found])
+        show(output, list(map(_line, found)) or ["the cache is empty"], [_document(one) for one in found])
 
 
 @cache.command(name="show")
@@ -56,14 +56,14 @@ def show_entry(context: typer.Context, which: _Which, output: _Output = Output.T
     with leaving():
         one = _listed(_of(context), _key(which))
         document = _document(one)
-        show(output, "\n".join(f"{name}: {value}" for name, value in document.items() if value != ""), document)
+        show(output, [f"{name}: {value}" for name, value in document.items() if value != ""], document)
 
 
 @cache.command(name="path")
 def print_path(context: typer.Context, which: _Which) -> None:
     """Print where an entry is or would be, whether or not it is there."""
     with leaving():
-        show(Output.TEXT, str(_of(context).path(_key(which))), None)
+        show(Output.TEXT, [str(_of(context).path(_key(which)))], None)
 
 
 @cache.command(name="verify")
@@ -85,7 +85,7 @@ def verify_entries(
                 found = []
             problems[key] = found
         lines = [f"{key}: {'; '.join(found) or 'whole'}" for key, found in problems.items()]
-        show(output, "\n".join(lines) or "the cache is empty", problems)
+        show(output, lines or ["the cache is empty"], problems)
         if any(problems.values()):
             raise CRDsError(Exit.INTEGRITY, "some entries are not whole: --repair mends what can be mended")
 
@@ -109,7 +109,7 @@ def prune(
         if age is None and size is None:
             raise CRDsError(Exit.USAGE, "give --older-than or --max-size: everything stays otherwise")
         gone = _of(context).prune(older_than=age, most_bytes=size, keep=keep, dry_run=dry_run)
-        show(output, "\n".join(map(_line, gone)) or "nothing to remove", [_document(one) for one in gone])
+        show(output, list(map(_line, gone)) or ["nothing to remove"], [_document(one) for one in gone])
 
 
 @cache.command(name="rm")
@@ -136,9 +136,9 @@ def import_tarball(
         origin = Origin(url=redacted(url), asked=0)
         entry = kept.bring(key, file, origin, sha256=sha256, strict=strict, normalize_dot=normalize_dot)
         warn(entry.record.warnings)
-        text = f"imported {entry.path}\n  sha256:{entry.record.sha256} {entry.record.size:,} bytes"
+        lines = f"imported {entry.path}", f"  sha256:{entry.record.sha256} {entry.record.size:,} bytes"
         document = {"key": key, "path": entry.path, "sha256": entry.record.sha256, "bytes": entry.record.size}
-        show(output, text, document)
+        show(output, lines, document)
 
 
 @cache.command()

@@ -5,7 +5,6 @@ import contextlib
 import functools
 import signal
 import socket
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -18,6 +17,7 @@ from app.api.health import Check, health_routes
 from app.api.logs import configure_logging
 from app.api.metrics import Gauges, exposition
 from app.cli.server import port_of
+from app.cli.terminal import flush, write
 from app.crds.cache.cache import Cache
 from app.crds.controller.controller import KarmadaController
 from app.crds.controller.metrics import FetchMetrics
@@ -153,9 +153,9 @@ class _Server(uvicorn.Server):
 
 
 def _announce(connection: Connection, cache: Cache, address: str) -> None:
-    sys.stdout.write(
-        f"fleethook looks after the Karmada objects of {connection.host}\n"
-        f"  cache:  {cache.directory}\n"
-        f"  health: http://{address}/readyz\n"
+    write(
+        f"fleethook looks after the Karmada objects of {connection.host}",
+        f"  cache:  {cache.directory}",
+        f"  health: http://{address}/readyz",
     )
-    sys.stdout.flush()
+    flush()

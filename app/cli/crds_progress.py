@@ -2,13 +2,15 @@
 
 import contextlib
 import enum
-import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from app.cli.terminal import write_error
+from app.model.text import escape
 
 Report = Callable[[int, int | None], None]
 """Told how many bytes have come, and how many there will be, if that is known."""
@@ -35,9 +37,9 @@ def reporting(style: Style, what: str) -> Iterator[Report | None]:
     elif style is Style.PLAIN:
         yield _lines(what)
     else:
-        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn())
         with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
-            task = progress.add_task(what, total=None)
+            task = progress.add_task(escape(what), total=None)
             yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
@@ -50,6 +52,6 @@ def _lines(what: str) -> Report:
         if now - told >= _LINE_SECONDS or done == total:
             told = now
             of = "" if total is None else f" of {total:,}"
-            sys.stderr.write(f"{what}: {done:,}{of} bytes\n")
+            write_error(f"{what}: {done:,}{of} bytes")
 
     return report

@@ -1,14 +1,13 @@
 """What the commands about CRD tarballs have in common: how they print, and how they leave."""
 
 import contextlib
-import json
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Any
 
 import typer
 
+from app.cli.terminal import write, write_error, write_json
 from app.crds.failures import CRDsError, Exit
 
 
@@ -25,19 +24,22 @@ def leaving(interrupted: str = "the cache is as it was") -> Iterator[None]:
     try:
         yield
     except CRDsError as error:
-        sys.stderr.write(f"fleethook: {error}\n")
+        write_error(f"fleethook: {error}")
         raise typer.Exit(error.exit) from None
     except KeyboardInterrupt:
-        sys.stderr.write(f"fleethook: interrupted; {interrupted}\n")
+        write_error(f"fleethook: interrupted; {interrupted}")
         raise typer.Exit(Exit.INTERRUPTED) from None
 
 
 def warn(warnings: tuple[str, ...]) -> None:
     """Print warnings to standard error."""
     for warning in warnings:
-        sys.stderr.write(f"warning: {warning}\n")
+        write_error(f"warning: {warning}")
 
 
-def show(output: Output, text: str, document: Any) -> None:
+def show(output: Output, lines: Iterable[str], document: Any) -> None:
     """Print a result to standard output, as a person or as a program reads it."""
-    sys.stdout.write(json.dumps(document, default=str) + "\n" if output is Output.JSON else f"{text}\n")
+    if output is Output.JSON:
+        write_json(document, indent=None)
+    else:
+        write(*lines)

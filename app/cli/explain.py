@@ -1,7 +1,6 @@
 """``fleethook explain``: which webhooks a request goes to, and for each other one why not."""
 
 import asyncio
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
@@ -15,6 +14,7 @@ from app.cli.explained import Explained, Output, print_all, print_json, print_ro
 from app.cli.failures import CHECK_FAILED, fail
 from app.cli.manifests import documents, values
 from app.cli.requests import NAMESPACE, Asked, Operation, Question, Subject, is_review, question_of
+from app.cli.terminal import write_error
 from app.dispatch.assembly import INDEXES, offline_dispatcher
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatcher
@@ -92,10 +92,10 @@ def explain(
     dispatcher = offline_dispatcher(store, as_kcp=as_kcp)
     questions = [question_of(store, one, asked) for one in subjects]
     for note in sorted({one.guess for one in questions if one.guess} | set(_unknown(store, questions))):
-        sys.stderr.write(f"note: {note}\n")
+        write_error(f"note: {note}")
     explained = asyncio.run(_explained(dispatcher, questions, phase))
     if any(_asks_authorizer(one.explanation) for one in explained):
-        sys.stderr.write("note: matchConditions that ask the authorizer have no answer off-line, as in kcp\n")
+        write_error("note: matchConditions that ask the authorizer have no answer off-line, as in kcp")
     if every:
         rows = [row_of(one) for one in explained]
         print_json(rows) if output is Output.JSON else print_rows(rows)

@@ -1,14 +1,14 @@
 """How explanations are printed: for people, and as the JSON that the server answers."""
 
-import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 import msgspec
 from rich.console import Console
-from rich.text import Text
 
+from app.cli.styles import console, styled
+from app.cli.terminal import write_json
 from app.dispatch.explain import ExplainedHook, Explanation
 
 _STYLES: Final = {"call": "green", "skip": "dim", "error": "bold red"}
@@ -67,7 +67,7 @@ def row_of(explained: Explained) -> Row:
 
 def print_json(value: object) -> None:
     """Write a value to standard output, on lines of its own."""
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    write_json(value)
 
 
 def print_all(explained: Sequence[Explained], output: Output, *, phases: Sequence[str], verbose: bool) -> None:
@@ -87,52 +87,52 @@ def print_explained(explained: Explained, *, phases: Sequence[str], verbose: boo
         phases: Those that are of interest.
         verbose: Whether every answer is shown, also of webhooks that are called.
     """
-    console = Console(soft_wrap=True, highlight=False)
+    terminal = console()
     subject, _, explanation = explained
     owner = explanation.owner
     asked = f"{explanation.operation} of {explanation.resource}, {subject}, in {_cluster(explanation.cluster)}"
-    console.print(Text(asked, style="bold"))
-    console.print(Text(f"owner: {'none' if owner.cluster is None else _cluster(owner.cluster)} ({owner.case})"))
+    terminal.print(styled(asked, "bold"))
+    terminal.print(styled(f"owner: {'none' if owner.cluster is None else _cluster(owner.cluster)} ({owner.case})"))
     for step in owner.trace:
-        console.print(Text(f"  {step}", style="bold red" if step == owner.problem else "cyan"))
+        terminal.print(styled(f"  {step}", "bold red" if step == owner.problem else "cyan"))
     for phase, hooks in (("mutating", explanation.mutating), ("validating", explanation.validating)):
         if phase in phases:
-            console.print(Text(f"{phase}:" if hooks else f"{phase}: no webhooks"))
+            terminal.print(styled(f"{phase}:" if hooks else f"{phase}: no webhooks"))
             for hook in hooks:
-                _print_hook(console, hook, verbose=verbose)
+                _print_hook(terminal, hook, verbose=verbose)
     if explanation.shadowed:
-        console.print(Text("shadowed, because the schema is not the cluster's own:"))
+        terminal.print(styled("shadowed, because the schema is not the cluster's own:"))
         for one in explanation.shadowed:
-            console.print(Text(f"  {one}", style="yellow"))
+            terminal.print(styled(f"  {one}", "yellow"))
     for note in explanation.notes:
-        console.print(Text(f"note: {note}", style="yellow"))
+        terminal.print(styled(f"note: {note}", "yellow"))
 
 
 def _cluster(name: str) -> str:
     return name or "the cluster"
 
 
-def _print_hook(console: Console, hook: ExplainedHook, *, verbose: bool) -> None:
+def _print_hook(terminal: Console, hook: ExplainedHook, *, verbose: bool) -> None:
     reason = f"{hook.stage}: {hook.reason}" if hook.stage else hook.reason
-    console.print(Text(f"  {hook.decision:<6}", style=_STYLES[hook.decision]), Text(f"{hook.uid}  {reason}"))
+    terminal.print(styled(f"  {hook.decision:<6}", _STYLES[hook.decision]), styled(f"{hook.uid}  {reason}"))
     if verbose:
         for one in hook.predicates:
-            console.print(Text(f"           {'yes' if one.ok else 'no ':<4}{one.stage}: {one.reason}", style="dim"))
+            terminal.print(styled(f"           {'yes' if one.ok else 'no ':<4}{one.stage}: {one.reason}", "dim"))
     if hook.nearest_miss:
-        console.print(Text(f"         nearest miss: {hook.nearest_miss}", style="dim"))
+        terminal.print(styled(f"         nearest miss: {hook.nearest_miss}", "dim"))
     for note in hook.notes:
-        console.print(Text(f"         note: {note}", style="yellow"))
+        terminal.print(styled(f"         note: {note}", "yellow"))
 
 
 def print_rows(rows: Sequence[Row]) -> None:
     """Write explanations in short, as a table, to standard output."""
-    console = Console(soft_wrap=True, highlight=False)
+    terminal = console()
     cells = [("CLUSTER", "OBJECT", "OWNER", "WEBHOOKS"), *map(_cells, rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(3)]
     for line, row in zip(cells, (None, *rows), strict=True):
         style = "bold" if row is None else "bold red" if row.refused else ""
         first = "  ".join(cell.ljust(width) for cell, width in zip(line[:3], widths, strict=True))
-        console.print(Text(f"{first}  {line[3]}", style=style))
+        terminal.print(styled(f"{first}  {line[3]}", style))
 
 
 def _cells(row: Row) -> tuple[str, str, str, str]:

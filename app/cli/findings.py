@@ -1,13 +1,12 @@
 """Printing what is found in manifests: overriders, their subjects, webhook configurations."""
 
-import sys
 from collections.abc import Sequence
 from typing import Final
 
 import msgspec
-from rich.console import Console
-from rich.text import Text
 
+from app.cli.styles import console, styled
+from app.cli.terminal import write_error
 from app.dispatch.lint.codes import Finding as WebhookFinding
 from app.overrider.manifest_findings import ManifestFinding
 
@@ -76,18 +75,18 @@ def describe(row: Row) -> str:
 
 def print_text(rows: Sequence[Row]) -> None:
     """Write findings to standard output with their codes, two lines each, and their number."""
-    console = Console(soft_wrap=True, highlight=False)
+    terminal = console()
     for row in rows:
-        console.print(Text(f"{row.place}:"), Text(row.level, style=_STYLES[row.level]), Text(f"[{row.code}]"))
-        console.print(Text(f"  {describe(row)}"))
+        terminal.print(styled(f"{row.place}:"), styled(row.level, _STYLES[row.level]), styled(f"[{row.code}]"))
+        terminal.print(styled(f"  {describe(row)}"))
     if rows:
-        console.print(Text(count(rows)))
+        terminal.print(styled(count(rows)))
 
 
 def print_lines(rows: Sequence[Row]) -> None:
     """Write findings to standard error, one line each: ``FILE:LINE: error: …``, as compilers do."""
     for row in rows:
-        sys.stderr.write(f"{row.place}: {row.level}: {describe(row)}\n")
+        write_error(f"{row.place}: {row.level}: {describe(row)}")
 
 
 def count(rows: Sequence[Row]) -> str:

@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-import json
-import sys
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -11,14 +9,15 @@ from typing import Annotated, NamedTuple
 
 import typer
 import watchfiles
-import yaml
 
 from app.cli.failures import CHECK_FAILED, fail
 from app.cli.interpreter_registration import register
 from app.cli.interpreters import build_chain, explain_error, find, judge, loaded
 from app.cli.manifests import documents, mappings, values
 from app.cli.scripts import has_scripts, judged, unasked
+from app.cli.terminal import flush, write, write_document, write_error, write_json
 from app.cli.verdicts import Output, Verdict, print_verdicts
+from app.cli.yaml_output import yaml_text
 from app.interpret.access import InterpretError
 from app.interpret.chain import ChainError, Step
 from app.interpret.fixtures import FixtureError, operation_of, question, results
@@ -130,13 +129,13 @@ def run(
     except InterpretError as error:
         fail(f"{asked.operation}: {error}", code=CHECK_FAILED)
     finally:
-        sys.stderr.writelines(f"{line}\n" for line in runner.printed())
+        write_error(*runner.printed())
     if output is RunOutput.JSON:
-        sys.stdout.write(json.dumps({"layer": step.layer, "hook": step.hook, "results": found}, indent=2) + "\n")
+        write_json({"layer": step.layer, "hook": step.hook, "results": found})
         return
     for position, (name, value) in enumerate(found.items(), start=1):
-        text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True).removesuffix("...\n")
-        sys.stdout.write(f"---\n# [{position}/{len(found)}] {name}: ({step.layer}: {step.hook})\n{text}")
+        write("---", f"# [{position}/{len(found)}] {name}: ({step.layer}: {step.hook})")
+        write_document(yaml_text(value).removesuffix("...\n"))
 
 
 @interpret.command("test")
@@ -160,7 +159,7 @@ def run_tests(
             fail("there are no fixtures in what was given")
         objects = [*found.objects, *documents(manifests or [])]
         kinds = {case.fixture.question.kind for case in found.cases}
-        sys.stderr.writelines(f"{line}\n" for line in unasked(found.objects, kinds))
+        write_error(*unasked(found.objects, kinds))
 
         async def run_all() -> list[Verdict]:
             async with HookClient(allow_private=True) as client:
@@ -169,7 +168,7 @@ def run_tests(
 
         verdicts = asyncio.run(run_all())
         print_verdicts(verdicts, output)
-        sys.stdout.flush()
+        flush()
         return verdicts
 
     if not watch:
@@ -187,7 +186,7 @@ def _changes(paths: Sequence[Path]) -> Iterator[None]:
     """Yield at once, and whenever something changes, until interrupted."""
     yield
     for _ in watchfiles.watch(*paths, raise_interrupt=True):
-        sys.stdout.write("\n")
+        write("")
         yield
 
 
@@ -209,7 +208,7 @@ def check(
     for path in [*sources, *in_directories]:
         for one in loaded([str(path)]):
             operations = ", ".join(sorted(one.functions)) or "nothing"
-            sys.stdout.write(f"ok   {path}: {one.kind.api_version} {one.kind.kind}: {operations}\n")
+            write(f"ok   {path}: {one.kind.api_version} {one.kind.kind}: {operations}")
             wrong |= not one.functions
     runner = Runner()
     for document in documents([path for path in paths if path not in sources]):
@@ -225,8 +224,7 @@ def check(
             continue
         wrong |= bool(found)
         name = f"{document.source}:{document.line}: {key.group_kind.kind} {key.name}"
-        sys.stdout.write(f"{'FAIL' if found else 'ok  '} {name}\n")
-        sys.stdout.writelines(f"     {line}\n" for line in (*rules, *found))
-        sys.stdout.writelines(f"     warning: {line}\n" for line in warnings)
+        write(f"{'FAIL' if found else 'ok  '} {name}", *(f"     {line}" for line in (*rules, *found)))
+        write(*(f"     warning: {line}" for line in warnings))
     if wrong:
         raise typer.Exit(CHECK_FAILED)

@@ -1,20 +1,19 @@
 """``fleethook interpret register``: Karmada is told which kinds and operations to send here, and no others."""
 
 import asyncio
-import json
-import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-import yaml
 
 from app.cli.cluster import Resource, read_resource
 from app.cli.failures import fail
 from app.cli.interpreters import build_chain
 from app.cli.manifests import documents
+from app.cli.terminal import write, write_document, write_error, write_json
+from app.cli.yaml_output import yaml_text
 from app.interpret.lua.runner import Runner
 from app.interpret.registrar import InterpreterRegistrar, encoded, read_others
 from app.interpret.registration import PLURAL, Answers, configuration_of
@@ -103,7 +102,7 @@ def register(
             if registrar.absent:
                 fail(f"{connection.host} does not serve {PLURAL}: give the kubeconfig file of Karmada's own apiserver")
             state = "written" if written else "unchanged"
-            sys.stdout.write(f"{INTERPRETER_CONFIGURATION.kind} {OWN_CONFIGURATION} {state}\n")
+            write(f"{INTERPRETER_CONFIGURATION.kind} {OWN_CONFIGURATION} {state}")
 
     try:
         asyncio.run(work())
@@ -119,7 +118,7 @@ def _client_config(service: str | None, webhook_url: str | None, ca_file: Path |
     except OSError as error:
         fail(f"--ca-file cannot be read: {error}")
     if ca_file is None:
-        sys.stderr.write("note: without --ca-file Karmada trusts the authorities of its system only\n")
+        write_error("note: without --ca-file Karmada trusts the authorities of its system only")
     reference = URLReference(webhook_url) if webhook_url is not None else service_of(service or "")
     found = reference.client_config(INTERPRET)
     return {**found, "caBundle": encoded(bundle)} if bundle else found
@@ -149,12 +148,12 @@ def _configuration(
 ) -> JSONObject:
     store, answers = _prepared(objects, interpreters, bundle=bundle)
     found = read_others(store, answers)
-    sys.stderr.writelines(f"note: {one}\n" for one in found.left_out)
+    write_error(*(f"note: {one}" for one in found.left_out))
     return configuration_of(found.rules, client_config)
 
 
 def _print(configuration: JSONObject, output: Output) -> None:
     if output is Output.JSON:
-        sys.stdout.write(json.dumps(configuration, indent=2) + "\n")
+        write_json(configuration)
     else:
-        sys.stdout.write(yaml.safe_dump(configuration, sort_keys=False))
+        write_document(yaml_text(configuration))

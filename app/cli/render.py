@@ -1,20 +1,18 @@
 """``fleethook render``: the pools x workload matrix, before anything is applied."""
 
 import enum
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 import typer
-import yaml
-from rich.console import Console
-from rich.text import Text
 
 from app.cli.failures import CHECK_FAILED, fail
 from app.cli.findings import Row, count, fails, print_lines, row_of_manifest
 from app.cli.manifests import documents
+from app.cli.styles import console, styled
+from app.cli.terminal import write, write_document, write_json
+from app.cli.yaml_output import yaml_text
 from app.model.json import JSON
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_findings import check_documents
@@ -112,37 +110,33 @@ def _is_about(row: Row, cell: Cell, error: Exception) -> bool:
 def _print_yaml(previews: list[Preview]) -> None:
     for item in previews:
         header = f"# {item.subject}, node pool {item.pool}" + (f", by {item.overrider}" if item.changes else "")
-        sys.stdout.write(f"---\n{header}\n{_dump(item.workload)}")
-
-
-def _dump(value: JSON) -> str:
-    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
-    return text
+        write("---", header)
+        write_document(yaml_text(item.workload))
 
 
 def _print_json(previews: list[Preview]) -> None:
     rows: list[dict[str, Any]] = [
         {**item._asdict(), "changes": [change._asdict() for change in item.changes]} for item in previews
     ]
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode() + "\n")
+    write_json(rows)
 
 
 def _print_diff(previews: list[Preview]) -> None:
-    console = Console(soft_wrap=True, highlight=False)
+    terminal = console()
     for item in previews:
         by = f" by {item.overrider}" if item.overrider else ""
-        console.print(Text(f"{item.subject}, node pool {item.pool}, {item.kind}{by}", style="bold"))
+        terminal.print(styled(f"{item.subject}, node pool {item.pool}, {item.kind}{by}", "bold"))
         if not item.changes:
-            console.print(Text("  as the template", style="dim"))
+            terminal.print(styled("  as the template", "dim"))
         for change in item.changes:
-            console.print(Text(f"  {change.path}"), Text(f"  # {change.source}", style="cyan"))
+            terminal.print(styled(f"  {change.path}"), styled(f"  # {change.source}", "cyan"))
             for sign, style, value in (("-", "red", change.before), ("+", "green", change.after)):
                 if value is not None:
-                    console.print(Text(_block(sign, value), style=style))
+                    terminal.print(styled(_block(sign, value), style, keep="\n"))
 
 
 def _block(sign: str, value: JSON) -> str:
-    text = _dump(value).removesuffix("...\n").rstrip("\n")
+    text = yaml_text(value).removesuffix("...\n").rstrip("\n")
     return "\n".join(f"    {sign} {line}" for line in text.split("\n"))
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from app.certs.context import ReloadingContext
 from app.certs.files import CertificateFiles, ensure_certificates, keep_certificates
 from app.cli.leading import lead, withdraw_selection, withdraws_selection
 from app.cli.server import GracefulServer, server_config
+from app.cli.terminal import flush, write
 from app.cli.workers import inherited_listeners
 from app.lifetime import running
 from app.registration.webhooks import service_of
@@ -98,13 +98,13 @@ async def _certificates(settings: Settings, stack: contextlib.AsyncExitStack, be
 
 def _announce(app: Fleethook, files: CertificateFiles, port: int) -> None:
     made = " (made just now)" if files.created else ""
-    sys.stdout.write(
-        f"fleethook serves on https://{app.settings.host}:{port}\n"
-        f"  objects:     {_source(app)}\n"
-        f"  certificate: {files.certificate}{made}\n"
-        f"  CA:          {files.authority_certificate}\n"
+    write(
+        f"fleethook serves on https://{app.settings.host}:{port}",
+        f"  objects:     {_source(app)}",
+        f"  certificate: {files.certificate}{made}",
+        f"  CA:          {files.authority_certificate}",
     )
-    sys.stdout.flush()
+    flush()
 
 
 def _source(app: Fleethook) -> str:

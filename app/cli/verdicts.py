@@ -1,16 +1,15 @@
 """How the results of fixtures are printed: for people, as JSON, as JUnit's XML."""
 
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 from xml.etree import ElementTree as ET
 
-from rich.console import Console
-from rich.text import Text
-
+from app.cli.styles import console, styled
+from app.cli.terminal import write_document, write_json
 from app.interpret.fixtures import Difference
+from app.model.text import escape
 
 
 class Output(StrEnum):
@@ -55,16 +54,16 @@ def _lines(verdict: Verdict) -> Iterator[tuple[str, str]]:
 
 
 def _print_text(verdicts: Sequence[Verdict]) -> None:
-    console = Console(soft_wrap=True, highlight=False)
+    terminal = console()
     for verdict in verdicts:
         word, style = ("ok  ", "green") if verdict.passed else ("FAIL", "bold red")
-        console.print(Text(word, style=style), Text(f"{verdict.operation:<20} {verdict.layer:<8} {verdict.name}"))
+        terminal.print(styled(word, style), styled(f"{verdict.operation:<20} {verdict.layer:<8} {verdict.name}"))
         if not verdict.passed:
-            console.print(Text(f"     {verdict.file}:{verdict.line}", style="cyan"))
+            terminal.print(styled(f"     {verdict.file}:{verdict.line}", "cyan"))
             for line, line_style in _lines(verdict):
-                console.print(Text(f"     {line}", style=line_style))
+                terminal.print(styled(f"     {line}", line_style))
     failed = sum(not verdict.passed for verdict in verdicts)
-    console.print(Text(f"{len(verdicts) - failed} passed, {failed} failed"))
+    terminal.print(styled(f"{len(verdicts) - failed} passed, {failed} failed"))
 
 
 def _print_json(verdicts: Sequence[Verdict]) -> None:
@@ -72,7 +71,7 @@ def _print_json(verdicts: Sequence[Verdict]) -> None:
         {**verdict._asdict(), "passed": verdict.passed, "differences": [one._asdict() for one in verdict.differences]}
         for verdict in verdicts
     ]
-    sys.stdout.write(json.dumps(rows, indent=2) + "\n")
+    write_json(rows)
 
 
 def _print_junit(verdicts: Sequence[Verdict]) -> None:
@@ -80,12 +79,12 @@ def _print_junit(verdicts: Sequence[Verdict]) -> None:
     suite = ET.Element("testsuite", name="fleethook interpret", tests=str(len(verdicts)), failures=str(failed))
     for verdict in verdicts:
         place, seconds = f"{verdict.file}:{verdict.line}", f"{verdict.seconds:.6f}"
-        case = ET.SubElement(suite, "testcase", classname=place, name=verdict.name, time=seconds)
+        case = ET.SubElement(suite, "testcase", classname=escape(place), name=escape(verdict.name), time=seconds)
         if not verdict.passed:
-            lines = [line for line, _ in _lines(verdict)]
+            lines = [escape(line) for line, _ in _lines(verdict)]
             failure = ET.SubElement(case, "failure", message=lines[0])
             failure.text = "\n".join(lines)
-    sys.stdout.write(ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n")
+    write_document(ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n")
 
 
 _PRINTERS: Final[Mapping[Output, Any]] = {

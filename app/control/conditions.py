@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from app.model.json import JSON, JSONObject, as_object
+from app.model.text import escape
 
 Status = Literal["True", "False", "Unknown"]
 
@@ -19,7 +20,7 @@ class Finding(NamedTuple):
 
 
 def conditions(findings: Iterable[Finding], *, former: JSON, generation: int, now: datetime) -> list[JSONObject]:
-    """Return the conditions that say ``findings``.
+    """Return the conditions that say ``findings``; control and bidirectional characters of messages are escaped.
 
     Args:
         findings: What is found now.
@@ -37,7 +38,7 @@ def conditions(findings: Iterable[Finding], *, former: JSON, generation: int, no
                 "type": finding.type,
                 "status": finding.status,
                 "reason": finding.reason,
-                "message": finding.message,
+                "message": escape(finding.message),
                 "lastTransitionTime": since or now.strftime("%Y-%m-%dT%H:%M:%SZ"),
                 "observedGeneration": generation,
             }

@@ -9,6 +9,7 @@ from typing import Final, Literal, NamedTuple
 
 from app.kube.connection import MERGE_PATCH, Connection
 from app.kube.errors import APIError, UnreachableError
+from app.model.text import escape
 
 _log: Final = logging.getLogger(__name__)
 
@@ -52,7 +53,8 @@ class Recorder:
     async def record(
         self, about: Reference, kind: Literal["Normal", "Warning"], reason: str, message: str, *, scope: str = ""
     ) -> None:
-        """Write one event; ``scope`` is put before the path."""
+        """Write one event; ``scope`` is put before the path. Control and bidirectional characters are escaped."""
+        message = escape(message)
         key = (about, kind, reason, message, scope)
         events = f"{scope}/api/v1/namespaces/{about.namespace or 'default'}/events"
         try:

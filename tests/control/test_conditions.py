@@ -25,3 +25,9 @@ def test_stored_conditions_of_any_shape_are_read() -> None:
     for former in (None, "x", [], ["x"], [{}], [{"type": 7}]):
         assert said(former, "Rendered") == (None, None, None)
         assert conditions([Finding("Rendered", "True", "R", "m")], former=former, generation=1, now=FIRST)
+
+
+def test_a_message_has_no_characters_that_act_on_a_terminal() -> None:
+    finding = Finding("Rendered", "False", "R", "entry \x1b[2Ja\u202eb\nReady: True")
+    (made,) = conditions([finding], former=None, generation=1, now=FIRST)
+    assert made["message"] == "entry \\x1b[2Ja\\u202eb\\nReady: True"

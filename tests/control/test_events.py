@@ -130,3 +130,10 @@ async def test_not_everything_is_remembered_for_ever(recorder: Recorder, api: Ap
     await recorder.record(ABOUT, "Normal", "Done", "4999")
     counts = {text: count for _, text, count in api.said()}
     assert (len(api.events), counts["0"], counts["4999"]) == (5001, 1, 2)
+
+
+async def test_a_message_has_no_characters_that_act_on_a_terminal(recorder: Recorder, api: Api) -> None:
+    await recorder.record(ABOUT, "Warning", "Odd", "\x1b[2J\u2028" + "x" * 2000)
+    ((_, message, _),) = api.said()
+    assert message.startswith("\\x1b[2J\\u2028x")
+    assert len(message) == 1024

@@ -7,6 +7,7 @@ from typing import Any, Final
 import yaml
 
 from app.model.json import JSON
+from app.model.text import is_inert
 
 _BASE: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -29,6 +30,17 @@ _Dumper.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"[yYnN]$"), 
 
 
 def dump(objects: Iterable[JSON]) -> str:
-    """Return a stream of documents, each behind ``---``."""
-    text: str = yaml.dump_all(objects, Dumper=_Dumper, explicit_start=True, sort_keys=False, allow_unicode=True)
+    """Return a stream of documents, each behind ``---``.
+
+    If a text has characters that act on a terminal, all characters beyond ASCII are YAML escapes.
+    """
+    found = list(objects)
+    text = _dumped(found, allow_unicode=True)
+    return text if is_inert(text.replace("\n", "")) else _dumped(found, allow_unicode=False)
+
+
+def _dumped(objects: list[JSON], *, allow_unicode: bool) -> str:
+    text: str = yaml.dump_all(
+        objects, Dumper=_Dumper, explicit_start=True, sort_keys=False, allow_unicode=allow_unicode
+    )
     return text

@@ -9,6 +9,7 @@ from typing import Final, Literal, NamedTuple
 from app.control.conditions import Finding
 from app.crds.failures import CRDsError, Exit
 from app.crds.fetch import Fetched, Result
+from app.model.text import escape
 
 READY: Final = "Ready"
 PREPARED: Final = "CRDsPrepared"
@@ -105,4 +106,6 @@ def refused(error: CRDsError) -> Outcome:
 
 
 def _cut(text: str) -> str:
+    # Escaped here too: what a condition says is compared with what was stored.
+    text = escape(text)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

@@ -1,0 +1,53 @@
+"""Text of other people in our output: characters that act on a terminal or on a reader are shown, not obeyed.
+
+Names in archives, URLs and reviews may hold escape sequences, which a terminal executes, line separators, which forge a
+line of a log, and bidirectional controls, which show a text in another order than it has (CVE-2021-42574). Every edge
+that writes for people (terminal, log, condition, event) passes its text through `escape` or `escape_json`.
+"""
+
+import re
+from typing import Final
+
+# Cc (C0, DEL and C1 with U+0085), Zl and Zp, Bidi_Control, the deprecated format characters beside it, and Cs, which
+# UTF-8 cannot encode.
+_ACTIVE_CLASS: Final = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff"
+_ACTIVE: Final = re.compile(f"[{_ACTIVE_CLASS}]")
+_NAMED: Final = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
+
+
+def is_inert(text: str) -> bool:
+    """Return whether nothing in a text acts on a terminal: no control, bidirectional or line separator character."""
+    return text.isprintable() or not _ACTIVE.search(text)
+
+
+def escape(text: str, *, keep: str = "") -> str:
+    r"""Return a text with control, bidirectional and line separator characters as ``\n``, ``\x1b`` or ``\u202e``.
+
+    Args:
+        text: Any text; all other characters stay as they are.
+        keep: Characters that stay as well, such as ``"\n"`` where the text has lines of our own.
+    """
+    # No character that Python calls printable is one of these; this answers for nearly every text.
+    if text.isprintable():
+        return text
+    return _ACTIVE.sub(lambda found: found[0] if found[0] in keep else _shown(found[0]), text)
+
+
+def escape_json(document: str) -> str:
+    r"""Return JSON in which these characters are ``\uXXXX``: the value is the same, and a terminal shows it.
+
+    Args:
+        document: Valid JSON. Outside of its strings only spaces and line feeds may be among these characters.
+    """
+    return _ACTIVE.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", document)
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return a text of at most ``limit`` characters and a mark that says how many are left out."""
+    left_out = len(text) - limit
+    return text if left_out <= 0 else f"{text[:limit]}… ({left_out} characters left out)"
+
+
+def _shown(character: str) -> str:
+    code = ord(character)
+    return _NAMED.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")

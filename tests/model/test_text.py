@@ -1,0 +1,56 @@
+import json
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.model.text import escape, escape_json, is_inert, shorten
+
+ACTIVE = {
+    chr(code)
+    for code in range(0x110000)
+    if unicodedata.category(chr(code)) in ("Cc", "Cs", "Zl", "Zp")
+    or unicodedata.bidirectional(chr(code)) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+} | set("\u061c\u200e\u200f\u206a\u206b\u206c\u206d\u206e\u206f")
+HOSTILE = st.text(st.characters() | st.sampled_from(sorted(ACTIVE)))
+
+
+def test_all_active_characters_of_unicode_are_escaped_and_no_others() -> None:
+    every = [chr(code) for code in range(0x110000)]
+    assert {one for one in every if escape(one) != one} == ACTIVE
+    assert {one for one in every if not is_inert(one)} == ACTIVE
+    assert {one for one in every if escape_json(one) != one} == ACTIVE - {"\n"}
+
+
+@given(HOSTILE)
+def test_nothing_active_is_left(text: str) -> None:
+    assert ACTIVE.isdisjoint(escape(text))
+    assert ACTIVE.intersection(escape(text, keep="\n")) <= {"\n"}
+    assert is_inert(escape(text))
+
+
+@given(HOSTILE)
+def test_json_keeps_its_value(text: str) -> None:
+    document = escape_json(json.dumps({text: [text]}, ensure_ascii=False, indent=1))
+    assert ACTIVE.isdisjoint(document.replace("\n", ""))
+    assert json.loads(document) == {text: [text]}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\nb\tc\r", "a\\nb\\tc\\r"),
+        ("\x1b[31m", "\\x1b[31m"),
+        ("\u202egnp.exe", "\\u202egnp.exe"),
+        ("a\u2028b\x85", "a\\u2028b\\x85"),
+        ("杭州 naïve 👩‍👩‍👧", "杭州 naïve 👩‍👩‍👧"),
+    ],
+)
+def test_characters_are_shown_by_their_number(text: str, shown: str) -> None:
+    assert escape(text) == shown
+
+
+def test_a_cut_is_marked() -> None:
+    assert shorten("abc", 3) == "abc"
+    assert shorten("abcdef", 2) == "ab… (4 characters left out)"
