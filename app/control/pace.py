@@ -2,10 +2,10 @@
 
 import asyncio
 import contextlib
-from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Hashable
 from typing import Final
 
+from app.control.lanes import Lanes
 from app.control.scheduler import LoopScheduler, Scheduler, Timer
 
 # Times are floats: what is early by less than this is in time.
@@ -51,15 +51,14 @@ class Pace:
         self._bucket: Final = TokenBucket(per_second, burst=at_once)
         self._at_once: Final = at_once
         self._scheduler: Final = scheduler or LoopScheduler()
-        self._lanes: Final[OrderedDict[Hashable, deque[asyncio.Future[None]]]] = OrderedDict()
+        self._lanes: Final = Lanes()
         self._running = 0
         self._timer: Timer | None = None
 
     @contextlib.asynccontextmanager
     async def turn(self, lane: Hashable) -> AsyncIterator[None]:
         """Wait for a turn and hold it while the context is open."""
-        given: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._lanes.setdefault(lane, deque()).append(given)
+        given = self._lanes.join(lane)
         self._give()
         try:
             await given
@@ -89,15 +88,7 @@ class Pace:
                 if self._timer is None:
                     self._timer = self._scheduler.call_at(when, self._on_time)
                 return
-            if (given := self._next()) is not None:
+            if (given := self._lanes.next()) is not None:
                 self._bucket.take(now)
                 self._running += 1
                 given.set_result(None)
-
-    def _next(self) -> asyncio.Future[None] | None:
-        """Return who has waited longest in the lane whose turn it is; None if he does not wait any more."""
-        lane, waiting = self._lanes.popitem(last=False)
-        given = waiting.popleft()
-        if waiting:
-            self._lanes[lane] = waiting
-        return None if given.done() else given

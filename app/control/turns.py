@@ -2,9 +2,10 @@
 
 import asyncio
 import contextlib
-from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Generator
 from typing import Any, Final, Protocol, TypeVar
+
+from app.control.lanes import Lanes
 
 T = TypeVar("T")
 
@@ -25,7 +26,7 @@ class Turns:
 
     def __init__(self) -> None:
         """Prepare."""
-        self._waiting: Final[OrderedDict[str, deque[asyncio.Future[None]]]] = OrderedDict()
+        self._waiting: Final = Lanes()
         self._busy = False
 
     @contextlib.asynccontextmanager
@@ -46,8 +47,7 @@ class Turns:
         if not self._busy:
             self._busy = True
             return
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(cluster, deque()).append(turn)
+        turn = self._waiting.join(cluster)
         try:
             await turn
         except asyncio.CancelledError:
@@ -57,15 +57,11 @@ class Turns:
 
     def _pass_on(self) -> None:
         """Give the turn to the next cluster."""
-        while self._waiting:
-            cluster, turns = self._waiting.popitem(last=False)
-            turn = turns.popleft()
-            if turns:
-                self._waiting[cluster] = turns
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._busy = False
+        turn = self._waiting.next()
+        if turn is None:
+            self._busy = False
+        else:
+            turn.set_result(None)
 
 
 def do_at_once(work: Work[T]) -> T:

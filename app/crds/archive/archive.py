@@ -67,7 +67,13 @@ def verify(tarball: Tarball, *, limits: Limits = LIMITS, strict: bool = False, n
 
 
 def unpack(
-    tarball: Tarball, into: Directory, *, limits: Limits = LIMITS, strict: bool = False, normalize_dot: bool = False
+    tarball: Tarball,
+    into: Directory,
+    *,
+    limits: Limits = LIMITS,
+    strict: bool = False,
+    normalize_dot: bool = False,
+    verified: Manifest | None = None,
 ) -> Manifest:
     """Verify a tarball, and only then write ``crds/`` with all that is in it, and on disk when this returns.
 
@@ -77,14 +83,18 @@ def unpack(
         limits: How large it may be.
         strict: Take a warning for an error.
         normalize_dot: Take ``./crds/…`` for ``crds/…``, which is where it is written.
+        verified: What `verify` returned for this tarball, in another process perhaps. Its YAML is not parsed again.
 
     Raises:
         CRDsError: As ``verify``, and DISK when it cannot be written.
     """
     data, names = _bytes_of(tarball, limits), Names(normalize_dot=normalize_dot)
-    found = _verified(data, limits, names, content=Content(limits), strict=strict, keep=_KEPT_BYTES)
+    content = Content(limits) if verified is None else None
+    found = _verified(data, limits, names, content=content, strict=strict, keep=_KEPT_BYTES)
+    if verified is not None and verified.sha256 != found.manifest.sha256:
+        raise CRDsError(Exit.INTEGRITY, "another tarball was verified than the one that is unpacked")
     write_tree(into, names.directories, _again(data, limits, names) if found.kept is None else found.kept)
-    return found.manifest
+    return verified or found.manifest
 
 
 def read_files(

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, Self
 
 import msgspec
 
@@ -23,6 +23,14 @@ from app.crds.cache.record import TARBALL, TREE, Record, read_record, replace_re
 from app.crds.cache.staging import Staged
 from app.crds.descriptors import EXISTING, FILE_MODE, opened, write_new
 from app.crds.failures import CRDsError, Exit
+
+
+class Verify(Protocol):
+    """Verifies a tarball as `archive.verify` does, elsewhere."""
+
+    def __call__(self, tarball: bytes, *, strict: bool, normalize_dot: bool) -> archive.Manifest:
+        """Return what the tarball has; raises CRDsError."""
+        ...
 
 
 class Entry(NamedTuple):
@@ -59,17 +67,30 @@ def _now() -> datetime:
 class Cache(Places):
     """Entries by key, for threads and processes at once."""
 
-    def __init__(self, root: Path, *, limits: Limits = LIMITS, clock: Callable[[], datetime] = _now) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        limits: Limits = LIMITS,
+        clock: Callable[[], datetime] = _now,
+        verify: Verify | None = None,
+    ) -> None:
         """Prepare; nothing is made on disk before something is to be written.
 
         Args:
             root: The data directory (``/var/lib/karmada``); the cache is ``cache`` below it.
             limits: What an archive may be.
             clock: Tells what records are dated with; nothing is decided by it but what `prune` takes for old.
+            verify: Verifies tarballs that are taken in, before they are unpacked; None to do that in this process.
         """
         super().__init__(root)
+        self._verify: Final = verify
         self._limits: Final = limits
         self._clock: Final = clock
+
+    def verified_by(self, verify: Verify) -> Self:
+        """Return this cache with another way to verify the tarballs that it takes in."""
+        return type(self)(self.directory.parent, limits=self._limits, clock=self._clock, verify=verify)
 
     # --- Looking ------------------------------------------------------------------------------------------------------
 
@@ -282,8 +303,14 @@ class Cache(Places):
     ) -> Record:
         with on_disk(f"reading what came for {key}"):
             tarball = read_tarball(staged.directory, self._limits)
+        verified = None if self._verify is None else self._verify(tarball, strict=strict, normalize_dot=normalize_dot)
         manifest = archive.unpack(
-            tarball, staged.directory, limits=self._limits, strict=strict, normalize_dot=normalize_dot
+            tarball,
+            staged.directory,
+            limits=self._limits,
+            strict=strict,
+            normalize_dot=normalize_dot,
+            verified=verified,
         )
         if sha256 and manifest.sha256 != sha256.strip().lower():
             raise CRDsError(Exit.INTEGRITY, f"the tarball is {manifest.sha256}, and {sha256.strip().lower()} is wanted")

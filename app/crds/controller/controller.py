@@ -18,6 +18,7 @@ import msgspec
 from app.control.conditions import Finding, said
 from app.control.events import Recorder, Reference
 from app.control.queue import WorkQueue
+from app.crds.archive.manifest import Manifest
 from app.crds.cache.cache import Cache
 from app.crds.controller.flights import Flight, Flights
 from app.crds.controller.lifecycle import cascades, ending, ensured, released, same, suspended, to_look_at
@@ -26,6 +27,7 @@ from app.crds.controller.options import Options
 from app.crds.controller.origins import Namespace, downloader_of
 from app.crds.controller.outcome import PREPARED, READY, Outcome, asking, failed, leaving, prepared, refused
 from app.crds.controller.status import status_patch
+from app.crds.controller.verifier import Verifier
 from app.crds.download.cancellation import Cancellation
 from app.crds.download.redaction import redacted
 from app.crds.failures import CRDsError, Exit
@@ -43,7 +45,9 @@ _log: Final = logging.getLogger(__name__)
 
 COMPONENT: Final = "karmada-operator-controller"
 """Whom events are from; the Go operator's own name."""
-WORKERS: Final = 16
+WORKERS: Final = 256
+"""Instances that are looked at at once: one that waits for a slow origin or for its tarball to be verified holds up
+none of the others."""
 _BACKOFF_SECONDS: Final = (1.0, 300.0)
 _FAITHFUL_BACKOFF_SECONDS: Final = (0.005, 1000.0)
 _SLOWLY_SECONDS: Final = 300.0
@@ -97,6 +101,7 @@ class KarmadaController:
         self._recorder: Final = Recorder(connection, component=COMPONENT, now=now)
         self._flights: Final[Flights[Fetched]] = Flights()
         self._cancellation: Final = Cancellation()
+        self._verifier: Final = Verifier()
         self._done: Final[dict[ObjectKey, _Done]] = {}
         self._wiped: Final[set[ObjectKey]] = set()
         self._store.subscribe(self._changed)
@@ -109,6 +114,7 @@ class KarmadaController:
                 tasks.create_task(self.queue.run(self.reconcile, workers=WORKERS), name="karmada workers")
         finally:
             self._cancellation.cancel()
+            self._verifier.close()
 
     def _changed(self, key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
         if after is None:
@@ -194,22 +200,28 @@ class KarmadaController:
                 await self._say(key, told[1:] if options.beside else told, generation=generation)
 
         try:
-            fetched = await self._flight(chosen, key.namespace).wait(asked)
+            fetched = await self._flight(chosen, key).wait(asked)
         except CRDsError as error:
             return failed(error)
         # Of the instance, and not of the tarball, which it may share with others.
         return prepared(fetched._replace(warnings=(*chosen.warnings, *fetched.warnings)))
 
-    def _flight(self, chosen: Chosen, namespace: str) -> Flight[Fetched]:
-        named = namespace if any(chosen.references) or chosen.held is not None else ""
+    def _flight(self, chosen: Chosen, instance: ObjectKey) -> Flight[Fetched]:
+        named = instance.namespace if any(chosen.references) or chosen.held is not None else ""
         key = (chosen.source, chosen.policy, chosen.references, chosen.held, named)
         return self._flights.join(
-            key, functools.partial(self._fetch, chosen, namespace), name=f"crds {chosen.source.key}"
+            key, functools.partial(self._fetch, chosen, instance), name=f"crds {chosen.source.key}"
         )
 
-    def _fetch(self, chosen: Chosen, namespace: str, flight: Flight[Fetched]) -> Fetched:
+    def _fetch(self, chosen: Chosen, instance: ObjectKey, flight: Flight[Fetched]) -> Fetched:
         """Bring in the tarball; runs on a thread."""
-        options = self._options
+        options, namespace = self._options, instance.namespace
+
+        def verify(tarball: bytes, *, strict: bool, normalize_dot: bool) -> Manifest:
+            return flight.call(
+                self._verifier.verify(tarball, lane=instance, strict=strict, normalize_dot=normalize_dot)
+            )
+
         beside = Namespace(
             functools.partial(self._blocking, flight, namespace, "secrets"),
             functools.partial(self._blocking, flight, namespace, "configmaps"),
@@ -217,7 +229,7 @@ class KarmadaController:
         started = time.monotonic()
         try:
             fetched = fetch(
-                self._cache,
+                self._cache.verified_by(verify),
                 chosen.source,
                 chosen.policy,
                 stale_if_error=options.stale_if_error,

@@ -1,20 +1,18 @@
 """Compiling expressions without holding up the event loop, however long they are."""
 
 import logging
-import subprocess
-import sys
-import weakref
 from typing import Final, NamedTuple
 
+from app.control.child import Child
 from app.control.worker import Worker
-from app.dispatch.cel.compiling import BOOL, WRONG, read_frame, write_frame
+from app.dispatch.cel.compiling import BOOL, WRONG
 from app.dispatch.cel.errors import ExpressionError
 from app.dispatch.cel.program import Program, check_length, compile_condition, expanded_length, program_of
 
 _log: Final = logging.getLogger(__name__)
 # Characters of an expression that is compiled on the event loop: 1 to 2 ms, 6 ms for the worst.
 _SHORT: Final = 500
-_COMMAND: Final = (sys.executable, "-m", "app.dispatch.cel.compiling")
+_MODULE: Final = "app.dispatch.cel.compiling"
 
 
 class Rejected(NamedTuple):
@@ -56,7 +54,7 @@ class Compiler:
         """
         self._worker: Final = worker
         self._waiter: Final = Worker()
-        self._process: Final = _Process()
+        self._process: Final = Child(_MODULE)
 
     async def compile(self, expression: str, *, cluster: str) -> Compiled:
         """Return the program of an expression; clusters take turns."""
@@ -69,6 +67,7 @@ class Compiler:
             return compile_here(expression)
         answer = await self._waiter.run(cluster, self._process.ask, text)
         if answer is None:
+            _log.warning("a match condition of %d bytes is compiled in the server itself", len(text))
             return await self._worker.run(cluster, compile_here, expression)
         return await self._worker.run(cluster, _finish, expression, answer)
 
@@ -81,52 +80,3 @@ def _finish(expression: str, answer: bytes) -> Compiled:
         return program_of(expression, is_bool=kind == BOOL, checked=content)
     except ExpressionError as error:
         return Rejected(expression, error)
-
-
-class _Process:
-    """The process that checks expressions, started when it is needed."""
-
-    def __init__(self) -> None:
-        self._running: subprocess.Popen[bytes] | None = None
-        self._end: weakref.finalize[[subprocess.Popen[bytes]], _Process] | None = None
-
-    def ask(self, expression: bytes) -> bytes | None:
-        """Return the answer to an expression, None if no process gives one; blocks until then."""
-        for _ in range(2):
-            try:
-                process = self._started()
-                assert process.stdin
-                assert process.stdout
-                write_frame(process.stdin, expression)
-                answer = read_frame(process.stdout)
-            except OSError as error:
-                _log.warning("the process that compiles match conditions cannot be used: %s", error)
-                answer = None
-            if answer is not None:
-                return answer
-            # It was ended from outside, for example because memory ran out: once more, with a new one.
-            self._stop()
-        _log.warning("a match condition of %d bytes is compiled in the server itself", len(expression))
-        return None
-
-    def _started(self) -> "subprocess.Popen[bytes]":
-        if self._running is None:
-            self._running = subprocess.Popen(_COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603 - ours
-            self._end = weakref.finalize(self, _end, self._running)
-        return self._running
-
-    def _stop(self) -> None:
-        self._running = None
-        if self._end is not None:
-            self._end()
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            try:
-                stream.close()
-            except OSError:
-                continue
-    process.kill()
-    process.wait()

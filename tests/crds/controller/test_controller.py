@@ -377,8 +377,9 @@ async def test_a_download_is_shared_but_not_what_another_namespace_says(origin: 
     ):
         karmada = {"metadata": {"namespace": "a"}, "spec": {"crdTarball": tarball_}}
         chosen = source_of(karmada, version="v1.18.0")
-        one, other = (made.controller._flight(chosen, namespace) for namespace in ("a", "b"))
+        keys = [KEY._replace(namespace=namespace) for namespace in ("a", "b")]
+        one, other = (made.controller._flight(chosen, key) for key in keys)
         assert (one is other) is shared
-        assert made.controller._flight(chosen, "a") is one
+        assert made.controller._flight(chosen, keys[0]) is one
     made.controller._cancellation.cancel()
     release.set()

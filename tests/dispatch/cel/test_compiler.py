@@ -55,7 +55,7 @@ async def test_a_compiler_that_is_killed_is_started_again() -> None:
 
 
 async def test_a_server_that_may_start_no_process_compiles_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.dispatch.cel.compiler._COMMAND", ("/nonexistent",))
+    monkeypatch.setattr("app.dispatch.cel.compiler._MODULE", "app.dispatch.cel.absent")
     assert isinstance(await Compiler(Worker()).compile(LONG, cluster="a"), Program)
 
 

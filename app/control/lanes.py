@@ -1,0 +1,35 @@
+"""Those who wait for something, in lanes that take turns: a lane with 10,000 of them does not hold up another."""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Hashable
+from typing import Final
+
+
+class Lanes:
+    """Futures that wait, by lane."""
+
+    def __init__(self) -> None:
+        """Begin with nobody."""
+        self._waiting: Final[OrderedDict[Hashable, deque[asyncio.Future[None]]]] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        """Return whether somebody waits, or has waited and was cancelled."""
+        return bool(self._waiting)
+
+    def join(self, lane: Hashable) -> "asyncio.Future[None]":
+        """Wait in a lane: return a future that is behind all others of the lane."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(lane, deque()).append(turn)
+        return turn
+
+    def next(self) -> "asyncio.Future[None] | None":
+        """Return the first one of the lane whose turn it is; None if nobody waits any more."""
+        while self._waiting:
+            lane, turns = self._waiting.popitem(last=False)
+            turn = turns.popleft()
+            if turns:
+                self._waiting[lane] = turns
+            if not turn.done():
+                return turn
+        return None

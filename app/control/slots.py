@@ -1,0 +1,53 @@
+"""Slots for work that takes long: short work first, and long work never in all slots at once."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Hashable
+from typing import Final
+
+from app.control.lanes import Lanes
+
+
+class Slots:
+    """Gives slots to short and long work; of each, lanes take turns.
+
+    However much long work waits or runs, short work waits for the short work of other lanes only: one slot is kept free
+    of long work. With a single slot, it waits for at most one piece of long work besides.
+    """
+
+    def __init__(self, count: int) -> None:
+        """Prepare ``count`` slots."""
+        self._count: Final = count
+        self._max_long: Final = max(1, count - 1)
+        self._waiting: Final = {False: Lanes(), True: Lanes()}
+        self._running = {False: 0, True: 0}
+
+    @contextlib.asynccontextmanager
+    async def hold(self, lane: Hashable, *, long: bool) -> AsyncIterator[None]:
+        """Wait for a slot, and hold it while the block runs."""
+        turn = self._waiting[long].join(lane)
+        self._give()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._release(long=long)
+            raise
+        try:
+            yield
+        finally:
+            self._release(long=long)
+
+    def _release(self, *, long: bool) -> None:
+        self._running[long] -= 1
+        self._give()
+
+    def _give(self) -> None:
+        while sum(self._running.values()) < self._count:
+            turn, long = self._waiting[False].next(), False
+            if turn is None and self._running[True] < self._max_long:
+                turn, long = self._waiting[True].next(), True
+            if turn is None:
+                return
+            self._running[long] += 1
+            turn.set_result(None)

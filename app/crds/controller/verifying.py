@@ -1,0 +1,129 @@
+"""Verifies tarballs for the controller: ``python -m app.crds.controller.verifying`` (see `app.control.child`).
+
+Each tarball is verified by a fork of this process with limits on memory and CPU time, so that nothing is left of one
+tarball when the next one comes. The process itself reads questions only.
+"""
+
+import os
+import resource
+import signal
+import sys
+from typing import Final, NoReturn
+
+import msgspec
+
+from app.control.child import answer_questions
+from app.crds.archive import archive
+from app.crds.archive.limits import LIMITS, Limits
+from app.crds.archive.manifest import FileDigest, Manifest
+from app.crds.failures import CRDsError, Exit
+
+MODULE: Final = "app.crds.controller.verifying"
+MAX_MEMORY_BYTES: Final = 512 * 1024 * 1024
+"""Of data (RLIMIT_DATA). The interpreter with its libraries has 40 MiB, the largest tarball 16 MiB, its largest file
+8 MiB; YAML of 8 MiB takes some 250 MiB while it is read."""
+_WORK: Final = ("unpacked_bytes", "file_bytes", "yaml_bytes", "yaml_nodes")
+MAX_CPU_SECONDS: Final = 120
+"""A guard for defects. The limits of `app.crds.archive.limits` are counted and end any tarball within seconds, so that
+a verdict does not depend on the machine."""
+
+
+class Question(msgspec.Struct, frozen=True):
+    """Which tarball is verified, and how."""
+
+    tarball: bytes
+    strict: bool
+    normalize_dot: bool
+    scale: int
+    """The limits are divided by this."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The manifest of a tarball, or why it is refused."""
+
+    sha256: str = ""
+    size: int = 0
+    files: dict[str, tuple[int, str]] = {}
+    warnings: tuple[str, ...] = ()
+    exit: int = Exit.OK
+    text: str = ""
+
+    def manifest(self) -> Manifest:
+        """Return the manifest; raises the CRDsError that verifying raised."""
+        if self.exit != Exit.OK:
+            raise CRDsError(Exit(self.exit), self.text)
+        files = {path: FileDigest(*digest) for path, digest in self.files.items()}
+        return Manifest(self.sha256, self.size, files, self.warnings)
+
+
+def limits_of(scale: int) -> Limits:
+    """Return the limits with those on the work that a tarball is divided by ``scale``."""
+    return LIMITS._replace(**{name: getattr(LIMITS, name) // scale for name in _WORK})
+
+
+def answer(message: bytes) -> bytes:
+    """Return the answer to a question, which a fork of this process gives."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        _answer_and_exit(message, writing)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stream:
+        found = stream.read()
+    _, status = os.waitpid(child, 0)
+    return found if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0 else _encoded(_killed(status))
+
+
+def verified(message: bytes) -> Answer:
+    """Verify the tarball of a question in this process."""
+    question = msgspec.msgpack.decode(message, type=Question)
+    limits, strict, normalize_dot = limits_of(question.scale), question.strict, question.normalize_dot
+    try:
+        found = archive.verify(question.tarball, limits=limits, strict=strict, normalize_dot=normalize_dot)
+    except CRDsError as error:
+        return Answer(exit=error.exit, text=str(error))
+    except MemoryError:
+        return _refused(f"verifying the tarball takes more than {MAX_MEMORY_BYTES // 2**20} MiB of memory")
+    return Answer(
+        found.sha256, found.size, {path: (one.size, one.sha256) for path, one in found.files.items()}, found.warnings
+    )
+
+
+def _answer_and_exit(message: bytes, writing: int) -> NoReturn:
+    try:
+        _limit()
+        with os.fdopen(writing, "wb") as stream:
+            stream.write(_encoded(verified(message)))
+    except BaseException as error:  # noqa: BLE001 - this is a fork: nothing of its parent may go on in it
+        sys.stderr.write(f"verifying a tarball failed: {error!a}\n")
+        os._exit(1)
+    os._exit(0)
+
+
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_SECONDS, MAX_CPU_SECONDS + 1))
+    resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # It reads a tarball that it has already, and writes an answer to a pipe.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+def _killed(status: int) -> Answer:
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL):
+        return _refused(
+            f"verifying the tarball takes more than {MAX_CPU_SECONDS} s of CPU time or more memory than there is"
+        )
+    return Answer(exit=Exit.INTERNAL, text=f"the process that verifies the tarball ended with status {status}")
+
+
+def _refused(text: str) -> Answer:
+    return Answer(exit=Exit.LIMIT, text=text)
+
+
+def _encoded(found: Answer) -> bytes:
+    return msgspec.msgpack.encode(found)
+
+
+if __name__ == "__main__":
+    answer_questions(answer)

@@ -1,0 +1,95 @@
+"""Slots that short work gets first."""
+
+import asyncio
+
+import pytest
+
+from app.control.slots import Slots
+
+
+class Work:
+    """Pieces of work that hold a slot until they are told to end."""
+
+    def __init__(self, slots: Slots) -> None:
+        self._slots = slots
+        self.running: list[str] = []
+        self.begun: list[str] = []
+        self._ends: dict[str, asyncio.Event] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def add(self, name: str, lane: str, *, long: bool) -> None:
+        self._ends[name] = asyncio.Event()
+        self._tasks[name] = asyncio.create_task(self._hold(name, lane, long=long))
+        await settled()
+
+    async def end(self, name: str) -> None:
+        self._ends[name].set()
+        await self._tasks[name]
+        await settled()
+
+    async def cancel(self, name: str) -> None:
+        self._tasks[name].cancel()
+        await asyncio.wait([self._tasks[name]])
+        await settled()
+
+    async def _hold(self, name: str, lane: str, *, long: bool) -> None:
+        async with self._slots.hold(lane, long=long):
+            self.running.append(name)
+            self.begun.append(name)
+            try:
+                await self._ends[name].wait()
+            finally:
+                self.running.remove(name)
+
+
+async def settled() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_long_work_leaves_a_slot_to_short_work() -> None:
+    work = Work(Slots(3))
+    for number in range(5):
+        await work.add(f"long {number}", f"lane {number}", long=True)
+    assert work.running == ["long 0", "long 1"]
+    await work.add("short", "other", long=False)
+    assert work.running == ["long 0", "long 1", "short"]
+
+
+async def test_short_work_passes_all_long_work_that_waits() -> None:
+    work = Work(Slots(1))
+    await work.add("first", "a", long=True)
+    for number in range(16):
+        await work.add(f"long {number}", f"lane {number}", long=True)
+    await work.add("short", "honest", long=False)
+    await work.end("first")
+    assert work.running == ["short"]
+    await work.end("short")
+    assert work.running == ["long 0"]
+
+
+async def test_lanes_take_turns() -> None:
+    work = Work(Slots(1))
+    await work.add("first", "a", long=False)
+    for number in range(3):
+        await work.add(f"a{number}", "a", long=False)
+    await work.add("b0", "b", long=False)
+    for name in ("first", "a0", "b0", "a1"):
+        await work.end(name)
+    assert work.begun == ["first", "a0", "b0", "a1", "a2"]
+
+
+@pytest.mark.parametrize("given", [False, True])
+async def test_a_slot_of_cancelled_work_goes_to_the_next(given: bool) -> None:
+    work = Work(Slots(1))
+    await work.add("first", "a", long=False)
+    await work.add("gone", "b", long=False)
+    await work.add("next", "c", long=False)
+    if given:
+        await work.end("first")
+        assert work.running == ["gone"]
+        await work.cancel("gone")
+    else:
+        await work.cancel("gone")
+        await work.end("first")
+    assert work.running == ["next"]

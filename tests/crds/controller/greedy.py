@@ -1,0 +1,28 @@
+"""Verifies tarballs as `app.crds.controller.verifying` does, but with defects that its limits are for."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from app.control.child import answer_questions
+from app.crds.archive import archive
+from app.crds.controller import verifying
+
+
+def _verify(tarball: bytes, **_: Any) -> Any:
+    match tarball.decode():
+        case "memory":
+            return bytearray(verifying.MAX_MEMORY_BYTES)
+        case "cpu":
+            while True:
+                pass
+        case "disk":
+            return Path(os.environ["TMPDIR"], "written").write_bytes(b"x")
+        case _:
+            os._exit(7)
+
+
+if __name__ == "__main__":
+    verifying.MAX_CPU_SECONDS = 1  # type: ignore[misc]
+    archive.verify = _verify
+    answer_questions(verifying.answer)

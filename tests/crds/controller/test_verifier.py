@@ -1,0 +1,113 @@
+"""Tarballs verified beside the controller, in processes with limits."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import nullcontext, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.crds.archive import archive
+from app.crds.controller.verifier import Verifier
+from app.crds.failures import CRDsError, Exit
+from tests.crds.tarballs import build, crd, dotted, release, small
+
+HOSTILES = 16
+
+
+@pytest.fixture
+async def verifier() -> AsyncIterator[Verifier]:
+    made = Verifier(at_once=2)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def greedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Verifier]:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    made = Verifier(at_once=1, module="tests.crds.controller.greedy")
+    yield made
+    made.close()
+
+
+def verdict(verify: Callable[[], Any]) -> Any:
+    """What verifying gave, or how it failed."""
+    try:
+        return verify()
+    except CRDsError as error:
+        return str(error), error.exit
+
+
+def raised(found: Any) -> Any:
+    if isinstance(found, BaseException):
+        raise found
+    return found
+
+
+def expensive() -> bytes:
+    """A tarball that is refused in the end, after as much work as one may take."""
+    words = random.Random(16)  # gzip takes 99 % of what repeats away, which is more than a tarball may be packed
+    items = b"".join(b"    - x%x\n" % words.getrandbits(48) for _ in range(250_000))
+    return build({**small(), "crds/bases/work/a.yaml": crd("as", "work.karmada.io") + b"more:\n" + items, "x": b""})
+
+
+async def test_the_verdict_is_that_of_the_archive(verifier: Verifier) -> None:
+    for body, strict, normalize_dot in (
+        (release(), False, False),
+        (build(small(), **{"crds/bases/a.yml": b"a"}), False, False),
+        (build(small(), **{"crds/bases/a.yml": b"a"}), True, False),
+        (dotted(), False, False),
+        (dotted(), False, True),
+        (release()[:-9], False, False),
+        (b"", False, False),
+    ):
+        expected = verdict(lambda: archive.verify(body, strict=strict, normalize_dot=normalize_dot))  # noqa: B023
+        found = await asyncio.gather(
+            verifier.verify(body, lane=1, strict=strict, normalize_dot=normalize_dot), return_exceptions=True
+        )
+        assert verdict(lambda: raised(found[0])) == expected  # noqa: B023
+
+
+@pytest.mark.parametrize(
+    ("defect", "exit_code", "text"),
+    [
+        ("memory", Exit.LIMIT, "takes more than 512 MiB of memory"),
+        ("cpu", Exit.LIMIT, "takes more than 1 s of CPU time"),
+        ("disk", Exit.INTERNAL, "ended with status"),
+        ("crash", Exit.INTERNAL, "ended with status"),
+    ],
+)
+async def test_a_tarball_that_is_too_much_for_the_process_is_refused(
+    greedy: Verifier, tmp_path: Path, defect: str, exit_code: Exit, text: str
+) -> None:
+    for _ in range(2):  # the process lives on
+        with pytest.raises(CRDsError, match=text) as caught:
+            await greedy.verify(defect.encode(), lane=1, strict=False, normalize_dot=False)
+        assert caught.value.exit is exit_code
+    assert not any((tmp_path / "written").read_bytes() for _ in range((tmp_path / "written").exists()))
+
+
+async def test_an_instance_with_a_release_waits_for_no_whole_tarball_of_others(
+    verifier: Verifier,
+) -> None:
+    hostile, honest = expensive(), release()
+    done: list[str] = []
+
+    async def verified(body: bytes, lane: str) -> None:
+        with nullcontext() if body == honest else suppress(CRDsError):
+            await verifier.verify(body, lane=lane, strict=False, normalize_dot=False)
+        done.append(lane)
+
+    async with asyncio.TaskGroup() as tasks:
+        others = [tasks.create_task(verified(hostile, f"hostile {number}")) for number in range(HOSTILES)]
+        # The first tries are over, and all that is left is long work.
+        while verifier._slots._running[True] == 0:
+            await asyncio.sleep(0.001)
+        before = len(done)
+        await verified(honest, "honest")
+        # The other process may end some long work meanwhile; whose slot is next is tested in tests/control/test_slots.py.
+        assert len(done) - before < HOSTILES // 2
+        for other in others:
+            other.cancel()
