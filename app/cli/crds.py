@@ -8,11 +8,12 @@ import platformdirs
 import typer
 
 from app.cli.crds_cache import NormalizeDot, cache
-from app.cli.crds_choice import check_reach, chosen_of, read_file
+from app.cli.crds_choice import check_reach, check_sha256, chosen_of, read_file
 from app.cli.crds_controller import DATA_DIR
 from app.cli.crds_progress import Style, reporting
 from app.cli.crds_text import Output, leaving, show, warn
 from app.cli.later import Place, group_of
+from app.crds.apply.trial import render_trial
 from app.crds.archive import archive
 from app.crds.archive.manifest import Manifest
 from app.crds.cache.cache import Cache
@@ -102,6 +103,7 @@ def fetch(
     disk; 130 interrupted.
     """
     with leaving():
+        sha256 = check_sha256(sha256)
         chosen = list(chosen_of(url, karmada, version, follow_instance=follow_instance, strict=strict))
         changes: dict[str, Any] = {"sha256": sha256, "proxy_url": proxy, "mirrors": tuple(mirror or ())}
         if ca is not None:
@@ -146,12 +148,19 @@ def verify(
     normalize_dot: NormalizeDot = False,
     output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
 ) -> None:
-    """Say whether a tarball is whole, harmless and full of CRDs; nothing is unpacked."""
+    """Say whether a tarball is whole, harmless, full of CRDs, and whether Karmada's own operator can use it.
+
+    Nothing is unpacked. Exits 0 also for a tarball that only the operator cannot use, unless --strict is given.
+    """
     with leaving():
-        manifest = archive.verify(file, strict=strict, normalize_dot=normalize_dot)
-        if sha256 and manifest.sha256 != sha256.lower():
+        sha256 = check_sha256(sha256)
+        manifest, files = archive.read_files(file, strict=strict, normalize_dot=normalize_dot)
+        if sha256 and manifest.sha256 != sha256:
             raise CRDsError(Exit.INTEGRITY, f"{file} is {manifest.sha256}, and {sha256} is wanted")
+        render_trial(files)
         _print_manifest(manifest, output)
+        if strict and manifest.operator_problems:
+            raise CRDsError(Exit.ARCHIVE, "Karmada's own operator cannot use this tarball")
 
 
 @crds.command()
@@ -163,17 +172,28 @@ def pin(
     progress: Annotated[Style, typer.Option(help="How progress is shown, on standard error.")] = Style.AUTO,
     output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
 ) -> None:
-    """Download a tarball, verify it, and print the digest that `sha256` can say; nothing is kept."""
+    """Download a tarball, verify it, and print the digest for --sha256 and for httpSource.sha256; nothing is kept."""
     with leaving(), tempfile.TemporaryDirectory() as directory:
         source = Source(url, proxy_url=proxy, ca_pem=b"" if ca is None else read_file(ca))
         path = Path(directory, "crds.tar.gz")
         with reporting(Style.NONE if output is Output.JSON else progress, redacted(url)) as report:
             download(source, path, progress=report)
-        _print_manifest(archive.verify(path, normalize_dot=normalize_dot), output)
+        manifest = archive.verify(path, normalize_dot=normalize_dot)
+        if output is Output.JSON:
+            _print_manifest(manifest, output)
+        else:
+            warn(manifest.warnings)
+            show(output, [manifest.sha256], None)
 
 
 def _print_manifest(manifest: Manifest, output: Output) -> None:
     warn(manifest.warnings)
     files = {name: file._asdict() for name, file in manifest.files.items()}
-    document = {"sha256": manifest.sha256, "bytes": manifest.size, "files": files, "warnings": manifest.warnings}
-    show(output, [f"sha256:{manifest.sha256} {manifest.size:,} bytes, {len(files)} files"], document)
+    problems = manifest.operator_problems
+    document = {
+        "sha256": manifest.sha256, "bytes": manifest.size, "files": files, "warnings": manifest.warnings,
+        "operator": {"usable": not problems, "problems": problems},
+    }  # fmt: skip
+    verdict = "Karmada's operator can use it" if not problems else "Karmada's operator cannot use it:"
+    lines = [f"sha256:{manifest.sha256} {manifest.size:,} bytes, {len(files)} files", f"  {verdict}"]
+    show(output, [*lines, *(f"    {problem}" for problem in problems)], document)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import typer
 
 from app.cli.crds_cache import NormalizeDot
-from app.cli.crds_choice import check_reach, chosen_of, read_file
+from app.cli.crds_choice import check_reach, check_sha256, chosen_of, read_file
 from app.cli.crds_progress import Style, reporting
 from app.cli.crds_text import Output, leaving, show, warn
 from app.cli.manifests import documents
@@ -183,6 +183,7 @@ def apply(
 
 
 def _read(context: typer.Context, wanted: _Wanted) -> tuple[Tree, list[Patch]]:
+    wanted = wanted._replace(sha256=check_sha256(wanted.sha256))
     instance = None if wanted.karmada is None else _instance(wanted.karmada)
     metadata = as_object(as_object(instance).get("metadata"))
     # First, since it needs no network.
@@ -245,7 +246,7 @@ def _unpacked(tarball: Path, wanted: _Wanted) -> Tree:
     if wanted.url is not None or wanted.version is not None:
         raise CRDsError(Exit.USAGE, "give --tarball or where to get one, not both")
     manifest, files = archive.read_files(tarball, strict=wanted.strict, normalize_dot=wanted.normalize_dot)
-    if wanted.sha256 and manifest.sha256 != wanted.sha256.lower():
+    if wanted.sha256 and manifest.sha256 != wanted.sha256:
         raise CRDsError(Exit.INTEGRITY, f"{tarball} is {manifest.sha256}, and {wanted.sha256} is wanted")
     warn(manifest.warnings)
     return read_files(files)
@@ -262,7 +263,12 @@ class _Target(NamedTuple):
 
 
 def _kubeconfig(given: Path | None) -> Path:
-    return given or Path(os.environ.get("KUBECONFIG") or _HOME_CONFIG.expanduser())
+    found = given or Path(os.environ.get("KUBECONFIG") or _HOME_CONFIG.expanduser())
+    # KUBECONFIG may name several files, of which some may be missing.
+    if not any(Path(one).is_file() for one in str(found).split(os.pathsep)):
+        told = "" if given else ": give --kubeconfig, or set KUBECONFIG"
+        raise CRDsError(Exit.USAGE, f"there is no kubeconfig {found}{told}")
+    return found
 
 
 async def _apply(target: _Target, tree: Tree, patches: list[Patch]) -> None:

@@ -1,14 +1,18 @@
 """Which tarballs the commands about CRDs are told of."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from app.cli.manifests import documents
 from app.crds.failures import CRDsError, Exit
 from app.crds.instance.chosen import Chosen, source_of
-from app.crds.instance.version import release_url
+from app.crds.instance.version import is_release, release_of, release_url
 from app.crds.source import Policy, Source
-from app.model.operator import KARMADA
+from app.model.operator import KARMADA, SHA256_FORM
+
+_SHA256: Final = re.compile(SHA256_FORM, re.ASCII)
 
 
 def chosen_of(
@@ -23,6 +27,8 @@ def chosen_of(
         if url is not None:
             raise CRDsError(Exit.USAGE, "give an address or --karmada, not both")
         found = [one.object for one in documents(karmada) if one.object["kind"] == KARMADA.kind]
+        if version:
+            release_of(version)
         if not found:
             raise CRDsError(Exit.USAGE, f"there is no {KARMADA.kind} in {', '.join(map(str, karmada))}")
         for one in found:
@@ -30,9 +36,25 @@ def chosen_of(
     elif url is not None:
         yield Chosen(Source(url), Policy.IF_NOT_PRESENT)
     elif version is not None:
-        yield Chosen(Source(release_url(version)), Policy.IF_NOT_PRESENT)
+        yield Chosen(Source(release_url(check_version(version))), Policy.IF_NOT_PRESENT)
     else:
         raise CRDsError(Exit.USAGE, "give an address, --karmada FILE or --version RELEASE")
+
+
+def check_sha256(text: str) -> str:
+    """Return a digest in lowercase, ``""`` for none; raises CRDsError USAGE for what is none."""
+    if text and not _SHA256.fullmatch(text):
+        hint = "; leave out the prefix sha256:" if text.lower().startswith("sha256:") else ""
+        raise CRDsError(Exit.USAGE, f"--sha256 {text}: must be 64 hexadecimal digits, as `crds pin` prints them{hint}")
+    return text.lower()
+
+
+def check_version(text: str) -> str:
+    """Return the name of a release; raises CRDsError USAGE for what is none."""
+    if is_release(text):
+        return text
+    hint = f"; did you mean v{text}?" if is_release(f"v{text}") else ""
+    raise CRDsError(Exit.USAGE, f"--version {text}: must be a release such as v1.18.0{hint}")
 
 
 def check_reach(chosen: Chosen) -> None:

@@ -10,6 +10,7 @@ from app.cli.crds_text import leaving
 from app.crds.cache.cache import Cache
 from app.crds.controller.options import Options, Reach
 from app.crds.failures import CRDsError, Exit
+from app.crds.instance.version import release_of
 
 DATA_DIR: Final = Path("/var/lib/karmada")
 """Where the Go operator has its cache, which is not to be told otherwise."""
@@ -60,6 +61,8 @@ def controller(
     with leaving():
         if kubeconfig is None and "KUBERNETES_SERVICE_HOST" not in os.environ:
             raise CRDsError(Exit.USAGE, "give --kubeconfig, or run it in a pod")
+        if version:
+            release_of(version)
         cache = context.find_object(Cache)
         assert cache is not None, "the group's callback made it"
         options = Options(

@@ -1,5 +1,6 @@
 """``fleethook crds``: what is printed, and what it exits with."""
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,9 +11,10 @@ from typer.testing import CliRunner, Result
 
 from app.cli import app
 from app.cli.crds_sizes import bytes_of, seconds_of
+from app.crds.instance.rules import problems
 from app.crds.source import Source
 from tests.crds.origin import Origin, endless, says, serving, tarball
-from tests.crds.tarballs import build, dotted, release
+from tests.crds.tarballs import build, dotted, release, small
 
 RELEASE = release()
 
@@ -233,4 +235,49 @@ def test_names_with_dots_are_taken_when_asked_for(run: Any, tmp_path: Path) -> N
         run("fetch", origin.url, code=24)
         run("pin", origin.url, code=24)
         assert "downloaded" in run("fetch", origin.url, "--normalize-dot").stdout
-        assert "2 files" in run("pin", origin.url, "--normalize-dot").stdout
+        assert hashlib.sha256(dotted()).hexdigest() == run("pin", origin.url, "--normalize-dot").stdout.strip()
+
+
+def test_what_pin_prints_is_taken_by_commands_and_manifests(run: Any, tmp_path: Path) -> None:
+    with serving(tarball(build(small()))) as origin:
+        (digest,) = run("pin", origin.url).stdout.splitlines()
+        assert run("fetch", origin.url, "--sha256", digest).stdout.startswith("downloaded")
+        file = tmp_path / "crds.tar.gz"
+        file.write_bytes(build(small()))
+        run("verify", file, "--sha256", digest.upper())
+        source = {"url": origin.url, "sha256": digest}
+        assert not list(problems({"spec": {"crdTarball": {"httpSource": source}}}))
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--sha256", "abc"), "--sha256 abc: must be 64 hexadecimal digits"),
+        (("--sha256", f"sha256:{'a' * 64}"), "leave out the prefix sha256:"),
+        (("--version", "1.18.0"), "did you mean v1.18.0?"),
+        (("--version", "v1.18"), "must be a release such as v1.18.0"),
+    ],
+)
+def test_digests_and_releases_are_checked_before_any_request(run: Any, options: tuple[str, str], text: str) -> None:
+    with serving(tarball(build(small()))) as origin:
+        address = (origin.url,) if options[0] == "--sha256" else ()
+        for command in ("fetch", "render", "apply"):
+            assert text in run(command, *address, *options, code=2).stderr
+        assert origin.asked == []
+
+
+def test_verify_tells_whether_the_operator_can_use_it(run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "crds.tar.gz"
+    file.write_bytes(build(small()))
+    assert "Karmada's operator can use it" in run("verify", file, "--strict").stdout
+    file.write_bytes(build({name: body for name, body in small().items() if name != "crds/bases/work/"}))
+    assert "Karmada's operator cannot use it:" in run("verify", file).stdout
+    found = json.loads(run("verify", file, "--output", "json").stdout)
+    assert (found["operator"]["usable"], len(found["operator"]["problems"])) == (False, 1)
+    assert "own operator cannot use" in run("verify", file, "--strict", code=24).stderr
+
+
+def test_verify_refuses_what_cannot_be_rendered(run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "crds.tar.gz"
+    file.write_bytes(build({**small(), "crds/patches/webhook_in_works.yaml": b"a: '{{other}}'"}))
+    assert "has the placeholder {{other}}" in run("verify", file, code=24).stderr

@@ -18,6 +18,7 @@ _MEANINGS: Final = {
     NAME: "the name of the instance's webhook",
     NAMESPACE: "the namespace of the instance",
 }
+_FLAGS: Final = {CA_BUNDLE: "--ca-file", NAME: "--name", NAMESPACE: "--namespace"}
 _PLACEHOLDER: Final = re.compile(r"\{\{[^{}]*\}\}")
 
 
@@ -65,7 +66,8 @@ def substituted(path: str, text: str, values: Mapping[str, str]) -> str:
         if placeholder in values:
             return values[placeholder]
         if placeholder in _MEANINGS:
-            raise CRDsError(Exit.USAGE, f"{path} needs {_MEANINGS[placeholder]} for {placeholder}, and none is given")
+            text = f"{path} needs {_MEANINGS[placeholder]} for {placeholder}: give {_FLAGS[placeholder]}"
+            raise CRDsError(Exit.USAGE, text)
         raise CRDsError(Exit.ARCHIVE, f"{path} has the placeholder {placeholder}: known are {', '.join(_MEANINGS)}")
 
     return _PLACEHOLDER.sub(value, text)

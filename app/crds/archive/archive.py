@@ -17,6 +17,7 @@ from app.crds.archive.inflate import Inflated
 from app.crds.archive.limits import LIMITS, Limits
 from app.crds.archive.manifest import FileDigest, Manifest
 from app.crds.archive.names import TOP, Names
+from app.crds.archive.operator_rules import OperatorRules
 from app.crds.archive.tree import Written, differences, write_tree
 from app.crds.descriptors import Directory, read_regular
 from app.crds.failures import CRDsError, Exit
@@ -132,13 +133,16 @@ def _verified(
     data: bytes, limits: Limits, names: Names, *, content: Content | None, strict: bool, keep: int
 ) -> _Verified:
     inflated = Inflated(data, limits=limits)
+    operator = OperatorRules()
     files: dict[str, FileDigest] = {}
     kept: list[Written] | None = []
     try:
         for entry in tar.entries(inflated.take, limits):
             if entry.kind == tar.PAX_GLOBAL:
+                operator.look(entry)
                 continue
             path = names.admit(entry)
+            operator.look(entry)
             if entry.kind == tar.FILE:
                 files[path] = FileDigest(len(entry.body), hashlib.sha256(entry.body).hexdigest())
                 if content is not None:
@@ -152,7 +156,7 @@ def _verified(
         raise
     if strict and warnings:
         raise CRDsError(Exit.ARCHIVE, "; ".join(warnings))
-    return _Verified(Manifest(hashlib.sha256(data).hexdigest(), len(data), files, warnings), kept)
+    return _Verified(Manifest(hashlib.sha256(data).hexdigest(), len(data), files, warnings, operator.problems()), kept)
 
 
 def _again(data: bytes, limits: Limits, names: Names) -> Iterator[Written]:

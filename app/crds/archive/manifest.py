@@ -21,3 +21,5 @@ class Manifest(NamedTuple):
     files: Mapping[str, FileDigest]
     """By path below the cache entry: ``crds/bases/…``, slashes between."""
     warnings: tuple[str, ...] = ()
+    operator_problems: tuple[str, ...] = ()
+    """Why Karmada's own operator cannot use the tarball."""

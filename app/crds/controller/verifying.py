@@ -45,6 +45,7 @@ class Answer(msgspec.Struct, frozen=True):
     size: int = 0
     files: dict[str, tuple[int, str]] = {}
     warnings: tuple[str, ...] = ()
+    operator_problems: tuple[str, ...] = ()
     exit: int = Exit.OK
     text: str = ""
 
@@ -53,7 +54,7 @@ class Answer(msgspec.Struct, frozen=True):
         if self.exit != Exit.OK:
             raise CRDsError(Exit(self.exit), self.text)
         files = {path: FileDigest(*digest) for path, digest in self.files.items()}
-        return Manifest(self.sha256, self.size, files, self.warnings)
+        return Manifest(self.sha256, self.size, files, self.warnings, self.operator_problems)
 
 
 def limits_of(scale: int) -> Limits:
@@ -85,9 +86,8 @@ def verified(message: bytes) -> Answer:
         return Answer(exit=error.exit, text=str(error))
     except MemoryError:
         return _refused(f"verifying the tarball takes more than {MAX_MEMORY_BYTES // 2**20} MiB of memory")
-    return Answer(
-        found.sha256, found.size, {path: (one.size, one.sha256) for path, one in found.files.items()}, found.warnings
-    )
+    files = {path: (one.size, one.sha256) for path, one in found.files.items()}
+    return Answer(found.sha256, found.size, files, found.warnings, found.operator_problems)
 
 
 def _answer_and_exit(message: bytes, writing: int) -> NoReturn:

@@ -82,12 +82,12 @@ def test_what_are_no_certificates_is_refused(pem: bytes, text: str) -> None:
         (
             "a: {{namespace}}",
             Exit.USAGE,
-            "p.yaml needs the namespace of the instance for {{namespace}}, and none is given",
+            "p.yaml needs the namespace of the instance for {{namespace}}: give --namespace",
         ),
         (
             "{{caBundle}}",
             Exit.USAGE,
-            "p.yaml needs the certificates of the instance's CA for {{caBundle}}, and none is given",
+            "p.yaml needs the certificates of the instance's CA for {{caBundle}}: give --ca-file",
         ),
     ],
 )

@@ -1,0 +1,34 @@
+"""Rendering for an instance that does not exist, to find out whether a tarball can be rendered."""
+
+import base64
+from collections.abc import Mapping
+from typing import Final
+
+from app.crds.apply.documents import Tree, read_files
+from app.crds.apply.patches import patches_of, rendered
+from app.crds.apply.placeholders import CA_BUNDLE, NAME, NAMESPACE
+from app.model.json import JSONObject
+
+# Texts of the kind that `values_of` returns.
+_VALUES: Final[Mapping[str, str]] = {
+    NAME: "trial-karmada-webhook",
+    NAMESPACE: "karmada-system",
+    CA_BUNDLE: base64.b64encode(b"-----BEGIN CERTIFICATE-----\n").decode(),
+}
+
+
+def render_trial(files: Mapping[str, bytes]) -> dict[str, JSONObject]:
+    """Return the CRDs of a verified tarball, patched for an instance that does not exist.
+
+    Args:
+        files: Its files by path.
+
+    Raises:
+        CRDsError: As rendering for an instance does: a patch is not YAML, has an unknown placeholder or does not fit.
+    """
+    return render_tree(read_files(files))
+
+
+def render_tree(tree: Tree) -> dict[str, JSONObject]:
+    """Return the CRDs of a tree, patched for an instance that does not exist; raises as `render_trial`."""
+    return rendered(tree.crds, patches_of(tree, _VALUES))
