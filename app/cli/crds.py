@@ -40,6 +40,11 @@ crds = typer.Typer(
                 "apply",
                 "Apply the CRDs of a tarball and its patches to the API server of an instance; none is ever deleted.",
             ),
+            "diff": Place(
+                "app.cli.crds_diff",
+                "diff",
+                "Print what a release would change on a server, or what sets it apart from another release.",
+            ),
             "controller": Place(
                 "app.cli.crds_controller",
                 "controller",

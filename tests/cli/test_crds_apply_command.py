@@ -254,12 +254,15 @@ def test_what_is_not_established_in_time_is_told_after_what_was_applied(
 
     shown = with_patience(apply, lambda shown: words in shown.stderr)
     assert shown.stdout == f"created    {CRD}  patched\n"
-    limit, _, rest = shown.stderr.partition(" s: ")
-    assert limit.startswith("fleethook: not Established within ")
+    changes, _, told = shown.stderr.rpartition("fleethook: ")
+    assert changes == f"added    {CRD}\n  version v1alpha1 added\n"
+    limit, _, rest = told.partition(" s: ")
+    assert limit.startswith("not Established within ")
     assert rest == words
     asked = len(server[0].asked)
     run("apply", *here, "--kubeconfig", config, "--wait-seconds", "0")
-    assert [one.method for one in server[0].asked[asked:]] == ["GET", "PATCH", "PATCH"]
+    # What is there, the difference, and then what is done.
+    assert [one.method for one in server[0].asked[asked:]] == ["GET", "GET", "PATCH", "PATCH"]
     run("apply", *here, "--kubeconfig", config, "--dry-run")
 
 
@@ -269,5 +272,5 @@ def test_a_server_that_is_away_and_one_that_refuses_have_codes_of_their_own(
 ) -> None:
     server[0].disturb = lambda _asked, _times: disturbance
     shown = run("apply", *here, "--kubeconfig", kubeconfig(tmp_path, server[1]), code=code)
-    assert shown.stderr.startswith(f"fleethook: failed to apply karmada crds, err: {CRD}: ")
+    assert shown.stderr.startswith("fleethook: customresourcedefinitions: ")
     assert shown.stdout == ""

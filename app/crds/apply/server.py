@@ -15,12 +15,20 @@ FIELD_MANAGER: Final = "karmada-operator"
 """Karmada's own operator's, so that it and we take turns without conflicts (upstream: apiclient/idempotency.go)."""
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_KIND: Final = "customresourcedefinitions"
 _NOT_FOUND: Final = 404
 
 
 async def find(connection: Connection, name: str) -> Mapping[str, JSON] | None:
     """Return a CRD as the server has it, None if it has none; raises CRDsError as the others here."""
     return await _answer(connection, "GET", name)
+
+
+async def find_all(connection: Connection) -> list[Mapping[str, JSON]]:
+    """Return all CRDs that the server has; raises CRDsError as the others here."""
+    found = as_object(await _answer(connection, "GET", ""))
+    items = found.get("items")
+    return [as_object(one) for one in items] if isinstance(items, list) else []
 
 
 async def apply(connection: Connection, name: str, crd: JSONObject, *, dry_run: bool) -> Mapping[str, JSON]:
@@ -52,12 +60,12 @@ async def _written(connection: Connection, name: str, **rest: JSON) -> Mapping[s
 
 async def _answer(connection: Connection, method: str, name: str, **rest: JSON) -> Mapping[str, JSON] | None:
     try:
-        return as_object(await connection.json(method, f"{_CRDS}/{name}", **rest))
+        return as_object(await connection.json(method, f"{_CRDS}/{name}".rstrip("/"), **rest))
     except APIError as error:
         if error.code == _NOT_FOUND:
             return None
-        raise CRDsError(Exit.HTTP, f"{name}: {error}") from None
+        raise CRDsError(Exit.HTTP, f"{name or _KIND}: {error}") from None
     except UnreachableError as error:
-        raise CRDsError(Exit.NETWORK, f"{name}: {error}", transient=True) from None
+        raise CRDsError(Exit.NETWORK, f"{name or _KIND}: {error}", transient=True) from None
     except msgspec.DecodeError:
-        raise CRDsError(Exit.HTTP, f"{name}: what answers at {connection.host} is no apiserver") from None
+        raise CRDsError(Exit.HTTP, f"{name or _KIND}: what answers at {connection.host} is no apiserver") from None

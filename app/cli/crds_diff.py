@@ -1,0 +1,110 @@
+"""``fleethook crds diff``: what sets a release apart from a server's CRDs, or from another release."""
+
+import asyncio
+import contextlib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.cli.crds_cache import NormalizeDot
+from app.cli.crds_progress import Style
+from app.cli.crds_release import (
+    CAFileOption,
+    CAOption,
+    FollowOption,
+    KarmadaOption,
+    MirrorOption,
+    NameOption,
+    NamespaceOption,
+    NoEnvProxyOption,
+    OfflineOption,
+    PolicyOption,
+    ProgressOption,
+    ProxyOption,
+    SHA256Option,
+    StrictOption,
+    TarballOption,
+    URLArgument,
+    VersionOption,
+    Wanted,
+    read_release,
+    read_tree,
+)
+from app.cli.crds_server import connected, kubeconfig_of, lines_of
+from app.cli.crds_text import Output, leaving, show
+from app.cli.failures import CHECK_FAILED
+from app.crds.apply import documents
+from app.crds.apply.diff import CRDChange, compare
+from app.crds.apply.documents import Tree
+from app.crds.apply.patches import Patch
+from app.crds.apply.trial import render_tree
+from app.crds.archive import archive
+from app.crds.failures import CRDsError, Exit
+
+
+def diff(
+    context: typer.Context,
+    url: URLArgument = None,
+    karmada: KarmadaOption = None,
+    version: VersionOption = None,
+    tarball: TarballOption = None,
+    follow_instance: FollowOption = False,
+    policy: PolicyOption = None,
+    sha256: SHA256Option = "",
+    proxy: ProxyOption = "",
+    ca: CAOption = None,
+    mirror: MirrorOption = None,
+    offline: OfflineOption = False,
+    strict: StrictOption = False,
+    normalize_dot: NormalizeDot = False,
+    no_env_proxy: NoEnvProxyOption = False,
+    progress: ProgressOption = Style.AUTO,
+    name: NameOption = "",
+    namespace: NamespaceOption = "",
+    ca_file: CAFileOption = None,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Of the API server of the instance ($KUBECONFIG, then ~/.kube/config).")
+    ] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="Compare with this tarball or directory (that has crds/), not with a server.")
+    ] = None,
+    output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
+) -> None:
+    """Print what a release would change: CRDs and versions that are added, changed, removed, or lost with objects.
+
+    Compares with the CRDs of a server, which is only asked for a dry run, or with another release (--against). Exits 0
+    if nothing differs, 1 if something does, else as `apply` does.
+    """
+    wanted = Wanted(
+        url, karmada, version, tarball, follow_instance, policy, sha256, proxy, ca, mirror, offline, strict,
+        normalize_dot, no_env_proxy, Style.NONE if output is Output.JSON else progress, name, namespace, ca_file,
+    )  # fmt: skip
+    with leaving("nothing was changed"):
+        if against is not None:
+            if kubeconfig is not None:
+                raise CRDsError(Exit.USAGE, "give --kubeconfig or --against, not both")
+            changes = compare(render_tree(_read_other(against)), render_tree(read_tree(context, wanted)))
+        else:
+            tree, patches = read_release(context, wanted)
+            changes = asyncio.run(_changes_on(kubeconfig_of(kubeconfig), tree, patches))
+        show(output, lines_of(changes), [_document(one) for one in changes])
+        if changes:
+            raise typer.Exit(CHECK_FAILED)
+
+
+def _read_other(path: Path) -> Tree:
+    if path.is_dir():
+        return documents.read_tree(path)
+    return documents.read_files(archive.read_files(path)[1])
+
+
+async def _changes_on(kubeconfig: Path, tree: Tree, patches: list[Patch]) -> list[CRDChange]:
+    from app.crds.apply.planning import plan  # noqa: PLC0415 - see app.kube
+
+    async with contextlib.AsyncExitStack() as stack:
+        return await plan(await connected(stack, kubeconfig), tree.crds, patches)
+
+
+def _document(change: CRDChange) -> dict[str, object]:
+    return {**change._asdict(), "versions": [one._asdict() for one in change.versions]}

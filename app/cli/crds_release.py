@@ -1,0 +1,155 @@
+"""Which release the commands `render`, `apply` and `diff` are about, and for which instance."""
+
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from app.cli.crds_choice import check_reach, check_sha256, chosen_of, read_file
+from app.cli.crds_progress import Style, reporting
+from app.cli.crds_text import warn
+from app.cli.manifests import documents
+from app.crds.apply.documents import Tree, read_files
+from app.crds.apply.patches import Patch, patches_of
+from app.crds.apply.placeholders import values_of
+from app.crds.archive import archive
+from app.crds.cache.cache import Cache
+from app.crds.download.redaction import redacted
+from app.crds.failures import CRDsError, Exit
+from app.crds.fetch import fetch
+from app.crds.instance.chosen import Chosen, source_of
+from app.crds.source import Policy
+from app.model.json import JSONObject, as_object
+from app.model.operator import KARMADA
+
+URLArgument = Annotated[str | None, typer.Argument(help="Address of the tarball.")]
+KarmadaOption = Annotated[
+    Path | None,
+    typer.Option(help="Manifest of one Karmada instance: what its crdTarball says, its name and namespace."),
+]
+VersionOption = Annotated[
+    str | None, typer.Option(help="Release whose tarball it is; with --karmada the operator's own.")
+]
+TarballOption = Annotated[Path | None, typer.Option(help="A tarball that is here; the cache is left alone.")]
+FollowOption = Annotated[
+    bool, typer.Option("--follow-instance", help="The release of the instance's images before the operator's.")
+]
+PolicyOption = Annotated[Policy | None, typer.Option(help="When the origin is asked (default: as the manifest says).")]
+SHA256Option = Annotated[str, typer.Option(help="What the tarball must be.")]
+ProxyOption = Annotated[str, typer.Option(help="Address of a proxy; wins over the environment's.")]
+CAOption = Annotated[Path | None, typer.Option(help="PEM authorities that the origin is trusted by, not the system's.")]
+MirrorOption = Annotated[list[str] | None, typer.Option(help="Asked when the address fails; may be repeated.")]
+OfflineOption = Annotated[bool, typer.Option("--offline", help="The cache or nothing, as policy Never.")]
+StrictOption = Annotated[bool, typer.Option("--strict", help="What is only odd is an error.")]
+NoEnvProxyOption = Annotated[bool, typer.Option("--no-env-proxy", help="Ignore HTTPS_PROXY and the like.")]
+ProgressOption = Annotated[Style, typer.Option(help="How progress is shown, on standard error.")]
+NameOption = Annotated[
+    str, typer.Option(help="Name of the instance, after which its webhook is called (default: as the manifest says).")
+]
+NamespaceOption = Annotated[str, typer.Option(help="Namespace of the instance (default: as the manifest says).")]
+CAFileOption = Annotated[
+    Path | None, typer.Option(help="PEM certificates of the instance's CA, by which its webhook is trusted.")
+]
+
+
+class Wanted(NamedTuple):
+    """Which tarball, how it is brought in, and for which instance."""
+
+    url: str | None
+    karmada: Path | None
+    version: str | None
+    tarball: Path | None
+    follow_instance: bool
+    policy: Policy | None
+    sha256: str
+    proxy: str
+    ca: Path | None
+    mirror: list[str] | None
+    offline: bool
+    strict: bool
+    normalize_dot: bool
+    no_env_proxy: bool
+    progress: Style
+    name: str
+    namespace: str
+    ca_file: Path | None
+
+
+def read_release(context: typer.Context, wanted: Wanted) -> tuple[Tree, list[Patch]]:
+    """Return the release that is wanted, and its patches for the instance; raises CRDsError."""
+    wanted = wanted._replace(sha256=check_sha256(wanted.sha256))
+    instance = None if wanted.karmada is None else _instance(wanted.karmada)
+    metadata = as_object(as_object(instance).get("metadata"))
+    # First, since it needs no network.
+    values = values_of(
+        name=wanted.name or metadata.get("name", ""),
+        namespace=wanted.namespace or metadata.get("namespace", ""),
+        ca_pem=None if wanted.ca_file is None else read_file(wanted.ca_file),
+    )
+    tree = _tree(context, wanted, instance)
+    return tree, patches_of(tree, values)
+
+
+def read_tree(context: typer.Context, wanted: Wanted) -> Tree:
+    """Return the release that is wanted, for no instance; raises CRDsError."""
+    wanted = wanted._replace(sha256=check_sha256(wanted.sha256))
+    return _tree(context, wanted, None if wanted.karmada is None else _instance(wanted.karmada))
+
+
+def _tree(context: typer.Context, wanted: Wanted, instance: JSONObject | None) -> Tree:
+    if wanted.tarball is not None:
+        return _unpacked(wanted.tarball, wanted)
+    kept = context.find_object(Cache)
+    assert kept is not None, "the group's callback made it"
+    return _fetched(kept, _chosen(wanted, instance), wanted)
+
+
+def _instance(manifest: Path) -> JSONObject:
+    found = [one.object for one in documents([manifest]) if one.object["kind"] == KARMADA.kind]
+    if len(found) != 1:
+        raise CRDsError(Exit.USAGE, f"there must be one {KARMADA.kind} in {manifest}, and there are {len(found)}")
+    return found[0]
+
+
+def _chosen(wanted: Wanted, instance: JSONObject | None) -> Chosen:
+    if instance is None:
+        (chosen,) = chosen_of(wanted.url, None, wanted.version, follow_instance=False, strict=wanted.strict)
+        return chosen
+    if wanted.url is not None:
+        raise CRDsError(Exit.USAGE, "give an address or --karmada, not both")
+    version, follow = wanted.version or "", wanted.follow_instance
+    return source_of(instance, version=version, follow_instance=follow, strict=wanted.strict)
+
+
+def _fetched(kept: Cache, chosen: Chosen, wanted: Wanted) -> Tree:
+    warn(chosen.warnings)
+    check_reach(chosen)
+    changes: dict[str, Any] = {
+        "sha256": wanted.sha256, "proxy_url": wanted.proxy, "mirrors": tuple(wanted.mirror or ()),
+        "ca_pem": b"" if wanted.ca is None else read_file(wanted.ca),
+    }  # fmt: skip
+    source = chosen.source._replace(**{name: value for name, value in changes.items() if value})
+    policy = Policy.NEVER if wanted.offline else wanted.policy or chosen.policy
+    env_proxies = not wanted.no_env_proxy
+    with reporting(wanted.progress, redacted(source.url)) as report:
+        fetched = fetch(
+            kept, source, policy, strict=wanted.strict, normalize_dot=wanted.normalize_dot, env_proxies=env_proxies,
+            progress=report,
+        )  # fmt: skip
+    warn(fetched.warnings)
+    with kept.reading(fetched.key):
+        found = kept.tarball(fetched.key)
+    if found is None or found[0].record.sha256 != fetched.sha256:
+        raise CRDsError(Exit.INTEGRITY, f"{fetched.path} was changed by somebody else meanwhile: run it again")
+    _, files = archive.read_files(found[1], normalize_dot=found[0].record.normalize_dot, again=True)
+    return read_files(files)
+
+
+def _unpacked(tarball: Path, wanted: Wanted) -> Tree:
+    if wanted.url is not None or wanted.version is not None:
+        raise CRDsError(Exit.USAGE, "give --tarball or where to get one, not both")
+    manifest, files = archive.read_files(tarball, strict=wanted.strict, normalize_dot=wanted.normalize_dot)
+    if wanted.sha256 and manifest.sha256 != wanted.sha256:
+        raise CRDsError(Exit.INTEGRITY, f"{tarball} is {manifest.sha256}, and {wanted.sha256} is wanted")
+    warn(manifest.warnings)
+    return read_files(files)

@@ -1,0 +1,99 @@
+"""What sets two states of CRDs apart, by CRD and version."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Literal, NamedTuple
+
+from app.model.json import JSON, as_object
+
+Change = Literal["added", "changed", "removed"]
+
+_VERSIONS: Final = "versions"
+
+
+class VersionChange(NamedTuple):
+    """What becomes of a version of a CRD."""
+
+    name: str
+    change: Change
+    fields: tuple[str, ...] = ()
+    """The members of the version that differ, if it is in both states."""
+
+
+class CRDChange(NamedTuple):
+    """What becomes of a CRD."""
+
+    name: str
+    change: Change
+    versions: tuple[VersionChange, ...] = ()
+    fields: tuple[str, ...] = ()
+    """The members of ``spec``, other than its versions, that differ."""
+    lost: tuple[str, ...] = ()
+    """Versions that go away and that objects may be stored in (``status.storedVersions``)."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield what people read, the first line for the CRD and more for its parts."""
+        yield f"{self.change:<8} {self.name}"
+        for version in self.versions:
+            differs = f": {', '.join(version.fields)}" if version.fields else ""
+            yield f"  version {version.name} {version.change}{differs}"
+        if self.fields:
+            yield f"  spec changed: {', '.join(self.fields)}"
+        if self.lost:
+            yield f"  objects may be stored in {', '.join(self.lost)}, which would be lost"
+
+
+State = Mapping[str, Mapping[str, JSON]]
+"""CRDs by name."""
+
+
+def compare(before: State, after: State) -> list[CRDChange]:
+    """Return what differs, by name; status and metadata do not count.
+
+    Args:
+        before: For example what a server has, with the versions that it stores objects in.
+        after: What is to be.
+    """
+    found = (_change(name, before.get(name), after.get(name)) for name in sorted({*before, *after}))
+    return [change for change in found if change is not None]
+
+
+def lost_versions(before: Mapping[str, JSON], after: Mapping[str, JSON]) -> tuple[str, ...]:
+    """Return the versions that a CRD stores objects in, or may have, and that it would not have any more."""
+    stored = as_object(before.get("status")).get("storedVersions")
+    versions = _versions(after)
+    return tuple(str(name) for name in (stored if isinstance(stored, list) else ()) if name not in versions)
+
+
+def _change(name: str, before: Mapping[str, JSON] | None, after: Mapping[str, JSON] | None) -> CRDChange | None:
+    if after is None:
+        return CRDChange(name, "removed")
+    if before is None:
+        return CRDChange(name, "added", tuple(VersionChange(one, "added") for one in _versions(after)))
+    versions = tuple(_version_changes(_versions(before), _versions(after)))
+    fields = _differing(as_object(before.get("spec")), as_object(after.get("spec")), leave_out=(_VERSIONS,))
+    lost = lost_versions(before, after)
+    return CRDChange(name, "changed", versions, fields, lost) if versions or fields or lost else None
+
+
+def _version_changes(
+    before: Mapping[str, Mapping[str, JSON]], after: Mapping[str, Mapping[str, JSON]]
+) -> Iterator[VersionChange]:
+    for name in dict.fromkeys((*before, *after)):
+        if name not in after:
+            yield VersionChange(name, "removed")
+        elif name not in before:
+            yield VersionChange(name, "added")
+        elif fields := _differing(before[name], after[name]):
+            yield VersionChange(name, "changed", fields)
+
+
+def _versions(crd: Mapping[str, JSON]) -> dict[str, Mapping[str, JSON]]:
+    listed = as_object(crd.get("spec")).get(_VERSIONS)
+    return {str(as_object(one).get("name")): as_object(one) for one in (listed if isinstance(listed, list) else ())}
+
+
+def _differing(
+    before: Mapping[str, JSON], after: Mapping[str, JSON], *, leave_out: Sequence[str] = ()
+) -> tuple[str, ...]:
+    names = sorted({*before, *after} - set(leave_out))
+    return tuple(name for name in names if before.get(name) != after.get(name))

@@ -1,0 +1,49 @@
+"""What applying would change on a server, found out without changing anything."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from app.crds.apply import server
+from app.crds.apply.diff import CRDChange, compare, lost_versions
+from app.crds.apply.patches import Patch, rendered
+from app.crds.failures import CRDsError, Exit
+from app.kube.connection import Connection
+from app.model.json import JSON, JSONObject, as_object
+
+_OWN: Final = ".karmada.io"
+
+
+async def plan(connection: Connection, crds: Mapping[str, JSONObject], patches: Sequence[Patch]) -> list[CRDChange]:
+    """Return what sets a server's CRDs apart from those of a release, patched for an instance.
+
+    The server is asked by a dry run what it would store, so that its defaults are no difference. A CRD of the release's
+    groups, or of one of Karmada's, that the release does not have counts as removed; applying leaves it alone.
+
+    Raises:
+        CRDsError: ARCHIVE when a patch does not fit; NETWORK, HTTP as `app.crds.apply.server`.
+    """
+    wanted = rendered(crds, patches)
+    groups = {_group(crd) for crd in crds.values()}
+    listed = {str(as_object(one.get("metadata")).get("name")): one for one in await server.find_all(connection)}
+    before = {
+        name: crd for name, crd in listed.items() if name in crds or _group(crd) in groups or _group(crd).endswith(_OWN)
+    }
+    after: dict[str, Mapping[str, JSON]] = {}
+    for name, crd in wanted.items():
+        stored = before.get(name)
+        # The server refuses to drop a version that it stores objects in, also in a dry run.
+        known = stored is not None and not lost_versions(stored, crd)
+        after[name] = await server.apply(connection, name, crd, dry_run=True) if known else crd
+    return compare(before, after)
+
+
+def check_lost(changes: Sequence[CRDChange]) -> None:
+    """Refuse changes that drop a version in which objects may be stored; raises CRDsError ARCHIVE."""
+    lost = "; ".join(f"{one.name}: {', '.join(one.lost)}" for one in changes if one.lost)
+    if lost:
+        text = f"objects may be stored in versions that the tarball does not have ({lost})"
+        raise CRDsError(Exit.ARCHIVE, f"{text}: migrate them first, or give --force")
+
+
+def _group(crd: Mapping[str, JSON]) -> str:
+    return str(as_object(crd.get("spec")).get("group"))
