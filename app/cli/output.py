@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn, TextIO
 
 from app.cli.failures import UNREADABLE
+from app.model.text import escape
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -127,5 +128,5 @@ def _open_null(flags: int) -> None:
 
 
 def _leave(message: str) -> NoReturn:
-    sys.stderr.write(f"fleethook: {message}\n")
+    sys.stderr.write(f"fleethook: {escape(message)}\n")
     sys.exit(UNREADABLE)
