@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -34,13 +34,14 @@ from app.cli.crds_release import (
 from app.cli.crds_server import connected, kubeconfig_of, lines_of
 from app.cli.crds_text import Output, leaving, show
 from app.cli.failures import CHECK_FAILED
-from app.crds.apply import documents
 from app.crds.apply.diff import CRDChange, compare
-from app.crds.apply.documents import Tree
+from app.crds.apply.documents import Tree, read_files
 from app.crds.apply.patches import Patch
 from app.crds.apply.trial import render_tree
 from app.crds.archive import archive
 from app.crds.failures import CRDsError, Exit
+
+_READ: Final = ("crds/bases", "crds/patches")
 
 
 def diff(
@@ -94,9 +95,18 @@ def diff(
 
 
 def _read_other(path: Path) -> Tree:
-    if path.is_dir():
-        return documents.read_tree(path)
-    return documents.read_files(archive.read_files(path)[1])
+    return read_files(_files_in(path) if path.is_dir() else archive.read_files(path)[1])
+
+
+def _files_in(directory: Path) -> dict[str, bytes]:
+    try:
+        files = [file for below in _READ for file in (directory / below).rglob("*.yaml") if file.is_file()]
+        found = {file.relative_to(directory).as_posix(): file.read_bytes() for file in files}
+    except OSError as error:
+        raise CRDsError(Exit.DISK, f"cannot read {directory}: {error.strerror or error}") from None
+    if not found:
+        raise CRDsError(Exit.USAGE, f"{directory} has no *.yaml below {' and '.join(_READ)}")
+    return found
 
 
 async def _changes_on(kubeconfig: Path, tree: Tree, patches: list[Patch]) -> list[CRDChange]:
