@@ -1,0 +1,52 @@
+"""The application that hostile documents are sent to: the objects of the examples, and webhooks that answer."""
+
+import base64
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from app.api.callers import EXTENSION, client_extension
+from app.asgi import Fleethook, create_app
+from app.lifetime import settle_garbage_collector
+from app.settings import Settings
+from benchmarks.engines.dispatch_hooks import AUTHORITY
+from benchmarks.engines.dispatch_worlds import HOOKS, configured, exported, wanted
+from benchmarks.engines.worst_bases import EXAMPLES, load
+
+PHASES = ("mutating", "validating")
+CALLER = "kube-apiserver"
+EXTENSIONS: dict[str, Any] = {
+    "tls": {"client_cert_name": f"commonName={CALLER}"},
+    EXTENSION: client_extension({"subject": ((("commonName", CALLER),),)}),
+}
+"""Of the requests: the caller may ask on all routes."""
+
+
+@contextlib.asynccontextmanager
+async def application(directory: Path, port: int) -> AsyncIterator[Fleethook]:
+    """Run the application.
+
+    Args:
+        directory: Has the authority of the webhooks.
+        port: Of the webhooks.
+    """
+    app = create_app(Settings(dispatch_callers=[CALLER], client_ca_file=directory / "ca.crt"), log=lambda _: None)
+    for path in sorted(EXAMPLES.rglob("*.yaml")):
+        if path.parent.name != "testdata":
+            for document in load(path):
+                app.store.put(document)
+    for document in exported(1):
+        app.store.put(document)
+    authority = (directory / AUTHORITY).read_bytes()
+    for phase in PHASES:
+        urls = [_hook(f"https://localhost:{port}/{phase}/{number}", authority) for number in range(HOOKS)]
+        for document in configured(wanted(["widgets"], urls), phase):
+            app.store.put(document)
+    async with app.router.lifespan_context(app):
+        settle_garbage_collector()
+        yield app
+
+
+def _hook(url: str, authority: bytes) -> dict[str, str]:
+    return {"url": url, "caBundle": base64.b64encode(authority).decode()}
