@@ -28,6 +28,7 @@ from app.api.quota import RequestQuota
 from app.api.routes import ReviewRoute, crds_routes, dispatch_routes, interpret_routes, overrider_routes
 from app.api.tokens import Tokens
 from app.control.slices import Slices
+from app.control.worker import Worker
 from app.dispatch.assembly import INDEXES as DISPATCH_INDEXES
 from app.dispatch.assembly import dispatcher_of
 from app.dispatch.credentials.reloading import Credentials
@@ -90,6 +91,8 @@ class Fleethook(FastAPI):
         for collector in plan_metrics(lambda: (self.plans.size, self.plans.evicted)):
             self.metrics.registry.register(collector)
         self.slices: Final = Slices()
+        self.worker: Final = Worker()
+        """Runs the work on large reviews."""
         self.manifest_report: Final = ManifestReport(self.store)
         self.hook_client: Final = HookClient(allow_private=True)
         self.webhook_client: Final = HookClient(
@@ -222,6 +225,7 @@ class Fleethook(FastAPI):
             body_limit=self.settings.body_limit,
             log=self._log,
             known_clients_only=self.settings.client_ca_file is not None,
+            worker=self.worker,
         )
         if self.cluster is None or not route.needs:
             return endpoint

@@ -18,6 +18,7 @@ from app.api.logs import LogSink, encode_line
 from app.api.metrics import Metrics
 from app.api.quota import FullQuotaError, RequestQuota
 from app.api.timeout import budget
+from app.control.turns import Runs
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatched, Dispatcher
 from app.dispatch.explain import Explanation, explain
@@ -87,8 +88,11 @@ class ClusterEndpoint(Endpoint):
         body_limit: int,
         log: LogSink | None,
         known_clients_only: bool = False,
+        worker: Runs | None = None,
     ) -> None:
-        super().__init__(path, metrics=metrics, body_limit=body_limit, known_clients_only=known_clients_only)
+        super().__init__(
+            path, metrics=metrics, body_limit=body_limit, known_clients_only=known_clients_only, worker=worker
+        )
         self._standing: Final = standing
         self._log: Final = log
         self._verb: Final = path.rpartition("/")[2]

@@ -7,6 +7,7 @@ do not pass through it; the same app documents them in its OpenAPI page.
 import logging
 import time
 from collections.abc import Awaitable, Callable, Generator
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -14,10 +15,11 @@ from starlette.types import Scope
 
 from app.api.body import RequestError
 from app.api.codec import Decoded, decode_review, encode_error, encode_response
-from app.api.endpoint import Endpoint
-from app.api.logs import LogSink, encode_line, stamp
+from app.api.endpoint import MAX_ON_LOOP, Endpoint
+from app.api.logs import LogSink, encode_line, shortened, stamp
 from app.api.metrics import Metrics
-from app.control.slices import Sliced, Slices
+from app.control.slices import Sliced, Slices, run_off_loop
+from app.control.turns import Runs
 from app.model.admission import AdmissionRequest, Response, cluster_conflict, errored
 from app.model.envelope import BadReviewError
 from app.model.json import as_object
@@ -49,9 +51,29 @@ class ReviewEndpoint(Endpoint):
         conclude: Conclude | None = None,
         slices: Slices | None = None,
         known_clients_only: bool = False,
+        worker: Runs | None = None,
+        pure: bool = False,
     ) -> None:
-        super().__init__(path, metrics=metrics, body_limit=body_limit, known_clients_only=known_clients_only)
+        """Prepare; the arguments that `Endpoint` does not have are these.
+
+        Args:
+            path: Of the route.
+            handler: Answers reviews.
+            metrics: Counts requests.
+            body_limit: Bytes of the largest body that is read.
+            log: Takes a line for each review.
+            prepare: Awaited before the handler is asked.
+            conclude: Awaited between the decision and the answer.
+            slices: Whose turns the slices of a handler take; None for turns of their own.
+            known_clients_only: Whether callers need a client certificate.
+            worker: Runs the work on large reviews; None for one of its own.
+            pure: Whether the handler reads nothing but the review, so that it may run in a thread.
+        """
+        super().__init__(
+            path, metrics=metrics, body_limit=body_limit, known_clients_only=known_clients_only, worker=worker
+        )
         self._handler: Final = handler
+        self._pure: Final = pure
         self._log: Final = log
         self._prepare: Final = prepare
         self._conclude: Final = conclude
@@ -73,11 +95,16 @@ class ReviewEndpoint(Endpoint):
             except StaleError as error:
                 # Not a verdict: the caller is to ask again, which an apiserver's clients do after a failed call.
                 raise RequestError(503, "ServiceUnavailable", str(error)) from error
-        decided = self._decide(review)
-        response = decided if isinstance(decided, Response) else await self._finish(decided, review)
+        is_large = len(body) > MAX_ON_LOOP
+        if is_large and review.request is not None:
+            response = await self._decide_off_loop(review, review.request)
+        else:
+            decided = self._decide(review)
+            response = decided if isinstance(decided, Response) else await self._finish(decided, review)
         if self._conclude is not None and review.request is not None:
             await self._conclude(review.request, response)
-        answer = encode_response(response, uid=review.uid, api_version=review.api_version)
+        encode = partial(encode_response, response, uid=review.uid, api_version=review.api_version)
+        answer = await self._off_loop(encode) if is_large else encode()
         self._record(review, response, seconds=time.perf_counter() - started, request_id=request_id or review.uid)
         return 200, answer
 
@@ -94,6 +121,18 @@ class ReviewEndpoint(Endpoint):
     async def _finish(self, work: Sliced[Response] | Awaitable[Response], review: Decoded) -> Response:
         try:
             return await (self._slices.run(work) if isinstance(work, Generator) else work)
+        except Exception as error:  # noqa: BLE001 - answered, whatever it is
+            return failed(error, route=self._path, uid=review.uid)
+
+    async def _decide_off_loop(self, review: Decoded, request: AdmissionRequest) -> Response:
+        """Return what `_decide` and `_finish` return, for a review whose answer may take long."""
+        try:
+            if conflict := await self._off_loop(cluster_conflict, request):
+                return errored(conflict)
+            decided = await self._off_loop(self._handler, request) if self._pure else self._handler(request)
+            if isinstance(decided, Generator):
+                return await run_off_loop(decided, worker=self._worker, turn=self._path)
+            return decided if isinstance(decided, Response) else await decided
         except Exception as error:  # noqa: BLE001 - answered, whatever it is
             return failed(error, route=self._path, uid=review.uid)
 
@@ -133,8 +172,8 @@ def log_fields(path: str, review: Decoded, response: Response, *, seconds: float
         "level": "info",
         "msg": "review",
         "route": path,
-        "requestId": request_id,
-        "uid": review.uid,
+        "requestId": shortened(request_id),
+        "uid": shortened(review.uid),
         "allowed": response.allowed,
         "patchOps": len(response.patch),
         "ms": round(seconds * 1000, 3),
@@ -145,10 +184,11 @@ def log_fields(path: str, review: Decoded, response: Response, *, seconds: float
         decoded = request.__dict__
         document = decoded.get("desired_object") or decoded.get("object") or decoded.get("old_object")
         fields["cluster"] = cluster_of(document) if isinstance(document, dict) else ""
-        fields["gvk"] = f"{kind.group}/{kind.version}/{kind.kind}"
-        fields["namespace"] = request.namespace
-        fields["name"] = request.name or as_object(as_object(document).get("metadata")).get("generateName", "")
+        fields["gvk"] = shortened(f"{kind.group}/{kind.version}/{kind.kind}")
+        fields["namespace"] = shortened(request.namespace)
+        name = request.name or as_object(as_object(document).get("metadata")).get("generateName")
+        fields["name"] = shortened(name) if isinstance(name, str) else ""
         fields["operation"] = request.operation
     if response.message:
-        fields["message"] = response.message
+        fields["message"] = shortened(response.message)
     return fields

@@ -11,6 +11,7 @@ from app.api.codec import encode_error
 from app.api.endpoint import Endpoint
 from app.api.logs import LogSink, encode_line, stamp
 from app.api.metrics import Metrics
+from app.control.turns import Runs
 from app.interpret.access import InterpretError
 from app.interpret.chain import Chain, ChainError, Step
 from app.interpret.codec import Asked, decode_review, encode_answer, encode_failure, question_of
@@ -32,8 +33,11 @@ class InterpretEndpoint(Endpoint):
         body_limit: int,
         log: LogSink | None,
         known_clients_only: bool = False,
+        worker: Runs | None = None,
     ) -> None:
-        super().__init__(path, metrics=metrics, body_limit=body_limit, known_clients_only=known_clients_only)
+        super().__init__(
+            path, metrics=metrics, body_limit=body_limit, known_clients_only=known_clients_only, worker=worker
+        )
         self._chain: Final = chain
         self._log: Final = log
 

@@ -55,6 +55,15 @@ class Stamps:
 stamp: Final = Stamps()
 
 
+MAX_LOGGED: Final = 1000
+"""Characters of a text in a log line. A line below 4 KiB never mixes with another's."""
+
+
+def shortened(text: str) -> str:
+    """Return a text as far as a log line has it."""
+    return text if len(text) <= MAX_LOGGED else f"{text[:MAX_LOGGED]}…"
+
+
 def encode_line(fields: dict[str, object]) -> bytes:
     """Return ``fields`` as a line of JSON.
 

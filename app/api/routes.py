@@ -8,11 +8,12 @@ import msgspec
 
 from app.api.dispatch import DispatchEndpoint, ExplainEndpoint, Standing
 from app.api.edge import Conclude, Prepare, ReviewEndpoint, ReviewHandler
-from app.api.endpoint import Endpoint
+from app.api.endpoint import MAX_ON_LOOP, Endpoint
 from app.api.interpret import InterpretEndpoint
 from app.api.logs import LogSink
 from app.api.metrics import Metrics
-from app.control.slices import Sliced, Slices
+from app.control.slices import Sliced, Slices, run_at_once
+from app.control.turns import Runs
 from app.crds.instance.review import mutate_karmada, validate_karmada
 from app.interpret.chain import Chain, PythonLayer
 from app.interpret.review import validate_configuration
@@ -30,7 +31,7 @@ from app.model.karmada import (
 from app.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 from app.overrider.freshness import LiveSource, freshen_overrider, freshen_workload
 from app.overrider.plans import PlanCache
-from app.overrider.render import mutate_workload
+from app.overrider.render import mutate_workload_in_slices
 from app.overrider.review import default_overrider, validate_overrider_in_slices
 from app.overrider.selected import Announce, announce_overrider
 from app.overrider.subject_review import Policy, validate_subject_in_slices
@@ -69,7 +70,14 @@ class Make(Protocol):
     """Makes the endpoint of a route."""
 
     def __call__(
-        self, path: str, *, metrics: Metrics, body_limit: int, log: LogSink | None, known_clients_only: bool
+        self,
+        path: str,
+        *,
+        metrics: Metrics,
+        body_limit: int,
+        log: LogSink | None,
+        known_clients_only: bool,
+        worker: Runs,
     ) -> Endpoint:
         """Return the endpoint."""
 
@@ -96,8 +104,9 @@ def _admission(
     prepare: Prepare | None = None,
     conclude: Conclude | None = None,
     slices: Slices | None = None,
+    pure: bool = False,
 ) -> ReviewRoute:
-    make = partial(_review_endpoint, handler=handler, prepare=prepare, conclude=conclude, slices=slices)
+    make = partial(_review_endpoint, handler=handler, prepare=prepare, conclude=conclude, slices=slices, pure=pure)
     return ReviewRoute(path, summary, make, needs=needs)
 
 
@@ -127,11 +136,15 @@ def overrider_routes(
         slices: Whose turns long checks take; None for turns of their own.
     """
 
-    def render(request: AdmissionRequest) -> Response:
-        return mutate_workload(request, store=store, plans=plans)
+    def render(request: AdmissionRequest) -> Response | Sliced[Response]:
+        work = mutate_workload_in_slices(request, store=store, plans=plans)
+        is_small = len(request.object_raw) + len(request.old_object_raw) <= MAX_ON_LOOP
+        return run_at_once(work) if is_small else work
 
     def validate(request: AdmissionRequest) -> Sliced[Response]:
-        further = tuple(findings())
+        return validate_and_warn(request, tuple(findings()))
+
+    def validate_and_warn(request: AdmissionRequest, further: Sequence[str]) -> Sliced[Response]:
         response = yield from validate_overrider_in_slices(request, store=store)
         return msgspec.structs.replace(response, warnings=(*response.warnings, *further))
 
@@ -152,7 +165,7 @@ def overrider_routes(
     return [
         _admission(MUTATE_DEPLOYMENT, "Render a Deployment for its node pool", render, prepare=workloads),
         _admission(MUTATE_STATEFULSET, "Render a StatefulSet for its node pool", render, prepare=workloads),
-        _admission(MUTATE_OVERRIDER, "Set the defaults of a YurtAppOverrider", default_overrider),
+        _admission(MUTATE_OVERRIDER, "Set the defaults of a YurtAppOverrider", default_overrider, pure=True),
         _admission(VALIDATE_OVERRIDER, rehearse, validate, prepare=overriders, conclude=conclude, slices=shared),
         edits(VALIDATE_APP_SET, fits.format("YurtAppSet"), needs=(YURT_APP_OVERRIDER,)),
         edits(VALIDATE_APP_DAEMON, fits.format("YurtAppDaemon"), needs=pool_kinds),
@@ -178,7 +191,7 @@ def interpret_routes(everything: Chain, validate: Callable[[AdmissionRequest], R
     validation = "Validate a ResourceExploring- or ResourceInterpreterWebhookConfiguration"
     scripts = "Validate a ResourceInterpreterCustomization and its Lua"
     return [
-        _admission(VALIDATE_HOOKS, validation, validate_configuration),
+        _admission(VALIDATE_HOOKS, validation, validate_configuration, pure=True),
         _admission(VALIDATE_CUSTOMIZATION, scripts, validate, needs=(CUSTOMIZATION,)),
         _admission(VALIDATE_CONFIG_MAP, "Refuse a karmada-config whose Lua does not compile", validate),
         *_interpret_routes(chains, needs=_INTERPRETED_FROM),
@@ -188,9 +201,10 @@ def interpret_routes(everything: Chain, validate: Callable[[AdmissionRequest], R
 
 def crds_routes() -> list[ReviewRoute]:
     """Return the routes of instances of Karmada."""
+    crds = "where the CRDs of a Karmada come from"
     return [
-        _admission(MUTATE_KARMADA, "Set the defaults of where the CRDs of a Karmada come from", mutate_karmada),
-        _admission(VALIDATE_KARMADA, "Validate where the CRDs of a Karmada come from", validate_karmada),
+        _admission(MUTATE_KARMADA, f"Set the defaults of {crds}", mutate_karmada, pure=True),
+        _admission(VALIDATE_KARMADA, f"Validate {crds}", validate_karmada, pure=True),
     ]
 
 

@@ -1,17 +1,31 @@
-"""Long work on the event loop, cut into slices so that reviews are answered in between.
+"""Long work, cut into slices so that reviews are answered in between.
 
 The work is a generator that yields wherever it may pause. It counts what it has done to decide where: operations, never
-time, so that it pauses at the same places on every machine.
+time, so that it pauses at the same places on every machine. Work on a large document runs in a thread; it says which
+of its slices read the store, and those run on the event loop, which changes the store.
 """
 
 import asyncio
+import enum
 from collections.abc import Generator
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
+
+from app.control.turns import Runs
 
 T = TypeVar("T")
 
-Sliced = Generator[None, None, T]
-"""Work that pauses at each yield and returns its result at the end."""
+
+class Slice(enum.Enum):
+    """The next slice of some work."""
+
+    PURE = enum.auto()
+    """It reads only what nobody changes, so it may run in a thread."""
+    READS_STORE = enum.auto()
+    """It reads the store, and so runs on the event loop."""
+
+
+Sliced = Generator[Slice | None, None, T]
+"""Work that pauses at each yield and returns its result at the end; a None says that the next slice is as the last."""
 
 
 def run_at_once(work: Sliced[T]) -> T:
@@ -46,6 +60,42 @@ class Slices:
             except StopIteration as end:
                 result: T = end.value
                 return result
+
+
+async def run_off_loop(work: Sliced[T], *, worker: Runs, turn: str) -> T:
+    """Do sliced work in a thread, but for slices that read the store, and return its result.
+
+    Args:
+        work: The work; its first slice is pure.
+        worker: Has the thread.
+        turn: Whose turn in the thread it is.
+    """
+    following = Slice.PURE
+    while True:
+        if following is Slice.READS_STORE:
+            done = _advance(work, following)
+        else:
+            done = await worker.run(turn, _advance, work, following)
+        if isinstance(done, _Result):
+            result: T = done.value
+            return result
+        following = done
+
+
+class _Result:
+    def __init__(self, value: Any) -> None:
+        self.value: Final = value
+
+
+def _advance(work: Sliced[Any], following: Slice) -> "Slice | _Result":
+    """Do slices until one of another sort follows; return which, or the result."""
+    try:
+        while True:
+            named = next(work)
+            if named is not None and named is not following:
+                return named
+    except StopIteration as end:
+        return _Result(end.value)
 
 
 class Pauses:

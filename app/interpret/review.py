@@ -6,6 +6,7 @@ from app.interpret.hook_rules import problems
 from app.interpret.hooks import CONFIGURATIONS
 from app.model import admission
 from app.model.admission import AdmissionRequest, Response, StatusCause, not_for_review
+from app.model.findings import Problem, first_problems
 from app.model.gvk import GroupKind
 
 
@@ -14,13 +15,12 @@ def validate_configuration(request: AdmissionRequest) -> Response:
     answer = not_for_review(request, CONFIGURATIONS)
     if answer is not None:
         return answer
-    found = problems(GroupKind(request.kind.group, request.kind.kind), request.object)
-    return refused((problem.field, problem.text) for problem in found)
+    return refused(problems(GroupKind(request.kind.group, request.kind.kind), request.object))
 
 
-def refused(problems_found: Iterable[tuple[str, str]], *, warnings: Sequence[str] = ()) -> Response:
-    """Refuse an object with all that is wrong with it, each a field and a text; allow it if nothing is."""
-    causes = [StatusCause(field, text, "FieldValueInvalid") for field, text in problems_found]
+def refused(problems_found: Iterable[Problem], *, warnings: Sequence[str] = ()) -> Response:
+    """Refuse an object with what is wrong with it, as far as `first_problems` lists it; allow it if nothing is."""
+    causes = [StatusCause(field, text, "FieldValueInvalid") for field, text in first_problems(problems_found)]
     if not causes:
         return admission.allowed(warnings=warnings)
     texts = [f"{cause.field}: {cause.message}" for cause in causes]

@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote
 
 from cryptography import x509
 
-from app.model.findings import Problem, invalid, is_integer, mistyped, quoted, required, subdomain_problems
+from app.model.findings import Problem, invalid, is_integer, mistyped, quoted, required, subdomain_problems, too_long
 from app.model.go_url import check_characters, check_escapes, check_host, check_user
 from app.model.json import JSON
 
@@ -28,6 +28,11 @@ def client_config_problems(config: JSON, field: str) -> Iterator[Problem]:
         yield from _service_problems(service, f"{field}.service")
 
 
+MAX_URL: Final = 8192
+"""Characters of an address: common servers refuse longer request lines (nginx: large_client_header_buffers, Apache:
+LimitRequestLine). An apiserver has no limit but that of the object."""
+MAX_BUNDLE: Final = 1024 * 1024
+"""Characters of a bundle of authorities in base64: as large as a Secret or ConfigMap may be. Mozilla's has 300,000."""
 _URL_FORM: Final = "; desired format: https://host[/path]"
 # RFC 3986, appendix B. Python's own reading drops tabs and line ends, and takes any character in a host.
 _URL: Final = re.compile(
@@ -41,6 +46,9 @@ def url_problems(url: JSON, field: str) -> Iterator[Problem]:
     """Yield what is wrong with a hook's URL; what is a URL at all is what Go's net/url says."""
     if not isinstance(url, str):
         yield mistyped(field, "a string")
+        return
+    if len(url) > MAX_URL:
+        yield too_long(field, MAX_URL)
         return
     parts = _URL.fullmatch(url)
     scheme, authority, _, query, fragment = (part or "" for part in parts.groups()) if parts else ("",) * 5
@@ -113,6 +121,9 @@ def _path_problems(path: JSON, field: str) -> Iterator[Problem]:
     if not isinstance(path, str):
         yield mistyped(field, "a string")
         return
+    if len(path) > MAX_URL:
+        yield too_long(field, MAX_URL)
+        return
     if path == "//":
         yield invalid(field, path, "segment[0] may not be empty")
         return
@@ -129,6 +140,9 @@ def _path_problems(path: JSON, field: str) -> Iterator[Problem]:
 def bundle_problems(bundle: JSON, field: str) -> Iterator[Problem]:
     """Yield what is wrong with a CA bundle, which upstream finds out at the first call."""
     if bundle in (None, ""):
+        return
+    if isinstance(bundle, str) and len(bundle) > MAX_BUNDLE:
+        yield too_long(field, MAX_BUNDLE)
         return
     try:
         x509.load_pem_x509_certificates(base64.b64decode(bundle, validate=True))

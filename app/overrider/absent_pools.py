@@ -4,12 +4,12 @@ from app.model.gvk import GroupKind
 from app.model.json import JSONObject, as_object
 from app.model.openyurt import NODE_POOL, YURT_APP_SET
 from app.overrider.gaps import list_names
+from app.overrider.node_pools import NodePoolView
 from app.overrider.pools import listed_pools
 from app.overrider.subject_parts import depends_on_node_pools, is_v1beta1
-from app.store import StoreView
 
 
-def absent_pools(subject: JSONObject, *, cluster: str, store: StoreView) -> tuple[str, ...]:
+def absent_pools(subject: JSONObject, *, cluster: str, store: NodePoolView) -> tuple[str, ...]:
     """Return the names in ``spec.pools`` of a YurtAppSet v1beta1 for which there is no NodePool.
 
     OpenYurt's controller passes over them without a word in the status, as long as another pool is found

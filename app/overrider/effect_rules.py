@@ -7,6 +7,7 @@ from app.model.openyurt import GROUP, YURT_APP_DAEMON
 from app.overrider.absent_pools import absent_pools, describe_lack_of_pools
 from app.overrider.finding import Finding
 from app.overrider.gaps import list_names
+from app.overrider.node_pools import NodePoolView
 from app.overrider.owner_controller import DAEMONS_WITHOUT_CONTROLLER, has_no_daemon_controller
 from app.overrider.pools import pools_of_subject
 from app.overrider.rehearsal import Subject
@@ -27,7 +28,7 @@ def check_controller(kind: str, *, cluster: str, store: StoreView) -> Iterator[F
         yield Finding("no-controller", "subject.kind", DAEMONS_WITHOUT_CONTROLLER)
 
 
-def check_node_pools(subject: Subject, *, store: StoreView) -> Iterator[Finding]:
+def check_node_pools(subject: Subject, *, store: NodePoolView) -> Iterator[Finding]:
     """Yield a finding if a subject has no node pool, or names one that does not exist.
 
     Args:

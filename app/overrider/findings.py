@@ -5,13 +5,14 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from app.control.slices import Pauses, Sliced, run_at_once
+from app.control.slices import Pauses, Slice, Sliced, run_at_once
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.model.openyurt import GROUP
 from app.overrider.binding import overriders_of, subject_of
 from app.overrider.effect_rules import check_controller, check_node_pools
 from app.overrider.finding import Finding
+from app.overrider.node_pools import NodePoolView
 from app.overrider.rehearsal import Subject, find_subject, rehearse
 from app.overrider.rules import check_parts
 from app.overrider.subject_pools import SubjectPools, check_pools, known_pools
@@ -40,7 +41,7 @@ def check_in_slices(
     """Return everything that is wrong with an overrider, errors and warnings.
 
     The subject and the entries are checked first; only if they are right, the overrider is rendered for each node pool
-    of its subject. The store is read before the first pause only, so the result does not depend on later changes.
+    of its subject. The store is read in one slice only, so the result does not depend on what changes later.
 
     Args:
         overrider: An object with metadata.
@@ -49,6 +50,7 @@ def check_in_slices(
         store: The other overriders, the subject and the node pools.
         every_namespace: Whether a message may name a subject of another namespace.
     """
+    yield Slice.READS_STORE
     rivals = [*_check_binding(overrider, cluster=cluster, namespace=namespace, store=store)]
     subject = find_subject(overrider, cluster=cluster, namespace=namespace, store=store)
     pools = None if subject is None else pools_to_check(subject, store)
@@ -59,6 +61,7 @@ def check_in_slices(
         unknown = unknown_subject(
             overrider, cluster=cluster, namespace=namespace, store=store, every_namespace=every_namespace
         )
+    yield Slice.PURE
     found = yield from check_rules(overrider)
     found += rivals
     blocked = any(one.level == "error" and one.field.startswith(("entries", "subject")) for one in found)
@@ -72,7 +75,7 @@ def check_in_slices(
     return tuple(found)
 
 
-def pools_to_check(subject: Subject, store: StoreView) -> SubjectPools:
+def pools_to_check(subject: Subject, store: NodePoolView) -> SubjectPools:
     """Return the node pools of a subject, with the findings about them that no overrider causes."""
     return known_pools(subject, store)._replace(effects=tuple(check_node_pools(subject, store=store)))
 

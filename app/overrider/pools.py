@@ -7,8 +7,8 @@ from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import NODE_POOL, YURT_APP_SET
 from app.model.selectors import compile_selector
+from app.overrider.node_pools import NodePoolView
 from app.overrider.subject_parts import SetSelections, is_v1beta1
-from app.store import StoreView
 
 EVERY_POOL: Final = "*"
 EXCLUDE: Final = "-"
@@ -44,7 +44,7 @@ class PoolSelector:
         return pool not in self._excluded and (self.every or pool in self.named)
 
 
-def pools_of_subject(group_kind: GroupKind, subject: JSONObject, *, cluster: str, store: StoreView) -> list[str]:
+def pools_of_subject(group_kind: GroupKind, subject: JSONObject, *, cluster: str, store: NodePoolView) -> list[str]:
     """Return the names of the node pools that ``subject`` has workloads in, in a stable order.
 
     A YurtAppSet v1alpha1 lists them in its topology; a YurtAppDaemon selects NodePool objects by label; a YurtAppSet

@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple, TypedDict
 
 import msgspec
 
+from app.control.slices import Slice, Sliced, run_at_once
 from app.model import admission
 from app.model.admission import AdmissionRequest, Response
 from app.model.json import JSON, JSONObject, as_object
@@ -72,6 +73,11 @@ NOTHING_TO_RENDER: Final = Rendering((), ())
 
 
 def mutate_workload(request: AdmissionRequest, *, store: StoreView, plans: PlanCache) -> Response:
+    """Answer the review of a Deployment or StatefulSet as `mutate_workload_in_slices` does."""
+    return run_at_once(mutate_workload_in_slices(request, store=store, plans=plans))
+
+
+def mutate_workload_in_slices(request: AdmissionRequest, *, store: StoreView, plans: PlanCache) -> Sliced[Response]:
     """Answer the review of a Deployment or StatefulSet (seed 004, "Workflow of mutating webhook").
 
     Admitted unchanged: subresources (scale, status), objects being deleted, workloads that no YurtAppSet or
@@ -92,18 +98,21 @@ def mutate_workload(request: AdmissionRequest, *, store: StoreView, plans: PlanC
     owner = find_owner(metadata)
     if owner is None or metadata.get("deletionTimestamp"):
         return admission.allowed()
-    return _mutate_owned(request, workload, owner=owner, store=store, plans=plans)
+    return (yield from _mutate_owned(request, workload, owner=owner, store=store, plans=plans))
 
 
 def _mutate_owned(
     request: AdmissionRequest, workload: JSONObject, *, owner: Owner, store: StoreView, plans: PlanCache
-) -> Response:
+) -> Sliced[Response]:
     namespace = request.namespace or workload["metadata"].get("namespace") or ""
     creating = request.operation == "CREATE"
     place = Place(request.kind.kind, namespace, owner, creating)
     memory = _memory(request, workload)
     try:
-        rendering = render(workload, place, memory=memory, store=store, plans=plans)
+        yield Slice.READS_STORE
+        found = _find_plan(workload, place, memory=memory, store=store, plans=plans)
+        yield Slice.PURE
+        rendering = NOTHING_TO_RENDER if found is None else _render_found(found, workload, place, memory=memory)
     except SubjectError as error:
         return admission.allowed(warnings=[f"not rendered: {error}"])
     except RenderError as error:
@@ -144,13 +153,30 @@ def render(
         SubjectError: The owner or its template is missing: somebody else's broken object.
         RenderError: The overrider does not fit the workload; the text names both and the pool.
     """
+    found = _find_plan(workload, place, memory=memory, store=store, plans=plans)
+    return NOTHING_TO_RENDER if found is None else _render_found(found, workload, place, memory=memory)
+
+
+class _Found(NamedTuple):
+    """The plan of a workload."""
+
+    plan: PoolPlan
+    overriders: tuple[JSONObject, ...]
+    """Those of its owner; the first one is in effect."""
+    pool: str
+
+
+def _find_plan(
+    workload: JSONObject, place: Place, *, memory: Memory | None, store: StoreView, plans: PlanCache
+) -> _Found | None:
+    """Return the plan of a workload, None if there is nothing to render; arguments and errors as of `render`."""
     cluster = cluster_of(workload)
-    kind, namespace, owner, creating = place
+    kind, namespace, owner, _ = place
     overriders = overriders_of(
         store, cluster=cluster, namespace=namespace, group_kind=owner.group_kind, name=owner.name
     )
     if not overriders and memory is None:
-        return NOTHING_TO_RENDER
+        return None
     pool = as_object(workload["metadata"].get("labels")).get(POOL_NAME_LABEL)
     if not isinstance(pool, str) or not pool:
         raise SubjectError(f"the workload has no label {POOL_NAME_LABEL}, so its node pool is not known")
@@ -161,11 +187,19 @@ def render(
     overrider = overriders[0] if overriders else None
     try:
         plan = plans.plan(owner.group_kind, subject, overrider, kind=kind, pool=pool, cluster=cluster, store=store)
-        if not plan.applies and memory is None:
-            return NOTHING_TO_RENDER
-        operations = _operations(plan, workload, memory=memory, creating=creating)
     except RenderError as error:
         raise _named(error, overrider, namespace=namespace, pool=pool) from error
+    return _Found(plan, overriders, pool) if plan.applies or memory is not None else None
+
+
+def _render_found(found: _Found, workload: JSONObject, place: Place, *, memory: Memory | None) -> Rendering:
+    """Return what the plan of a workload makes of it; raises RenderError."""
+    plan, overriders, pool = found
+    overrider = overriders[0] if overriders else None
+    try:
+        operations = _operations(plan, workload, memory=memory, creating=place.creating)
+    except RenderError as error:
+        raise _named(error, overrider, namespace=place.namespace, pool=pool) from error
     name = overrider["metadata"]["name"] if overrider else ""
     return Rendering(operations, _second_overrider(overriders) + plan.warnings, plan, name)
 

@@ -46,7 +46,7 @@ def validate_overrider_in_slices(request: AdmissionRequest, *, store: StoreView)
     """Answer the review of a YurtAppOverrider with all findings, not the first one only.
 
     Deletion is always admitted: the workloads go back to their template. So is an update that changes neither subject
-    nor entries, and any update of an object that is being deleted. The store is read between two pauses only.
+    nor entries, and any update of an object that is being deleted. The store is read in one slice only.
     """
     overrider = request.object
     if (refusal := _not_an_overrider(request, overrider)) is not None:

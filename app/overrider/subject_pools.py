@@ -10,10 +10,10 @@ from app.model.openyurt import NODE_POOL, YURT_APP_DAEMON
 from app.model.spelling import nearest, suggestion
 from app.overrider.entry_selection import selects_any
 from app.overrider.finding import Finding
+from app.overrider.node_pools import NodePoolView
 from app.overrider.pools import EVERY_POOL, EXCLUDE, pools_of_subject
 from app.overrider.rehearsal import Subject
 from app.overrider.subject_parts import is_v1beta1
-from app.store import StoreView
 
 # A comparison of two names takes some 15 µs, so all suggestions together take 75 ms, in slices.
 _MAX_SUGGESTIONS: Final = 5
@@ -36,7 +36,7 @@ class SubjectPools(NamedTuple):
     """What is to be said about them whatever an overrider says."""
 
 
-def known_pools(subject: Subject, store: StoreView) -> SubjectPools:
+def known_pools(subject: Subject, store: NodePoolView) -> SubjectPools:
     """Return the node pools of a subject."""
     group_kind, document, cluster = subject
     names = pools_of_subject(group_kind, document, cluster=cluster, store=store)
@@ -103,6 +103,6 @@ def selects_node_pools(group_kind: GroupKind, subject: JSONObject) -> bool:
     return group_kind == YURT_APP_DAEMON or (is_v1beta1(subject) and isinstance(selector, dict))
 
 
-def knows_node_pools(store: StoreView, cluster: str) -> bool:
+def knows_node_pools(store: NodePoolView, cluster: str) -> bool:
     """Return whether there is any NodePool in a cluster."""
     return next(store.each(cluster, NODE_POOL), None) is not None

@@ -3,7 +3,7 @@
 import re
 from typing import Final, Literal
 
-from app.control.slices import Sliced, run_at_once
+from app.control.slices import Slice, Sliced, run_at_once
 from app.model import admission
 from app.model.admission import AdmissionRequest, Response, StatusCause
 from app.model.gvk import GroupKind
@@ -13,6 +13,7 @@ from app.model.openyurt import API_VERSION, SUBJECT_VERSIONS
 from app.overrider.binding import overriders_of
 from app.overrider.finding import Finding
 from app.overrider.findings import check_fit, check_rules, pools_to_check
+from app.overrider.node_pools import NodePools
 from app.overrider.owner import SUBJECT_KINDS
 from app.overrider.rehearsal import Subject
 from app.overrider.subject_pools import SubjectPools
@@ -55,6 +56,7 @@ def validate_subject_in_slices(request: AdmissionRequest, *, store: StoreView, p
     known_version = request.kind.version in SUBJECT_VERSIONS.get(kind, ())
     if untouched or not known_version or not isinstance(document.get("spec"), dict):
         return admission.allowed()
+    yield Slice.READS_STORE
     key = ObjectKey(cluster_of(document), kind, request.namespace, request.name or _name(document))
     bound = overriders_of(store, cluster=key.cluster, namespace=key.namespace, group_kind=kind, name=key.name)
     if not bound:
@@ -65,13 +67,15 @@ def validate_subject_in_slices(request: AdmissionRequest, *, store: StoreView, p
         name = f"YurtAppOverrider {key.namespace}/{bound[0]['metadata']['name']}"
         text = f"not checked: {name} is rendered from {stored['apiVersion']}, and this edit is in {version}"
         return admission.allowed(warnings=[text])
-    return (yield from _answer(bound[0], key, document, old, store=store, policy=policy))
+    node_pools = NodePools(store, key.cluster)
+    yield Slice.PURE
+    return (yield from _answer(bound[0], key, document, old, node_pools=node_pools, policy=policy))
 
 
 def _answer(
-    overrider: JSONObject, key: ObjectKey, document: JSONObject, old: JSON, *, store: StoreView, policy: Policy
+    overrider: JSONObject, key: ObjectKey, document: JSONObject, old: JSON, *, node_pools: NodePools, policy: Policy
 ) -> Sliced[Response]:
-    edited, stored = _fit_of(key, document, store), _fit_of(key, old, store)
+    edited, stored = _fit_of(key, document, node_pools), _fit_of(key, old, node_pools)
     found = yield from _misfits(overrider, edited)
     misfits_before = (yield from _misfits(overrider, stored)) if found else []
     before = {_identity(one) for one in misfits_before}
@@ -86,14 +90,14 @@ def _answer(
     return admission.allowed(warnings=[_describe(overrider, one) for one in reported[:_MAX_FINDINGS]])
 
 
-def _fit_of(key: ObjectKey, document: JSON, store: StoreView) -> tuple[Subject, SubjectPools] | None:
+def _fit_of(key: ObjectKey, document: JSON, node_pools: NodePools) -> tuple[Subject, SubjectPools] | None:
     """Return a subject as it is reviewed, with its node pools; None for what is no object."""
     if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
         return None
     typed = {"apiVersion": API_VERSION, "kind": key.group_kind.kind, **document}
     named = {**typed, "metadata": {"namespace": key.namespace, "name": key.name, **document["metadata"]}}
     subject = Subject(key.group_kind, named, key.cluster)
-    return subject, pools_to_check(subject, store)
+    return subject, pools_to_check(subject, node_pools)
 
 
 def _misfits(overrider: JSONObject, fit: tuple[Subject, SubjectPools] | None) -> Sliced[list[Finding]]:

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from app.control.slices import Slice
 from app.model.admission import Response
 from app.overrider import plans
 from app.overrider.plan import compile_plan
@@ -294,17 +295,16 @@ def test_pools_that_differ_by_name_and_replicas_are_rendered_once(monkeypatch: p
 def slices_of(
     rule: dict[str, Any], *objects: dict[str, Any], meanwhile: Callable[[Store], None]
 ) -> tuple[Response, int]:
-    """The verdict of a check after whose reading of the store that changes, and the number of slices."""
+    """The verdict of a check of which the store changes once it has been read, and the number of slices."""
     store = store_of(*objects)
     work, slices = validate_overrider_in_slices(request(rule), store=store), 1
     while True:
         try:
-            next(work)
+            following = next(work)
         except StopIteration as end:
             answer: Response = end.value
             return answer, slices
-        # The first slice decodes the overrider.
-        if slices == 2:
+        if following is Slice.PURE:
             meanwhile(store)
         slices += 1
 

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from app.crds.download.redaction import redacted
-from app.model.client_config import bundle_problems
-from app.model.findings import Problem, invalid, is_integer, mistyped, required
+from app.model.client_config import MAX_URL, bundle_problems
+from app.model.findings import Problem, invalid, is_integer, mistyped, required, too_long
 from app.model.go_url import RequestURI, parse_request_uri
 from app.model.json import JSON, JSONObject
 from app.model.operator import LARGEST_BYTES, LONGEST_SECONDS, SHA256_FORM
 
 _SCHEMES: Final = ("http", "https")
 _PROXY_SCHEMES: Final = ("http", "https", "socks5", "socks5h")
-_MOST_MIRRORS: Final = 8
+MAX_MIRRORS: Final = 8
 _MOST_NO_PROXY: Final = 64
 _LAST_PORT: Final = 65535
 _SHA256: Final = re.compile(SHA256_FORM, re.ASCII)
@@ -70,6 +70,9 @@ def _url_problems(
     if not isinstance(url, str):
         yield mistyped(field, "a string")
         return
+    if len(url) > MAX_URL:
+        yield too_long(field, MAX_URL)
+        return
     shown = redacted(url)
     try:
         parts = parse_request_uri(url)
@@ -119,9 +122,9 @@ def _proxy_problems(proxy: JSON, field: str, *, namespace: JSON, strict: bool) -
 
 
 def _mirror_problems(mirrors: JSON, field: str, *, strict: bool) -> Iterator[Problem]:
-    for index, mirror in _listed(mirrors, most=_MOST_MIRRORS):
+    for index, mirror in _listed(mirrors, most=MAX_MIRRORS):
         yield from _url_problems(mirror, f"{field}[{index}]", what="mirror", strict=strict)
-    yield from _length_problems(mirrors, field, most=_MOST_MIRRORS)
+    yield from _length_problems(mirrors, field, most=MAX_MIRRORS)
 
 
 def _listed(values: JSON, *, most: int) -> Iterator[tuple[int, JSON]]:

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
+from app.crds.instance.http_rules import MAX_MIRRORS
 from app.crds.instance.images import instance_of
 from app.crds.instance.rules import FIELD
+from app.model.client_config import MAX_URL
 from app.model.go_url import RequestURI, parse_request_uri
 from app.model.json import JSON, JSONObject, as_object
 
@@ -36,7 +38,7 @@ def by_version(tarball: JSON) -> bool:
 def _origins(source: JSON) -> Iterator[tuple[str, JSON]]:
     yield "url", source.get("url")
     mirrors = source.get("mirrors")
-    for index, mirror in enumerate(mirrors if isinstance(mirrors, list) else ()):
+    for index, mirror in enumerate(mirrors[:MAX_MIRRORS] if isinstance(mirrors, list) else ()):
         yield f"mirrors[{index}]", mirror
 
 
@@ -48,7 +50,7 @@ def _origin_warnings(parts: RequestURI, field: str, *, pinned: bool) -> Iterator
 
 
 def _parts(url: JSON) -> RequestURI | None:
-    if not isinstance(url, str):
+    if not isinstance(url, str) or len(url) > MAX_URL:
         return None
     try:
         return parse_request_uri(url)

@@ -5,6 +5,7 @@ from app.crds.instance.notices import warnings_of
 from app.crds.instance.rules import aggregated, problems
 from app.model import admission
 from app.model.admission import AdmissionRequest, Response, StatusCause, not_for_review
+from app.model.findings import first_problems
 from app.model.json import as_object
 from app.model.operator import KARMADA
 
@@ -31,7 +32,7 @@ def validate_karmada(request: AdmissionRequest) -> Response:
     if old is not None and old.get("spec") == request.object.get("spec"):
         return admission.allowed()
     warnings = tuple(warnings_of(request.object))
-    found = list(problems(request.object, old=old))
+    found = first_problems(problems(request.object, old=old))
     if not found:
         return admission.allowed(warnings=warnings)
     causes = [StatusCause(field, text, "FieldValueInvalid") for field, text in found]

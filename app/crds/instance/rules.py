@@ -12,7 +12,7 @@ from typing import Final
 from app.crds.instance.http_rules import http_problems, reference_problems
 from app.crds.instance.unknown import unknown_problems
 from app.crds.instance.version import is_release
-from app.model.findings import Problem, choice_problems, invalid, mistyped, required, subdomain_problems
+from app.model.findings import Problem, choice_problems, invalid, mistyped, required, subdomain_problems, too_long
 from app.model.json import JSON, JSONObject, as_object
 from app.model.operator import POLICIES
 
@@ -89,7 +89,9 @@ def _local_problems(source: JSON, field: str) -> Iterator[Problem]:
         yield required(field)
     elif not isinstance(path, str):
         yield mistyped(field, "a string")
-    elif not path.startswith("/") or ".." in PurePosixPath(path).parts or "\0" in path or len(path) > _LONGEST_PATH:
+    elif len(path) > _LONGEST_PATH:
+        yield too_long(field, _LONGEST_PATH)
+    elif not path.startswith("/") or ".." in PurePosixPath(path).parts or "\0" in path:
         yield invalid(field, path, "must be an absolute path without '..'")
 
 
@@ -104,5 +106,5 @@ def _config_map_problems(source: JSON, field: str, *, namespace: JSON) -> Iterat
         return
     if not isinstance(key, str):
         yield mistyped(f"{field}.key", "a string")
-    elif not _KEY.fullmatch(key) or len(key) > _LONGEST_KEY:
+    elif len(key) > _LONGEST_KEY or not _KEY.fullmatch(key):
         yield invalid(f"{field}.key", key, "must have letters, digits, '-', '_' and '.' only")

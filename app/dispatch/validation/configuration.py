@@ -133,7 +133,7 @@ def _ratchet(webhooks: Sequence[JSON], old: Sequence[JSONObject]) -> _Ratchet:
     return _Ratchet(
         side_effects=any(webhook.get("sideEffects") not in _NO_SIDE_EFFECTS for webhook in old),
         unknown_versions=any(_speaks_nothing_known(webhook.get("admissionReviewVersions")) for webhook in old),
-        equal_names=any(name in names[:index] for index, name in enumerate(names)),
+        equal_names=len(set(names)) < len(names),
         label_values=any(_selects_badly(webhook) for webhook in old),
         conditions=len(webhooks) == len(old)
         and all(_conditions(new) == _conditions(before) for new, before in zip(webhooks, old, strict=True)),

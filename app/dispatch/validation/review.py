@@ -1,6 +1,7 @@
 """Admission of Mutating- and ValidatingWebhookConfigurations, by the rules of an apiserver."""
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final
 
 from app.dispatch.defaults import MUTATING, VALIDATING, defaulted
@@ -9,7 +10,7 @@ from app.dispatch.validation.configuration import problems
 from app.dispatch.validation.warnings import warnings
 from app.model import admission
 from app.model.admission import AdmissionRequest, Response, StatusCause, not_for_review
-from app.model.findings import Problem
+from app.model.findings import MAX_PROBLEMS, Problem, first_problems
 from app.model.gvk import GroupKind
 from app.model.json import as_object
 
@@ -42,8 +43,8 @@ def validate_configuration(request: AdmissionRequest, *, compile_expression: Com
     kind = request.kind.kind
     configuration = defaulted(request.object)
     old = defaulted(dict(as_object(request.old_object))) if request.operation == "UPDATE" else None
-    found = list(problems(kind, configuration, old=old, compile_expression=compile_expression))
-    odd = list(warnings(configuration))
+    found = first_problems(problems(kind, configuration, old=old, compile_expression=compile_expression))
+    odd = list(islice(warnings(configuration), MAX_PROBLEMS))
     return _refused(found, odd) if found else admission.allowed(warnings=odd)
 
 

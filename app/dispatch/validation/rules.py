@@ -1,6 +1,6 @@
 """What a rule of a webhook has to be: operations, groups, versions, resources, scope (research 2.16)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from app.model.findings import (
@@ -55,13 +55,15 @@ def resource_problems(resources: Sequence[JSON], field: str) -> Iterator[Problem
     """
     if not resources:
         yield required(field)
+    before: set[str] = set()
     for index, resource in enumerate(resources):
         if not isinstance(resource, str):
             yield mistyped(f"{field}[{index}]", "a string")
         elif not resource:
             yield required(f"{field}[{index}]")
         else:
-            yield from _covered_problems(resource, texts_of(resources[:index]), f"{field}[{index}]")
+            yield from _covered_problems(resource, before, f"{field}[{index}]")
+            before.add(resource)
     named = texts_of(resources)
     if len(resources) > 1 and _EVERYTHING in named:
         yield invalid(field, named, "if '*/*' is present, must not specify other resources")
@@ -71,7 +73,7 @@ def resource_problems(resources: Sequence[JSON], field: str) -> Iterator[Problem
         yield invalid(field, named, "if '*' is present, must not specify other resources without subresources")
 
 
-def _covered_problems(resource: str, before: Sequence[str], field: str) -> Iterator[Problem]:
+def _covered_problems(resource: str, before: Collection[str], field: str) -> Iterator[Problem]:
     main, slash, sub = resource.partition("/")
     if not slash:
         return

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from app.model.findings import Problem, invalid, mistyped, required, subdomain_problems
+from app.model.findings import Problem, invalid, is_readable, mistyped, required, subdomain_problems
 from app.model.json import JSON
 
 _LONGEST: Final = 63
@@ -41,7 +41,7 @@ def label_key_problems(key: str) -> Iterator[str]:
         yield "name part must be non-empty"
     elif _size(name) > _LONGEST:
         yield f"name part must be no more than {_LONGEST} bytes"
-    if not _KEY.fullmatch(name):
+    if is_readable(name) and not _KEY.fullmatch(name):
         yield f"name part {_KEY_TEXT}"
 
 
@@ -49,7 +49,7 @@ def label_value_problems(value: str) -> Iterator[str]:
     """Yield what is wrong with a label value; an empty one is fine."""
     if _size(value) > _LONGEST:
         yield f"must be no more than {_LONGEST} bytes"
-    if value and not _KEY.fullmatch(value):
+    if value and is_readable(value) and not _KEY.fullmatch(value):
         yield _VALUE_TEXT
 
 

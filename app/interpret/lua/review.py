@@ -9,6 +9,7 @@ from app.interpret.lua.vm import LuaError
 from app.interpret.review import refused
 from app.model import admission
 from app.model.admission import AdmissionRequest, Response, not_for_review
+from app.model.findings import Problem
 from app.model.gvk import GroupKind, GroupVersionKind
 from app.model.json import JSONObject
 from app.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, Operation
@@ -42,7 +43,7 @@ def validate_scripts(request: AdmissionRequest, *, store: StoreView, runner: Run
             problems.append(RuleProblem(rule.place, f"Lua script error: {error}"))
     problems += _conflicts(told, store)
     warnings = [f"{rule.place}: {text}" for rule in found.rules for text in findings_of(rule)]
-    return refused(problems, warnings=warnings)
+    return refused((Problem(*problem) for problem in problems), warnings=warnings)
 
 
 def _not_ours(request: AdmissionRequest, namespace: str) -> Response | None:
