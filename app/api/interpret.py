@@ -2,14 +2,15 @@
 
 import logging
 import time
+from functools import partial
 from typing import Final
 from urllib.parse import parse_qs
 
 from starlette.types import Scope
 
 from app.api.codec import encode_error
-from app.api.endpoint import Endpoint
-from app.api.logs import LogSink, encode_line, stamp
+from app.api.endpoint import MAX_ON_LOOP, Endpoint
+from app.api.logs import LogSink, encode_line, shortened, stamp
 from app.api.metrics import Metrics
 from app.control.turns import Runs
 from app.interpret.access import InterpretError
@@ -54,10 +55,19 @@ class InterpretEndpoint(Endpoint):
         steps: tuple[Step, ...] = ()
         problem: InterpretError | None = None
         try:
-            question = question_of(asked, built_in=self._chain.built_in)
-            explained = await self._chain.answer(question)
-            steps = explained.steps
-            answer = encode_answer(asked, question, explained.answer, steps if explain else None)
+            if len(body) <= MAX_ON_LOOP:
+                question = question_of(asked, built_in=self._chain.built_in)
+                explained = await self._chain.answer(question)
+                steps = explained.steps
+                answer = encode_answer(asked, question, explained.answer, steps if explain else None)
+            else:
+                # The chain cannot be asked in a thread what is built in, as the store may change its rules meanwhile.
+                decode = partial(question_of, asked, built_in=lambda _kind, _operation: False)
+                question = (await self._off_loop(decode))._replace(large=True)
+                explained = await self._chain.answer(question, off_loop=self._off_loop)
+                steps = explained.steps
+                shown = steps if explain else None
+                answer = await self._off_loop(encode_answer, asked, question, explained.answer, shown)
         except InterpretError as error:
             problem = error
             steps = error.steps if isinstance(error, ChainError) else ()
@@ -76,7 +86,7 @@ class InterpretEndpoint(Endpoint):
         self._metrics.reviewed(self._path, operation, outcome, seconds=seconds, request_id=request_id or asked.uid)
         if self._log is not None:
             fields = self._fields(asked, question, steps, problem)
-            fields["requestId"] = request_id or asked.uid
+            fields["requestId"] = shortened(request_id or asked.uid)
             fields["ms"] = round(seconds * 1000, 3)
             self._log(encode_line(fields))
         return 200, answer
@@ -87,18 +97,18 @@ class InterpretEndpoint(Endpoint):
         request = asked.request
         fields: dict[str, object] = {
             "ts": stamp(), "level": "info", "msg": "interpret",
-            "route": self._path, "uid": asked.uid, "successful": problem is None,
+            "route": self._path, "uid": shortened(asked.uid), "successful": problem is None,
         }  # fmt: skip
         if question is not None:
             group, version, kind = question.kind
-            fields["gvk"] = f"{group}/{version}/{kind}"
+            fields["gvk"] = shortened(f"{group}/{version}/{kind}")
             fields["operation"] = question.operation.value
         if steps and steps[-1].hook:
             fields["layer"], fields["hook"] = steps[-1].layer, steps[-1].hook
         if request is not None:
-            fields["namespace"], fields["name"] = request.namespace, request.name
+            fields["namespace"], fields["name"] = shortened(request.namespace), shortened(request.name)
         if problem is not None:
-            fields["message"] = str(problem)
+            fields["message"] = shortened(str(problem))
         return fields
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from app.interpret.access import InterpretError
 from app.interpret.checks import checked
@@ -12,10 +12,19 @@ from app.interpret.registry import Interpreter
 from app.model.gvk import GroupVersionKind
 from app.model.karmada import Operation
 
+T = TypeVar("T")
+
 _NOT_FOUND: Final = 404
 
 Observe = Callable[[str, str, float], None]
 """Told of each call of a hook or a script: its name, how it ended, and the seconds that it took."""
+
+
+class OffLoop(Protocol):
+    """Runs functions in a thread."""
+
+    def __call__(self, function: Callable[..., T], *arguments: Any) -> Awaitable[T]:
+        """Return what a function returns; raises what it raises."""
 
 
 class Found(NamedTuple):
@@ -25,6 +34,8 @@ class Found(NamedTuple):
     """Its name, for explanations and metrics."""
     answer: Callable[[Question], Answer | Awaitable[Answer]]
     """Raises InterpretError; IgnoredError where the next layer is to be asked."""
+    in_thread: bool = False
+    """Whether the answer to a large question is looked for in a thread. Other layers have their own means."""
 
 
 class IgnoredError(Exception):
@@ -89,8 +100,12 @@ class Chain:
         """Return the kinds and operations that some layer answers itself."""
         return frozenset(pair for layer in self._layers for pair in layer.answers())
 
-    async def answer(self, question: Question) -> Explained:
+    async def answer(self, question: Question, *, off_loop: OffLoop | None = None) -> Explained:
         """Return what the first layer says that has an interpreter.
+
+        Args:
+            question: The question.
+            off_loop: Runs work on a large question in a thread; None where nobody else waits.
 
         Raises:
             ChainError: None has one, or it failed.
@@ -102,10 +117,7 @@ class Chain:
                 steps.append(self._none[layer.name])
                 continue
             try:
-                answer = found.answer(question)
-                if not isinstance(answer, Answer):
-                    answer = await answer
-                final = checked(question, answer)
+                final = await _final(found, question, off_loop if question.large else None)
             except IgnoredError as error:
                 steps.append(Step(layer.name, found.hook, "ignored", str(error)))
                 continue
@@ -120,6 +132,17 @@ class Chain:
         place = f"{group}/{version}" if group else version
         message = f'default {question.operation} interpreter for "{place}, Kind={kind}" not found'
         raise ChainError(InterpretError(message, code=_NOT_FOUND), tuple(steps))
+
+
+async def _final(found: Found, question: Question, off_loop: OffLoop | None) -> Answer:
+    """Return the answer of a layer in its final form; raises InterpretError and IgnoredError."""
+    if off_loop is not None and found.in_thread:
+        answer = await off_loop(found.answer, question)
+    else:
+        answer = found.answer(question)
+    if not isinstance(answer, Answer):
+        answer = await answer
+    return checked(question, answer) if off_loop is None else await off_loop(checked, question, answer)
 
 
 @lru_cache(maxsize=1024)
@@ -148,7 +171,7 @@ class NativeLayer:
 @lru_cache(maxsize=1024)
 def _native(kind: GroupVersionKind, operation: Operation) -> Found | None:
     function = native(kind, operation)
-    return None if function is None else Found(function.__name__, partial(ask, function))
+    return None if function is None else Found(function.__name__, partial(ask, function), in_thread=True)
 
 
 class PythonLayer:
@@ -174,7 +197,7 @@ class PythonLayer:
         if one is None:
             return None
         function = one.functions[question.operation]
-        return Found(getattr(function, "__qualname__", "function"), one.answer)
+        return Found(getattr(function, "__qualname__", "function"), one.answer, in_thread=True)
 
     def answers(self) -> Iterable[tuple[GroupVersionKind, Operation]]:
         """Return the kinds and operations that there are functions for."""

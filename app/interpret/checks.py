@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+import msgspec
+
 from app.interpret.access import InterpretError
 from app.interpret.question import Answer, Question
 from app.interpret.requirement_checks import check_requirements
@@ -99,11 +101,11 @@ def _dependencies(dependencies: list[JSON]) -> list[JSONObject]:
     problems = list(dependency_problems(dependencies))
     if problems:
         raise InterpretError("; ".join(problems), code=500)
-    unique: list[JSONObject] = []
-    for dependency in dependencies:
-        if dependency not in unique:
-            unique.append(dependency)
-    return sorted(unique, key=_order)
+    # By text, as an object cannot be the key of a dictionary: to compare each with each would take a minute for 10,000.
+    unique: dict[bytes, JSONObject] = {}
+    for one in dependencies:
+        unique.setdefault(msgspec.json.encode(one, order="sorted"), one)
+    return sorted(unique.values(), key=_order)
 
 
 def _order(dependency: JSONObject) -> tuple[str, str, str, str]:

@@ -20,6 +20,8 @@ class Question(NamedTuple):
     """ReviseReplica: how many."""
     items: Sequence[JSONObject] | None = None
     """AggregateStatus: AggregatedStatusItems, as they were sent; None, which scripts tell from none, if not at all."""
+    large: bool = False
+    """Whether the review is so large that no work on it may run on the event loop."""
 
 
 class Answer(NamedTuple):

@@ -68,7 +68,7 @@ class LuaLayer:
     def _ask(self, rule: Rule, question: Question) -> Answer | Awaitable[Answer]:
         started = time.perf_counter()
         try:
-            returned = self._runner.run(_call(rule, question))
+            returned = self._runner.run(_call(rule, question), at_once=not question.large)
             if isinstance(returned, list):
                 answer = _answer(rule, question, returned)
                 self._observe(rule.source, "answered", time.perf_counter() - started)

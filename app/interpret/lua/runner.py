@@ -76,9 +76,16 @@ class Runner:
         with self._machine():
             pass
 
-    def run(self, call: Call) -> list[JSON] | Awaitable[list[JSON]]:
-        """Return what a script's function returns, or what will; raises LuaError, also when awaited."""
+    def run(self, call: Call, *, at_once: bool = True) -> list[JSON] | Awaitable[list[JSON]]:
+        """Return what a script's function returns, or what will; raises LuaError, also when awaited.
+
+        Args:
+            call: The call.
+            at_once: Whether it may run on the event loop. Limits do not count all work of the host on a large object.
+        """
         lane = self._lane_of(call.program.id)
+        if lane is None and not at_once:
+            lane = 0
         if lane is None:
             try:
                 return self._run(call, self._at_once)
