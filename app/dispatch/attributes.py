@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-import msgspec
-
 from app.dispatch.failures import StatusError
 from app.model.admission import AdmissionRequest, Kind, Resource
 from app.model.gvk import GroupVersionKind, GroupVersionResource
@@ -29,6 +27,8 @@ class Attributes(NamedTuple):
     user_info: JSON
     options: JSON
     dry_run: bool
+    size: int = 0
+    """Bytes of the objects and of the rest of the request, as they came."""
 
     @property
     def is_namespace(self) -> bool:
@@ -67,9 +67,10 @@ def attributes_of(request: AdmissionRequest, *, cluster: str) -> Attributes:
         namespace=request.namespace,
         object=document,
         old_object=old,
-        user_info=msgspec.json.decode(request.user_info),
-        options=msgspec.json.decode(request.options),
+        user_info=request.user,
+        options=request.decoded_options,
         dry_run=bool(request.dry_run),
+        size=request.size,
     )
 
 

@@ -15,14 +15,15 @@ from app.dispatch.hook_set import Relevant
 from app.dispatch.hooks import Hook
 from app.dispatch.review import Answer, ReviewError, review_of, review_version, understand
 from app.model.gvk import GroupVersionKind
-from app.model.json import JSONObject
-from app.outbound.client import HookClient, Parties
+from app.outbound.client import Encode, HookClient, Parties
 from app.outbound.credential import Credential
 from app.outbound.errors import CallError, OverloadedError
 from app.patch import PatchError
 
 # Bytes of an answer that is decoded on the event loop: 0.5 ms.
 _SHORT_ANSWER: Final = 64 * 1024
+# Bytes of a review that is encoded on the event loop: 5 ms, if it is made of nested lists.
+_SMALL_REVIEW: Final = 256 * 1024
 # What may be asked on a dry run.
 _WITHOUT_EFFECTS: Final = ("None", "NoneOnDryRun")
 _SETTINGS: Final = {
@@ -98,7 +99,11 @@ class Caller:
         if hook.endpoint is None:
             raise CallingError(hook.name, f"could not get REST client: {hook.problem}")
         review = review_of(attributes, relevant.invocation, kind=kind, version=version, uid=uid)
-        text = await self._post(hook, review, consumer=attributes.cluster, seconds=seconds)
+        # Encoded when the call may begin: of requests that wait there is no second copy.
+        encode: Encode = partial(msgspec.json.encode, review)
+        if attributes.size > _SMALL_REVIEW:
+            encode = partial(self._worker.run, attributes.cluster, msgspec.json.encode, review)
+        text = await self._post(hook, encode, consumer=attributes.cluster, seconds=seconds)
         understood = partial(understand, text, uid=uid, version=version, mutating=hook.phase == "mutating")
         try:
             if len(text) <= _SHORT_ANSWER:
@@ -113,7 +118,7 @@ class Caller:
         """Return whether a webhook gave no answer to the last requests of a consumer, so that its breaker is open."""
         return hook.endpoint is not None and self._client.is_silent(hook.endpoint, Parties(hook.cluster, consumer))
 
-    async def _post(self, hook: Hook, review: JSONObject, *, consumer: str, seconds: float) -> bytes:
+    async def _post(self, hook: Hook, encode: Encode, *, consumer: str, seconds: float) -> bytes:
         assert hook.endpoint is not None
         if seconds <= 0:
             reason = f'failed to call webhook: Post "{hook.endpoint.url}": context deadline exceeded'
@@ -123,8 +128,7 @@ class Caller:
         try:
             text = await self._client.post(
                 hook.endpoint,
-                # Encoded when the call may begin: of requests that wait there is no second copy.
-                partial(msgspec.json.encode, review),
+                encode,
                 seconds=hook.seconds,
                 within=seconds,
                 parties=Parties(hook.cluster, consumer),

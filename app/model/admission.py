@@ -52,6 +52,8 @@ class _Desired(TypedDict, total=False):
     spec: Any
 
 
+# Bytes of an object that may be decoded in part first and as a whole later.
+_MAX_DECODED_TWICE: Final = 32 * 1024
 _NULL: Final = msgspec.Raw(b"null")
 _decode = msgspec.json.Decoder().decode
 _decode_desired = msgspec.json.Decoder(_Desired).decode
@@ -62,35 +64,41 @@ def _null() -> msgspec.Raw:
     return _NULL
 
 
+MAX_NAME: Final = 1024
+"""Characters of a name in a review: of an object, a kind, a resource or the review itself. Names of Kubernetes have 253
+at most; each of these is repeated in messages and in answers."""
+Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
+
+
 class Kind(msgspec.Struct, frozen=True):
     """``metav1.GroupVersionKind`` as a review carries it."""
 
-    group: str = ""
-    version: str = ""
-    kind: str = ""
+    group: Name = ""
+    version: Name = ""
+    kind: Name = ""
 
 
 class Resource(msgspec.Struct, frozen=True):
     """``metav1.GroupVersionResource`` as a review carries it."""
 
-    group: str = ""
-    version: str = ""
-    resource: str = ""
+    group: Name = ""
+    version: Name = ""
+    resource: Name = ""
 
 
 class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
     """The request half of a review; fields as in k8s.io/api/admission/v1."""
 
-    uid: Annotated[str, msgspec.Meta(description="Identifies this call; the answer repeats it.")]
+    uid: Annotated[str, msgspec.Meta(max_length=MAX_NAME, description="Identifies this call; the answer repeats it.")]
     operation: Operation
     kind: Kind = Kind()
     resource: Resource = Resource()
-    sub_resource: str = ""
+    sub_resource: Name = ""
     request_kind: Kind | None = None
     request_resource: Resource | None = None
-    request_sub_resource: str = ""
-    name: str = ""
-    namespace: str = ""
+    request_sub_resource: Name = ""
+    name: Name = ""
+    namespace: Name = ""
     user_info: msgspec.Raw = msgspec.field(default_factory=_null)
     object_raw: msgspec.Raw = msgspec.field(default_factory=_null, name="object")
     old_object_raw: msgspec.Raw = msgspec.field(default_factory=_null, name="oldObject")
@@ -105,7 +113,7 @@ class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
     @cached_property
     def desired_object(self) -> JSON:
         """The same without what nobody asks for: status and managed fields, a good fifth of an object's text."""
-        if "object" in self.__dict__:
+        if "object" in self.__dict__ or len(self.object_raw) > _MAX_DECODED_TWICE:
             return self.object
         try:
             return _decode_desired(self.object_raw)
@@ -116,6 +124,21 @@ class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
     def old_object(self) -> JSON:
         """The stored object, decoded on first use; None on CREATE. Raises msgspec.DecodeError."""
         return _decode(self.old_object_raw)
+
+    @cached_property
+    def user(self) -> JSON:
+        """Who asks, decoded on first use. Raises msgspec.DecodeError."""
+        return _decode(self.user_info)
+
+    @cached_property
+    def decoded_options(self) -> JSON:
+        """The options of the operation, decoded on first use. Raises msgspec.DecodeError."""
+        return _decode(self.options)
+
+    @property
+    def size(self) -> int:
+        """The bytes of everything in it that may be large."""
+        return sum(map(len, (self.object_raw, self.old_object_raw, self.options, self.user_info)))
 
 
 class StatusCause(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,10 +1,14 @@
 """What a review is wrapped in, whatever it asks: a uid to answer to, looked for even where nothing else fits."""
 
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
 from app.model.json import JSON, JSONObject
+
+MAX_UID: Final = 1024
+"""Characters of the uid of a review; those of an apiserver have 36."""
 
 
 class BadReviewError(ValueError):
@@ -36,6 +40,6 @@ def salvage(
         raise BadReviewError(f"the body is not {expected}") from None
     request = document.get("request")
     uid = request.get("uid") if isinstance(request, dict) else None
-    if not isinstance(uid, str) or not uid:
+    if not isinstance(uid, str) or not 0 < len(uid) <= MAX_UID:
         raise BadReviewError(f"the {document['kind']} cannot be answered: {problem}") from None
     return uid, document, problem

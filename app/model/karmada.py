@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, Required, TypedDi
 
 import msgspec
 
-from app.model.admission import Kind
+from app.model.admission import Kind, Name
 from app.model.gvk import GroupKind
 from app.model.openyurt import FreeObject
 
@@ -114,11 +114,11 @@ class AggregatedStatusItem(TypedDict, total=False):
 class InterpretRequest(msgspec.Struct, rename="camel"):
     """The request half of a review, of either name: the shipped one has a member more (``observedObject``)."""
 
-    uid: str
-    operation: str
+    uid: Name
+    operation: Name
     kind: Kind = Kind()
-    name: str = ""
-    namespace: str = ""
+    name: Name = ""
+    namespace: Name = ""
     object_raw: msgspec.Raw = msgspec.field(default_factory=_null, name="object")
     observed_raw: msgspec.Raw = msgspec.field(default_factory=_null, name="observedObject")
     replicas: int | None = None

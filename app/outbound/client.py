@@ -4,7 +4,7 @@ import asyncio
 import errno
 import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple, NoReturn, Self
 
 import aiohttp
@@ -24,7 +24,7 @@ from app.outbound.retry import MAX_RETRIES, discard, retry_after
 from app.outbound.slots import FullError, Quotas, Slots
 from app.outbound.trust import TrustError, trusting
 
-__all__ = ["LOCAL", "RESPONSE_LIMIT", "CallError", "HookClient", "Parties"]
+__all__ = ["LOCAL", "RESPONSE_LIMIT", "CallError", "Encode", "HookClient", "Parties"]
 
 # What an answer may have; a webhook that sends more is cut off.
 RESPONSE_LIMIT: Final = 8 * 1024 * 1024
@@ -45,6 +45,10 @@ _FULL: Final = {
     "calls": "this server makes {} calls at once for logical cluster {!r}, which is the limit",
     "total": "this server makes {} calls at once, which is the limit",
 }
+
+
+Encode = Callable[[], bytes | Awaitable[bytes]]
+"""Makes the body of a call, at once or in a thread."""
 
 
 class Parties(NamedTuple):
@@ -137,7 +141,7 @@ class HookClient:
     async def post(
         self,
         endpoint: Endpoint,
-        body: bytes | Callable[[], bytes],
+        body: bytes | Encode,
         *,
         seconds: float,
         within: float | None = None,
@@ -174,7 +178,7 @@ class HookClient:
                 self._refuse_silent(parties, key, url, insist=insist)
                 given = min(seconds, left)
                 url = called_url(endpoint.url, given)
-                made = body if isinstance(body, bytes) else body()
+                made = body if isinstance(body, bytes) else await _encoded(body)
                 now = loop.time()
                 call = _Call(endpoint, url, made, parties, credential, until=now + given, own_until=now + seconds)
                 return await self._watched(call)
@@ -302,6 +306,11 @@ def called_url(url: str, seconds: float) -> URL:
         raise NotCalledError(posting(url, "no Host in request URL"))
     # Neither a password nor a fragment is part of a webhook's URL by the rules for configurations.
     return parsed.with_user(None).with_fragment(None).update_query(timeout=f"{math.ceil(seconds)}s")
+
+
+async def _encoded(encode: Encode) -> bytes:
+    made = encode()
+    return made if isinstance(made, bytes) else await made
 
 
 def _private(url: URL, address: str) -> NotCalledError:

@@ -20,20 +20,22 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Extent(NamedTuple):
-    """How much is measured: a search in small documents, its worst in larger ones, their worst in the largest."""
+    """How much is measured of a route."""
 
     documents: int
-    """Of a route."""
+    """Of each of two searches: among reviews that are answered on the event loop, and among larger ones."""
     small: int
-    """Bytes."""
-    finalists: int
+    """Bytes of a review in the first search; its worst are measured in this size."""
     medium: int
-    """Bytes."""
+    """Bytes in the second search."""
+    finalists: int
+    """How many are measured again before the worst are kept."""
     kept: int
+    """How many of each search are measured."""
     large: int
-    """Bytes."""
+    """Bytes of a review in the measurement of the second search's worst."""
     rounds: int
-    """Measurements of each of the largest."""
+    """Measurements of each of them."""
 
 
 class Held(NamedTuple):
@@ -110,13 +112,20 @@ class Search:
         """Return the worst documents of a route, the worst one first."""
         extent = self._extent
         found = list[Held]()
-        for (base, path), hostiles in groupby(choose(bases, extent.documents, seed=SEED), key=lambda one: one[:2]):
+        for searched, measured in ((extent.small, extent.small), (extent.medium, extent.large)):
+            candidates = await self._searched(bases, searched)
+            candidates = await self._again(_distinct(candidates, extent.finalists), searched)
+            found += await self._again(_distinct(candidates, extent.kept), measured, rounds=extent.rounds)
+        return _sorted(found)
+
+    async def _searched(self, bases: Sequence[Base], size: int) -> list[Held]:
+        found = list[Held]()
+        chosen = choose(bases, self._extent.documents, seed=SEED + size)
+        for (base, path), hostiles in groupby(chosen, key=lambda one: one[:2]):
             place = around(base, path)
             for one in hostiles:
-                found += await self._measured(one, place, extent.small, remembered=True)
-        found = await self._again(_distinct(found, extent.finalists), extent.medium)
-        found = await self._again(_distinct(found, extent.kept), extent.large, rounds=extent.rounds)
-        return _sorted(found)
+                found += await self._measured(one, place, size)
+        return found
 
     async def _again(self, found: Iterable[Held], size: int, *, rounds: int = 1) -> list[Held]:
         again = list[Held]()
@@ -124,11 +133,9 @@ class Search:
             again += await self._measured(hostile, around(hostile.base, hostile.path), size, rounds=rounds)
         return again
 
-    async def _measured(
-        self, hostile: Hostile, place: Around, size: int, *, rounds: int = 1, remembered: bool = False
-    ) -> list[Held]:
+    async def _measured(self, hostile: Hostile, place: Around, size: int, *, rounds: int = 1) -> list[Held]:
         """Return one figure, or none if the document does not grow like that."""
-        text = place.body(hostile.growth, size, remembered=remembered)
+        text = place.body(hostile.growth, size)
         if text is None:
             return []
         answers, decodes = list[Answer](), list[float]()

@@ -1,6 +1,5 @@
 """Hostile documents: an ordinary review in which one value is replaced by a long one."""
 
-import functools
 import json
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -124,8 +123,6 @@ def _grown(value: Any, growth: str, size: int) -> str | None:
     return _GROWTHS[growth](size)
 
 
-# A search takes the same growths in the same small size thousands of times.
-_plain_grown = functools.lru_cache(maxsize=len(_GROWTHS))(lambda growth, size: _GROWTHS[growth](size).encode())
 # What a growth may be longer than it should: quotation marks, brackets, the rest of an element.
 _MARGIN = 64
 
@@ -137,16 +134,11 @@ class Around(NamedTuple):
     after: bytes
     value: Any
 
-    def body(self, growth: str, size: int, *, remembered: bool = False) -> bytes | None:
-        """Return a review of at most ``size`` bytes, if ``size`` is large; None if the value cannot grow like that.
+    def body(self, growth: str, size: int) -> bytes | None:
+        """Return a review of at most ``size`` bytes, None if the value cannot grow like that.
 
-        Args:
-            growth: What takes the place of the value.
-            size: Bytes of the review.
-            remembered: Whether to keep the text of the growth, which then has ``size`` bytes itself.
+        A review that has more without any growth has a few bytes more.
         """
-        if remembered and growth in _GROWTHS:
-            return self.before + _plain_grown(growth, size) + self.after
         grown = _grown(self.value, growth, max(1, size - len(self.before) - len(self.after) - _MARGIN))
         return None if grown is None else self.before + grown.encode() + self.after
 
