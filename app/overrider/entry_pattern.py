@@ -29,6 +29,7 @@ from app.overrider.pool_mark import (
 )
 
 _DIGITS: Final = re.compile(r"\d+")
+_MAX_DIGITS: Final = len(str(SMALLEST_MARK))
 # 1 is the default of replicas, and 0 the zero value.
 _SMALLEST_NUMBER: Final = 2
 # A text with tokens is filled in for each pool, to look for values in it.
@@ -215,7 +216,9 @@ def _encode(value: object) -> str:
 
 
 def _numbers_in(text: str) -> frozenset[int]:
-    return frozenset(map(int, set(_DIGITS.findall(text)))) if text else frozenset()
+    # A longer number is no count of replicas, and Python refuses to read one of thousands of digits.
+    found = (one for one in set(_DIGITS.findall(text)) if len(one) <= _MAX_DIGITS)
+    return frozenset(map(int, found)) if text else frozenset()
 
 
 def _has_token(text: str) -> bool:

@@ -9,6 +9,7 @@ from app.model.admission import StatusCause
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject
 from app.model.openyurt import GROUP, YURT_APP_SET
+from app.model.size import count_values
 from app.overrider.binding import subject_of
 from app.overrider.plan import Plan
 from app.overrider.plans import SubjectPlans
@@ -16,7 +17,7 @@ from app.overrider.pool_mark import REPLICAS_MARK
 from app.overrider.pool_template import CREATE_ONLY, SubjectError
 from app.overrider.shared_plan import PoolPlan, SharedPlan
 from app.overrider.steps import REPLICAS, RenderError, Step
-from app.overrider.subject_parts import workload_kinds
+from app.overrider.subject_parts import templates_of, workload_kinds
 from app.store import StoreView
 
 
@@ -50,6 +51,12 @@ _PLAN_UNITS: Final = 30
 _MAX_PLAN_BYTES: Final = 8 << 20
 
 
+# Values of templates that are rendered, one plan after the other: as many as 5,000 node pools have, each with a plan of
+# its own of a template of 400 values. A hostile subject has thousands of node pools and a template of 8 MiB.
+_MAX_RENDERED: Final = 2_000_000
+_TOO_LARGE: Final = f"not checked: to render the templates for all node pools takes more than {_MAX_RENDERED} values"
+
+
 class _Found(NamedTuple):
     failures: dict[tuple[str, str], list[str]]
     """Pools by field and reason."""
@@ -78,8 +85,12 @@ def rehearse(
     found = _Found({}, {})
     known: _Known = WeakKeyDictionary()
     pauses, kinds = Pauses(_SLICE), workload_kinds(subject.document)
+    size = count_values(templates_of(subject.document), limit=_MAX_RENDERED)
     for pool in pools:
         for kind in kinds:
+            if plans.compiled * size > _MAX_RENDERED:
+                found.remarks.setdefault(_TOO_LARGE, []).append(pool)
+                continue
             before = plans.compiled
             try:
                 plan = plans.plan(kind, pool, node_pools.get(pool))

@@ -16,6 +16,7 @@ from app.overrider.finding import Finding
 from app.overrider.item_rules import check_item
 from app.overrider.members import ENTRY, METADATA, OVERRIDER, SUBJECT, meant_members, unknown_members
 from app.overrider.owner import SUBJECT_KINDS
+from app.overrider.patch_limits import LIMITS
 from app.overrider.patch_rules import check_patch
 from app.overrider.pools import EVERY_POOL, EXCLUDE, PoolSelector
 from app.overrider.shapes import mistyped, type_name
@@ -103,6 +104,10 @@ def _entry_parts(field: str, entry: JSON) -> Iterator[Part]:
         elements = entry.get(member)
         if elements is not None and not isinstance(elements, list):
             yield Part(1, iter([mistyped(f"{field}.{member}", "a list", elements)]))
+            continue
+        if elements and len(elements) > LIMITS.operations:
+            text = f"has {len(elements)} {member}, and the limit is {LIMITS.operations}: combine them"
+            yield Part(1, iter([Finding("invalid", f"{field}.{member}", text)]))
             continue
         for number, element in enumerate(elements or ()):
             yield Part(1, check(element, f"{field}.{member}[{number}]", pools=samples))
