@@ -15,6 +15,37 @@ class BadReviewError(ValueError):
     """A body that is no answerable review; the text says what it should have been."""
 
 
+class _Outer(msgspec.Struct, rename="camel"):
+    """A review of which as little is decoded as possible: it may be large, and was decoded once already."""
+
+    api_version: msgspec.Raw = msgspec.Raw(b"null")
+    kind: msgspec.Raw = msgspec.Raw(b"null")
+    request: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Request(msgspec.Struct):
+    uid: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_decode_outer: Final = msgspec.json.Decoder(_Outer).decode
+_decode_request: Final = msgspec.json.Decoder(_Request).decode
+# Bytes of a text in JSON, of which one character may take six.
+_MAX_TEXT: Final = 6 * MAX_UID + 2
+
+
+def _text(raw: msgspec.Raw) -> JSON:
+    """Return a short text, None for anything else."""
+    decoded: JSON = msgspec.json.decode(raw) if len(raw) <= _MAX_TEXT else None
+    return decoded if isinstance(decoded, str) else None
+
+
+def _uid_of(request: msgspec.Raw) -> JSON:
+    try:
+        return _text(_decode_request(request).uid)
+    except msgspec.ValidationError:
+        return None
+
+
 def salvage(
     body: bytes, error: Exception, *, fits: Callable[[JSONObject], bool], expected: str
 ) -> tuple[str, JSONObject, str]:
@@ -31,15 +62,17 @@ def salvage(
     """
     problem = "the JSON is nested too deep" if isinstance(error, RecursionError) else str(error)
     try:
-        document: JSON = msgspec.json.decode(body)
+        outer = _decode_outer(body)
+        document: JSONObject = {"apiVersion": _text(outer.api_version), "kind": _text(outer.kind)}
+    except msgspec.ValidationError:
+        raise BadReviewError(f"the body is not {expected}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as syntax_error:
         raise BadReviewError(f"the body is not JSON: {syntax_error}") from None
     except RecursionError:
         raise BadReviewError("the body is JSON nested too deep") from None
-    if not isinstance(document, dict) or not fits(document):
+    if not fits(document):
         raise BadReviewError(f"the body is not {expected}") from None
-    request = document.get("request")
-    uid = request.get("uid") if isinstance(request, dict) else None
+    uid = _uid_of(outer.request)
     if not isinstance(uid, str) or not 0 < len(uid) <= MAX_UID:
         raise BadReviewError(f"the {document['kind']} cannot be answered: {problem}") from None
     return uid, document, problem

@@ -124,7 +124,7 @@ async def test_a_body_over_the_limit_is_413(app: Fleethook, announced: bool) -> 
         (b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":7}', "cannot be answered"),
         (review().replace(b'"replicas": 2', b'"replicas": NaN'), "the body is not JSON"),
         (review().replace(b'"replicas": 2', b'"replicas": Infinity'), "the body is not JSON"),
-        (b"[" * 10_000, "nested too deep"),
+        (b'{"request":' + b"[" * 10_000, "nested too deep"),
         (b"\xff\xfe", "the body is not JSON"),
     ],
 )  # fmt: skip

@@ -175,7 +175,7 @@ async def test_what_cannot_be_answered_is_said_to_its_uid(
         (b'{"apiVersion":"v1","kind":"Pod"}', "not a review"),
         (b'{"apiVersion":"config.karmada.io/v1alpha1","kind":"ExploreReview"}', "no request with a uid"),
         (b'{"apiVersion":"config.karmada.io/v1alpha1","kind":"ExploreReview","request":{"operation":"x"}}', "cannot be answered"),
-        (b"[" * 100_000, "not JSON"),
+        (b'{"request":' + b"[" * 100_000, "not JSON"),
     ],
 )  # fmt: skip
 async def test_what_is_no_review_is_400(app: Fleethook, body: bytes, text: str) -> None:
