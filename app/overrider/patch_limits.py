@@ -7,3 +7,7 @@ from app.patch import PatchLimits
 LIMITS: Final = PatchLimits(operations=1_000, moved=1_000_000)
 """A review renders while its apiserver waits and others wait behind it. A thousand patches take some 20 ms; OpenYurt
 has no limit."""
+MAX_VALUES: Final = 10_000
+"""Values (texts, numbers, lists, objects) of one patch or item. A large template of a Pod has 500."""
+MAX_TEMPLATE_VALUES: Final = 50_000
+"""Values of the templates of a subject that an overrider is checked against. To render so many takes half a second."""

@@ -11,6 +11,7 @@ from app.model.json import JSON, JSONObject
 from app.model.openyurt import GROUP, YURT_APP_SET
 from app.model.size import count_values
 from app.overrider.binding import subject_of
+from app.overrider.patch_limits import MAX_TEMPLATE_VALUES
 from app.overrider.plan import Plan
 from app.overrider.plans import SubjectPlans
 from app.overrider.pool_mark import REPLICAS_MARK
@@ -54,7 +55,10 @@ _MAX_PLAN_BYTES: Final = 8 << 20
 # Values of templates that are rendered, one plan after the other: as many as 5,000 node pools have, each with a plan of
 # its own of a template of 400 values. A hostile subject has thousands of node pools and a template of 8 MiB.
 _MAX_RENDERED: Final = 2_000_000
-_TOO_LARGE: Final = f"not checked: to render the templates for all node pools takes more than {_MAX_RENDERED} values"
+_TOO_LARGE: Final = (
+    f"not checked: the templates have more than {MAX_TEMPLATE_VALUES} values, or more than {_MAX_RENDERED} for all node "
+    "pools that are rendered one by one"
+)
 
 
 class _Found(NamedTuple):
@@ -88,7 +92,7 @@ def rehearse(
     size = count_values(templates_of(subject.document), limit=_MAX_RENDERED)
     for pool in pools:
         for kind in kinds:
-            if plans.compiled * size > _MAX_RENDERED:
+            if size > MAX_TEMPLATE_VALUES or plans.compiled * size > _MAX_RENDERED:
                 found.remarks.setdefault(_TOO_LARGE, []).append(pool)
                 continue
             before = plans.compiled

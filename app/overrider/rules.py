@@ -11,12 +11,13 @@ from typing import Final, NamedTuple
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject
 from app.model.openyurt import GROUP, SUBJECT_VERSIONS, VERSION, VERSION_V1BETA1
+from app.model.size import count_values
 from app.model.spelling import suggestion
 from app.overrider.finding import Finding
 from app.overrider.item_rules import check_item
 from app.overrider.members import ENTRY, METADATA, OVERRIDER, SUBJECT, meant_members, unknown_members
 from app.overrider.owner import SUBJECT_KINDS
-from app.overrider.patch_limits import LIMITS
+from app.overrider.patch_limits import LIMITS, MAX_VALUES
 from app.overrider.patch_rules import check_patch
 from app.overrider.pools import EVERY_POOL, EXCLUDE, PoolSelector
 from app.overrider.shapes import mistyped, type_name
@@ -110,7 +111,12 @@ def _entry_parts(field: str, entry: JSON) -> Iterator[Part]:
             yield Part(1, iter([Finding("invalid", f"{field}.{member}", text)]))
             continue
         for number, element in enumerate(elements or ()):
-            yield Part(1, check(element, f"{field}.{member}[{number}]", pools=samples))
+            place = f"{field}.{member}[{number}]"
+            if count_values(element, limit=MAX_VALUES) > MAX_VALUES:
+                text = f"has more than {MAX_VALUES} values, which is the limit for one of the {member}: divide it"
+                yield Part(1, iter([Finding("invalid", place, text)]))
+            else:
+                yield Part(1, check(element, place, pools=samples))
     if not found and not entry.get("items") and not entry.get("patches"):
         yield Part(1, iter([Finding("no-effect", field, "changes nothing: it has neither items nor patches")]))
 

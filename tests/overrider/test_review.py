@@ -6,6 +6,7 @@ import pytest
 from app.control.slices import Slice
 from app.model.admission import Response
 from app.overrider import plans
+from app.overrider.patch_limits import LIMITS, MAX_VALUES
 from app.overrider.plan import compile_plan
 from app.overrider.review import default_overrider, validate_overrider, validate_overrider_in_slices
 from app.store import Store
@@ -362,3 +363,23 @@ def test_nothing_else_is_defaulted(subject: Any) -> None:
 def test_defaulting_another_kind_is_a_bad_request() -> None:
     answer = default_overrider(request({"kind": "Unstructured", "metadata": {}}))
     assert (answer.code, answer.message) == (400, "expected a YurtAppOverrider but got a Unstructured")
+
+
+@pytest.mark.parametrize("member", ["items", "patches"])
+def test_an_entry_has_so_many_items_and_patches_at_most(member: str) -> None:
+    made = {"items": [{"replicas": 1}], "patches": [patch("replace", "/spec/replicas", 1)]}[member]
+    limit = LIMITS.operations
+    assert validate(overrider(entry("*", **{member: made * limit}))).allowed
+    answer = validate(overrider(entry("*", **{member: made * (limit + 1)})))
+    assert f"entries[0].{member}: has {limit + 1} {member}, and the limit is {limit}: combine them" in answer.message
+
+
+def test_a_patch_has_so_many_values_at_most() -> None:
+    value = [{"name": "a", "value": "b"}] * (MAX_VALUES // 3)
+    answer = validate(overrider(entry("*", patches=[patch("add", "/spec/template/spec/containers/0/env", value)])))
+    assert f"entries[0].patches[0]: has more than {MAX_VALUES} values, which is the limit" in answer.message
+
+
+def test_a_long_number_in_a_text_is_no_number() -> None:
+    rule = overrider(entry("*", items=[{"replicas": 1}, {"annotations": {"a": "1" * 5000}}]))
+    assert validate(rule, yurt_app_set()).allowed
