@@ -24,8 +24,10 @@ class Slice(enum.Enum):
     """It reads the store, and so runs on the event loop."""
 
 
-Sliced = Generator[Slice | None, None, T]
-"""Work that pauses at each yield and returns its result at the end; a None says that the next slice is as the last."""
+# Slice | None; mypy takes a bare yield for an error in all but None and Any.
+Sliced = Generator[Any, None, T]
+"""Work that pauses at each yield and returns its result at the end. What it yields is the `Slice` that follows, or None
+for one like the last."""
 
 
 def run_at_once(work: Sliced[T]) -> T:
@@ -91,7 +93,7 @@ def _advance(work: Sliced[Any], following: Slice) -> "Slice | _Result":
     """Do slices until one of another sort follows; return which, or the result."""
     try:
         while True:
-            named = next(work)
+            named: Slice | None = next(work)
             if named is not None and named is not following:
                 return named
     except StopIteration as end:

@@ -56,8 +56,8 @@ _MAX_PLAN_BYTES: Final = 8 << 20
 # its own of a template of 400 values. A hostile subject has thousands of node pools and a template of 8 MiB.
 _MAX_RENDERED: Final = 2_000_000
 _TOO_LARGE: Final = (
-    f"not checked: the templates have more than {MAX_TEMPLATE_VALUES} values, or more than {_MAX_RENDERED} for all node "
-    "pools that are rendered one by one"
+    f"not checked: the templates have more than {MAX_TEMPLATE_VALUES} values, or more than {_MAX_RENDERED} for all "
+    "node pools that are rendered one by one"
 )
 
 
