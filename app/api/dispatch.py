@@ -1,9 +1,11 @@
 """Answering reviews for a logical cluster: ``/clusters/{cluster}/mutate``, ``validate`` and ``explain``."""
 
 import asyncio
+import contextlib
 import time
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -13,7 +15,7 @@ from app.api.access import ClusterAccess, Grant
 from app.api.body import RequestError
 from app.api.codec import Decoded, decode_review, encode_response
 from app.api.edge import failed, log_fields
-from app.api.endpoint import Endpoint
+from app.api.endpoint import MAX_ON_LOOP, Endpoint
 from app.api.logs import LogSink, encode_line
 from app.api.metrics import Metrics
 from app.api.quota import FullQuotaError, RequestQuota
@@ -107,7 +109,7 @@ class ClusterEndpoint(Endpoint):
         grant = await self._authorize(scope, cluster, deadline)
         made = _Request(request_id, cluster, grant.caller, started)
         try:
-            review = decode_review(body)
+            review = decode_review(body) if len(body) <= MAX_ON_LOOP else await self._off_loop(_decode_whole, body)
         except BadReviewError as error:
             seconds = time.perf_counter() - started
             self._metrics.reviewed(self._path, "", "malformed", seconds=seconds, request_id=request_id)
@@ -187,6 +189,16 @@ class ClusterEndpoint(Endpoint):
         self._log(encode_line(fields))
 
 
+def _decode_whole(body: bytes) -> Decoded:
+    """Return the request in a body, its objects decoded as well; raises BadReviewError."""
+    review = decode_review(body)
+    # An object that is no JSON is an error where it is needed.
+    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        if (request := review.request) is not None:
+            _ = request.object, request.old_object, request.user, request.decoded_options
+    return review
+
+
 def _cluster(scope: Scope) -> str:
     cluster: str = scope.get("path_params", {}).get("cluster", "")
     if not is_cluster(cluster):
@@ -244,7 +256,8 @@ class DispatchEndpoint(ClusterEndpoint):
                 )
         except Exception as error:  # noqa: BLE001 - answered, whatever it is
             dispatched = Dispatched(failed(error, route=self._path, uid=review.uid), None)
-        answer = encode_response(dispatched.response, uid=review.uid, api_version=review.api_version)
+        encode = partial(encode_response, dispatched.response, uid=review.uid, api_version=review.api_version)
+        answer = encode() if request.size <= MAX_ON_LOOP else await self._off_loop(encode)
         return dispatched, answer
 
 

@@ -82,8 +82,9 @@ class ReviewEndpoint(Endpoint):
     async def _answer(self, body: bytes, request_id: str, scope: Scope) -> tuple[int, bytes]:
         del scope
         started = time.perf_counter()
+        is_large = len(body) > MAX_ON_LOOP
         try:
-            review = decode_review(body)
+            review = await self._off_loop(decode_review, body) if is_large else decode_review(body)
         except BadReviewError as error:
             self._metrics.reviewed(
                 self._path, "", "malformed", seconds=time.perf_counter() - started, request_id=request_id
@@ -95,7 +96,6 @@ class ReviewEndpoint(Endpoint):
             except StaleError as error:
                 # Not a verdict: the caller is to ask again, which an apiserver's clients do after a failed call.
                 raise RequestError(503, "ServiceUnavailable", str(error)) from error
-        is_large = len(body) > MAX_ON_LOOP
         if is_large and review.request is not None:
             response = await self._decide_off_loop(review, review.request)
         else:

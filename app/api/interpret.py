@@ -44,8 +44,9 @@ class InterpretEndpoint(Endpoint):
 
     async def _answer(self, body: bytes, request_id: str, scope: Scope) -> tuple[int, bytes]:
         started = time.perf_counter()
+        is_large = len(body) > MAX_ON_LOOP
         try:
-            asked = decode_review(body)
+            asked = await self._off_loop(decode_review, body) if is_large else decode_review(body)
         except BadReviewError as error:
             seconds = time.perf_counter() - started
             self._metrics.reviewed(self._path, "", "malformed", seconds=seconds, request_id=request_id)
@@ -55,7 +56,7 @@ class InterpretEndpoint(Endpoint):
         steps: tuple[Step, ...] = ()
         problem: InterpretError | None = None
         try:
-            if len(body) <= MAX_ON_LOOP:
+            if not is_large:
                 question = question_of(asked, built_in=self._chain.built_in)
                 explained = await self._chain.answer(question)
                 steps = explained.steps

@@ -12,10 +12,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from app.api.codec import decode_review
+from app.interpret.codec import decode_review as decode_question
+from app.model.envelope import BadReviewError
+from app.registration import paths
 from benchmarks.engines.worst_documents import Around, Base, Hostile, around, choose
 from benchmarks.harness.rounds import Spread, spread
 
 SEED = 19
+INTERPRETING = (paths.INTERPRET, paths.EXPLORE)
 _decode = msgspec.json.Decoder().decode
 
 
@@ -87,11 +92,19 @@ async def ask(app: Any, route: str, text: bytes, extensions: Mapping[str, Any]) 
     return Answer(sent[0]["status"], sum(len(message.get("body", b"")) for message in sent), longest * 1000)
 
 
-def decode_ms(text: bytes) -> float:
-    """Return how long decoding a body takes, freeing it included."""
+def decode_ms(text: bytes, *, interprets: bool) -> float:
+    """Return how long the decoders of the application take for a body and the objects in it, freeing them included.
+
+    Args:
+        text: The body.
+        interprets: Whether it is sent to an interpreter.
+    """
     began = time.thread_time()
-    with contextlib.suppress(msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        _decode(text)
+    with contextlib.suppress(BadReviewError, msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        asked = (decode_question if interprets else decode_review)(text).request
+        parts = () if asked is None else (getattr(asked, name) for name in asked.__struct_fields__)
+        decoded = [_decode(part) for part in parts if isinstance(part, msgspec.Raw)]
+        del asked, decoded
     return (time.thread_time() - began) * 1000
 
 
@@ -141,7 +154,7 @@ class Search:
         answers, decodes = list[Answer](), list[float]()
         for _ in range(rounds):
             answers.append(await ask(self._app, hostile.base.route, text, self._extensions))
-            decodes.append(decode_ms(text))
+            decodes.append(decode_ms(text, interprets=hostile.base.route.startswith(INTERPRETING)))
         # A request that is refused before it is decoded takes 0 ms, and not less.
         beyond = [max(0.0, answer.held_ms - decode) for answer, decode in zip(answers, decodes, strict=True)]
         last = answers[-1]
