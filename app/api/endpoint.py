@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.api.body import ClientGoneError, RequestError, check_headers, read_body
 from app.api.codec import encode_error
 from app.api.metrics import Metrics
+from app.api.numbers import check_numbers
 from app.control.turns import Runs
 from app.control.worker import Worker
 
@@ -54,6 +55,8 @@ class Endpoint(ABC):
             self._check_caller(scope)
             request_id = check_headers(scope["headers"], limit=self._body_limit)
             body = await read_body(receive, limit=self._body_limit)
+            if len(body) > MAX_ON_LOOP:
+                await self._off_loop(check_numbers, body)
             status, answer = await self._answer(body, request_id, scope)
         except RequestError as error:
             status, answer = error.code, encode_error(error.code, error.reason, str(error))

@@ -2,10 +2,13 @@
 
 import json
 import threading
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from app.api import dispatch, edge
 from app.api import interpret as interpret_endpoint
 from app.api.edge import ReviewEndpoint
 from app.api.endpoint import MAX_ON_LOOP
@@ -23,6 +26,9 @@ from app.registration import paths
 from app.settings import Settings
 from tests.asgi_client import call
 from tests.builders import entry, image, overrider, workload, yurt_app_set
+from tests.dispatch.builders import configuration, definition, webhook, widget
+from tests.dispatch.builders import review as asked
+from tests.dispatch.webhook_server import deny, webhooks
 
 SIZES = {"small": 0, "large": MAX_ON_LOOP}
 
@@ -220,3 +226,40 @@ async def test_a_log_line_is_short() -> None:
     await call(app, paths.MUTATE_DEPLOYMENT, review(document, 0))
     assert len(lines) == 1
     assert len(lines[0]) < 4096
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_large_reviews_are_decoded_and_answers_encoded_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch, size: str
+) -> None:
+    for module, path in ((edge, paths.MUTATE_DEPLOYMENT), (dispatch, "/clusters/ws1/validate")):
+        noted = Noted(monkeypatch)
+        for name in ("decode_review", "encode_response"):
+            noted.note(module, name)
+        answer = await call(served(), path, review(workload(), SIZES[size]))
+        assert answer.json()["response"]["uid"] == "u-1"
+        assert noted.seen == {"decode_review": size == "small", "encode_response": size == "small"}
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_large_reviews_are_encoded_for_webhooks_in_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: str
+) -> None:
+    seen, encode = [], msgspec.json.encode
+
+    def noted(value: Any, **named: Any) -> bytes:
+        if isinstance(value, dict) and value.get("kind") == "AdmissionReview":
+            seen.append(on_loop())
+        return encode(value, **named)
+
+    monkeypatch.setattr(msgspec.json, "encode", noted)
+    async with webhooks(tmp_path) as server:
+        server.answers["/w"] = deny("no")
+        hook = webhook(clientConfig=server.client_config("/w"))
+        app = served(configuration("ws1", "validating", hook), definition("ws1", "widgets.example.org", "v1"))
+        made = asked(widget(text="a" * 10 * SIZES[size]))
+        async with app.router.lifespan_context(app):
+            answer = await call(app, "/clusters/ws1/validate", json.dumps(made).encode())
+    assert "no" in answer.json()["response"]["status"]["message"]
+    assert len(server.calls) == 1
+    assert seen == [size == "small"]
