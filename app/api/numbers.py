@@ -26,9 +26,7 @@ def check_numbers(body: bytes) -> None:
     while start >= 0:
         quotes += plain.count(b'"', seen, start)
         if quotes % 2 == 0:
-            text = (
-                f"the body has a number of more than {MAX_DIGITS} digits, which no apiserver sends: write a text"
-            )
+            text = f"the body has a number of more than {MAX_DIGITS} digits, which no apiserver sends: write a text"
             raise RequestError(400, "BadRequest", text)
         seen = start
         end = rows.find(b" ", start)

@@ -29,7 +29,8 @@ from app.overrider.pool_mark import (
 )
 
 _DIGITS: Final = re.compile(r"\d+")
-_MAX_DIGITS: Final = len(str(SMALLEST_MARK))
+# Of a count of replicas, which is below 2^31.
+_MAX_DIGITS: Final = 10
 # 1 is the default of replicas, and 0 the zero value.
 _SMALLEST_NUMBER: Final = 2
 # A text with tokens is filled in for each pool, to look for values in it.
