@@ -25,7 +25,7 @@ GOAL_MS = 50
 BODY_LIMIT: int = Settings.model_fields["body_limit"].default
 MAX_ROUNDS = 3
 WHOLE = Extent(
-    documents=100, small=MAX_ON_LOOP, medium=1 << 18, finalists=5, kept=2, large=BODY_LIMIT, rounds=MAX_ROUNDS
+    documents=60, small=MAX_ON_LOOP, medium=1 << 18, finalists=4, kept=2, large=BODY_LIMIT, rounds=MAX_ROUNDS
 )
 SMALL = Extent(documents=20, small=MAX_ON_LOOP, medium=1 << 16, finalists=2, kept=1, large=1 << 20, rounds=1)
 
