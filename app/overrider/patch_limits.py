@@ -9,5 +9,7 @@ LIMITS: Final = PatchLimits(operations=1_000, moved=1_000_000)
 has no limit."""
 MAX_VALUES: Final = 10_000
 """Values (texts, numbers, lists, objects) of one patch or item. A large template of a Pod has 500."""
+MAX_SHARED_VALUES: Final = 200_000
+"""Values of the spec of a subject without its list of node pools: 5,000 tweaks of a YurtAppSet v1beta1 have 100,000."""
 MAX_TEMPLATE_VALUES: Final = 50_000
 """Values of the templates of a subject that an overrider is checked against. To render so many takes half a second."""

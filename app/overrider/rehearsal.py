@@ -7,11 +7,11 @@ from weakref import WeakKeyDictionary
 from app.control.slices import Pauses, Sliced
 from app.model.admission import StatusCause
 from app.model.gvk import GroupKind
-from app.model.json import JSON, JSONObject
+from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import GROUP, YURT_APP_SET
 from app.model.size import count_values
 from app.overrider.binding import subject_of
-from app.overrider.patch_limits import MAX_TEMPLATE_VALUES
+from app.overrider.patch_limits import MAX_SHARED_VALUES, MAX_TEMPLATE_VALUES
 from app.overrider.plan import Plan
 from app.overrider.plans import SubjectPlans
 from app.overrider.pool_mark import REPLICAS_MARK
@@ -55,9 +55,11 @@ _MAX_PLAN_BYTES: Final = 8 << 20
 # Values of templates that are rendered, one plan after the other: as many as 5,000 node pools have, each with a plan of
 # its own of a template of 400 values. A hostile subject has thousands of node pools and a template of 8 MiB.
 _MAX_RENDERED: Final = 2_000_000
+# Members of the spec that list node pools; each pool's element concerns its own rendering only.
+_OF_POOLS: Final = ("topology", "pools")
 _TOO_LARGE: Final = (
     f"not checked: the templates have more than {MAX_TEMPLATE_VALUES} values, or more than {_MAX_RENDERED} for all "
-    "node pools that are rendered one by one"
+    f"node pools that are rendered one by one, or the spec has more than {MAX_SHARED_VALUES}"
 )
 
 
@@ -89,10 +91,10 @@ def rehearse(
     found = _Found({}, {})
     known: _Known = WeakKeyDictionary()
     pauses, kinds = Pauses(_SLICE), workload_kinds(subject.document)
-    size = count_values(templates_of(subject.document), limit=_MAX_RENDERED)
+    size, is_too_large = _count_templates(subject.document)
     for pool in pools:
         for kind in kinds:
-            if size > MAX_TEMPLATE_VALUES or plans.compiled * size > _MAX_RENDERED:
+            if is_too_large or plans.compiled * size > _MAX_RENDERED:
                 found.remarks.setdefault(_TOO_LARGE, []).append(pool)
                 continue
             before = plans.compiled
@@ -114,6 +116,13 @@ def rehearse(
         for (field, reason), where in found.failures.items()
     ]
     return Findings(causes, [f"{text} ({_pools(where)})" for text, where in found.remarks.items()])
+
+
+def _count_templates(subject: JSONObject) -> tuple[int, bool]:
+    """Return the values of the templates of a subject, and whether these or its other settings are too many."""
+    size = count_values(templates_of(subject), limit=MAX_TEMPLATE_VALUES)
+    shared = {name: value for name, value in as_object(subject.get("spec")).items() if name not in _OF_POOLS}
+    return size, size > MAX_TEMPLATE_VALUES or count_values(shared, limit=MAX_SHARED_VALUES) > MAX_SHARED_VALUES
 
 
 _Known = MutableMapping[SharedPlan, dict[tuple[int | None, ...], list[str]]]

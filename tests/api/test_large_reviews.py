@@ -25,7 +25,7 @@ from app.overrider import render as overrider_render
 from app.registration import paths
 from app.settings import Settings
 from tests.asgi_client import call
-from tests.builders import entry, image, overrider, workload, yurt_app_set
+from tests.builders import entry, image, overrider, pool, workload, yurt_app_set
 from tests.dispatch.builders import configuration, definition, webhook, widget
 from tests.dispatch.builders import review as asked
 from tests.dispatch.webhook_server import deny, webhooks
@@ -156,9 +156,11 @@ async def test_an_edit_of_a_large_subject_is_checked_in_a_thread(monkeypatch: py
     assert noted.seen == {"overriders_of": True, "pools_to_check": small, "check_fit": small}
 
 
-def test_a_subject_is_rendered_for_so_many_values_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rehearsal, "_MAX_RENDERED", 0)
-    answer = findings.check(RULE, cluster="", namespace="default", store=served(yurt_app_set()).store)
+@pytest.mark.parametrize("limit", ["_MAX_RENDERED", "MAX_TEMPLATE_VALUES", "MAX_SHARED_VALUES"])
+def test_a_subject_is_rendered_for_so_many_values_only(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    monkeypatch.setattr(rehearsal, limit, 0)
+    subject = yurt_app_set(pools=[pool("a", patch={"spec": {"paused": True}}), pool("b")])
+    answer = findings.check(RULE, cluster="", namespace="default", store=served(subject).store)
     assert [one.code for one in answer] == ["not-checked"]
     assert answer[0].message.startswith("not checked: the templates have more than")
 
