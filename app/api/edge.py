@@ -134,7 +134,7 @@ class ReviewEndpoint(Endpoint):
                 return errored(conflict)
             decided = await self._off_loop(self._handler, request) if self._pure else self._handler(request)
             if isinstance(decided, Generator):
-                return await run_off_loop(decided, worker=self._worker, turn=self._path)
+                return await run_off_loop(decided, worker=self._worker, turn=f"{self._path} {request.namespace}")
             return decided if isinstance(decided, Response) else await decided
         except Exception as error:  # noqa: BLE001 - answered, whatever it is
             return failed(error, route=self._path, uid=review.uid)

@@ -56,12 +56,12 @@ stamp: Final = Stamps()
 
 
 MAX_LOGGED: Final = 1000
-"""Characters of a text in a log line. A line below 4 KiB never mixes with another's."""
+"""Characters of a member of a review in a log line."""
 
 
 def shortened(text: str) -> str:
-    """Return a text as far as a log line has it."""
-    return text if len(text) <= MAX_LOGGED else f"{text[:MAX_LOGGED]}…"
+    """Return a text as far as a log line has it; a long one is not encoded first to be cut then."""
+    return shorten(text, MAX_LOGGED)
 
 
 def encode_line(fields: dict[str, object]) -> bytes:

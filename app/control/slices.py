@@ -67,6 +67,8 @@ class Slices:
 async def run_off_loop(work: Sliced[T], *, worker: Runs, turn: str) -> T:
     """Do sliced work in a thread, but for slices that read the store, and return its result.
 
+    Others have their turns in the thread after each slice.
+
     Args:
         work: The work; its first slice is pure.
         worker: Has the thread.
@@ -75,13 +77,13 @@ async def run_off_loop(work: Sliced[T], *, worker: Runs, turn: str) -> T:
     following = Slice.PURE
     while True:
         if following is Slice.READS_STORE:
-            done = _advance(work, following)
+            done = _advance(work)
         else:
-            done = await worker.run(turn, _advance, work, following)
+            done = await worker.run(turn, _advance, work)
         if isinstance(done, _Result):
             result: T = done.value
             return result
-        following = done
+        following = done or following
 
 
 class _Result:
@@ -89,15 +91,13 @@ class _Result:
         self.value: Final = value
 
 
-def _advance(work: Sliced[Any], following: Slice) -> "Slice | _Result":
-    """Do slices until one of another sort follows; return which, or the result."""
+def _advance(work: Sliced[Any]) -> "Slice | _Result | None":
+    """Do a slice; return of which sort the next one is, None if of the same, or the result."""
     try:
-        while True:
-            named: Slice | None = next(work)
-            if named is not None and named is not following:
-                return named
+        following: Slice | None = next(work)
     except StopIteration as end:
         return _Result(end.value)
+    return following
 
 
 class Pauses:

@@ -1,10 +1,12 @@
 """Long work in slices: its result, and who gets the event loop in between."""
 
 import asyncio
+import threading
 
 import pytest
 
-from app.control.slices import Pauses, Sliced, Slices, run_at_once
+from app.control.slices import Pauses, Slice, Sliced, Slices, run_at_once, run_off_loop
+from app.control.worker import Worker
 
 
 def work(name: str, slices: int, seen: list[str]) -> Sliced[str]:
@@ -63,3 +65,31 @@ def test_a_pause_is_due_after_so_many_units() -> None:
     assert [pauses.due() for _ in range(7)] == [False, False, True, False, False, True, False]
     assert pauses.due(5)
     assert not pauses.due(2)
+
+
+async def test_others_have_their_turn_in_the_thread_after_each_slice() -> None:
+    done: list[str] = []
+
+    def taking_turns(name: str) -> Sliced[str]:
+        for _ in range(3):
+            done.append(name)
+            yield Slice.PURE
+        return name
+
+    worker = Worker()
+    results = await asyncio.gather(*(run_off_loop(taking_turns(name), worker=worker, turn=name) for name in "abc"))
+    assert results == ["a", "b", "c"]
+    assert "".join(done) == "abcabcabc"
+
+
+async def test_slices_that_read_the_store_run_on_the_loop() -> None:
+    seen: list[bool] = []
+
+    def mixed() -> Sliced[None]:
+        for following in (Slice.READS_STORE, None, Slice.PURE):
+            seen.append(threading.current_thread() is threading.main_thread())
+            yield following
+        seen.append(threading.current_thread() is threading.main_thread())
+
+    await run_off_loop(mixed(), worker=Worker(), turn="")
+    assert seen == [False, True, True, False]
