@@ -10,13 +10,15 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app import __version__
 from app.api.access import ClusterAccess, is_open, log_access, needed_credentials
 from app.api.annotated import annotated_routes
+from app.api.bodies import BodyBudget
 from app.api.call_metrics import CallSlots
 from app.api.callers import NamedCallers
+from app.api.capacity import find_capacity
 from app.api.codec import encode_error
 from app.api.dispatch import Standing
 from app.api.endpoint import Gate
@@ -26,6 +28,7 @@ from app.api.metrics import Metrics, plan_metrics, script_gauges, store_gauges
 from app.api.openapi import describe_reviews
 from app.api.quota import RequestQuota
 from app.api.routes import ReviewRoute, crds_routes, dispatch_routes, interpret_routes, overrider_routes
+from app.api.sending import PacedApp, closing
 from app.api.tokens import Tokens
 from app.control.slices import Slices
 from app.control.worker import Worker
@@ -93,6 +96,8 @@ class Fleethook(FastAPI):
         self.slices: Final = Slices()
         self.worker: Final = Worker()
         """Runs the work on large reviews."""
+        self.capacity: Final = find_capacity(settings)
+        self.bodies: Final = BodyBudget(self.capacity.body_bytes)
         self.manifest_report: Final = ManifestReport(self.store)
         self.hook_client: Final = HookClient(allow_private=True)
         self.webhook_client: Final = HookClient(
@@ -118,6 +123,7 @@ class Fleethook(FastAPI):
             *(crds_routes() if "crds" in settings.engines else ()),
         ]
         self._log: Final = log
+        self._paced: Final = PacedApp(super().__call__, self.bodies)
         self.reviews: Final[dict[str, ASGIApp]] = {
             route.path: self._endpoint(route) for route in self.routes_of_reviews
         }
@@ -226,6 +232,7 @@ class Fleethook(FastAPI):
             log=self._log,
             known_clients_only=self.settings.client_ca_file is not None,
             worker=self.worker,
+            bodies=self.bodies,
         )
         if self.cluster is None or not route.needs:
             return endpoint
@@ -234,7 +241,7 @@ class Fleethook(FastAPI):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer reviews here and leave everything else to FastAPI."""
         if self.draining:
-            send = _closing(send)
+            send = closing(send)
         endpoint = None
         if scope["type"] == "http":
             path: str = scope["path"]
@@ -246,7 +253,7 @@ class Fleethook(FastAPI):
         if endpoint is not None:
             await endpoint(scope, receive, send)
         else:
-            await super().__call__(scope, receive, send)
+            await self._paced(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document, review routes included."""
@@ -291,17 +298,6 @@ class Fleethook(FastAPI):
 
 def _loaded(settings: Settings) -> list[Interpreter]:
     return [one for source in settings.interpreters for one in load(source)]
-
-
-def _closing(send: Send) -> Send:
-    """Have clients leave: whoever keeps a connection makes another, elsewhere, before this server is gone."""
-
-    async def sent(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
-        await send(message)
-
-    return sent
 
 
 @contextlib.asynccontextmanager

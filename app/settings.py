@@ -277,8 +277,27 @@ class Settings(BaseSettings):
     ]
     workers: Annotated[int, Field(description="Server processes; each keeps its own store.", ge=1, le=64)] = 1
     body_limit: Annotated[int, Field(description="Bytes of the largest review that is read.", gt=0)] = _BODY_LIMIT
-    header_timeout: Annotated[float, Field(description="Seconds for a client to send its headers.", gt=0)] = 10.0
+    header_timeout: Annotated[float, Field(description="Seconds from accept to the end of the headers.", gt=0)] = 10.0
     request_timeout: Annotated[float, Field(description="Seconds for a client to send a whole request.", gt=0)] = 30.0
+    write_timeout: Annotated[
+        float,
+        Field(description="Seconds after which a client is disconnected that acknowledges no byte sent to it.", gt=0),
+    ] = 15.0
+    max_connections: Annotated[
+        int | None,
+        Field(
+            description="Connections of one worker process at a time; by default as many as a quarter of its memory "
+            "allows, at 512Ki each.",
+            ge=1,
+        ),
+    ] = None
+    body_memory: Annotated[
+        Annotated[int, BeforeValidator(_bytes_of), Field(ge=1 << 20)] | None,
+        Field(
+            description="Bytes that request bodies, large answers and the objects decoded from bodies take in one "
+            "worker process at a time, such as 256Mi; by default a quarter of its memory.",
+        ),
+    ] = None
     # Longer than the 90 s after which an apiserver drops an idle connection (Go's DefaultTransport), so that it is
     # always the client who closes and no request is lost to a connection that is just being closed.
     keep_alive: Annotated[int, Field(description="Seconds to keep an idle connection.", ge=1)] = 120

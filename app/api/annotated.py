@@ -71,10 +71,10 @@ class AnnotatedEndpoint(DispatchEndpoint):
 
 
 def _stranger(scope: Scope) -> str:
-    """Return why a caller is refused; it is told the subject of its own certificate."""
+    """Return why a caller is refused; the message names the holder of its own certificate."""
     asked = "only callers that the setting dispatch_callers names may ask here"
     subject = (scope.get("extensions") or {}).get("tls", {}).get("client_cert_name")
-    if not subject:
+    if subject is None:
         return f"{asked}: show a client certificate"
     return f"{asked}: the client certificate ({subject}) has none of these names"
 

@@ -1,8 +1,14 @@
 """Reading a request body from an ASGI server, within limits."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from starlette.types import Receive
+
+from app.api.bodies import BodyCharge, OverBudgetError
+
+# Bodies are answered within milliseconds, unless clients stall; the body budget cuts these off within seconds.
+_RETRY_SECONDS: Final = 1
 
 
 class RequestError(Exception):
@@ -11,12 +17,14 @@ class RequestError(Exception):
     Attributes:
         code: The HTTP status.
         reason: The Kubernetes status reason.
+        retry_after: Seconds after which the client may ask again, None to say nothing about it.
     """
 
-    def __init__(self, code: int, reason: str, message: str) -> None:
+    def __init__(self, code: int, reason: str, message: str, *, retry_after: int | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
+        self.retry_after = retry_after
 
 
 class ClientGoneError(Exception):
@@ -46,13 +54,30 @@ def check_headers(headers: Iterable[tuple[bytes, bytes]], *, limit: int) -> str:
     return request_id.decode("latin-1")[:128] if request_id else ""
 
 
-async def read_body(receive: Receive, *, limit: int) -> bytes:
+async def read_body(receive: Receive, *, limit: int, charge: BodyCharge | None = None) -> bytes:
     """Return the whole body.
 
+    Args:
+        receive: The ASGI channel. While there is no room for what was read, nothing more is asked of it, so the server
+            stops to read from the client.
+        limit: The most bytes that a body may have.
+        charge: The memory of the request, to which the body and the objects in it are charged.
+
     Raises:
-        RequestError: 413, it is longer than ``limit`` bytes.
+        RequestError: 413, it is longer than ``limit`` bytes; 503, other bodies take all memory.
         ClientGoneError: The client went away.
     """
+    if charge is None:
+        return await _read_chunks(receive, limit=limit, charge=None)
+    try:
+        body = await _read_chunks(receive, limit=limit, charge=charge)
+        await charge.add_decoded(body)
+    except OverBudgetError:
+        raise _no_room() from None
+    return body
+
+
+async def _read_chunks(receive: Receive, *, limit: int, charge: BodyCharge | None) -> bytes:
     message = await receive()
     if message["type"] != "http.request":
         raise ClientGoneError
@@ -63,6 +88,8 @@ async def read_body(receive: Receive, *, limit: int) -> bytes:
         return body
     chunks = [body]
     size = len(body)
+    if charge is not None:
+        await charge.add(size)
     while message.get("more_body", False):
         message = await receive()
         if message["type"] != "http.request":
@@ -71,9 +98,16 @@ async def read_body(receive: Receive, *, limit: int) -> bytes:
         size += len(chunk)
         if size > limit:
             raise _too_large(limit)
+        if charge is not None:
+            await charge.add(len(chunk))
         chunks.append(chunk)
     return b"".join(chunks)
 
 
 def _too_large(limit: int) -> RequestError:
     return RequestError(413, "RequestEntityTooLarge", f"the body is larger than {limit} bytes")
+
+
+def _no_room() -> RequestError:
+    text = "the bodies of other requests take all the memory that the setting body_memory allows; try again later"
+    return RequestError(503, "ServiceUnavailable", text, retry_after=_RETRY_SECONDS)

@@ -30,6 +30,18 @@ def certificate_names(certificate: Mapping[str, Any] | None) -> frozenset[str]:
     return frozenset(name for name in names if name)
 
 
+def describe_certificate(certificate: Mapping[str, Any] | None) -> str | None:
+    """Return how messages name the holder of a certificate, None without one; its value for ASGI's TLS extension.
+
+    The subject, as ``name=value,…``. A certificate may have an empty one and name its holder by alternative names only
+    (RFC 5280 section 4.1.2.6), such as a workload's SPIFFE ID. Then these: ``DNS=…``, ``URI=…``, ``IP Address=…``.
+    """
+    if not certificate:
+        return None
+    pairs = [pair for rdn in certificate.get("subject", ()) for pair in rdn] or certificate.get("subjectAltName", ())
+    return ",".join(f"{name}={value}" for name, value in pairs)
+
+
 def client_extension(certificate: Mapping[str, Any] | None) -> dict[object, object]:
     """Return the value of `EXTENSION` for a connection; its argument is that of `certificate_names`."""
     return {_NAMES: certificate_names(certificate)}

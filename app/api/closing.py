@@ -53,6 +53,12 @@ class ClosingProtocol(HttpToolsProtocol):
         if self._shutting_down and self.transport.is_closing() and self._end_timer is None:
             self._look_again(looks_left=0 if has_all else 1)
 
+    def close_at_once(self) -> None:
+        """Close a connection that has nothing to send, without waiting for the client to close its side."""
+        self.transport.close()
+        if self._end_timer is None:
+            self._look_again(looks_left=0)
+
     def _look_again(self, *, looks_left: int) -> None:
         self._end_timer = self.loop.call_later(_LOOK_SECONDS, self._look, looks_left)
 

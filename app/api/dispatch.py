@@ -12,6 +12,7 @@ import msgspec
 from starlette.types import Scope
 
 from app.api.access import ClusterAccess, Grant
+from app.api.bodies import BodyBudget
 from app.api.body import RequestError
 from app.api.codec import Decoded, decode_review, encode_response
 from app.api.edge import failed, log_fields
@@ -91,9 +92,15 @@ class ClusterEndpoint(Endpoint):
         log: LogSink | None,
         known_clients_only: bool = False,
         worker: Runs | None = None,
+        bodies: BodyBudget | None = None,
     ) -> None:
         super().__init__(
-            path, metrics=metrics, body_limit=body_limit, known_clients_only=known_clients_only, worker=worker
+            path,
+            metrics=metrics,
+            body_limit=body_limit,
+            known_clients_only=known_clients_only,
+            worker=worker,
+            bodies=bodies,
         )
         self._standing: Final = standing
         self._log: Final = log

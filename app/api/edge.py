@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 from starlette.types import Scope
 
+from app.api.bodies import BodyBudget
 from app.api.body import RequestError
 from app.api.codec import Decoded, decode_review, encode_error, encode_response
 from app.api.endpoint import MAX_ON_LOOP, Endpoint
@@ -52,6 +53,7 @@ class ReviewEndpoint(Endpoint):
         slices: Slices | None = None,
         known_clients_only: bool = False,
         worker: Runs | None = None,
+        bodies: BodyBudget | None = None,
         pure: bool = False,
     ) -> None:
         """Prepare; the arguments that `Endpoint` does not have are these.
@@ -67,10 +69,16 @@ class ReviewEndpoint(Endpoint):
             slices: Whose turns the slices of a handler take; None for turns of their own.
             known_clients_only: Whether callers need a client certificate.
             worker: Runs the work on large reviews; None for one of its own.
+            bodies: The memory that all bodies share; None to read them without charging it.
             pure: Whether the handler reads nothing but the review, so that it may run in a thread.
         """
         super().__init__(
-            path, metrics=metrics, body_limit=body_limit, known_clients_only=known_clients_only, worker=worker
+            path,
+            metrics=metrics,
+            body_limit=body_limit,
+            known_clients_only=known_clients_only,
+            worker=worker,
+            bodies=bodies,
         )
         self._handler: Final = handler
         self._pure: Final = pure

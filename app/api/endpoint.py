@@ -6,12 +6,14 @@ from typing import Any, Final, TypeVar
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app.api.bodies import BodyBudget, BodyCharge, client_of
 from app.api.body import ClientGoneError, RequestError, check_headers, read_body
 from app.api.codec import encode_error
 from app.api.metrics import Metrics
 from app.api.numbers import check_numbers
 from app.control.turns import Runs
 from app.control.worker import Worker
+from app.api.sending import send_body
 
 MAX_ON_LOOP: Final = 32 * 1024
 """Bytes of a review that is answered on the event loop. To render a hostile Deployment takes 0.5 µs for a byte, so
@@ -20,29 +22,38 @@ MAX_ON_LOOP: Final = 32 * 1024
 _T = TypeVar("_T")
 _JSON: Final = (b"content-type", b"application/json")
 # RFC 9110 section 11.6.1 wants a challenge with each 401.
-_CHALLENGE: Final = ((b"www-authenticate", b"Bearer"),)
+_CHALLENGE: Final = (b"www-authenticate", b"Bearer")
 
 
 class Endpoint(ABC):
     """A plain ASGI endpoint that answers a POSTed JSON body with another."""
 
     def __init__(
-        self, path: str, *, metrics: Metrics, body_limit: int, known_clients_only: bool, worker: Runs | None = None
+        self,
+        path: str,
+        *,
+        metrics: Metrics,
+        body_limit: int,
+        known_clients_only: bool,
+        worker: Runs | None = None,
+        bodies: BodyBudget | None = None,
     ) -> None:
         """Prepare.
 
         Args:
             path: Of the route.
-            metrics: Counts requests.
+            metrics: Counts the requests in flight.
             body_limit: Bytes of the largest body that is read.
             known_clients_only: Whether callers need a client certificate.
             worker: Runs the work on large reviews; None for one of its own.
+            bodies: The memory that all bodies share; None to read them without charging it.
         """
         self._path: Final = path
         self._metrics: Final = metrics
         self._body_limit: Final = body_limit
         self._known_clients_only: Final = known_clients_only
         self._worker: Final = worker or Worker()
+        self._bodies: Final = bodies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
@@ -52,19 +63,33 @@ class Endpoint(ABC):
             return
         self._metrics.in_flight += 1
         try:
+            if self._bodies is None:
+                await self._exchange(scope, receive, send, charge=None)
+            else:
+                with BodyCharge(self._bodies, client_of(scope.get("client"))) as charge:
+                    await self._exchange(scope, receive, send, charge=charge)
+        except ClientGoneError:
+            return
+        finally:
+            self._metrics.in_flight -= 1
+
+    async def _exchange(self, scope: Scope, receive: Receive, send: Send, *, charge: BodyCharge | None) -> None:
+        """Read a body and send its answer; raises ClientGoneError."""
+        headers: tuple[tuple[bytes, bytes], ...] = ()
+        try:
             self._check_caller(scope)
             request_id = check_headers(scope["headers"], limit=self._body_limit)
-            body = await read_body(receive, limit=self._body_limit)
+            body = await read_body(receive, limit=self._body_limit, charge=charge)
             if len(body) > MAX_ON_LOOP:
                 await self._off_loop(check_numbers, body)
             status, answer = await self._answer(body, request_id, scope)
         except RequestError as error:
             status, answer = error.code, encode_error(error.code, error.reason, str(error))
-        except ClientGoneError:
-            return
-        finally:
-            self._metrics.in_flight -= 1
-        await respond(send, status, answer, *(_CHALLENGE if status == 401 else ()))
+            if error.retry_after is not None:
+                headers = ((b"retry-after", b"%d" % error.retry_after),)
+        if status == 401:
+            headers = (_CHALLENGE,)
+        await respond(send, status, answer, *headers)
 
     def _check_caller(self, scope: Scope) -> None:
         """Refuse a caller before its body is read; raises RequestError."""
@@ -90,7 +115,7 @@ async def respond(send: Send, status: int, body: bytes, *headers: tuple[bytes, b
     """Send an answer of JSON."""
     length = (b"content-length", b"%d" % len(body))
     await send({"type": "http.response.start", "status": status, "headers": [_JSON, length, *headers]})
-    await send({"type": "http.response.body", "body": body})
+    await send_body(send, body)
 
 
 class Gate:

@@ -6,6 +6,19 @@ from typing import Final, NamedTuple
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.api.codec import encode_error
+from app.api.endpoint import respond
+from app.api.sending import closing
+
+_PATHS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+_TOO_MANY: Final = encode_error(
+    503,
+    "ServiceUnavailable",
+    "the server has as many connections as the setting max_connections allows, and all are being answered; try again "
+    "later",
+)
 
 
 class Check(NamedTuple):
@@ -78,3 +91,17 @@ def health_routes(
         return Response(text, media_type=content_type)
 
     return router
+
+
+class HealthOnly:
+    """Answers kubelets and Prometheus, refuses any other request, and closes the connection after the answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app: Final = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request."""
+        if scope["path"] in _PATHS:
+            await self._app(scope, receive, closing(send))
+        else:
+            await respond(closing(send), 503, _TOO_MANY, (b"retry-after", b"1"))

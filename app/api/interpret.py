@@ -8,6 +8,7 @@ from urllib.parse import parse_qs
 
 from starlette.types import Scope
 
+from app.api.bodies import BodyBudget
 from app.api.codec import encode_error
 from app.api.endpoint import MAX_ON_LOOP, Endpoint
 from app.api.logs import LogSink, encode_line, shortened, stamp
@@ -35,9 +36,15 @@ class InterpretEndpoint(Endpoint):
         log: LogSink | None,
         known_clients_only: bool = False,
         worker: Runs | None = None,
+        bodies: BodyBudget | None = None,
     ) -> None:
         super().__init__(
-            path, metrics=metrics, body_limit=body_limit, known_clients_only=known_clients_only, worker=worker
+            path,
+            metrics=metrics,
+            body_limit=body_limit,
+            known_clients_only=known_clients_only,
+            worker=worker,
+            bodies=bodies,
         )
         self._chain: Final = chain
         self._log: Final = log

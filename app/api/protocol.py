@@ -1,22 +1,46 @@
-"""uvicorn's HTTP protocol, with clients cut off that are slow to send or send too many headers.
+"""uvicorn's HTTP protocol, with limits on how long and how much a client may send.
 
-uvicorn bounds only the idle time between requests; a client that opens a connection and says nothing, or drips a
-header a minute, holds it for ever.
+uvicorn bounds only the idle time between requests. A client that opens a connection and says nothing, or drips a header
+a minute, holds it for ever. A client that sends thousands of requests or headers at once has objects made of them all.
 """
 
 import asyncio
 import enum
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from app.api.callers import EXTENSION, client_extension
+from app.api.callers import EXTENSION, client_extension, describe_certificate
 from app.api.closing import ClosingProtocol
+from app.api.connections import Connection, Connections, Stage
 
 # An apiserver sends well under 1 KiB of headers; client certificates and proxies add some. 64 KiB is what nginx and
 # Apache accept in all, and a connection may not hold more of this process's memory before it is known who it is.
 _HEADER_LIMIT: Final = 64 * 1024
+# Apache's default (LimitRequestFields) is 100. Each header takes 150 bytes beside its text, which may have 5.
+_MAX_HEADERS: Final = 128
+# A request takes 20 bytes on the wire and 4 KiB here. No client of Kubernetes sends one before the last is answered.
+_MAX_PIPELINED: Final = 16
+# What a connection keeps of bytes that TLS has to decrypt, or to encrypt, before it asks the other side to wait.
+_BUFFER_BYTES: Final = 64 * 1024
+
+
+class Guard(NamedTuple):
+    """What all connections of a server have in common.
+
+    Attributes:
+        header_timeout: Seconds from accept, or from the first byte of a later request, to the end of its headers.
+        request_timeout: Seconds from the first byte of a request to its last.
+        connections: Counts the connections.
+        health_app: Answers on connections that are there for health checks only.
+    """
+
+    header_timeout: float
+    request_timeout: float
+    connections: Connections
+    health_app: ASGIApp
 
 
 class _Reading(enum.Enum):
@@ -27,128 +51,177 @@ class _Reading(enum.Enum):
     BODY = enum.auto()
 
 
-def guarded_protocol(  # noqa: C901 - counts the methods of the class inside
-    *, header_timeout: float, request_timeout: float
-) -> type[HttpToolsProtocol]:
-    """Return a protocol class for uvicorn's ``http`` setting.
+class _RefusedError(Exception):
+    """Ends parsing: the client is refused."""
 
-    Args:
-        header_timeout: Seconds from connecting, or from the first byte of a later request, to the end of its headers.
-        request_timeout: Seconds from the first byte of a request to its last.
+
+class GuardedProtocol(ClosingProtocol):
+    """Answers 408 or 431 and closes; a request that arrives whole in one read costs no timer at all.
+
+    Written against the internals of uvicorn 0.54; pyproject.toml bounds the version.
     """
 
-    class GuardedProtocol(ClosingProtocol):
-        """Answers 408 or 431 and closes; a request that arrives whole in one read costs no timer at all."""
+    def __init__(self, *args: Any, guard: Guard, connection: Connection, **kwargs: Any) -> None:
+        """Prepare; the time of the connection counts from here.
 
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **kwargs)
-            self._reading = _Reading.HEADERS
-            self._since = 0.0
-            self._header_bytes = 0
-            self._timer: asyncio.TimerHandle | None = None
-            self._timer_for = _Reading.NOTHING
-            self._extensions: dict[str, dict[object, object]] = {}
+        Args:
+            args: As uvicorn's protocol has them.
+            guard: The limits.
+            connection: The accepted connection that this is the HTTP side of.
+            kwargs: As uvicorn's protocol has them.
+        """
+        super().__init__(*args, **kwargs)
+        self._guard: Final = guard
+        self._connection: Final = connection
+        if connection.health_only:
+            self.app = guard.health_app
+        self._reading = _Reading.HEADERS
+        self._since = self.loop.time()
+        self._header_bytes = 0
+        self._bytes_since_body = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_for = _Reading.NOTHING
+        self._refusal = (0, "")
+        self._extensions: dict[str, dict[object, object]] = {}
 
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            certificate = _client_certificate(transport)
-            self._extensions = {"tls": _client_of(certificate), EXTENSION: client_extension(certificate)}
-            self._since = self.loop.time()
-            self._arm()
+    def stage(self) -> Stage:
+        """Return the state of the connection, for the choice which one is closed to make room for another."""
+        cycle: RequestResponseCycle | None = self.cycle  # None until the first request, whatever its type says
+        if cycle is None:
+            return Stage.UNPROVEN
+        if self._reading is not _Reading.NOTHING or self.flow.write_paused:
+            return Stage.WAITING
+        return Stage.IDLE if cycle.response_complete else Stage.ANSWERING
 
-        def connection_lost(self, exc: Exception | None) -> None:
+    def end(self) -> None:
+        """Close the connection without waiting for the client."""
+        if self.stage() is Stage.IDLE:
+            self.close_at_once()
+        else:
+            self.transport.abort()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start the time for the first request's headers; the TLS handshake has taken some of it."""
+        super().connection_made(transport)
+        self._connection.exchange = self
+        secured = transport.get_extra_info("ssl_object")
+        if secured is not None:
+            transport.set_read_buffer_limits(high=_BUFFER_BYTES)  # type: ignore[attr-defined]  # of uvloop's TLS
+        transport.set_write_buffer_limits(high=_BUFFER_BYTES)
+        # Only a certificate that was verified is returned: TLS ends the handshake of any other.
+        certificate: Mapping[str, Any] | None = secured.getpeercert() if secured is not None else None
+        self._extensions = {
+            "tls": {"client_cert_name": describe_certificate(certificate)},
+            EXTENSION: client_extension(certificate),
+        }
+        self._arm()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._disarm()
+        self._guard.connections.remove(self._connection)
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        """Start the time of a request."""
+        super().on_message_begin()
+        self.scope["extensions"] = self._extensions
+        self._reading = _Reading.HEADERS
+        self._since = self.loop.time()
+        self._header_bytes = 0
+        self._bytes_since_body = 0
+
+    def on_headers_complete(self) -> None:
+        """Have a request answered, unless it has too many headers or too many wait before it."""
+        if len(self.headers) > _MAX_HEADERS:
+            self._stop_parsing(431, "the request has too many headers")
+        if self.pipeline and len(self.pipeline) >= _MAX_PIPELINED:
+            self._stop_parsing(429, "too many requests of this connection wait for their answers")
+        self._reading = _Reading.BODY
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        self._bytes_since_body = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Take the end of the request."""
+        self._reading = _Reading.NOTHING
+        super().on_message_complete()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what arrived, and look whether it is too much or too late."""
+        self._bytes_since_body += len(data)
+        super().data_received(data)
+        if self.transport.is_closing():
             self._disarm()
-            super().connection_lost(exc)
-
-        def on_message_begin(self) -> None:
-            super().on_message_begin()
-            self.scope["extensions"] = self._extensions
-            self._reading = _Reading.HEADERS
-            self._since = self.loop.time()
-            self._header_bytes = 0
-
-        def on_headers_complete(self) -> None:
-            self._reading = _Reading.BODY
-            super().on_headers_complete()
-
-        def on_message_complete(self) -> None:
-            self._reading = _Reading.NOTHING
-            super().on_message_complete()
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            if self.transport.is_closing():
+            return
+        if self._reading is _Reading.NOTHING:
+            if self._keeps_alive() or not self._idle():
                 self._disarm()
                 return
-            if self._reading is _Reading.NOTHING:
-                if self._keeps_alive() or not self._idle():
-                    self._disarm()
-                    return
-                # Bytes that begin no request have ended the keep-alive timeout; this one takes its place.
-                self._reading = _Reading.HEADERS
-                self._since = self.loop.time()
-            if self._reading is _Reading.HEADERS:
-                self._header_bytes += len(data)
-                if self._header_bytes > _HEADER_LIMIT:
-                    self._refuse(431, "the request headers are too large")
-                    return
-            self._arm()
-
-        def _keeps_alive(self) -> bool:
-            return self.timeout_keep_alive_task is not None
-
-        def _idle(self) -> bool:
-            cycle: RequestResponseCycle | None = self.cycle  # None until the first request, whatever its type says
-            return cycle is not None and cycle.response_complete and not self.pipeline
-
-        def _arm(self) -> None:
-            if self._timer is not None and self._timer_for is self._reading:
+            # Bytes that begin no request have ended the keep-alive timeout; this one takes its place.
+            self._reading = _Reading.HEADERS
+            self._since = self.loop.time()
+        if self._reading is _Reading.HEADERS:
+            self._header_bytes += len(data)
+            if self._header_bytes > _HEADER_LIMIT or len(self.headers or ()) > _MAX_HEADERS:
+                self._refuse(431, "the request headers are too large")
                 return
-            self._disarm()
-            self._timer_for = self._reading
-            seconds = header_timeout if self._reading is _Reading.HEADERS else request_timeout
-            self._timer = self.loop.call_later(max(0.0, self._since + seconds - self.loop.time()), self._expired)
+        elif self._bytes_since_body > _HEADER_LIMIT:
+            # Trailers are kept like headers, and extensions of chunks have no limit either.
+            self._refuse(431, "the request trailers are too large")
+            return
+        self._arm()
 
-        def _disarm(self) -> None:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what cannot be parsed."""
+        status, text = self._refusal if self._refusal[0] else (400, msg)
+        self._refuse(status, text)
 
-        def _expired(self) -> None:
+    def _stop_parsing(self, status: int, text: str) -> None:
+        # The parser turns it into its own error, upon which uvicorn calls send_400_response.
+        self._refusal = (status, text)
+        raise _RefusedError
+
+    def _keeps_alive(self) -> bool:
+        return self.timeout_keep_alive_task is not None
+
+    def _idle(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle  # None until the first request, whatever its type says
+        return cycle is not None and cycle.response_complete and not self.pipeline
+
+    def _arm(self) -> None:
+        if self._timer is not None and self._timer_for is self._reading:
+            return
+        self._disarm()
+        self._timer_for = self._reading
+        is_head = self._reading is _Reading.HEADERS
+        seconds = self._guard.header_timeout if is_head else self._guard.request_timeout
+        self._timer = self.loop.call_later(max(0.0, self._since + seconds - self.loop.time()), self._expired)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
             self._timer = None
-            if self.transport.is_closing():
-                return
-            if self.flow.read_paused:
-                # It is we who do not read: an earlier request of this connection is still being answered.
-                self._since = self.loop.time()
-                self._arm()
-                return
-            self._refuse(408, "the request did not arrive in time")
 
-        def _refuse(self, status: int, text: str) -> None:
-            self._disarm()
-            cycle: RequestResponseCycle | None = self.cycle
-            # While a response is being written, more bytes would be read as part of it: closing has to say it all.
-            if cycle is None or cycle.response_complete or not cycle.response_started:
-                head = STATUS_LINE[status] + b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
-                self.transport.write(head + b"content-length: %d\r\n\r\n%s" % (len(text), text.encode("ascii")))
-            self.transport.close()
+    def _expired(self) -> None:
+        self._timer = None
+        if self.transport.is_closing():
+            return
+        if self.flow.read_paused:
+            # It is we who do not read: an earlier request is still being answered, or other bodies take all memory.
+            self._since = self.loop.time()
+            self._arm()
+            return
+        self._refuse(408, "the request did not arrive in time")
 
-    return GuardedProtocol
-
-
-def _client_certificate(transport: asyncio.Transport) -> Mapping[str, Any] | None:
-    """Return the client's certificate, None or empty if it showed none.
-
-    Only a certificate that was verified is returned: TLS ends the handshake of any other.
-    """
-    secured = transport.get_extra_info("ssl_object")
-    certificate: Mapping[str, Any] | None = secured.getpeercert() if secured is not None else None
-    return certificate
-
-
-def _client_of(certificate: Mapping[str, Any] | None) -> dict[object, object]:
-    """Return the ASGI TLS extension: the subject of the client's certificate, None if it showed none."""
-    if not certificate:
-        return {"client_cert_name": None}
-    return {"client_cert_name": ",".join(f"{name}={value}" for rdn in certificate["subject"] for name, value in rdn)}
+    def _refuse(self, status: int, text: str) -> None:
+        self._disarm()
+        cycle: RequestResponseCycle | None = self.cycle
+        # While a response is being written, more bytes would be read as part of it: closing has to say it all.
+        if cycle is None or cycle.response_complete or not cycle.response_started:
+            head = STATUS_LINE[status] + b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
+            self.transport.write(head + b"content-length: %d\r\n\r\n%s" % (len(text), text.encode("ascii")))
+        self.transport.close()

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from app.api.bodies import BodyBudget
 from app.api.dispatch import DispatchEndpoint, ExplainEndpoint, Standing
 from app.api.edge import Conclude, Prepare, ReviewEndpoint, ReviewHandler
 from app.api.endpoint import MAX_ON_LOOP, Endpoint
@@ -78,6 +79,7 @@ class Make(Protocol):
         log: LogSink | None,
         known_clients_only: bool,
         worker: Runs,
+        bodies: BodyBudget | None,
     ) -> Endpoint:
         """Return the endpoint."""
 

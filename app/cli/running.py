@@ -11,8 +11,9 @@ from app.api.logs import write_line
 from app.asgi import Fleethook, create_app
 from app.certs.context import ReloadingContext
 from app.certs.files import CertificateFiles, ensure_certificates, keep_certificates
+from app.cli.acceptor import bind
 from app.cli.leading import lead, withdraw_selection, withdraws_selection
-from app.cli.server import GracefulServer, server_config
+from app.cli.server import GracefulServer
 from app.cli.terminal import flush, write
 from app.cli.workers import inherited_listeners
 from app.lifetime import running
@@ -48,7 +49,6 @@ async def run_server(settings: Settings) -> bool:
         certificates = await _certificates(settings, stack, beside)
         reloading = ReloadingContext(certificates.files, settings.client_ca_file)
         await beside(reloading.follow(), "certificate reload")
-        config = server_config(app, reloading.context)
         listening = asyncio.Event()
 
         def announce(port: int) -> None:
@@ -60,8 +60,8 @@ async def run_server(settings: Settings) -> bool:
             await beside(lead(settings, app, certificates.bundle, listening), "leader")
         if withdraws_selection(settings):
             await beside(withdraw_selection(app, listening), "selection")
-        server = GracefulServer(config, app, ready=announce)
-        await server.serve(sockets=inherited_listeners())
+        server = GracefulServer(app, reloading.context, ready=announce)
+        await server.serve(sockets=inherited_listeners() or bind(settings.host, settings.port))
         return server.started
 
 

@@ -1,36 +1,38 @@
-"""The uvicorn server with our way of stopping: readiness off, requests finished, then the listener closed."""
+"""The uvicorn server with our way of accepting connections, and of stopping.
+
+It stops in this order: readiness off, requests finished, then the listener closed.
+"""
 
 import asyncio
 import contextlib
 import signal
 import socket
 import ssl
+import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 import uvicorn
+from uvicorn.config import STARTUP_FAILURE
 
-from app.api.protocol import guarded_protocol
+from app.api.connections import Connection, Connections
+from app.api.health import HealthOnly
+from app.api.protocol import Guard, GuardedProtocol
 from app.asgi import Fleethook
+from app.cli.acceptor import Acceptor, Transports
 from app.cli.output import OutputError
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
-def server_config(app: Fleethook, context: ssl.SSLContext) -> uvicorn.Config:
-    """Return uvicorn's configuration for ``app``.
-
-    Args:
-        app: The application, whose settings are used.
-        context: The TLS context to serve with.
-    """
+def server_config(app: Fleethook) -> uvicorn.Config:
+    """Return uvicorn's configuration for ``app``, whose settings are used."""
     settings = app.settings
     return uvicorn.Config(
         app,
-        host=settings.host,
-        port=settings.port,
         loop="uvloop",
-        http=guarded_protocol(header_timeout=settings.header_timeout, request_timeout=settings.request_timeout),
+        http=GuardedProtocol,
         ws="none",
         lifespan="on",
         log_config=None,
@@ -39,7 +41,6 @@ def server_config(app: Fleethook, context: ssl.SSLContext) -> uvicorn.Config:
         server_header=False,
         timeout_keep_alive=settings.keep_alive,
         timeout_graceful_shutdown=settings.shutdown_timeout,
-        ssl_context_factory=lambda _config, _default: context,
     )
 
 
@@ -50,9 +51,17 @@ class GracefulServer(uvicorn.Server):
     a moment to reach every node, and until then requests still arrive.
     """
 
-    def __init__(self, config: uvicorn.Config, app: Fleethook, *, ready: Callable[[int], None]) -> None:
-        super().__init__(config)
+    def __init__(self, app: Fleethook, context: ssl.SSLContext, *, ready: Callable[[int], None]) -> None:
+        """Prepare.
+
+        Args:
+            app: The application, whose settings are used.
+            context: The TLS context to serve with.
+            ready: Called with the port once the server listens.
+        """
+        super().__init__(server_config(app))
         self._app: Final = app
+        self._context: Final = context
         self._ready: Final = ready
 
     @contextlib.contextmanager
@@ -79,16 +88,32 @@ class GracefulServer(uvicorn.Server):
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen, then say on which port."""
-        await super().startup(sockets)
-        if not self.started:
-            return
+        """Start the application, accept connections on ``sockets``, and say on which port."""
+        await self.lifespan.startup()
+        if self.lifespan.should_exit:
+            sys.exit(STARTUP_FAILURE)
+        acceptor = self._acceptor(sockets or [])
+        acceptor.start()
+        self.servers = [acceptor]  # type: ignore[list-item]  # uvicorn calls close and wait_closed only
+        self.started = True
         try:
             self._ready(port_of(self.servers))
         except OutputError:
             # An exception alone would cancel the application's lifespan, which uvicorn logs with a traceback.
             await self.shutdown(sockets)
             raise
+
+    def _acceptor(self, sockets: list[socket.socket]) -> Acceptor:
+        settings, loop = self._app.settings, asyncio.get_running_loop()
+        connections = Connections(self._app.capacity.connections)
+        guard = Guard(settings.header_timeout, settings.request_timeout, connections, HealthOnly(self._app))
+        make = partial(GuardedProtocol, self.config, self.server_state, self.lifespan.state, loop, guard=guard)
+
+        def make_protocol(connection: Connection) -> GuardedProtocol:
+            return make(connection=connection)
+
+        transports = Transports(self._context, settings.header_timeout, settings.write_timeout)
+        return Acceptor(sockets, connections=connections, transports=transports, make=make_protocol)
 
 
 def port_of(servers: list[Any]) -> int:

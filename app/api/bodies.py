@@ -1,0 +1,143 @@
+"""The memory that request bodies take: charged as they are read, shared between clients, given back with the answer.
+
+A client gets more as long as it holds no more than what is free ("dynamic thresholds", Choudhury and Hahne, IEEE/ACM
+Transactions on Networking 6(2), 1998). So one client alone gets half, two get a third each, and whoever comes next
+always finds room.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from ipaddress import IPv6Address, ip_address
+from types import TracebackType
+from typing import Final, Self
+
+DECODED_BYTES_PER_BYTE: Final = 28
+"""The most that a byte of JSON takes once it is decoded: ``[],`` is a list of 72 bytes and a reference of 8."""
+_DECODED_BYTES_PER_MARK: Final = 80
+_MARKS: Final = b",:[{"
+# A client that was told to wait is told for how long; by then, the bodies that were read have been answered.
+_MAX_WAIT_SECONDS: Final = 5.0
+
+
+class OverBudgetError(Exception):
+    """There was no room for a body in time."""
+
+
+class BodyBudget:
+    """Bytes of bodies, and of what is decoded from them, that all requests may hold at a time."""
+
+    def __init__(
+        self, limit: int, *, max_wait: float = _MAX_WAIT_SECONDS, released: Callable[[int], None] | None = None
+    ) -> None:
+        """Share ``limit`` bytes.
+
+        Args:
+            limit: The bytes.
+            max_wait: Seconds that a request waits for room.
+            released: Called with the bytes that a request gives back.
+        """
+        self._limit: Final = limit
+        self._max_wait: Final = max_wait
+        self._released: Final = released
+        self._held: Final[Counter[str]] = Counter()
+        self._waiting: Final[list[asyncio.Future[None]]] = []
+        self.total = 0
+
+    @property
+    def largest(self) -> int:
+        """The most that one request is charged: with it, a request that is alone always finds room."""
+        return self._limit // 2
+
+    def take(self, client: str, size: int) -> bool:
+        """Charge ``size`` bytes to ``client`` and return True, or return False if there is no room."""
+        if self._held[client] + size > self._limit - self.total:
+            return False
+        self._held[client] += size
+        self.total += size
+        return True
+
+    async def wait(self, client: str, size: int) -> None:
+        """Charge as soon as there is room; raises OverBudgetError if that takes too long."""
+        try:
+            async with asyncio.timeout(self._max_wait):
+                while not self.take(client, size):
+                    waiter = asyncio.get_running_loop().create_future()
+                    self._waiting.append(waiter)
+                    await waiter
+        except TimeoutError:
+            raise OverBudgetError from None
+
+    def give_back(self, client: str, size: int) -> None:
+        """Release ``size`` bytes of ``client``."""
+        self.total -= size
+        self._held[client] -= size
+        if not self._held[client]:
+            del self._held[client]
+        waiting, self._waiting[:] = self._waiting[:], []
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(None)
+        if self._released is not None:
+            self._released(size)
+
+
+class BodyCharge:
+    """The memory of one request, from the first byte of its body to the end of its answer."""
+
+    def __init__(self, budget: BodyBudget, client: str) -> None:
+        self._budget: Final = budget
+        self._client: Final = client
+        self._size = 0
+
+    async def add(self, size: int) -> None:
+        """Charge ``size`` bytes more; raises OverBudgetError if there is no room in time."""
+        size = min(size, self._budget.largest - self._size)
+        if not self._budget.take(self._client, size):
+            await self._budget.wait(self._client, size)
+        self._size += size
+
+    async def add_decoded(self, body: bytes) -> None:
+        """Charge what will be decoded from a body; raises OverBudgetError if there is no room in time.
+
+        Counting takes 1 ms for 1 MiB. It is needed only where the worst case finds no room.
+        """
+        size = min(DECODED_BYTES_PER_BYTE * len(body), self._budget.largest - self._size)
+        if self._budget.take(self._client, size):
+            self._size += size
+        else:
+            await self.add(count_decoded(body))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._size:
+            self._budget.give_back(self._client, self._size)
+            self._size = 0
+
+
+def count_decoded(body: bytes) -> int:
+    """Return the most bytes that the objects of a JSON text can take."""
+    return len(body) + _DECODED_BYTES_PER_MARK * (len(body) - len(body.translate(None, _MARKS)))
+
+
+def client_of(address: tuple[str, int] | None) -> str:
+    """Return the client that an address counts for: the host, or in IPv6 its /64 network, all of which it may use.
+
+    Args:
+        address: Host and port, as ASGI's ``client`` has them.
+    """
+    if address is None:
+        return ""
+    host = address[0]
+    if ":" not in host:
+        return host
+    try:
+        parsed = ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    assert isinstance(parsed, IPv6Address)
+    return str(parsed.ipv4_mapped or IPv6Address(int(parsed) >> 64 << 64))

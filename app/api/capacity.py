@@ -1,0 +1,57 @@
+"""How much the server accepts at a time, derived from the memory that it may use.
+
+    per worker process = memory limit / workers
+    max_connections    = per process / 4 / 512 KiB, at least 64, at most 16384 and the open files less 256
+    body_memory        = per process / 4, at least twice body_limit
+
+The other half is for the objects, the plans that were compiled from them (keep ``plan_cache_bytes`` below it) and the
+program. With the chart's limit of 1 GiB: 512 connections and 256 MiB.
+"""
+
+import resource
+from typing import Final, NamedTuple
+
+from app.api.cgroup import memory_limit
+from app.settings import Settings
+
+CONNECTION_BYTES: Final = 512 * 1024
+"""The most that a hostile client can make a connection hold, measured by ``benchmarks/cases/soak.py``: uvloop's and
+OpenSSL's buffers (256 KiB), the start of a body and what was not sent yet (64 KiB each) and the objects around them."""
+
+_SHARE: Final = 4
+_MIN_CONNECTIONS: Final = 64
+_MAX_CONNECTIONS: Final = 16384
+# Files that are not connections of clients: manifests, watches, webhooks' connections, libraries.
+_OTHER_FILES: Final = 256
+
+
+class Capacity(NamedTuple):
+    """Limits of one server process."""
+
+    connections: int
+    """Connections at a time."""
+    body_bytes: int
+    """Bytes of bodies, and of the objects that are decoded from them, at a time."""
+
+
+def derive_capacity(settings: Settings, *, memory: int, open_files: int) -> Capacity:
+    """Return the limits of one worker process; the settings win over the formula.
+
+    Args:
+        settings: The settings; `max_connections` and `body_memory` are of one process, too.
+        memory: Bytes that all worker processes may use together.
+        open_files: File descriptors that one process may have.
+    """
+    share = memory // settings.workers // _SHARE
+    most = max(1, min(_MAX_CONNECTIONS, open_files - _OTHER_FILES))
+    connections = min(most, max(_MIN_CONNECTIONS, share // CONNECTION_BYTES))
+    bodies = max(share, 2 * settings.body_limit)
+    return Capacity(settings.max_connections or connections, settings.body_memory or bodies)
+
+
+def find_capacity(settings: Settings) -> Capacity:
+    """Return the limits of this process."""
+    open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if open_files == resource.RLIM_INFINITY:
+        open_files = _MAX_CONNECTIONS + _OTHER_FILES
+    return derive_capacity(settings, memory=memory_limit(), open_files=open_files)

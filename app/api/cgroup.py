@@ -1,0 +1,55 @@
+"""The memory that this process may use, as its control group (v2 or v1) or else the machine limits it."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+# Version 1 says "no limit" by the largest multiple of the page size; nothing has an exbibyte.
+_NO_LIMIT = 1 << 60
+
+
+def memory_limit(root: Path = Path("/")) -> int:
+    """Return the bytes of memory that this process may use: the lowest limit of its control groups, or all there is.
+
+    Args:
+        root: Directory that holds ``proc`` and ``sys``.
+    """
+    found = (_read_limit(file) for file in _limit_files(root))
+    return min([limit for limit in found if limit is not None], default=_physical_memory())
+
+
+def _limit_files(root: Path) -> Iterator[Path]:
+    """Yield the files of limits from this process's group up: a group is also limited by those around it.
+
+    In a container the group's path is often that of the host, which the container does not see. The directories that do
+    not exist are skipped; the mount's own directory is then the container's group.
+    """
+    mount = root / "sys/fs/cgroup"
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            directory, name = mount, "memory.max"
+        elif "memory" in controllers.split(","):
+            directory, name = mount / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        relative = PurePosixPath(path.lstrip("/"))
+        for group in (relative, *relative.parents):
+            yield directory / group / name
+
+
+def _read_limit(file: Path) -> int | None:
+    """Return the limit in a file, None if there is no file or no limit in it (``max``)."""
+    try:
+        limit = int(file.read_text())
+    except (OSError, ValueError):
+        return None
+    return limit if limit < _NO_LIMIT else None
+
+
+def _physical_memory() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
