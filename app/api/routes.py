@@ -16,6 +16,7 @@ from app.api.metrics import Metrics
 from app.control.slices import Sliced, Slices, run_at_once
 from app.control.turns import Runs
 from app.crds.instance.review import mutate_karmada, validate_karmada
+from app.dispatch.explain import Explanation
 from app.interpret.chain import Chain, PythonLayer
 from app.interpret.review import validate_configuration
 from app.interpret.samples.bar import bar
@@ -95,6 +96,8 @@ class ReviewRoute(NamedTuple):
     """Kinds that every answer depends on. Routes whose answers depend on different kinds look for themselves."""
     authorizes: bool = False
     """Whether callers need the right to ask about a logical cluster."""
+    answer: type[Any] | None = None
+    """The type of the answer; None for that of the review."""
 
 
 def _admission(
@@ -224,7 +227,7 @@ def dispatch_routes(standing: Standing, validate: ReviewHandler) -> list[ReviewR
     return [
         _cluster(CLUSTER_MUTATE, mutate, partial(DispatchEndpoint, standing=standing, phase="mutating")),
         _cluster(CLUSTER_VALIDATE, ask, partial(DispatchEndpoint, standing=standing, phase="validating")),
-        _cluster(CLUSTER_EXPLAIN, explained, partial(ExplainEndpoint, standing=standing)),
+        _cluster(CLUSTER_EXPLAIN, explained, partial(ExplainEndpoint, standing=standing))._replace(answer=Explanation),
         _admission(VALIDATE_MUTATING, validation, validate),
         _admission(VALIDATE_VALIDATING, validation, validate),
     ]

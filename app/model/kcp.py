@@ -17,7 +17,9 @@ LOGICAL_CLUSTER_NAME: Final = "cluster"
 WORKSPACE: Final = GroupKind("tenancy.kcp.io", "Workspace")
 
 _SEGMENT: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
-_CLUSTER: Final = re.compile(rf"{_SEGMENT}(?::{_SEGMENT})*", re.ASCII)
+CLUSTER_PATTERN: Final = rf"{_SEGMENT}(?::{_SEGMENT})*"
+"""Regular expression that the whole name or path of a logical cluster matches."""
+_CLUSTER: Final = re.compile(CLUSTER_PATTERN, re.ASCII)
 _SYSTEM: Final = "system:"
 
 
