@@ -30,6 +30,7 @@ from app.api.quota import RequestQuota
 from app.api.routes import ReviewRoute, crds_routes, dispatch_routes, interpret_routes, overrider_routes
 from app.api.sending import PacedApp, closing
 from app.api.tokens import Tokens
+from app.api.trimming import Trimmer, find_trim
 from app.control.slices import Slices
 from app.control.worker import Worker
 from app.dispatch.assembly import INDEXES as DISPATCH_INDEXES
@@ -97,7 +98,8 @@ class Fleethook(FastAPI):
         self.worker: Final = Worker()
         """Runs the work on large reviews."""
         self.capacity: Final = find_capacity(settings)
-        self.bodies: Final = BodyBudget(self.capacity.body_bytes)
+        self.trimmer: Final = Trimmer(find_trim())
+        self.bodies: Final = BodyBudget(self.capacity.body_bytes, released=self.trimmer.release)
         self.manifest_report: Final = ManifestReport(self.store)
         self.hook_client: Final = HookClient(allow_private=True)
         self.webhook_client: Final = HookClient(

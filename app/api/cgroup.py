@@ -15,7 +15,7 @@ def memory_limit(root: Path = Path("/")) -> int:
         root: Directory that holds ``proc`` and ``sys``.
     """
     found = (_read_limit(file) for file in _limit_files(root))
-    return min([limit for limit in found if limit is not None], default=_physical_memory())
+    return min([_physical_memory(), *(limit for limit in found if limit is not None)])
 
 
 def _limit_files(root: Path) -> Iterator[Path]:

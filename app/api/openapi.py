@@ -68,7 +68,7 @@ def _json(text: str, schema: dict[str, Any]) -> dict[str, Any]:
 def _operation(
     route: ReviewRoute, review: dict[str, Any], answer: dict[str, Any], status: dict[str, Any]
 ) -> dict[str, Any]:
-    operation = {
+    operation: dict[str, Any] = {
         "tags": ["reviews"],
         "summary": route.summary,
         "operationId": route.path.strip("/"),

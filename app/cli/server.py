@@ -16,6 +16,7 @@ from typing import Any, Final
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 
+from app.api.capacity import CONNECTION_BYTES
 from app.api.connections import Connection, Connections
 from app.api.health import HealthOnly
 from app.api.protocol import Guard, GuardedProtocol
@@ -105,7 +106,8 @@ class GracefulServer(uvicorn.Server):
 
     def _acceptor(self, sockets: list[socket.socket]) -> Acceptor:
         settings, loop = self._app.settings, asyncio.get_running_loop()
-        connections = Connections(self._app.capacity.connections)
+        freed = partial(self._app.trimmer.release, CONNECTION_BYTES)
+        connections = Connections(self._app.capacity.connections, removed=freed)
         guard = Guard(settings.header_timeout, settings.request_timeout, connections, HealthOnly(self._app))
         make = partial(GuardedProtocol, self.config, self.server_state, self.lifespan.state, loop, guard=guard)
 

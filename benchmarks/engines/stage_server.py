@@ -17,7 +17,8 @@ from app.api.codec import decode_review, encode_response
 from app.api.edge import ReviewEndpoint, _outcome, log_fields
 from app.api.endpoint import respond
 from app.api.logs import encode_line
-from app.cli.server import GracefulServer, server_config
+from app.cli.acceptor import bind
+from app.cli.server import GracefulServer
 from benchmarks.engines.stages import ANSWERING, CONNECTION, HTTP, STAGES, TIMED, clock_ns
 from benchmarks.reviews import review
 from benchmarks.servers import PATH
@@ -150,11 +151,11 @@ def main() -> None:
         app.reviews[PATH] = timed
         if given.stage != TIMED:
             app.reviews[PATH] = Staged(whole, stages=STAGES.index(given.stage) - STAGES.index(HTTP) - 1, answer=answer)
-        config = server_config(app, serving_context(given.cert_dir))
-        if given.stage == HTTP:
-            config.app = answering(app, answer)
         announce = lambda port: print(f"serving on {port}", flush=True)  # noqa: E731 - a callback
-        runner.run(GracefulServer(config, app, ready=announce).serve())
+        server = GracefulServer(app, serving_context(given.cert_dir), ready=announce)
+        if given.stage == HTTP:
+            server.config.app = answering(app, answer)
+        runner.run(server.serve(sockets=bind(app.settings.host, app.settings.port)))
     if given.timers:
         given.timers.write_text(json.dumps(timed.report()))
 

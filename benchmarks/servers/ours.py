@@ -14,7 +14,8 @@ from app.api.logs import configure_logging, write_line
 from app.asgi import Fleethook, create_app
 from app.certs.context import ReloadingContext
 from app.certs.files import ensure_certificates
-from app.cli.server import GracefulServer, server_config
+from app.cli.acceptor import bind
+from app.cli.server import GracefulServer
 from app.settings import Settings
 from app.store import Store
 from app.store.sources.kubernetes.resources import metadata_only, whole
@@ -77,9 +78,9 @@ def serve(given: argparse.Namespace) -> None:
             tasks.append(asyncio.get_running_loop().create_task(churn(app.store, given.objects, given.churn)))
         print(f"serving on {port}", flush=True)
 
-    server = GracefulServer(server_config(app, serving_context(given.cert_dir)), app, ready=ready)
+    server = GracefulServer(app, serving_context(given.cert_dir), ready=ready)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(server.serve())
+        runner.run(server.serve(sockets=bind(app.settings.host, app.settings.port)))
 
 
 def serving_context(directory: Path):
