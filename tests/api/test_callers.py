@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.api.callers import EXTENSION, NamedCallers, certificate_names, client_extension
+from app.api.callers import EXTENSION, NamedCallers, certificate_names, client_extension, describe_certificate
 
 CERTIFICATE: dict[str, Any] = {
     "subject": (
@@ -56,3 +56,18 @@ def test_a_caller_is_found_by_an_exact_name(names: list[str], found: str) -> Non
 def test_a_caller_without_a_certificate_is_not_found(extensions: dict[str, Any] | None) -> None:
     scope = {"type": "http", "extensions": extensions}
     assert NamedCallers(["kube-apiserver", ""]).find(scope) == ""
+
+
+@pytest.mark.parametrize(
+    ("certificate", "text"),
+    [
+        (None, None),
+        ({}, None),
+        (CERTIFICATE, "organizationName=system:masters,commonName=mallory,commonName=kube-apiserver"),
+        ({"subject": (), "subjectAltName": (("URI", "spiffe://a/b"), ("DNS", "b"))}, "URI=spiffe://a/b,DNS=b"),
+        ({"subject": ()}, ""),
+        ({"serialNumber": "1"}, ""),
+    ],
+)
+def test_messages_name_a_caller_by_subject_or_alternative_names(certificate: Any, text: str | None) -> None:
+    assert describe_certificate(certificate) == text

@@ -43,9 +43,12 @@ class Authority:
 
     def issue(self, name: str, *organizations: str, addresses: tuple[str, ...] = ()) -> Pair:
         """A certificate that its holder may show as client and as server."""
-        key = ec.generate_private_key(ec.SECP256R1())
         attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization) for organization in organizations]
-        subject = x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        return self.issue_to(x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, name)]), name, addresses)
+
+    def issue_to(self, subject: x509.Name, name: str, addresses: tuple[str, ...]) -> Pair:
+        """A certificate of any subject, in files of a name."""
+        key = ec.generate_private_key(ec.SECP256R1())
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         builder = (
             _builder(subject, self._name, key.public_key())

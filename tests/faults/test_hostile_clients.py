@@ -1,6 +1,8 @@
 """Clients that are slow, half-open or flooding, against the real server process."""
 
+import socket
 import ssl
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,6 +48,14 @@ def read_to_end(connection: ssl.SSLSocket) -> bytes:
 
 def test_a_client_that_says_nothing_is_cut(server: Server) -> None:
     assert read_to_end(server.raw()).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_client_that_never_starts_tls_is_cut(server: Server) -> None:
+    began = time.monotonic()
+    with socket.create_connection(("127.0.0.1", server.port), timeout=NET) as connection:
+        assert connection.recv(1) == b""
+    # uvloop itself gives a handshake 60 s.
+    assert time.monotonic() - began < 50
 
 
 def test_a_client_that_stops_in_its_headers_is_cut(server: Server) -> None:
