@@ -22,11 +22,11 @@ from benchmarks.harness.tables import table
 
 PARTS = (
     "webhook", "connections", "handshakes", "overriders", "objects", "workers", "stages", "server_choice",
-    "lua", "dispatch", "informer", "fleet", "scale", "patch", "crds", "interpret", "worst",
+    "lua", "dispatch", "informer", "fleet", "scale", "patch", "crds", "interpret", "worst", "soak",
 )  # fmt: skip
 """Modules of ``benchmarks/cases``, in the order of the page."""
 
-IN_PROCESS = frozenset({"scale", "worst"})
+IN_PROCESS = frozenset({"scale", "soak", "worst"})
 """Parts that measure fleethook alone, so that no peer has to be built for them."""
 
 MADE = ROOT / ".bench"
@@ -41,7 +41,7 @@ def main() -> None:
         "--python", type=Path, default=MADE / "venv" / "bin" / "python", help="one that has benchmarks/requirements.txt"
     )
     parser.add_argument(
-        "--small", action="store_true", help="try small sizes, print the figures and write no results (scale, worst)"
+        "--small", action="store_true", help="try small sizes, print the figures and write no results (scale, soak, worst)"
     )
     given = parser.parse_args()
     found = results.read()

@@ -121,6 +121,8 @@ class GuardedProtocol(ClosingProtocol):
         self._disarm()
         self._guard.connections.remove(self._connection)
         super().connection_lost(exc)
+        # Cycles of references would keep the buffers of TLS until a collection, which are rare here.
+        self._connection.exchange = None
 
     def on_message_begin(self) -> None:
         """Start the time of a request."""

@@ -3,7 +3,6 @@
 import socket
 import ssl
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
