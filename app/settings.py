@@ -287,7 +287,7 @@ class Settings(BaseSettings):
         int | None,
         Field(
             description="Connections of one worker process at a time; by default as many as a quarter of its memory "
-            "allows, at 512Ki each.",
+            "allows, at 1Mi each.",
             ge=1,
         ),
     ] = None

@@ -22,7 +22,7 @@ _HEADER_LIMIT: Final = 64 * 1024
 # Apache's default (LimitRequestFields) is 100. Each header takes 150 bytes beside its text, which may have 5.
 _MAX_HEADERS: Final = 128
 # A request takes 20 bytes on the wire and 4 KiB here. No client of Kubernetes sends one before the last is answered.
-_MAX_PIPELINED: Final = 16
+_MAX_PIPELINED: Final = 4
 # What a connection keeps of bytes that TLS has to decrypt, or to encrypt, before it asks the other side to wait.
 _BUFFER_BYTES: Final = 64 * 1024
 

@@ -61,13 +61,35 @@ def is_refusal(name: str) -> bool:
 
 def measure(context: Context, seconds: int, connections: int, bodies: int) -> dict[str, Any]:
     certificates = context.scratch / "certs"
-    command = [sys.executable, "-m", "app", "serve", "--manifests", "examples", "--port", "0", "--cert-dir", certificates]
-    limits = {"FLEETHOOK_MAX_CONNECTIONS": connections, "FLEETHOOK_BODY_MEMORY": bodies, "FLEETHOOK_LOG_REVIEWS": "false"}
+    command = [
+        sys.executable,
+        "-m",
+        "app",
+        "serve",
+        "--manifests",
+        "examples",
+        "--port",
+        "0",
+        "--cert-dir",
+        certificates,
+    ]
+    limits = {
+        "FLEETHOOK_MAX_CONNECTIONS": connections,
+        "FLEETHOOK_BODY_MEMORY": bodies,
+        "FLEETHOOK_LOG_REVIEWS": "false",
+    }
     settings = ["env", *(f"{name}={value}" for name, value in limits.items())]
     with serving([*settings, *command], cores=[context.server_core]) as server:
-        clients = [sys.executable, "-m", "benchmarks.engines.soak", "--seconds", str(seconds), "--port", str(server.port)]
+        clients = [
+            sys.executable,
+            "-m",
+            "benchmarks.engines.soak",
+            "--seconds",
+            str(seconds),
+            "--port",
+            str(server.port),
+        ]
         clients += ["--pid", str(server.process.pid), "--authority", str(certificates / "ca.crt")]
         pinned = ["taskset", "-c", str(context.load_core), *clients]
         done = subprocess.run(pinned, capture_output=True, text=True, cwd=ROOT, timeout=seconds + 120, check=True)
     return json.loads(done.stdout)
-

@@ -51,12 +51,12 @@ def test_the_memory_of_the_machine_limits_a_larger_group(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("given", "memory", "open_files", "connections", "bodies"),
     [
-        ({}, GI, FILES, 512, GI // 4),
-        ({"workers": 2}, GI, FILES, 256, GI // 8),
+        ({}, GI, FILES, 256, GI // 4),
+        ({"workers": 2}, GI, FILES, 128, GI // 8),
         ({}, 64 << 20, FILES, 64, 16 << 20),
         ({"body_limit": 32 << 20}, 64 << 20, FILES, 64, 64 << 20),
         ({}, 1024 * GI, FILES, 16384, 256 * GI),
-        ({}, GI, 500, 244, GI // 4),
+        ({}, GI, 400, 144, GI // 4),
         ({}, GI, 100, 1, GI // 4),
         ({"max_connections": 7, "body_memory": "2Mi"}, GI, FILES, 7, 2 << 20),
     ],
