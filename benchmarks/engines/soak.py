@@ -47,6 +47,9 @@ class Clients:
                     await talk(address)
                 self.counts[kind] += 1
             except (OSError, EOFError, TimeoutError):
+                if self.is_over:
+                    # The server did not cut this client; the measurement did.
+                    return
                 self.counts[f"{kind}: cut"] += 1
             await asyncio.sleep(PAUSE)
 
