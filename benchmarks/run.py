@@ -41,7 +41,9 @@ def main() -> None:
         "--python", type=Path, default=MADE / "venv" / "bin" / "python", help="one that has benchmarks/requirements.txt"
     )
     parser.add_argument(
-        "--small", action="store_true", help="try small sizes, print the figures and write no results (scale, soak, worst)"
+        "--small",
+        action="store_true",
+        help="try small sizes, print the figures and write no results (scale, soak, worst)",
     )
     given = parser.parse_args()
     found = results.read()

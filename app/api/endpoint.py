@@ -11,9 +11,9 @@ from app.api.body import ClientGoneError, RequestError, check_headers, read_body
 from app.api.codec import encode_error
 from app.api.metrics import Metrics
 from app.api.numbers import check_numbers
+from app.api.sending import send_body
 from app.control.turns import Runs
 from app.control.worker import Worker
-from app.api.sending import send_body
 
 MAX_ON_LOOP: Final = 32 * 1024
 """Bytes of a review that is answered on the event loop. To render a hostile Deployment takes 0.5 µs for a byte, so
