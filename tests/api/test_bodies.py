@@ -1,6 +1,7 @@
 import asyncio
 import json
 import sys
+from typing import Any
 
 import msgspec
 import pytest
@@ -119,26 +120,29 @@ async def test_a_body_without_room_is_503_and_is_not_read_on() -> None:
     assert "body_memory" in str(refused.value)
 
 
-async def answer_of(size: int, budget: BodyBudget) -> list[dict[str, object]]:
-    sent: list[dict[str, object]] = []
+async def answer_of(budget: BodyBudget, *sizes: int, sent: list[dict[str, object]] | None = None) -> Any:
+    """The messages of an answer in parts of these sizes, with the bytes that were charged meanwhile."""
+    messages: list[dict[str, object]] = [] if sent is None else sent
 
-    async def app(scope: object, receive: object, send: object) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": []})  # type: ignore[operator]
-        await send({"type": "http.response.body", "body": b"x" * size})  # type: ignore[operator]
+    async def app(scope: object, receive: object, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for size in sizes:
+            await send({"type": "http.response.body", "body": b"x" * size, "more_body": True})
+        await send({"type": "http.response.body"})
 
     async def send(message: dict[str, object]) -> None:
-        sent.append({**message, "held": budget.total})
+        messages.append({**message, "held": budget.total})
 
     await PacedApp(app, budget)({"type": "http"}, None, send)  # type: ignore[arg-type]
-    return sent
+    return messages
 
 
 async def test_a_large_answer_is_sent_in_pieces_and_charged_until_its_end() -> None:
     budget = BodyBudget(10 * PIECE_BYTES)
-    start, *pieces = await answer_of(2 * PIECE_BYTES + 1, budget)
+    start, *pieces, end = await answer_of(budget, 2 * PIECE_BYTES + 1)
     assert start["status"] == 200
-    assert [len(piece["body"]) for piece in pieces] == [PIECE_BYTES, PIECE_BYTES, 1]  # type: ignore[arg-type]
-    assert [piece["more_body"] for piece in pieces] == [True, True, False]
+    assert [len(piece["body"]) for piece in pieces] == [PIECE_BYTES, PIECE_BYTES, 1]
+    assert [piece["more_body"] for piece in (*pieces, end)] == [True, True, True, False]
     assert {piece["held"] for piece in pieces} == {2 * PIECE_BYTES + 1}
     assert budget.total == 0
 
@@ -149,12 +153,24 @@ async def test_a_large_answer_without_room_is_503() -> None:
         await other.add(PIECE_BYTES)
         with BodyCharge(budget, "another") as another:
             await another.add(PIECE_BYTES // 2)
-            start, body = await answer_of(PIECE_BYTES + 1, budget)
+            start, body = await answer_of(budget, PIECE_BYTES + 1)
     assert (start["status"], body["type"]) == (503, "http.response.body")
-    assert (b"retry-after", b"1") in start["headers"]  # type: ignore[operator]
+    assert (b"retry-after", b"1") in start["headers"]
+
+
+async def test_an_answer_that_has_begun_ends_where_there_is_no_room() -> None:
+    budget, sent = BodyBudget(2 * PIECE_BYTES, max_wait=AT_ONCE), list[dict[str, object]]()
+    with BodyCharge(budget, "other") as other, BodyCharge(budget, "another") as another:
+        await other.add(PIECE_BYTES)
+        await another.add(PIECE_BYTES // 2)
+        with pytest.raises(OverBudgetError):
+            await answer_of(budget, 10, PIECE_BYTES + 1, sent=sent)
+    # The client sees that the answer is incomplete: nothing says that it has ended.
+    assert [(message.get("status"), len(message.get("body", b""))) for message in sent] == [(200, 0), (None, 10)]  # type: ignore[arg-type]
+    assert sent[-1]["more_body"]
 
 
 async def test_a_small_answer_is_sent_as_it_is() -> None:
     budget = BodyBudget(1000)
-    start, body = await answer_of(10, budget)
+    start, body, _ = await answer_of(budget, 10)
     assert (start["status"], body["body"], body["held"]) == (200, b"x" * 10, 0)
