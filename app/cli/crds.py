@@ -8,11 +8,23 @@ import platformdirs
 import typer
 
 from app.cli.crds_cache import NormalizeDot, cache
-from app.cli.crds_choice import check_reach, check_sha256, chosen_of, read_file
+from app.cli.crds_choice import check_reach, chosen_of, read_file
 from app.cli.crds_controller import DATA_DIR
 from app.cli.crds_progress import Style, reporting
+from app.cli.crds_provenance import (
+    BuilderOption,
+    ProvenanceOption,
+    SourceRepositoryOption,
+    SourceTagOption,
+    TrustRootOption,
+    Wanted,
+    document_provenance,
+    format_provenance,
+    pin_by,
+)
 from app.cli.crds_text import Output, leaving, show, warn
 from app.cli.later import Place, group_of
+from app.cli.terminal import write_error
 from app.crds.apply.trial import render_trial
 from app.crds.archive import archive
 from app.crds.archive.manifest import Manifest
@@ -22,6 +34,7 @@ from app.crds.download.redaction import redacted
 from app.crds.failures import CRDsError, Exit
 from app.crds.fetch import Fetched
 from app.crds.fetch import fetch as fetch_tarball
+from app.crds.provenance.verify import Provenance
 from app.crds.source import Policy, Source
 
 crds = typer.Typer(
@@ -85,6 +98,11 @@ def fetch(
         Policy | None, typer.Option(help="When the origin is asked (default: as the manifest says).")
     ] = None,
     sha256: Annotated[str, typer.Option(help="What the tarball must be.")] = "",
+    provenance: ProvenanceOption = None,
+    trust_root: TrustRootOption = None,
+    source_repository: SourceRepositoryOption = None,
+    source_tag: SourceTagOption = None,
+    builder: BuilderOption = None,
     proxy: Annotated[str, typer.Option(help="Address of a proxy; wins over the environment's.")] = "",
     ca: Annotated[Path | None, typer.Option(help="PEM authorities to trust instead of the system's.")] = None,
     mirror: Annotated[list[str] | None, typer.Option(help="Asked when the address fails; may be repeated.")] = None,
@@ -108,8 +126,11 @@ def fetch(
     disk; 130 interrupted.
     """
     with leaving():
-        sha256 = check_sha256(sha256)
         chosen = list(chosen_of(url, karmada, version, follow_instance=follow_instance, strict=strict))
+        # --version names the release, so its attestation must be of that tag; with --karmada it is the operator's own.
+        tag = source_tag or (version if provenance and url is None and not karmada else None)
+        wanted = Wanted(provenance, trust_root, source_repository, tag, builder)
+        proven, sha256 = pin_by(wanted, sha256=sha256, strict=strict)
         changes: dict[str, Any] = {"sha256": sha256, "proxy_url": proxy, "mirrors": tuple(mirror or ())}
         if ca is not None:
             changes["ca_pem"] = read_file(ca)
@@ -131,24 +152,30 @@ def fetch(
                     env_proxies=not no_env_proxy,
                     progress=report,
                 )
-            _print(fetched, output)
+            _print(fetched, proven, output)
 
 
-def _print(fetched: Fetched, output: Output) -> None:
+def _print(fetched: Fetched, proven: Provenance | None, output: Output) -> None:
     warn(fetched.warnings)
     document = {
         "result": fetched.result, "key": fetched.key, "path": fetched.path, "sha256": fetched.sha256,
         "bytes": fetched.size, "url": fetched.url, "final_url": fetched.final_url, "etag": fetched.etag,
         "attempts": fetched.attempts, "duration_s": round(fetched.seconds, 3), "warnings": fetched.warnings,
+        **document_provenance(proven),
     }  # fmt: skip
     lines = f"{fetched.result} {fetched.path}", f"  sha256:{fetched.sha256} {fetched.size:,} bytes"
-    show(output, lines, document)
+    show(output, [*lines, *format_provenance(proven)], document)
 
 
 @crds.command()
 def verify(
     file: Annotated[Path, typer.Argument(help="A tarball.")],
     sha256: Annotated[str, typer.Option(help="What it must be.")] = "",
+    provenance: ProvenanceOption = None,
+    trust_root: TrustRootOption = None,
+    source_repository: SourceRepositoryOption = None,
+    source_tag: SourceTagOption = None,
+    builder: BuilderOption = None,
     strict: Annotated[bool, typer.Option("--strict", help="What is only odd is an error.")] = False,
     normalize_dot: NormalizeDot = False,
     output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
@@ -158,12 +185,13 @@ def verify(
     Nothing is unpacked. Exits 0 also for a tarball that only the operator cannot use, unless --strict is given.
     """
     with leaving():
-        sha256 = check_sha256(sha256)
+        wanted = Wanted(provenance, trust_root, source_repository, source_tag, builder)
+        proven, sha256 = pin_by(wanted, sha256=sha256, strict=strict)
         manifest, files = archive.read_files(file, strict=strict, normalize_dot=normalize_dot)
         if sha256 and manifest.sha256 != sha256:
             raise CRDsError(Exit.INTEGRITY, f"{file} is {manifest.sha256}, and {sha256} is wanted")
         render_trial(files)
-        _print_manifest(manifest, output)
+        _print_manifest(manifest, proven, output)
         if strict and manifest.operator_problems:
             raise CRDsError(Exit.ARCHIVE, "Karmada's own operator cannot use this tarball")
 
@@ -173,32 +201,40 @@ def pin(
     url: Annotated[str, typer.Argument(help="Address of the tarball.")],
     proxy: Annotated[str, typer.Option(help="Address of a proxy; wins over the environment's.")] = "",
     ca: Annotated[Path | None, typer.Option(help="PEM authorities to trust instead of the system's.")] = None,
+    provenance: ProvenanceOption = None,
+    trust_root: TrustRootOption = None,
+    source_repository: SourceRepositoryOption = None,
+    source_tag: SourceTagOption = None,
+    builder: BuilderOption = None,
     normalize_dot: NormalizeDot = False,
     progress: Annotated[Style, typer.Option(help="How progress is shown, on standard error.")] = Style.AUTO,
     output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
 ) -> None:
     """Download a tarball, verify it, and print the digest for --sha256 and for httpSource.sha256; nothing is kept."""
     with leaving(), tempfile.TemporaryDirectory() as directory:
-        source = Source(url, proxy_url=proxy, ca_pem=b"" if ca is None else read_file(ca))
+        proven, sha256 = pin_by(Wanted(provenance, trust_root, source_repository, source_tag, builder), sha256="")
+        source = Source(url, sha256=sha256, proxy_url=proxy, ca_pem=b"" if ca is None else read_file(ca))
         path = Path(directory, "crds.tar.gz")
         with reporting(Style.NONE if output is Output.JSON else progress, redacted(url)) as report:
             download(source, path, progress=report)
         manifest = archive.verify(path, normalize_dot=normalize_dot)
         if output is Output.JSON:
-            _print_manifest(manifest, output)
+            _print_manifest(manifest, proven, output)
         else:
             warn(manifest.warnings)
+            # Standard output has the digest alone, for scripts.
+            write_error(*format_provenance(proven))
             show(output, [manifest.sha256], None)
 
 
-def _print_manifest(manifest: Manifest, output: Output) -> None:
+def _print_manifest(manifest: Manifest, proven: Provenance | None, output: Output) -> None:
     warn(manifest.warnings)
     files = {name: file._asdict() for name, file in manifest.files.items()}
     problems = manifest.operator_problems
     document = {
         "sha256": manifest.sha256, "bytes": manifest.size, "files": files, "warnings": manifest.warnings,
-        "operator": {"usable": not problems, "problems": problems},
+        "operator": {"usable": not problems, "problems": problems}, **document_provenance(proven),
     }  # fmt: skip
     verdict = "Karmada's operator can use it" if not problems else "Karmada's operator cannot use it:"
     lines = [f"sha256:{manifest.sha256} {manifest.size:,} bytes, {len(files)} files", f"  {verdict}"]
-    show(output, [*lines, *(f"    {problem}" for problem in problems)], document)
+    show(output, [*lines, *(f"    {problem}" for problem in problems), *format_provenance(proven)], document)

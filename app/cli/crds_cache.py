@@ -6,6 +6,18 @@ from typing import Annotated
 
 import typer
 
+from app.cli.crds_choice import check_sha256
+from app.cli.crds_provenance import (
+    BuilderOption,
+    ProvenanceOption,
+    SourceRepositoryOption,
+    SourceTagOption,
+    TrustRootOption,
+    Wanted,
+    document_provenance,
+    format_provenance,
+    pin_by,
+)
 from app.cli.crds_sizes import bytes_of, seconds_of
 from app.cli.crds_text import Output, leaving, show, warn
 from app.crds.cache.cache import Cache, Origin
@@ -126,19 +138,26 @@ def import_tarball(
     file: Annotated[Path, typer.Argument(help="A tarball that was brought here by other means.")],
     url: Annotated[str, typer.Option(help="Address whose tarball it is.")],
     sha256: Annotated[str, typer.Option(help="What it must be.")] = "",
+    provenance: ProvenanceOption = None,
+    trust_root: TrustRootOption = None,
+    source_repository: SourceRepositoryOption = None,
+    source_tag: SourceTagOption = None,
+    builder: BuilderOption = None,
     strict: Annotated[bool, typer.Option("--strict", help="What is only odd is an error.")] = False,
     normalize_dot: NormalizeDot = False,
     output: _Output = Output.TEXT,
 ) -> None:
     """Make a tarball the entry of an address, as if it had been downloaded: for sites without a network."""
     with leaving():
+        wanted = Wanted(provenance, trust_root, source_repository, source_tag, builder)
+        proven, sha256 = pin_by(wanted, sha256=sha256, strict=strict)
         kept, key = _of(context), Source(url).key
         origin = Origin(url=redacted(url), asked=0)
         entry = kept.bring(key, file, origin, sha256=sha256, strict=strict, normalize_dot=normalize_dot)
         warn(entry.record.warnings)
         lines = f"imported {entry.path}", f"  sha256:{entry.record.sha256} {entry.record.size:,} bytes"
         document = {"key": key, "path": entry.path, "sha256": entry.record.sha256, "bytes": entry.record.size}
-        show(output, lines, document)
+        show(output, [*lines, *format_provenance(proven)], {**document, **document_provenance(proven)})
 
 
 @cache.command()

@@ -1,0 +1,1 @@
+"""SLSA provenance: whether an attestation proves which workflow made a tarball, checked without a network."""
