@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from app.cli.crds_choice import check_sha256
 from app.cli.crds_provenance import (
     BuilderOption,
     ProvenanceOption,

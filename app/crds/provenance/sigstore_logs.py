@@ -10,8 +10,7 @@ from typing import Final
 
 from cryptography import x509
 
-# Envelopes without a log entry have no public function: `Verifier` takes bundles only. `verify_sct` and `KeyringPurpose`
-# are private in 4.x, so tests run them.
+# `Verifier` takes bundles only, so an envelope's certificate takes two private names of 4.x; tests run them.
 from sigstore._internal.sct import verify_sct
 from sigstore._internal.trust import KeyringPurpose
 from sigstore.models import Bundle, TrustedRoot

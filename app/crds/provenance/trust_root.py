@@ -41,8 +41,8 @@ def _read_trusted_root(path: Path) -> TrustRoot:
         library = importlib.import_module("app.crds.provenance.sigstore_logs")
     except ImportError as error:
         text = (
-            f"--trust-root {path}: a trusted_root.json takes the package {error.name}: install fleethook[provenance], "
-            "or give the certificates of Fulcio as PEM, which leaves the logs unverified"
+            f"--trust-root {path}: a trusted_root.json takes the package sigstore ({error}): install "
+            "fleethook[provenance], or give the certificates of Fulcio as PEM, which leaves the logs unverified"
         )
         raise CRDsError(Exit.USAGE, text) from None
     authorities, logs = library.read_trusted_root(path)

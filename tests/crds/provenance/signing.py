@@ -72,7 +72,11 @@ class Signer(NamedTuple):
         """The DSSE envelope of a payload, without the certificate."""
         pae = f"DSSEv1 {len(payload_type)} {payload_type} {len(payload)} ".encode() + payload
         signature = self.key.sign(pae, ec.ECDSA(hashes.SHA256()))
-        return {"payloadType": payload_type, "payload": b64(payload), "signatures": [{"keyid": "", "sig": b64(signature)}]}
+        return {
+            "payloadType": payload_type,
+            "payload": b64(payload),
+            "signatures": [{"keyid": "", "sig": b64(signature)}],
+        }
 
 
 class Log:
@@ -103,7 +107,9 @@ class Log:
         note = f"log.test - 1\n2\n{b64(root)}\n"
         checkpoint = f"{note}\n\u2014 log.test {b64(self.id[:4] + self.sign(note.encode()))}\n"
         time = int(at.timestamp())
-        promise = self.sign(_canonical({"body": b64(body), "integratedTime": time, "logID": self.id.hex(), "logIndex": 7}))
+        promise = self.sign(
+            _canonical({"body": b64(body), "integratedTime": time, "logID": self.id.hex(), "logIndex": 7})
+        )
         return {
             "logIndex": "7",
             "logId": {"keyId": b64(self.id)},
@@ -196,7 +202,9 @@ class Sigstore:
         stamp = b"\0" + log.id + time + b"\0\0" + b"\4\3" + struct.pack("!H", len(signature)) + signature
         return asn1.encode_der(struct.pack("!HH", len(stamp) + 2, len(stamp)) + stamp)
 
-    def envelope(self, payload: dict[str, Any], signer: Signer | None = None, payload_type: str = IN_TOTO) -> dict[str, Any]:
+    def envelope(
+        self, payload: dict[str, Any], signer: Signer | None = None, payload_type: str = IN_TOTO
+    ) -> dict[str, Any]:
         """A document as slsa-github-generator v2.0.0 writes it."""
         signer = signer or self.signer()
         document = signer.envelope(json.dumps(payload).encode(), payload_type)

@@ -49,6 +49,14 @@ def refuse(document: Any, root: TrustRoot, text: str, expected: Expected = Expec
     assert caught.value.exit == Exit.INTEGRITY
 
 
+def outcome(data: bytes, root: TrustRoot) -> str | Exit:
+    """The digest that is proven, or the code of the error."""
+    try:
+        return verify_attestation(parse_attestation(data), root, Expected()).subject.sha256
+    except CRDsError as error:
+        return error.exit
+
+
 def unverified(found: Provenance) -> tuple[str, ...]:
     return tuple(check.name for check in found.unverified)
 
@@ -104,7 +112,11 @@ def _with(document: Any, path: tuple[Any, ...], change: Callable[[Any, Any], Non
 
 def _flip(text: str, index: int) -> str:
     found = text[index]
-    return text[:index] + ("w" if found == "A" else "1" if found == "0" else "0" if found.isdigit() else "A") + text[index + 1 :]
+    return (
+        text[:index]
+        + ("w" if found == "A" else "1" if found == "0" else "0" if found.isdigit() else "A")
+        + text[index + 1 :]
+    )
 
 
 def _put(value: Any) -> Callable[[Any, Any], None]:
@@ -142,12 +154,10 @@ def test_a_changed_member_is_never_accepted(root: TrustRoot, form: str) -> None:
             changed = _with(document, path, change)
             if changed == document or path in _UNSIGNED:
                 continue
-            try:
-                verify(changed, root)
-                accepted.append(path)
-            except CRDsError as error:
-                assert error.exit == Exit.INTEGRITY
+            if outcome(json.dumps(changed).encode(), root) == Exit.INTEGRITY:
                 refused += 1
+            else:
+                accepted.append(path)
     assert accepted == []
     assert refused > (50 if form == "envelope" else 200)
 
@@ -157,13 +167,8 @@ def test_changed_bytes_end_in_an_error_without_a_traceback(root: TrustRoot, form
     text = json.dumps(getattr(SIGSTORE, form)(statement(SHA256))).encode()
     for index in range(0, len(text), 37):
         for byte in (b"\x00", b"\xff", b'"', b"}", b""):
-            try:
-                found = verify_attestation(
-                    parse_attestation(text[:index] + byte + text[index + 1 :]), root, Expected()
-                )
-                assert found.subject.sha256 == SHA256
-            except CRDsError as error:
-                assert error.exit == Exit.INTEGRITY
+            changed = text[:index] + byte + text[index + 1 :]
+            assert outcome(changed, root) in {SHA256, Exit.INTEGRITY}
 
 
 @pytest.mark.parametrize("member", ["tlogs", "ctlogs", "certificateAuthorities"])
@@ -204,14 +209,18 @@ def test_another_identity_is_refused(root: TrustRoot, form: str, identity: Ident
 
 
 def test_another_identity_is_accepted_if_it_is_expected(root: TrustRoot) -> None:
-    fork = Identity(source="https://github.com/me/fork", builder="https://github.com/me/w/.github/workflows/b.yml@refs/heads/x")
+    fork = Identity(
+        source="https://github.com/me/fork", builder="https://github.com/me/w/.github/workflows/b.yml@refs/heads/x"
+    )
     predicate = statement(SHA256)["predicate"]
     predicate["builder"]["id"] = fork.builder
     predicate["invocation"]["configSource"]["uri"] = f"git+{fork.source}@{REF}"
     document = SIGSTORE.bundle(statement(SHA256, predicate=predicate), SIGSTORE.signer(fork))
     for source in ("github.com/me/fork", "https://github.com/me/fork/"):
         assert verify(document, root, Expected(source=source, builder=fork.builder)).subject.sha256 == SHA256
-    refuse(document, root, "builder is", Expected(source="github.com/me/fork", builder=fork.builder.replace("/x", "/y")))
+    refuse(
+        document, root, "builder is", Expected(source="github.com/me/fork", builder=fork.builder.replace("/x", "/y"))
+    )
 
 
 def test_a_second_name_in_the_certificate_is_refused(root: TrustRoot) -> None:
@@ -264,11 +273,7 @@ def test_members_given_twice_do_not_split_the_readers(root: TrustRoot) -> None:
         text.replace('"payload": ', f'"payload": "{other}", "payload": '),
         text.replace('"signatures": [', f'"payload": "{other}", "signatures": ['),
     ):
-        try:
-            found = verify_attestation(parse_attestation(twice.encode()), root, Expected())
-            assert found.subject.sha256 == SHA256
-        except CRDsError as error:
-            assert error.exit == Exit.INTEGRITY
+        assert outcome(twice.encode(), root) in {SHA256, Exit.INTEGRITY}
 
 
 # --- Statements -------------------------------------------------------------------------------------------------------
@@ -320,7 +325,16 @@ def test_the_tarball_is_found_among_other_subjects(root: TrustRoot) -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"null", b"[]", b"{}", b"\xff\xfe", b"[" * 100_000, b'{"mediaType":' + b"[" * 100_000, b'{"payloadType":"a"}'],
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"{}",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"mediaType":' + b"[" * 100_000,
+        b'{"payloadType":"a"}',
+    ],
 )
 def test_a_file_without_an_attestation_is_refused(data: bytes) -> None:
     with pytest.raises(CRDsError, match="neither a DSSE envelope") as caught:
