@@ -194,10 +194,10 @@ _OTHER = "https://github.com/karmada-io/evil"
         (Identity(issuer="https://accounts.example.com"), "issuer is https://accounts.example.com"),
         (Identity(source=_OTHER), f"source repository is {_OTHER}"),
         (Identity(source=f"{SOURCE}x"), "source repository"),
-        (Identity(builder=f"{_OTHER}/.github/workflows/release.yml@refs/tags/v1.0.0"), "builder is"),
-        (Identity(builder=BUILDER.replace("refs/tags/v2.1.0", "refs/heads/main")), "builder is"),
-        (Identity(builder=BUILDER.replace("v2.1.0", "v2.1.0-rc.1")), "builder is"),
-        (Identity(builder=f"https://evil.test/?{BUILDER}"), "builder is"),
+        (Identity(builder=f"{_OTHER}/.github/workflows/release.yml@refs/tags/v1.0.0"), "certificate's builder is"),
+        (Identity(builder=BUILDER.replace("refs/tags/v2.1.0", "refs/heads/main")), "certificate's builder is"),
+        (Identity(builder=BUILDER.replace("v2.1.0", "v2.1.0-rc.1")), "certificate's builder is"),
+        (Identity(builder=f"https://evil.test/?{BUILDER}"), "certificate's builder is"),
         (Identity(ref="refs/tags/v1.13.0"), "source ref is refs/tags/v1.13.0"),
         (Identity(ref="refs/heads/v1.14.0"), "source ref is refs/heads/v1.14.0"),
     ],
@@ -219,7 +219,10 @@ def test_another_identity_is_accepted_if_it_is_expected(root: TrustRoot) -> None
     for source in ("github.com/me/fork", "https://github.com/me/fork/"):
         assert verify(document, root, Expected(source=source, builder=fork.builder)).subject.sha256 == SHA256
     refuse(
-        document, root, "builder is", Expected(source="github.com/me/fork", builder=fork.builder.replace("/x", "/y"))
+        document,
+        root,
+        "certificate.s builder is",
+        Expected(source="github.com/me/fork", builder=fork.builder.replace("/x", "/y")),
     )
 
 
