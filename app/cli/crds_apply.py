@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from app.cli.crds_cache import NormalizeDot
+from app.cli.crds_instances import How, apply_to_instances, check_names
 from app.cli.crds_progress import Style
 from app.cli.crds_release import (
     CAFileOption,
@@ -111,11 +112,24 @@ def apply(
     namespace: NamespaceOption = "",
     ca_file: CAFileOption = None,
     kubeconfig: Annotated[
-        Path | None, typer.Option(help="Of the API server of the instance ($KUBECONFIG, then ~/.kube/config).")
+        Path | None,
+        typer.Option(
+            help="Of the API server of the instance ($KUBECONFIG, then ~/.kube/config); with --instance or --all of "
+            "the host cluster."
+        ),
     ] = None,
     wait_seconds: Annotated[
         float, typer.Option(min=0, help="How long the CRDs may take to be established; 0 does not wait.")
     ] = 60.0,
+    one: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--instance",
+            metavar="NAMESPACE/NAME",
+            help="Instance of the cluster of --kubeconfig, applied to by its Secrets; may be repeated.",
+        ),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="All instances of the cluster of --kubeconfig.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Have the server try it; nothing changes.")] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Ask the server also to drop versions that objects may be stored in.")
@@ -128,12 +142,20 @@ def apply(
     kubeconfig cannot be used; 20 too where the server does not answer or a CRD is not established in time, 21 where
     the server refuses. First it prints what will change. A version that objects may be stored in (storedVersions) is
     dropped only with --force, and only if the server agrees. Running it again is safe.
+
+    With --instance or --all, address, credentials and CA of each API server come from the Secrets that Karmada's
+    operator writes in the host cluster. One line per instance; the exit code is the highest of an instance.
     """
     wanted = Wanted(
         url, karmada, version, tarball, follow_instance, policy, sha256, proxy, ca, mirror, offline, strict,
         normalize_dot, no_env_proxy, Style.NONE if output is Output.JSON else progress, name, namespace, ca_file,
     )  # fmt: skip
     with leaving("what was applied stays, and running it again is safe"):
+        if one or every:
+            check_names(one or (), wanted, every=every)
+            how = How(dry_run, force, wait_seconds, output)
+            apply_to_instances(context, wanted, one or (), kubeconfig=kubeconfig_of(kubeconfig), how=how)
+            return
         tree, patches = read_release(context, wanted)
         target = _Target(kubeconfig_of(kubeconfig), dry_run, force, wait_seconds, output)
         asyncio.run(_apply(target, tree, patches))

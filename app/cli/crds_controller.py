@@ -47,6 +47,10 @@ def controller(
     faithful_backoff: Annotated[
         bool, typer.Option("--faithful-backoff", help="Try again at the Go operator's pace: 5 ms, doubled, to 1000 s.")
     ] = False,
+    apply: Annotated[
+        bool,
+        typer.Option("--apply", help="Apply the CRDs to the API server of each instance, by its Secrets."),
+    ] = False,
     namespace: Annotated[str, typer.Option(help="Namespace of the Lease.")] = "karmada-system",
     lease_duration: Annotated[
         float, typer.Option(help="Seconds after which another replica takes over from one that is gone.", min=1)
@@ -73,6 +77,7 @@ def controller(
             strict=strict,
             env_proxies=not no_env_proxy,
             faithful_backoff=faithful_backoff,
+            apply=apply,
             reach=Reach(not no_private, tuple(allow_host or ()), local_root),
         )
         from app.cli.crds_process import Place, look_after  # noqa: PLC0415 - other commands need no web server

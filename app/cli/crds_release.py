@@ -96,6 +96,12 @@ def read_tree(context: typer.Context, wanted: Wanted) -> Tree:
     return _tree(context, wanted, None if wanted.karmada is None else _instance(wanted.karmada))
 
 
+def read_instance_tree(context: typer.Context, wanted: Wanted, karmada: JSONObject) -> Tree:
+    """Return the release that is wanted, and if none is, the one that an instance names; raises CRDsError."""
+    elsewhere = wanted.url is not None or wanted.tarball is not None
+    return _tree(context, wanted._replace(sha256=check_sha256(wanted.sha256)), None if elsewhere else karmada)
+
+
 def _tree(context: typer.Context, wanted: Wanted, instance: JSONObject | None) -> Tree:
     if wanted.tarball is not None:
         return _unpacked(wanted.tarball, wanted)

@@ -21,6 +21,7 @@ from kubernetes_asyncio import config as kube_config
 from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.client.rest import RESTClientObject
 
+from app.kube.access import DirectAccess, open_transport, read_body
 from app.kube.errors import APIError, UnreachableError, api_error
 from app.model.json import JSON, JSONObject
 
@@ -46,14 +47,15 @@ _CLUSTER_PATH: Final = re.compile(r"(/clusters/[^/]+)?/*$")
 class Connection:
     """Requests to one apiserver; use as an asynchronous context manager."""
 
-    def __init__(self, kubeconfig: Path | None, *, context: str | None = None) -> None:
+    def __init__(self, kubeconfig: Path | DirectAccess | None, *, context: str | None = None) -> None:
         """Prepare a connection.
 
         Args:
-            kubeconfig: The file to read, or None for the service account of the pod that this runs in.
+            kubeconfig: The file to read, or None for the service account of the pod that this runs in, or credentials.
             context: The context in that file, or None for its current one.
         """
         self._kubeconfig: Final = kubeconfig
+        self._max_bytes: Final = kubeconfig.max_response_bytes if isinstance(kubeconfig, DirectAccess) else None
         self._context: Final = context
         self._configuration: Configuration | None = None
         self._transport: RESTClientObject | None = None
@@ -76,6 +78,9 @@ class Connection:
         return str(self._configuration.host) if self._configuration else "(not connected)"
 
     async def _load(self) -> None:
+        if isinstance(self._kubeconfig, DirectAccess):
+            self._configuration, self._transport = open_transport(self._kubeconfig)
+            return
         configuration = Configuration()
         try:
             if self._kubeconfig is None:
@@ -100,6 +105,8 @@ class Connection:
 
     async def _reload(self, used: RESTClientObject) -> bool:
         """Read the credentials again after a 401; return whether it is worth asking again."""
+        if isinstance(self._kubeconfig, DirectAccess):
+            return False
         async with self._loading:
             if self._transport is not used:
                 return True
@@ -128,7 +135,7 @@ class Connection:
         """
         limits = aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT_SECONDS)
         async with self._answer(method, path, query, body=body, content_type=content_type, limits=limits) as response:
-            return await response.read()
+            return await read_body(response, self._max_bytes)
 
     async def json(self, method: str, path: str, **rest: JSON) -> JSON:
         """Return the decoded answer of `request`."""
@@ -186,7 +193,7 @@ class Connection:
                     if response.status == 401 and attempt == 0 and await self._reload(transport):
                         continue
                     if response.status >= 400:
-                        raise api_error(response.status, await response.read())
+                        raise api_error(response.status, await read_body(response, self._max_bytes))
                     yield response
                     return
             except (aiohttp.ClientError, OSError, TimeoutError) as error:

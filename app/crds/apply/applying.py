@@ -1,5 +1,8 @@
 """CRDs and their patches into the API server of an instance (research 2.5)."""
 
+import hashlib
+import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
@@ -26,12 +29,14 @@ class Applied(NamedTuple):
 
 
 class _Written(NamedTuple):
-    before: Mapping[str, JSON] | None
-    after: Mapping[str, JSON]
+    """Digests of a CRD. Its texts would have to be kept for all CRDs of a release at once."""
+
+    before: bytes | None
+    after: bytes
     patched: bool = False
 
     def applied(self, name: str) -> Applied:
-        same = self.before is not None and _said(self.before) == _said(self.after)
+        same = self.before == self.after
         return Applied(name, "created" if self.before is None else "unchanged" if same else "configured", self.patched)
 
 
@@ -59,7 +64,8 @@ async def apply(
             before = await server.find(connection, name)
             # What a dry run has created is not there to be patched.
             tried = whole[name] if dry_run and before is None else crd
-            done[name] = _Written(before, await server.apply(connection, name, tried, dry_run=dry_run))
+            known = None if before is None else _digest(before)
+            done[name] = _Written(known, _digest(await server.apply(connection, name, tried, dry_run=dry_run)))
     except CRDsError as error:
         raise _stopped(_APPLYING, error, done, crds) from None
     for patch in patches:
@@ -70,19 +76,26 @@ async def apply(
     return [written.applied(name) for name, written in done.items()]
 
 
+def summary(crds: Sequence[Applied]) -> str:
+    """Return how many CRDs were created, configured and unchanged."""
+    counts = Counter(one.result for one in crds)
+    listed = ", ".join(f"{count} {result}" for result, count in sorted(counts.items()))
+    return f"{len(crds)} CRDs ({listed})" if crds else "no CRDs"
+
+
 async def _patched(connection: Connection, patch: Patch, written: _Written, *, dry_run: bool) -> _Written:
     if not dry_run:
-        return written._replace(after=await server.patch(connection, patch, dry_run=False), patched=True)
+        after = await server.patch(connection, patch, dry_run=False)
+        return written._replace(after=_digest(after), patched=True)
     if written.before is None:
         return written._replace(patched=True)
-    tried = await server.patch(connection, patch, dry_run=True)
+    tried = _digest(await server.patch(connection, patch, dry_run=True))
     # Tried on the CRD as it is stored, and not as it has been tried: either of both tells that something changes.
-    same = _said(tried) == _said(written.before)
-    return written._replace(after=written.after if same else tried, patched=True)
+    return written._replace(after=written.after if tried == written.before else tried, patched=True)
 
 
-def _said(crd: Mapping[str, JSON]) -> list[JSON]:
-    """Return what of a CRD is not its status: that is written by others meanwhile, and changes the resource version.
+def _digest(crd: Mapping[str, JSON]) -> bytes:
+    """Return a digest of all of a CRD but its status: others write that meanwhile, which changes the resource version.
 
     A dry run does not change the resource version, whatever it changes.
     """
@@ -92,7 +105,8 @@ def _said(crd: Mapping[str, JSON]) -> list[JSON]:
         [one for one in managers if as_object(one).get("subresource") != "status"] if isinstance(managers, list) else []
     )
     others = {name: value for name, value in metadata.items() if name not in ("resourceVersion", "managedFields")}
-    return [others, ours, {name: value for name, value in crd.items() if name not in ("metadata", "status")}]
+    rest = {name: value for name, value in crd.items() if name not in ("metadata", "status")}
+    return hashlib.sha256(json.dumps([others, ours, rest], sort_keys=True).encode()).digest()
 
 
 def _stopped(words: str, error: CRDsError, done: Mapping[str, _Written], crds: Mapping[str, JSONObject]) -> CRDsError:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from app.crds.archive.limits import LIMITS, YAMLBudget
+from app.crds.archive.limits import LIMITS, Limits, YAMLBudget
 from app.crds.archive.yaml_document import read_document
 from app.crds.failures import CRDsError, Exit
 from app.model.json import JSONObject, as_object
@@ -22,14 +22,14 @@ class Tree(NamedTuple):
     """Texts by path, their placeholders as they are, in order."""
 
 
-def read_files(files: Mapping[str, bytes]) -> Tree:
+def read_files(files: Mapping[str, bytes], limits: Limits = LIMITS) -> Tree:
     """Return what the files of a verified tarball say, by path.
 
     Raises:
         CRDsError: ARCHIVE when a file is no YAML, no object or has no name that an apiserver would take; LIMIT when
             there is more YAML than one tarball may have.
     """
-    budget = YAMLBudget(LIMITS)
+    budget = YAMLBudget(limits)
     bases = [(path, first_document(path, files[path], budget)) for path in _walk(files, _BASES)]
     patches = {path: _text(path, files[path]) for path in _walk(files, _PATCHES)}
     return Tree({_name(path, document): document for path, document in bases}, patches)

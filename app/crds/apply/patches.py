@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from app.crds.apply.documents import Tree, first_document
 from app.crds.apply.placeholders import substituted
 from app.crds.archive.content import patched_crd
-from app.crds.archive.limits import LIMITS, YAMLBudget
+from app.crds.archive.limits import LIMITS, Limits, YAMLBudget
 from app.crds.failures import CRDsError, Exit
 from app.model.json import JSONObject, as_object
 from app.model.merge_keys import MergeSchema
@@ -27,14 +27,14 @@ class Patch(NamedTuple):
     body: JSONObject
 
 
-def patches_of(tree: Tree, values: Mapping[str, str]) -> list[Patch]:
+def patches_of(tree: Tree, values: Mapping[str, str], limits: Limits = LIMITS) -> list[Patch]:
     """Return the patches of a tarball for an instance.
 
     Raises:
         CRDsError: ARCHIVE when one is no YAML object, has a placeholder that nobody knows or is for a CRD that is not
             there; LIMIT when they have more YAML than one tarball may have; USAGE when a value is missing.
     """
-    budget = YAMLBudget(LIMITS)
+    budget = YAMLBudget(limits)
     return [_patch(tree, path, substituted(path, text, values), budget) for path, text in tree.patches.items()]
 
 

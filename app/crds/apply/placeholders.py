@@ -8,6 +8,7 @@ from typing import Final
 from cryptography import x509
 
 from app.crds.failures import CRDsError, Exit
+from app.crds.instance.naming import webhook_name
 from app.model.meta import is_dns1123_label
 
 CA_BUNDLE: Final = "{{caBundle}}"
@@ -20,11 +21,6 @@ _MEANINGS: Final = {
 }
 _FLAGS: Final = {CA_BUNDLE: "--ca-file", NAME: "--name", NAMESPACE: "--namespace"}
 _PLACEHOLDER: Final = re.compile(r"\{\{[^{}]*\}\}")
-
-
-def webhook_name(instance: str) -> str:
-    """Return what the Service of the webhook of an instance is called (upstream: operator/pkg/util/naming.go)."""
-    return f"{instance}-webhook" if "karmada" in instance else f"{instance}-karmada-webhook"
 
 
 def values_of(*, name: str = "", namespace: str = "", ca_pem: bytes | None = None) -> dict[str, str]:

@@ -37,12 +37,38 @@ async def plan(connection: Connection, crds: Mapping[str, JSONObject], patches: 
     return compare(before, after)
 
 
+class StoredVersionsError(CRDsError):
+    """The release does not have versions in which objects may be stored."""
+
+    def __init__(self, lost: Mapping[str, Sequence[str]], remedy: str) -> None:
+        listed = "; ".join(f"{name}: {', '.join(versions)}" for name, versions in lost.items())
+        text = f"objects may be stored in versions that the tarball does not have ({listed})"
+        super().__init__(Exit.ARCHIVE, f"{text}: migrate them first, or {remedy}")
+
+
 def check_lost(changes: Sequence[CRDChange]) -> None:
-    """Refuse changes that drop a version in which objects may be stored; raises CRDsError ARCHIVE."""
-    lost = "; ".join(f"{one.name}: {', '.join(one.lost)}" for one in changes if one.lost)
+    """Refuse changes that drop a version in which objects may be stored; raises StoredVersionsError."""
+    lost = {one.name: one.lost for one in changes if one.lost}
     if lost:
-        text = f"objects may be stored in versions that the tarball does not have ({lost})"
-        raise CRDsError(Exit.ARCHIVE, f"{text}: migrate them first, or give --force")
+        raise StoredVersionsError(lost, "give --force")
+
+
+async def check_stored(connection: Connection, crds: Mapping[str, JSONObject], patches: Sequence[Patch]) -> None:
+    """Refuse a release that drops a version in which objects may be stored, without a plan of all changes.
+
+    The CRDs of the server are read one after the other, and of each only the names of versions are kept.
+
+    Raises:
+        StoredVersionsError: It does.
+        CRDsError: ARCHIVE when a patch does not fit; NETWORK, HTTP as `app.crds.apply.server`.
+    """
+    lost: dict[str, Sequence[str]] = {}
+    for name, crd in rendered(crds, patches).items():
+        stored = await server.find(connection, name)
+        if stored is not None and (versions := lost_versions(stored, crd)):
+            lost[name] = versions
+    if lost:
+        raise StoredVersionsError(lost, "run `crds apply --force`")
 
 
 def _group(crd: Mapping[str, JSON]) -> str:

@@ -17,6 +17,8 @@ STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _KIND: Final = "customresourcedefinitions"
 _NOT_FOUND: Final = 404
+_TOO_MANY_REQUESTS: Final = 429
+_SERVER_ERROR: Final = 500
 
 
 async def find(connection: Connection, name: str) -> Mapping[str, JSON] | None:
@@ -64,7 +66,8 @@ async def _answer(connection: Connection, method: str, name: str, **rest: JSON) 
     except APIError as error:
         if error.code == _NOT_FOUND:
             return None
-        raise CRDsError(Exit.HTTP, f"{name or _KIND}: {error}") from None
+        transient = error.code >= _SERVER_ERROR or error.code == _TOO_MANY_REQUESTS
+        raise CRDsError(Exit.HTTP, f"{name or _KIND}: {error}", transient=transient) from None
     except UnreachableError as error:
         raise CRDsError(Exit.NETWORK, f"{name or _KIND}: {error}", transient=True) from None
     except msgspec.DecodeError:

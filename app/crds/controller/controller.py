@@ -1,8 +1,9 @@
 """The controller for ``Karmada`` objects (research 7.2, with what 7.3 adds).
 
 It does of the Go operator's work what is about CRDs: the tarball of each instance in the cache, verified and unpacked,
-and what came of it in conditions and events. Alone it is the operator of the instances (finalizer, defaults,
-``Ready``); beside the Go operator, on a cache that both share, it says ``CRDsPrepared`` and leaves them to that one.
+if wanted the CRDs on the API server of the instance, and what came of it in conditions and events. Alone it is the
+operator of the instances (finalizer, defaults, ``Ready``); beside the Go operator, on a cache that both share, it says
+``CRDsPrepared`` and ``CRDsApplied`` and leaves them to that one.
 """
 
 import asyncio
@@ -20,12 +21,14 @@ from app.control.events import Recorder, Reference
 from app.control.queue import WorkQueue
 from app.crds.archive.manifest import Manifest
 from app.crds.cache.cache import Cache
+from app.crds.controller.application import Application, applied, known_application, not_applied
+from app.crds.controller.applier import Applier
 from app.crds.controller.flights import Flight, Flights
 from app.crds.controller.lifecycle import cascades, ending, ensured, released, same, suspended, to_look_at
 from app.crds.controller.metrics import FetchMetrics
 from app.crds.controller.options import Options
 from app.crds.controller.origins import Namespace, downloader_of
-from app.crds.controller.outcome import PREPARED, READY, Outcome, asking, failed, leaving, prepared, refused
+from app.crds.controller.outcome import PREPARED, READY, Outcome, Told, asking, failed, leaving, prepared, refused
 from app.crds.controller.status import status_patch
 from app.crds.controller.verifier import Verifier
 from app.crds.download.cancellation import Cancellation
@@ -59,6 +62,7 @@ _CONFLICT: Final = 409
 class _Done(NamedTuple):
     generation: int
     outcome: Outcome
+    application: Application | None = None
 
 
 class KarmadaController:
@@ -102,6 +106,7 @@ class KarmadaController:
         self._flights: Final[Flights[Fetched]] = Flights()
         self._cancellation: Final = Cancellation()
         self._verifier: Final = Verifier()
+        self._applier: Final = Applier(connection, cache, self._verifier) if options.apply else None
         self._done: Final[dict[ObjectKey, _Done]] = {}
         self._wiped: Final[set[ObjectKey]] = set()
         self._store.subscribe(self._changed)
@@ -169,19 +174,45 @@ class KarmadaController:
         generation = _generation(karmada)
         done = self._done.get(key)
         # What was only wiped is not looked at again: the other one may wipe it many times a second.
-        known = done is not None and done.generation == generation and (done.outcome.well or key in self._wiped)
+        wiped = key in self._wiped
+        known = done is not None and done.generation == generation and (done.outcome.well or wiped)
         self._wiped.discard(key)
         if done is None or not known:
             done = _Done(generation, await self._outcome(key, karmada))
             self._done[key] = done
             await self._tell(key, karmada, done.outcome)
-        outcome = done.outcome
-        await self._say(key, self._findings(outcome), generation=generation)
+        if not wiped:
+            done = await self._apply(key, karmada, done)
+        await self._say(key, self._findings(done), generation=generation)
+        retry = done.outcome.retry if done.application is None else done.application.retry
         if self._options.faithful_backoff:
-            return outcome.well or outcome.retry == "never"
-        if outcome.retry == "slowly":
+            return retry == "never"
+        if retry == "slowly":
             self.queue.add_after(key, _SLOWLY_SECONDS)
-        return outcome.retry != "soon"
+        return retry != "soon"
+
+    async def _apply(self, key: ObjectKey, karmada: JSONObject, done: _Done) -> _Done:
+        """Apply the CRDs if that is wanted and not done for this tarball and this generation of the instance."""
+        fetched, former = done.outcome.fetched, done.application
+        if self._applier is None or fetched is None or (former is not None and former.well):
+            return done
+        application, missing = known_application(_conditions(karmada), fetched.sha256, done.generation), False
+        if application is None:
+            await self._say(key, (done.outcome.prepared,), generation=done.generation)
+            try:
+                application = applied(fetched.sha256, await self._applier.apply(key, karmada, fetched))
+            except CRDsError as error:
+                application = not_applied(error)
+                missing = error.exit is Exit.NOT_CACHED
+            await self._record(key, karmada, application.event)
+        ended = done._replace(application=application)
+        # Another instance of that name may have come meanwhile.
+        if self._done.get(key) is done:
+            if missing:
+                del self._done[key]  # the next try fetches it again
+            else:
+                self._done[key] = ended
+        return ended
 
     async def _outcome(self, key: ObjectKey, karmada: JSONObject) -> Outcome:
         options = self._options
@@ -260,16 +291,22 @@ class KarmadaController:
 
     # --- What is written ----------------------------------------------------------------------------------------------
 
-    def _findings(self, outcome: Outcome) -> tuple[Finding, ...]:
-        return (outcome.prepared,) if self._options.beside else (outcome.ready, outcome.prepared)
+    def _findings(self, done: _Done) -> tuple[Finding, ...]:
+        outcome, application = done.outcome, done.application
+        ready = outcome.ready if application is None else application.ready(outcome.ready)
+        found = (outcome.prepared,) if self._options.beside else (ready, outcome.prepared)
+        return found if application is None else (*found, application.finding)
 
     async def _tell(self, key: ObjectKey, karmada: JSONObject, outcome: Outcome) -> None:
         """Write an event: of each failure, and of what is well if that is news."""
         before = said(_conditions(karmada), PREPARED)
         if outcome.well and outcome.event.level == "Normal" and before == outcome.prepared[1:]:
             return
+        await self._record(key, karmada, outcome.event)
+
+    async def _record(self, key: ObjectKey, karmada: JSONObject, event: Told) -> None:
         about = Reference(API_VERSION, KARMADA.kind, key.namespace, key.name, karmada["metadata"].get("uid") or "")
-        await self._recorder.record(about, *outcome.event)
+        await self._recorder.record(about, *event)
 
     async def _say(self, key: ObjectKey, findings: tuple[Finding, ...], *, generation: int) -> None:
         patch = functools.partial(

@@ -28,4 +28,6 @@ class Options(NamedTuple):
     env_proxies: bool = True
     faithful_backoff: bool = False
     """Whether all failures are tried again at the Go operator's pace: 5 ms, doubled each time, 1000 s at most."""
+    apply: bool = False
+    """Whether the CRDs are applied to the API server of each instance."""
     reach: Reach = Reach()

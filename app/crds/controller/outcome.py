@@ -45,6 +45,8 @@ class Outcome(NamedTuple):
     prepared: Finding
     event: Told
     retry: Retry = "never"
+    fetched: Fetched | None = None
+    """The tarball, if it is there."""
 
     @property
     def well(self) -> bool:
@@ -71,7 +73,7 @@ def prepared(fetched: Fetched) -> Outcome:
     text = f"sha256:{fetched.sha256}, {fetched.size} bytes, of {fetched.url}"
     if fetched.warnings:
         text += f"; {'; '.join(fetched.warnings)}"
-    text = _cut(text)
+    text = cut(text)
     if fetched.result == "stale":
         event = Told("Warning", "CRDsStale", text)
     else:
@@ -80,12 +82,13 @@ def prepared(fetched: Fetched) -> Outcome:
         Finding(READY, "True", "Completed", "karmada init job is completed"),
         Finding(PREPARED, "True", reason, text),
         event,
+        fetched=fetched,
     )
 
 
 def failed(error: CRDsError) -> Outcome:
     """Return what is said when a job failed."""
-    text, reason = _cut(str(error)), _FAILED.get(error.exit, "DownloadFailed")
+    text, reason = cut(str(error)), _FAILED.get(error.exit, "DownloadFailed")
     step = "[unpack] inValid crd tar, err: " if error.exit in _IN_ARCHIVE else "failed to download CRD tar, err: "
     return Outcome(
         Finding(READY, "False", "Failed", step + text),
@@ -97,7 +100,7 @@ def failed(error: CRDsError) -> Outcome:
 
 def refused(error: CRDsError) -> Outcome:
     """Return what is said of an instance that says what cannot be."""
-    text = _cut(str(error))
+    text = cut(str(error))
     return Outcome(
         Finding(READY, "False", "ValidationError", text),
         Finding(PREPARED, "False", "SourceInvalid", text),
@@ -105,7 +108,8 @@ def refused(error: CRDsError) -> Outcome:
     )
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
+    """Return a text as a condition can have it: escaped, and of limited length."""
     # Escaped here too: what a condition says is compared with what was stored.
     text = escape(text)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

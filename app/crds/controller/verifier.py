@@ -1,7 +1,8 @@
 """Verifying tarballs beside the controller: in processes with limits, a few at once, and fairly among instances."""
 
 import asyncio
-from collections.abc import Hashable
+import json
+from collections.abc import Hashable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -9,9 +10,11 @@ import msgspec
 
 from app.control.child import Child
 from app.control.slots import Slots
+from app.crds.apply.patches import Patch
 from app.crds.archive.manifest import Manifest
 from app.crds.controller.verifying import MODULE, Answer, Question
 from app.crds.failures import CRDsError, Exit
+from app.model.json import JSONObject
 
 AT_ONCE: Final = 2
 _WHOLE: Final = 1
@@ -50,12 +53,31 @@ class Verifier:
         Raises:
             CRDsError: As there; LIMIT also for too much memory or CPU time.
         """
-        question = Question(tarball, strict, normalize_dot, SHORT)
-        try:
-            return await self._ask(question, lane)
-        except CRDsError as error:
-            if error.exit is not Exit.LIMIT:
-                raise
+        return (await self._answer(Question(tarball, strict, normalize_dot, SHORT), lane)).manifest()
+
+    async def read(
+        self, tarball: bytes, values: Mapping[str, str], *, lane: Hashable, normalize_dot: bool
+    ) -> tuple[dict[str, JSONObject], list[Patch]]:
+        """Return the CRDs by name, and the patches, of a tarball that has been verified.
+
+        Args:
+            tarball: Its bytes.
+            values: Of the placeholders in patches (`app.crds.apply.placeholders.values_of`).
+            lane: The instance that it is for; instances take turns.
+            normalize_dot: Take ``./crds/…`` for ``crds/…``.
+
+        Raises:
+            CRDsError: ARCHIVE when a patch does not fit; LIMIT as in `verify`.
+        """
+        answer = await self._answer(Question(tarball, False, normalize_dot, SHORT, dict(values)), lane)
+        answer.check()
+        crds, patches = json.loads(answer.release)
+        return crds, [Patch(*one) for one in patches]
+
+    async def _answer(self, question: Question, lane: Hashable) -> Answer:
+        answer = await self._ask(question, lane)
+        if answer.exit != Exit.LIMIT:
+            return answer
         return await self._ask(msgspec.structs.replace(question, scale=_WHOLE), lane)
 
     def close(self) -> None:
@@ -64,7 +86,7 @@ class Verifier:
         for child in self._children:
             child.stop()
 
-    async def _ask(self, question: Question, lane: Hashable) -> Manifest:
+    async def _ask(self, question: Question, lane: Hashable) -> Answer:
         async with self._slots.hold(lane, long=question.scale == _WHOLE):
             child = self._children.pop()
             message = msgspec.msgpack.encode(question)
@@ -78,4 +100,4 @@ class Verifier:
                 self._children.append(child)
         if answer is None:
             raise CRDsError(Exit.INTERNAL, "the process that verifies tarballs cannot be used", transient=True)
-        return msgspec.msgpack.decode(answer, type=Answer).manifest()
+        return msgspec.msgpack.decode(answer, type=Answer)

@@ -1,9 +1,10 @@
-"""Verifies tarballs for the controller: ``python -m app.crds.controller.verifying`` (see `app.control.child`).
+"""Verifies tarballs for the controller, and reads them: ``python -m app.crds.controller.verifying``.
 
-Each tarball is verified by a fork of this process with limits on memory and CPU time, so that nothing is left of one
+See `app.control.child`. Each tarball is verified by a fork of this process with limits on memory and CPU time, so that nothing is left of one
 tarball when the next one comes. The process itself reads questions only.
 """
 
+import json
 import os
 import resource
 import signal
@@ -13,6 +14,8 @@ from typing import Final, NoReturn
 import msgspec
 
 from app.control.child import answer_questions
+from app.crds.apply.documents import read_files
+from app.crds.apply.patches import patches_of, rendered
 from app.crds.archive import archive
 from app.crds.archive.limits import LIMITS, Limits
 from app.crds.archive.manifest import FileDigest, Manifest
@@ -36,6 +39,8 @@ class Question(msgspec.Struct, frozen=True):
     normalize_dot: bool
     scale: int
     """The limits are divided by this."""
+    values: dict[str, str] | None = None
+    """If there are any, the tarball has been verified before: read its CRDs, and its patches with these values."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -46,13 +51,19 @@ class Answer(msgspec.Struct, frozen=True):
     files: dict[str, tuple[int, str]] = {}
     warnings: tuple[str, ...] = ()
     operator_problems: tuple[str, ...] = ()
+    release: bytes = b""
+    """CRDs by name, and patches, as JSON."""
     exit: int = Exit.OK
     text: str = ""
 
-    def manifest(self) -> Manifest:
-        """Return the manifest; raises the CRDsError that verifying raised."""
+    def check(self) -> None:
+        """Raise the CRDsError that verifying or reading raised, if any."""
         if self.exit != Exit.OK:
             raise CRDsError(Exit(self.exit), self.text)
+
+    def manifest(self) -> Manifest:
+        """Return the manifest; raises the CRDsError that verifying raised."""
+        self.check()
         files = {path: FileDigest(*digest) for path, digest in self.files.items()}
         return Manifest(self.sha256, self.size, files, self.warnings, self.operator_problems)
 
@@ -77,10 +88,12 @@ def answer(message: bytes) -> bytes:
 
 
 def verified(message: bytes) -> Answer:
-    """Verify the tarball of a question in this process."""
+    """Verify or read the tarball of a question in this process."""
     question = msgspec.msgpack.decode(message, type=Question)
     limits, strict, normalize_dot = limits_of(question.scale), question.strict, question.normalize_dot
     try:
+        if question.values is not None:
+            return Answer(release=_read(question, question.values, limits))
         found = archive.verify(question.tarball, limits=limits, strict=strict, normalize_dot=normalize_dot)
     except CRDsError as error:
         return Answer(exit=error.exit, text=str(error))
@@ -88,6 +101,15 @@ def verified(message: bytes) -> Answer:
         return _refused(f"verifying the tarball takes more than {MAX_MEMORY_BYTES // 2**20} MiB of memory")
     files = {path: (one.size, one.sha256) for path, one in found.files.items()}
     return Answer(found.sha256, found.size, files, found.warnings, found.operator_problems)
+
+
+def _read(question: Question, values: dict[str, str], limits: Limits) -> bytes:
+    _, files = archive.read_files(question.tarball, limits=limits, normalize_dot=question.normalize_dot, again=True)
+    tree = read_files(files, limits)
+    patches = patches_of(tree, values, limits)
+    rendered(tree.crds, patches)
+    # Not by msgspec: a schema may have integers of more than 64 bits.
+    return json.dumps([tree.crds, patches]).encode()
 
 
 def _answer_and_exit(message: bytes, writing: int) -> NoReturn:

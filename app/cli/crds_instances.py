@@ -1,0 +1,232 @@
+"""``fleethook crds apply --instance`` and ``--all``: CRDs for the instances of a cluster, each with its own Secrets."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import typer
+
+from app.cli.crds_choice import read_file
+from app.cli.crds_release import Wanted, read_instance_tree
+from app.cli.crds_server import connected, lines_of
+from app.cli.crds_text import Output
+from app.cli.terminal import write, write_error, write_json
+from app.crds.apply.documents import Tree
+from app.crds.apply.patches import Patch, patches_of
+from app.crds.apply.placeholders import values_of
+from app.crds.failures import CRDsError, Exit
+from app.model.json import JSONObject, as_object
+from app.model.operator import KARMADA
+
+if TYPE_CHECKING:
+    from app.crds.apply.applying import Applied
+    from app.crds.apply.target import Target
+    from app.kube.connection import Connection
+
+AT_ONCE: Final = 8
+"""API servers that are asked at the same time, and Secrets that are read at the same time."""
+
+
+class How(NamedTuple):
+    """How CRDs are applied."""
+
+    dry_run: bool
+    force: bool
+    wait_seconds: float
+    output: Output
+
+
+class Instance(NamedTuple):
+    """An instance, or the reason why nothing is done about it."""
+
+    name: str
+    """Namespace and name, with a slash between them."""
+    karmada: JSONObject
+    target: "Target | None" = None
+    failure: CRDsError | None = None
+    skipped: str = ""
+
+
+class _Outcome(NamedTuple):
+    instance: str
+    result: str
+    exit: Exit = Exit.OK
+    message: str = ""
+    crds: "Sequence[Applied]" = ()
+
+    def line(self) -> str:
+        return f"{self.result:<8} {self.instance}  {self.message}"
+
+    def document(self) -> dict[str, Any]:
+        return {**self._asdict(), "exit": int(self.exit), "crds": [one._asdict() for one in self.crds]}
+
+
+def check_names(names: Sequence[str], wanted: Wanted, *, every: bool) -> None:
+    """Refuse options that exclude each other, and names that are none; raises CRDsError USAGE."""
+    if every and names:
+        raise CRDsError(Exit.USAGE, "give --instance or --all, not both")
+    if wanted.karmada is not None:
+        raise CRDsError(Exit.USAGE, "give --karmada FILE or instances of a cluster (--instance, --all), not both")
+    if (wanted.name or wanted.namespace) and (every or len(names) != 1):
+        raise CRDsError(Exit.USAGE, "--name and --namespace are for one instance: give one --instance")
+    for name in names:
+        namespace, _, rest = name.partition("/")
+        if not namespace or not rest or "/" in rest:
+            raise CRDsError(Exit.USAGE, f"--instance {name}: must be NAMESPACE/NAME")
+
+
+def apply_to_instances(
+    context: typer.Context, wanted: Wanted, names: Sequence[str], *, kubeconfig: Path, how: How
+) -> None:
+    """Apply CRDs to the API servers of instances, and print one line for each; a failure does not end the others.
+
+    Args:
+        context: Has the cache.
+        wanted: Which tarball, if not the one that each instance names, and what comes before the instance's Secrets.
+        names: Which instances, ``NAMESPACE/NAME``; none for all that are neither suspended nor being deleted.
+        kubeconfig: Of the cluster that has the instances.
+        how: How.
+
+    Raises:
+        CRDsError: The instances cannot be read.
+        typer.Exit: With the highest exit code of an instance, if that is not 0.
+    """
+    ca_pem = None if wanted.ca_file is None else read_file(wanted.ca_file)
+    instances = asyncio.run(_read_all(kubeconfig, list(dict.fromkeys(names)), ca_pem))
+    # Not beside requests: Ctrl-C ends a download only outside of the loop.
+    work = [_release_for(context, wanted, one) for one in instances]
+    outcomes = asyncio.run(_apply_all(work, how))
+    if how.output is Output.JSON:
+        write_json([one.document() for one in outcomes], indent=None)
+    worst = max((one.exit for one in outcomes), default=Exit.OK)
+    if worst:
+        raise typer.Exit(worst)
+
+
+# --- What there is ----------------------------------------------------------------------------------------------------
+
+
+async def _read_all(kubeconfig: Path, names: list[str], ca_pem: bytes | None) -> list[Instance]:
+    from app.crds.apply.instances import find_instance, list_instances  # noqa: PLC0415 - see app.kube
+
+    slots = asyncio.Semaphore(AT_ONCE)
+    async with contextlib.AsyncExitStack() as stack:
+        host = await connected(stack, kubeconfig)
+        if not names:
+            listed = [Instance(_name(one), one, skipped=_reason_to_skip(one)) for one in await list_instances(host)]
+            return await asyncio.gather(*(_read_secrets(host, one, ca_pem, slots) for one in listed))
+        found: list[Instance] = []
+        for name in names:
+            try:
+                found.append(Instance(name, await find_instance(host, *name.split("/"))))
+            except CRDsError as error:
+                found.append(Instance(name, {}, failure=error))
+        return await asyncio.gather(*(_read_secrets(host, one, ca_pem, slots) for one in found))
+
+
+async def _read_secrets(host: "Connection", one: Instance, ca_pem: bytes | None, slots: asyncio.Semaphore) -> Instance:
+    from app.crds.apply.target import read_target  # noqa: PLC0415 - see app.kube
+
+    if one.failure is not None or one.skipped:
+        return one
+    async with slots:
+        try:
+            return one._replace(target=await read_target(host, one.karmada, ca_pem=ca_pem))
+        except CRDsError as error:
+            return one._replace(failure=error)
+
+
+def _name(karmada: JSONObject) -> str:
+    metadata = as_object(karmada.get("metadata"))
+    return f"{metadata.get('namespace')}/{metadata.get('name')}"
+
+
+def _reason_to_skip(karmada: JSONObject) -> str:
+    if as_object(karmada.get("spec")).get("suspend") is True:
+        return f"the {KARMADA.kind} is suspended"
+    if as_object(karmada.get("metadata")).get("deletionTimestamp"):
+        return f"the {KARMADA.kind} is being deleted"
+    return ""
+
+
+# --- What is applied --------------------------------------------------------------------------------------------------
+
+
+class _Work(NamedTuple):
+    instance: Instance
+    tree: Tree | None = None
+    patches: list[Patch] | None = None
+
+
+def _release_for(context: typer.Context, wanted: Wanted, one: Instance) -> _Work:
+    if one.target is None:
+        return _Work(one)
+    metadata = as_object(one.karmada.get("metadata"))
+    try:
+        values = values_of(
+            name=wanted.name or metadata.get("name", ""),
+            namespace=wanted.namespace or metadata.get("namespace", ""),
+            ca_pem=one.target.ca_pem,
+        )
+        tree = read_instance_tree(context, wanted, one.karmada)
+        return _Work(one, tree, patches_of(tree, values))
+    except CRDsError as error:
+        return _Work(one._replace(failure=error))
+
+
+async def _apply_all(work: Sequence[_Work], how: How) -> list[_Outcome]:
+    slots = asyncio.Semaphore(AT_ONCE)
+    show: Callable[[str], None] = (lambda _: None) if how.output is Output.JSON else write
+
+    async def apply(one: _Work) -> _Outcome:
+        outcome = await _outcome(one, how, slots)
+        show(outcome.line())
+        return outcome
+
+    return await asyncio.gather(*map(apply, work))
+
+
+async def _outcome(work: _Work, how: How, slots: asyncio.Semaphore) -> _Outcome:
+    from app.crds.apply.applying import summary  # noqa: PLC0415 - see app.kube
+
+    one = work.instance
+    if one.skipped:
+        return _Outcome(one.name, "skipped", message=one.skipped)
+    try:
+        if one.failure is not None:
+            raise one.failure
+        async with slots:
+            crds = await _applied(work, how)
+    except CRDsError as error:
+        concealed = error if one.target is None else one.target.conceal(error)
+        return _Outcome(one.name, "failed", error.exit, str(concealed))
+    return _Outcome(one.name, "tried" if how.dry_run else "applied", message=summary(crds), crds=crds)
+
+
+async def _applied(work: _Work, how: How) -> "Sequence[Applied]":
+    from app.crds.apply.applying import apply  # noqa: PLC0415 - see app.kube
+    from app.crds.apply.established import wait_established  # noqa: PLC0415 - as above
+    from app.crds.apply.planning import check_lost, plan  # noqa: PLC0415 - as above
+
+    assert work.tree is not None
+    assert work.patches is not None
+    async with _reaching(work.instance) as connection:
+        changes = await plan(connection, work.tree.crds, work.patches)
+        write_error(*(f"{work.instance.name}: {line}" for line in lines_of(changes)))
+        if not how.force:
+            check_lost(changes)
+        crds = await apply(connection, work.tree.crds, work.patches, dry_run=how.dry_run)
+        if how.wait_seconds and not how.dry_run:
+            await wait_established(connection, work.tree.crds, seconds=how.wait_seconds)
+        return crds
+
+
+@contextlib.asynccontextmanager
+async def _reaching(one: Instance) -> "AsyncIterator[Connection]":
+    from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
+
+    assert one.target is not None
+    async with Connection(one.target.access) as connection:
+        yield connection

@@ -1,0 +1,96 @@
+"""Where the CRDs of an instance go to: read from its Secrets in the host cluster.
+
+Karmada's operator writes both Secrets into the namespace of the instance (upstream: operator/pkg/tasks/init/upload.go).
+``status.secretRef`` names one of them, but whoever may write that could name one of another namespace.
+"""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from app.crds.failures import CRDsError, Exit
+from app.crds.instance.kubeconfig import read_kubeconfig
+from app.crds.instance.naming import admin_config_secret_name, cert_secret_name
+from app.kube.access import MAX_RESPONSE_BYTES, DirectAccess
+from app.kube.connection import Connection
+from app.kube.errors import APIError, UnreachableError
+from app.model.json import JSON, as_object
+from app.model.meta import is_dns1123_label, is_dns1123_subdomain
+
+_KUBECONFIG: Final = "karmada.config"
+_AUTHORITY: Final = "ca.crt"
+_NOT_FOUND: Final = 404
+
+
+class Target(NamedTuple):
+    """The API server of an instance, and the CA that its webhook is trusted by."""
+
+    access: DirectAccess
+    ca_pem: bytes
+
+    def conceal(self, error: CRDsError) -> CRDsError:
+        """Return an error without the token, which a server may send back."""
+        token = self.access.token
+        if not token or token not in str(error):
+            return error
+        return CRDsError(error.exit, str(error).replace(token, "<redacted>"), transient=error.transient)
+
+
+async def read_target(
+    host: Connection,
+    karmada: Mapping[str, JSON],
+    *,
+    ca_pem: bytes | None = None,
+    max_response_bytes: int = MAX_RESPONSE_BYTES,
+) -> Target:
+    """Return where the CRDs of an instance go to.
+
+    Args:
+        host: To the cluster that has the instance and its Secrets.
+        karmada: The instance.
+        ca_pem: Certificates to use in place of those in its Secret.
+        max_response_bytes: The largest response that is to be read from its API server.
+
+    Raises:
+        CRDsError: USAGE if a Secret is not there (transient: the operator may be about to write it), may not be read or
+            does not have what it should; NETWORK if the host cluster does not answer. No secret is in the text.
+    """
+    metadata = as_object(karmada.get("metadata"))
+    name, namespace = str(metadata.get("name") or ""), str(metadata.get("namespace") or "")
+    if not is_dns1123_subdomain(name) or not is_dns1123_label(namespace):
+        raise CRDsError(Exit.USAGE, "the instance has no name or no namespace that Kubernetes would take")
+    elsewhere = as_object(as_object(as_object(karmada.get("spec")).get("hostCluster")).get("secretRef"))
+    if elsewhere.get("name"):
+        reason = "its Secrets are in the cluster that spec.hostCluster names, which is not asked"
+        raise CRDsError(Exit.USAGE, f"{reason}: run `crds apply` with the kubeconfig of its API server")
+    secret = admin_config_secret_name(name)
+    text = await _member(host, namespace, secret, _KUBECONFIG)
+    try:
+        access = read_kubeconfig(text, max_response_bytes=max_response_bytes)
+    except CRDsError as error:
+        raise CRDsError(error.exit, f"the Secret {secret}, {_KUBECONFIG}: {error}") from None
+    if ca_pem is None:
+        # Beside it there is the key of the CA, which is of no use here and not decoded.
+        ca_pem = await _member(host, namespace, cert_secret_name(name), _AUTHORITY)
+    return Target(access, ca_pem)
+
+
+async def _member(host: Connection, namespace: str, name: str, key: str) -> bytes:
+    try:
+        secret = as_object(await host.json("GET", f"/api/v1/namespaces/{namespace}/secrets/{name}"))
+    except APIError as error:
+        if error.code == _NOT_FOUND:
+            raise CRDsError(Exit.USAGE, f"there is no Secret {namespace}/{name}", transient=True) from None
+        raise CRDsError(Exit.USAGE, f"cannot read secrets/{name}: {error}", transient=True) from None
+    except (UnreachableError, msgspec.DecodeError) as error:
+        raise CRDsError(Exit.NETWORK, f"cannot read secrets/{name}: {error}", transient=True) from None
+    try:
+        value = base64.b64decode(str(as_object(secret.get("data")).get(key) or ""), validate=True)
+    except (binascii.Error, ValueError):
+        value = b""
+    if not value:
+        raise CRDsError(Exit.USAGE, f"the Secret {namespace}/{name} has no {key}")
+    return value

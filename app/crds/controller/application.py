@@ -1,0 +1,67 @@
+"""The condition, event and retry that follow from applying the CRDs of an instance."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from app.control.conditions import Finding, said
+from app.crds.apply.applying import Applied, summary
+from app.crds.apply.planning import StoredVersionsError
+from app.crds.controller.outcome import READY, Retry, Told, cut
+from app.crds.failures import CRDsError, Exit
+from app.model.json import JSON, as_object
+
+APPLIED: Final = "CRDsApplied"
+_SUCCEEDED: Final = "Applied"
+_FAILED: Final = {
+    Exit.USAGE: "AccessInvalid", Exit.NETWORK: "Unreachable", Exit.HTTP: "Refused", Exit.ARCHIVE: "InvalidArchive",
+    Exit.LIMIT: "LimitExceeded",
+}  # fmt: skip
+
+
+class Application(NamedTuple):
+    """How applying the CRDs of an instance ended."""
+
+    finding: Finding
+    event: Told
+    retry: Retry = "never"
+
+    @property
+    def well(self) -> bool:
+        """Whether the CRDs are on the API server of the instance."""
+        return self.finding.status == "True"
+
+    def ready(self, prepared: Finding) -> Finding:
+        """Return the condition ``Ready``, given the one that holds without applying."""
+        if self.well or prepared.status != "True":
+            return prepared
+        return Finding(READY, "False", "Failed", self.finding.message)
+
+
+def applied(sha256: str, crds: Sequence[Applied]) -> Application:
+    """Return what follows if the CRDs of the tarball with this digest are applied."""
+    text = f"{_prefix(sha256)}{summary(crds)}"
+    return Application(Finding(APPLIED, "True", _SUCCEEDED, text), Told("Normal", "CRDsApplied", text))
+
+
+def not_applied(error: CRDsError) -> Application:
+    """Return what follows if applying failed."""
+    kept = isinstance(error, StoredVersionsError)
+    text, reason = cut(str(error)), "StoredVersionsKept" if kept else _FAILED.get(error.exit, "ApplyFailed")
+    retry: Retry = "soon" if error.transient else "slowly"
+    return Application(Finding(APPLIED, "False", reason, text), Told("Warning", f"CRDs{reason}", text), retry)
+
+
+def known_application(conditions: JSON, sha256: str, generation: int) -> Application | None:
+    """Return the success that stored conditions report for a tarball and a generation of the instance, if any."""
+    status, reason, message = said(conditions, APPLIED)
+    if status != "True" or not isinstance(message, str) or not message.startswith(_prefix(sha256)):
+        return None
+    stored = conditions if isinstance(conditions, list) else []
+    generations = [one.get("observedGeneration") for one in map(as_object, stored) if one.get("type") == APPLIED]
+    if generations != [generation]:
+        return None
+    return Application(Finding(APPLIED, "True", str(reason), message), Told("Normal", "CRDsApplied", message))
+
+
+def _prefix(sha256: str) -> str:
+    return f"sha256:{sha256}: "

@@ -1,0 +1,110 @@
+"""Applies the CRDs of a tarball in the cache to the API server of an instance, for the controller.
+
+The server and its credentials are those that a Secret in the namespace of the instance names, and so is the tarball.
+Neither may hold up other instances: the tarball is read in a process with limits, responses are limited, and a server
+that does not answer never holds one of the slots.
+"""
+
+import asyncio
+import hashlib
+from typing import Final
+
+import msgspec
+
+from app.control.slots import Slots
+from app.crds.apply.applying import Applied, apply
+from app.crds.apply.established import wait_established
+from app.crds.apply.placeholders import values_of
+from app.crds.apply.planning import check_stored
+from app.crds.apply.target import read_target
+from app.crds.cache.cache import Cache
+from app.crds.controller.verifier import Verifier
+from app.crds.failures import CRDsError, Exit
+from app.crds.fetch import Fetched
+from app.kube.connection import Connection
+from app.kube.errors import APIError, UnreachableError
+from app.model.json import JSONObject
+from app.store import ObjectKey
+
+AT_ONCE: Final = 4
+"""Each holds the CRDs of one release: 20 MiB, and at most 100 MiB at the limits of a tarball."""
+MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
+"""Of one CRD: kube-apiserver takes 3 MiB at most."""
+MAX_APPLY_SECONDS: Final = 120.0
+PROBE_SECONDS: Final = 10.0
+ESTABLISHED_SECONDS: Final = 60.0
+
+
+class Applier:
+    """Applies CRDs, to a few servers at once."""
+
+    def __init__(self, host: Connection, cache: Cache, verifier: Verifier) -> None:
+        """Prepare.
+
+        Args:
+            host: To the cluster that has the instances.
+            cache: Has the tarballs.
+            verifier: Reads them.
+        """
+        self._host: Final = host
+        self._cache: Final = cache
+        self._verifier: Final = verifier
+        self._slots: Final = Slots(AT_ONCE)
+
+    async def apply(self, key: ObjectKey, karmada: JSONObject, fetched: Fetched) -> list[Applied]:
+        """Apply the CRDs of a tarball to an instance's API server and wait until they are established.
+
+        Args:
+            key: The instance; instances take turns.
+            karmada: The same, as it is stored.
+            fetched: The tarball.
+
+        Raises:
+            CRDsError: USAGE, NETWORK, HTTP as `read_target` and `app.crds.apply.applying.apply`; StoredVersionsError if
+                it would drop a version that objects may be stored in. No secret is in the text.
+        """
+        target = await read_target(self._host, karmada, max_response_bytes=MAX_RESPONSE_BYTES)
+        values = values_of(name=key.name, namespace=key.namespace, ca_pem=target.ca_pem)
+        try:
+            async with Connection(target.access) as connection:
+                await _probe(connection)
+                async with self._slots.hold(key, long=False):
+                    applied = await self._apply(connection, key, fetched, values)
+                names = [one.name for one in applied]
+                await wait_established(connection, names, seconds=ESTABLISHED_SECONDS)
+        except CRDsError as error:
+            raise target.conceal(error) from None
+        return applied
+
+    async def _apply(
+        self, connection: Connection, key: ObjectKey, fetched: Fetched, values: dict[str, str]
+    ) -> list[Applied]:
+        tarball, normalize_dot = await asyncio.to_thread(self._read, fetched)
+        crds, patches = await self._verifier.read(tarball, values, lane=key, normalize_dot=normalize_dot)
+        try:
+            async with asyncio.timeout(MAX_APPLY_SECONDS):
+                await check_stored(connection, crds, patches)
+                return await apply(connection, crds, patches)
+        except TimeoutError:
+            text = f"{connection.host}: applying takes more than {MAX_APPLY_SECONDS:g} s"
+            raise CRDsError(Exit.NETWORK, text, transient=True) from None
+
+    def _read(self, fetched: Fetched) -> tuple[bytes, bool]:
+        with self._cache.reading(fetched.key):
+            found = self._cache.tarball(fetched.key)
+        if found is None or hashlib.sha256(found[1]).hexdigest() != fetched.sha256:
+            text = f"the tarball sha256:{fetched.sha256} is not in the cache any more"
+            raise CRDsError(Exit.NOT_CACHED, text, transient=True)
+        return found[1], found[0].record.normalize_dot
+
+
+async def _probe(connection: Connection) -> None:
+    """Ask for the version, which takes no rights; raises CRDsError if the server does not answer."""
+    try:
+        await connection.json("GET", "/version", timeout=PROBE_SECONDS)
+    except APIError:
+        return  # It answers. What it refuses is seen when it is asked for CRDs.
+    except UnreachableError as error:
+        raise CRDsError(Exit.NETWORK, str(error), transient=True) from None
+    except msgspec.DecodeError:
+        raise CRDsError(Exit.HTTP, f"what answers at {connection.host} is no apiserver") from None

@@ -1,0 +1,105 @@
+"""The kubeconfig that Karmada's operator writes for an instance (upstream: operator/pkg/tasks/init/upload.go).
+
+The Secret belongs to the namespace of the instance, so anybody there may have written it. Only credentials that are in
+the text count: exec plugins would run programs here, and file names would send files of this machine to the server.
+"""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+from app.crds.archive.limits import Limits, YAMLBudget
+from app.crds.archive.yaml_document import read_document
+from app.crds.failures import CRDsError, Exit
+from app.kube.access import DirectAccess
+from app.model.json import JSON, as_object
+from app.outbound.credential import Credential, CredentialError
+from app.outbound.trust import TrustError, trusting
+
+# Upstream's has 8 KiB and some 30 nodes.
+_LIMITS: Final = Limits(yaml_bytes=128 * 1024, yaml_nodes=1000, yaml_depth=20)
+_CLUSTER: Final = {"server", "certificate-authority-data"}
+_USER: Final = {"client-certificate-data", "client-key-data", "token"}
+_BEARER: Final = "Bearer "
+
+
+def read_kubeconfig(text: bytes, *, max_response_bytes: int) -> DirectAccess:
+    """Return the access that the current context of a kubeconfig gives.
+
+    Args:
+        text: The kubeconfig, YAML.
+        max_response_bytes: The largest response that is to be read from the server.
+
+    Raises:
+        CRDsError: USAGE if it is no kubeconfig, lacks something or has members other than upstream writes. No value is
+            in the text.
+    """
+    try:
+        config = as_object(read_document("kubeconfig", text, YAMLBudget(_LIMITS)).value)
+    except CRDsError:
+        # The reason could quote a credential.
+        raise _unusable("it is not YAML, or too large") from None
+    context = _named(config, "contexts", "context", config.get("current-context"))
+    cluster = _named(config, "clusters", "cluster", context.get("cluster"))
+    user = _named(config, "users", "user", context.get("user"))
+    _check_members("cluster", cluster, _CLUSTER)
+    _check_members("user", user, _USER)
+    try:
+        credential = Credential(
+            token=_text(user, "token").encode(),
+            certificate_pem=_decoded(user, "client-certificate-data"),
+            key_pem=_decoded(user, "client-key-data"),
+        )
+        tls = trusting(base64.b64encode(_decoded(cluster, "certificate-authority-data")).decode(), credential)
+    except (CredentialError, TrustError) as error:
+        raise _unusable(str(error)) from None
+    return DirectAccess(
+        _server(_text(cluster, "server")), tls, credential.authorization.removeprefix(_BEARER), max_response_bytes
+    )
+
+
+def _unusable(reason: str) -> CRDsError:
+    return CRDsError(Exit.USAGE, f"the kubeconfig cannot be used: {reason}")
+
+
+def _named(config: Mapping[str, JSON], plural: str, member: str, name: JSON) -> Mapping[str, JSON]:
+    listed = config.get(plural)
+    for one in map(as_object, listed if isinstance(listed, list) else ()):
+        if isinstance(name, str) and one.get("name") == name:
+            return as_object(one.get(member))
+    raise _unusable(f"it has no {member} that its current-context names")
+
+
+def _check_members(what: str, found: Mapping[str, JSON], known: set[str]) -> None:
+    others = sorted(name for name, value in found.items() if name not in known and value)
+    if others:
+        raise _unusable(f"{', '.join(others)} of its {what} is not supported: credentials must be in the text itself")
+    if what == "cluster" and not known <= set(found):
+        raise _unusable(f"its cluster has no {', '.join(sorted(known - set(found)))}")
+
+
+def _server(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme == "https" and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or "@" in parts.netloc or parts.query or parts.fragment or not url.isprintable() or " " in url:
+        raise _unusable("its server is no https URL of a host")
+    return url
+
+
+def _text(found: Mapping[str, JSON], name: str) -> str:
+    value = found.get(name, "")
+    if not isinstance(value, str):
+        raise _unusable(f"{name} is not a text")
+    return value
+
+
+def _decoded(found: Mapping[str, JSON], name: str) -> bytes:
+    try:
+        return base64.b64decode(_text(found, name), validate=True)
+    except (binascii.Error, ValueError):
+        raise _unusable(f"{name} is not base64") from None
