@@ -33,7 +33,7 @@ class DirectAccess(NamedTuple):
         return f"DirectAccess({self.server!r}, …)"
 
 
-def open_transport(access: DirectAccess) -> tuple[Configuration, RESTClientObject]:
+async def open_transport(access: DirectAccess) -> tuple[Configuration, RESTClientObject]:
     """Return the configuration and a transport that follows no redirect and uses no proxy of the environment."""
     configuration = Configuration(host=access.server)
     if access.token:
@@ -43,10 +43,7 @@ def open_transport(access: DirectAccess) -> tuple[Configuration, RESTClientObjec
     transport.pool_manager = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(ssl=access.tls), read_bufsize=_READ_BYTES, trace_configs=[_refuse_redirects()]
     )
-    # It has no connection yet: nothing is to be awaited.
-    if unused.connector is not None:
-        unused.connector.close()
-    unused.detach()
+    await unused.close()
     return configuration, transport
 
 

@@ -79,7 +79,7 @@ class Connection:
 
     async def _load(self) -> None:
         if isinstance(self._kubeconfig, DirectAccess):
-            self._configuration, self._transport = open_transport(self._kubeconfig)
+            self._configuration, self._transport = await open_transport(self._kubeconfig)
             return
         configuration = Configuration()
         try:

@@ -9,9 +9,9 @@ import yaml
 from app.crds.apply.documents import Tree, first_document
 from app.crds.apply.patches import patches_of
 from app.crds.apply.placeholders import substituted, values_of
-from app.crds.instance.naming import webhook_name
 from app.crds.archive.limits import YAMLBudget
 from app.crds.failures import CRDsError
+from app.crds.instance.naming import webhook_name
 
 CASES = yaml.safe_load((Path(__file__).parent / "crds_apply.yaml").read_text())
 

@@ -24,7 +24,7 @@ ALONE: Values = {"besideOperator": False, "noPrivate": False, "readSecrets": Tru
 EVERYTHING: Values = {
     "version": "v1.18.0", "followInstance": True, "staleIfError": True, "strict": True,
     "allowHosts": ["mirror.example.com", ".corp"], "localRoot": "/var/lib/karmada/tar balls", "faithfulBackoff": True,
-    "readSecrets": ["kube-system"], "readConfigMaps": ["kube-system", "default"], "leaseNamespace": "default",
+    "apply": ["default"], "readSecrets": ["kube-system"], "readConfigMaps": ["kube-system", "default"], "leaseNamespace": "default",
     "persistence": {"existingClaim": "shared", "accessModes": ["ReadWriteMany"]}, "replicas": 2,
     "extraEnv": [{"name": "HTTPS_PROXY", "value": "x"}], "tolerations": [{"operator": "Exists"}],
     "affinity": {"nodeAffinity": {}}, "podLabels": {"a": "b"}, "podAnnotations": {"c": "d"},
@@ -107,7 +107,7 @@ def test_the_command_takes_what_it_is_told(helm: Path, monkeypatch: pytest.Monke
     assert told(helm, EVERYTHING, monkeypatch) == (
         Options(
             version="v1.18.0", beside=True, follow_instance=True, stale_if_error=True, strict=True,
-            faithful_backoff=True,
+            faithful_backoff=True, apply=True,
             reach=Reach(
                 private=False, hosts=("mirror.example.com", ".corp"), local=Path("/var/lib/karmada/tar balls")
             ),
@@ -134,6 +134,8 @@ KARMADAS_PATCH: Right = ("operator.karmada.io", "karmadas", "patch")
         ({"readSecrets": ["a", "b"]}, (KARMADAS_PATCH, CONFIG_MAPS)),
         ({"besideOperator": False, "readConfigMaps": ["a"]}, (SECRETS,)),
         ({}, (KARMADAS_PATCH, SECRETS, CONFIG_MAPS)),
+        ({"apply": True, "readSecrets": ["a"]}, (KARMADAS_PATCH, CONFIG_MAPS)),
+        ({"apply": ["a", "b"], "readSecrets": ["a"]}, (KARMADAS_PATCH, CONFIG_MAPS)),
     ],
 )
 def test_its_rights_are_those_that_it_takes(helm: Path, values: Values, but: tuple[Right, ...]) -> None:
@@ -160,6 +162,18 @@ def test_secrets_are_read_where_the_values_say(helm: Path) -> None:
     assert where({}) == set()
     assert where({"readSecrets": True}) == {("ClusterRole", None)}
     assert where({"readSecrets": ["a", "b"]}) == {("Role", "a"), ("Role", "b")}
+    assert where({"apply": True, "readSecrets": ["a"]}) == {("ClusterRole", None)}
+    assert where({"apply": ["a"], "readSecrets": ["b"]}) == {("Role", "a"), ("Role", "b")}
+    assert where({"apply": []}) == set()
+
+
+def test_the_network_policy_lets_it_reach_the_api_servers_that_it_applies_to(helm: Path) -> None:
+    def ports(values: Values) -> set[Any]:
+        policy = one(rendered(helm, values, networkPolicy={"enabled": True}), "NetworkPolicy")
+        return {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]}
+
+    assert ports({"apply": True, "instancePorts": [31000]}) - ports({}) == {31000}
+    assert 5443 in ports({"apply": ["a"]})
 
 
 @pytest.mark.parametrize(

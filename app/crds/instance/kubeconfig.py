@@ -76,8 +76,10 @@ def _check_members(what: str, found: Mapping[str, JSON], known: set[str]) -> Non
     others = sorted(name for name, value in found.items() if name not in known and value)
     if others:
         raise _unusable(f"{', '.join(others)} of its {what} is not supported: credentials must be in the text itself")
-    if what == "cluster" and not known <= set(found):
-        raise _unusable(f"its cluster has no {', '.join(sorted(known - set(found)))}")
+    missing = sorted(name for name in known if not found.get(name))
+    # Without authorities, those of this system would be trusted.
+    if what == "cluster" and missing:
+        raise _unusable(f"its cluster has no {', '.join(missing)}")
 
 
 def _server(url: str) -> str:

@@ -120,12 +120,10 @@ def test_a_patch_for_a_crd_that_is_not_there_is_told() -> None:
     assert problem("a: 1", path) == (Exit.ARCHIVE, words)
 
 
-def test_all_patches_share_one_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_patches_share_one_budget() -> None:
     texts = {f"crds/patches/{name}_in_works.yaml": "a: b\n" for name in "xyz"}
     given = Tree({WORKS: works()}, texts)
-    monkeypatch.setattr("app.crds.apply.patches.LIMITS", Limits(yaml_nodes=9))
-    assert len(patches_of(given, VALUES)) == 3
-    monkeypatch.setattr("app.crds.apply.patches.LIMITS", Limits(yaml_nodes=8))
+    assert len(patches_of(given, VALUES, Limits(yaml_nodes=9))) == 3
     with pytest.raises(CRDsError, match=r"^crds/patches/z_in_works\.yaml: .* 8 nodes together$") as raised:
-        patches_of(given, VALUES)
+        patches_of(given, VALUES, Limits(yaml_nodes=8))
     assert raised.value.exit is Exit.LIMIT

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from app.crds.apply.documents import read_files
+from app.crds.apply.patches import patches_of
 from app.crds.archive import archive
 from app.crds.controller.verifier import Verifier
 from app.crds.failures import CRDsError, Exit
@@ -111,3 +113,19 @@ async def test_an_instance_with_a_release_waits_for_no_whole_tarball_of_others(
         assert len(done) - before < HOSTILES // 2
         for other in others:
             other.cancel()
+
+
+async def test_a_release_is_read_as_this_process_reads_it(verifier: Verifier) -> None:
+    for body, normalize_dot in ((release(), False), (dotted(), True)):
+        values = {"{{name}}": "n", "{{namespace}}": "s", "{{caBundle}}": "QQ=="}
+        _, files = archive.read_files(body, normalize_dot=normalize_dot)
+        tree = read_files(files)
+        crds, patches = await verifier.read(body, values, lane=1, normalize_dot=normalize_dot)
+        assert (crds, patches) == (tree.crds, patches_of(tree, values))
+        assert list(crds) == list(tree.crds)
+
+
+async def test_a_release_that_cannot_be_patched_is_refused(verifier: Verifier) -> None:
+    with pytest.raises(CRDsError, match="needs the namespace of the instance") as raised:
+        await verifier.read(release(), {"{{name}}": "n", "{{caBundle}}": "QQ=="}, lane=1, normalize_dot=False)
+    assert raised.value.exit is Exit.USAGE

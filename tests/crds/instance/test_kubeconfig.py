@@ -1,0 +1,121 @@
+"""Kubeconfigs out of Secrets, which anybody may have written."""
+
+import base64
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from app.crds.failures import CRDsError, Exit
+from app.crds.instance.kubeconfig import read_kubeconfig
+from tests.e2e.pki import Authority
+
+SECRET = "s3cr3t-t0ken"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("kubeconfig"), "instance-ca")
+
+
+def encoded(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+@pytest.fixture
+def config(authority: Authority) -> dict[str, Any]:
+    pair = authority.issue("karmada-admin")
+    return {
+        "current-context": "c",
+        "clusters": [
+            {"name": "k", "cluster": {"server": "https://h:5443", "certificate-authority-data": encoded(authority.certificate)}}
+        ],
+        "users": [{"name": "u", "user": {"client-certificate-data": encoded(pair.certificate), "client-key-data": encoded(pair.key)}}],
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+    }  # fmt: skip
+
+
+def read(config: Any) -> Any:
+    return read_kubeconfig(
+        config if isinstance(config, bytes) else yaml.safe_dump(config).encode(), max_response_bytes=9
+    )
+
+
+def test_what_the_operator_writes_is_taken(config: dict[str, Any]) -> None:
+    found = read(config)
+    assert (found.server, found.token, found.max_response_bytes) == ("https://h:5443", "", 9)
+    assert found.tls.verify_mode is ssl.CERT_REQUIRED
+    assert found.tls.check_hostname
+    assert len(found.tls.get_ca_certs()) == 1
+    config["users"][0]["user"] = {"token": SECRET}
+    found = read(config)
+    assert found.token == SECRET
+    assert SECRET not in repr(found)
+
+
+Change = Callable[[dict[str, Any]], object]
+
+
+def user(**members: Any) -> Change:
+    return lambda config: config["users"][0]["user"].update(members)
+
+
+def cluster(**members: Any) -> Change:
+    return lambda config: config["clusters"][0]["cluster"].update(
+        {name.replace("_", "-"): value for name, value in members.items()}
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (user(exec={"command": "sh"}), "exec of its user is not supported"),
+        (user(**{"auth-provider": {"name": "x"}}), "auth-provider of its user"),
+        (user(tokenFile="/etc/passwd"), "tokenFile of its user"),
+        (user(**{"client-key": "/key"}), "client-key of its user"),
+        (user(token=f"{SECRET}\nX: y"), "characters that a header cannot carry"),
+        (user(token=[SECRET]), "token is not a text"),
+        (user(**{"client-key-data": SECRET}), "client-key-data is not base64"),
+        (user(**{"client-key-data": ""}), "belong together"),
+        (cluster(insecure_skip_tls_verify=True), "insecure-skip-tls-verify of its cluster"),
+        (cluster(certificate_authority="/ca"), "certificate-authority of its cluster"),
+        (cluster(proxy_url="http://p"), "proxy-url of its cluster"),
+        (cluster(certificate_authority_data="QUJD"), "unable to parse bytes as PEM block"),
+        (cluster(certificate_authority_data=""), "certificate-authority-data"),
+        *(
+            (cluster(server=url), "its server is no https URL of a host")
+            for url in (
+                "http://h",
+                "https://",
+                "https://u:p@h",
+                "https://h?a",
+                "https://h#a",
+                "https://h:x",
+                "h",
+                "https://h /a",
+            )
+        ),
+        (lambda config: config.update({"current-context": "other"}), "no context that its current-context names"),
+        (lambda config: config.update(clusters=[]), "no cluster that"),
+        (lambda config: config.update(users=None), "no user that"),
+    ],
+)
+def test_what_could_do_more_than_name_a_server_is_refused(config: dict[str, Any], change: Change, text: str) -> None:
+    change(config)
+    with pytest.raises(CRDsError) as raised:
+        read(config)
+    assert raised.value.exit is Exit.USAGE
+    assert text in str(raised.value)
+    assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"[]", b"\xff", f"{SECRET}: [".encode(), f"{{{SECRET}: 1, {SECRET}: 2}}".encode(), b"[" * 100000]
+)
+def test_a_text_that_is_no_kubeconfig_is_not_quoted(text: bytes) -> None:
+    with pytest.raises(CRDsError, match="the kubeconfig cannot be used: ") as raised:
+        read(text)
+    assert SECRET not in str(raised.value)
