@@ -11,10 +11,12 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
+from app.crds.apply.applying import Applied
 from app.crds.cache.cache import Cache
 from app.crds.controller.controller import KarmadaController
 from app.crds.controller.metrics import FetchMetrics
 from app.crds.controller.options import Options
+from app.crds.failures import CRDsError, Exit
 from app.crds.instance.chosen import source_of
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
@@ -383,3 +385,79 @@ async def test_a_download_is_shared_but_not_what_another_namespace_says(origin: 
         assert made.controller._flight(chosen, keys[0]) is one
     made.controller._cancellation.cancel()
     release.set()
+
+
+# --- Applying ---------------------------------------------------------------------------------------------------------
+
+
+class Applying:
+    """Stands where CRDs are applied: fails as told, else says what was applied."""
+
+    def __init__(self, *failures: CRDsError) -> None:
+        self.failures = list(failures)
+        self.calls = 0
+
+    async def apply(self, *_: Any) -> list[Applied]:
+        self.calls += 1
+        if self.failures:
+            raise self.failures.pop(0)
+        return [Applied("a", "created", patched=False)]
+
+
+def applying(made: Bench, *failures: CRDsError) -> Applying:
+    stub = Applying(*failures)
+    made.controller._applier = stub  # type: ignore[assignment,misc]  # the real one: tests/e2e
+    return stub
+
+
+async def test_applying_is_tried_again_without_another_download(origin: Origin, cache: Cache) -> None:
+    made = bench(origin, cache, policy="Always")
+    stub = applying(made, CRDsError(Exit.NETWORK, "away", transient=True))
+    assert not await made.look()
+    assert made.api.condition("CRDsApplied") == ("False", "Unreachable")
+    assert made.api.condition("Ready") == ("False", "Failed")
+    assert made.api.condition("CRDsPrepared") == ("True", "Downloaded")
+    made.see()
+    assert await made.look()
+    assert made.api.condition("CRDsApplied") == ("True", "Applied")
+    assert made.api.condition("Ready") == ("True", "Completed")
+    assert await made.look()
+    assert (stub.calls, len(origin.asked)) == (2, 1)
+    assert made.api.events == ["CRDsDownloaded", "CRDsUnreachable", "CRDsApplied"]
+
+
+async def test_a_tarball_that_left_the_cache_is_fetched_again(origin: Origin, cache: Cache) -> None:
+    made = bench(origin, cache, policy="Always")
+    applying(made, CRDsError(Exit.NOT_CACHED, "gone", transient=True))
+    assert not await made.look()
+    made.see()
+    assert await made.look()
+    assert len(origin.asked) == 2
+
+
+async def test_what_another_process_has_applied_is_not_applied_again(origin: Origin, cache: Cache) -> None:
+    made = bench(origin, cache)
+    applying(made)
+    assert await made.look()
+    again = Bench(made.api, cache, Options(env_proxies=False))
+    stub = applying(again)
+    assert await again.look()
+    assert stub.calls == 0
+    assert made.api.condition("CRDsApplied") == ("True", "Applied")
+    made.api.write({"spec": {"crdTarball": {"httpSource": {"timeoutSeconds": 301}}}})
+    again.see()
+    assert await again.look()
+    assert stub.calls == 1
+
+
+async def test_what_does_not_pass_is_applied_in_some_minutes(
+    origin: Origin, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = bench(origin, cache, beside=True)
+    applying(made, CRDsError(Exit.HTTP, "403"))
+    later: list[tuple[ObjectKey, float]] = []
+    monkeypatch.setattr(made.controller.queue, "add_after", lambda key, seconds: later.append((key, seconds)))
+    assert await made.look()
+    assert later == [(KEY, 300.0)]
+    assert made.api.condition("CRDsApplied") == ("False", "Refused")
+    assert made.api.condition("Ready") == ("", "")

@@ -1,0 +1,51 @@
+"""``fleethook crds apply --instance`` and ``--all``: what is refused before any server is asked."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from app.cli import app
+from tests.crds.apply.apiserver import kubeconfig, serving
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--all", "--instance", "a/b"), "give --instance or --all, not both"),
+        (
+            ("--all", "--karmada", "k.yaml"),
+            "give --karmada FILE or instances of a cluster (--instance, --all), not both",
+        ),
+        (("--all", "--name", "x"), "--name and --namespace are for one instance: give one --instance"),
+        (("--instance", "a/b", "--instance", "a/c", "--namespace", "x"), "--name and --namespace are for one instance"),
+        (("--instance", "demo"), "--instance demo: must be NAMESPACE/NAME"),
+        (("--instance", "a/b/c"), "--instance a/b/c: must be NAMESPACE/NAME"),
+        (("--all", "--kubeconfig", "/nowhere"), "there is no kubeconfig /nowhere"),
+        (("--all", "--ca-file", "/nowhere.pem"), "/nowhere.pem"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(tmp_path: Path, arguments: tuple[str, ...], text: str) -> None:
+    config = kubeconfig(tmp_path, "http://127.0.0.1:9")
+    given = arguments if "--kubeconfig" in arguments else (*arguments, "--kubeconfig", str(config))
+    result = CliRunner().invoke(app, ["crds", "--data-dir", str(tmp_path / "data"), "apply", *given])
+    assert result.exit_code == 2, (result.output, result.exception)
+    assert text in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_cluster_without_instances_of_that_kind_is_told(tmp_path: Path) -> None:
+    with serving() as (_, address):
+        command = [
+            "crds",
+            "--data-dir",
+            str(tmp_path / "data"),
+            "apply",
+            "--kubeconfig",
+            str(kubeconfig(tmp_path, address)),
+        ]
+        every = CliRunner().invoke(app, [*command, "--all"])
+        assert (every.exit_code, "give the kubeconfig of the host cluster" in every.stderr) == (2, True)
+        named = CliRunner().invoke(app, [*command, "--instance", "ns/demo"])
+    assert named.exit_code == 2
+    assert named.stdout == f"failed   ns/demo  there is no Karmada ns/demo at {address}\n"
