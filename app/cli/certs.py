@@ -12,7 +12,8 @@ from cryptography.hazmat.primitives import hashes
 from app.certs.authority import names_of, renewal_of
 from app.certs.files import CertificateError, ensure_certificates
 from app.cli.failures import fail
-from app.cli.terminal import write, write_json
+from app.cli.json_output import write_json
+from app.cli.terminal import write
 
 certs = typer.Typer(help="Make and look at serving certificates.", no_args_is_help=True)
 

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from rich.text import Text
 
+from app.cli.json_output import write_json
 from app.cli.styles import console, styled
-from app.cli.terminal import write, write_document, write_error, write_json
+from app.cli.terminal import write, write_document, write_error
 from app.cli.yaml_output import NoAliasDumper, yaml_text
 from app.model.json import JSON
 from app.overrider.convert.conversion import Converted

@@ -56,7 +56,7 @@ crds = typer.Typer(
             "diff": Place(
                 "app.cli.crds_diff",
                 "diff",
-                "Print what a release would change on a server, or what sets it apart from another release.",
+                "Print what a release would change: CRDs and versions added, changed, removed, or lost with objects.",
             ),
             "controller": Place(
                 "app.cli.crds_controller",

@@ -34,7 +34,8 @@ from app.cli.crds_release import (
 )
 from app.cli.crds_server import connected, kubeconfig_of, lines_of
 from app.cli.crds_text import Output, leaving, show
-from app.cli.terminal import write_document, write_error, write_json
+from app.cli.json_output import write_json
+from app.cli.terminal import write_document, write_error
 from app.crds.apply.documents import Tree
 from app.crds.apply.patches import Patch, rendered
 from app.crds.apply.yaml_text import dump

@@ -72,7 +72,7 @@ def diff(
     ] = None,
     output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
 ) -> None:
-    """Print what a release would change: CRDs and versions that are added, changed, removed, or lost with objects.
+    """Print what a release would change: CRDs and versions added, changed, removed, or lost with objects.
 
     Compares with the CRDs of a server, which is only asked for a dry run, or with another release (--against). Exits 0
     if nothing differs, 1 if something does, else as `apply` does.

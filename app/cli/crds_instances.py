@@ -12,7 +12,8 @@ from app.cli.crds_choice import read_file
 from app.cli.crds_release import Wanted, read_instance_tree
 from app.cli.crds_server import connected, lines_of
 from app.cli.crds_text import Output
-from app.cli.terminal import write, write_error, write_json
+from app.cli.json_output import write_json
+from app.cli.terminal import write, write_error
 from app.crds.apply.documents import Tree
 from app.crds.apply.patches import Patch, patches_of
 from app.crds.apply.placeholders import values_of

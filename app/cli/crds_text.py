@@ -7,7 +7,8 @@ from typing import Any
 
 import typer
 
-from app.cli.terminal import write, write_error, write_json
+from app.cli.json_output import write_json
+from app.cli.terminal import write, write_error
 from app.crds.failures import CRDsError, Exit
 
 

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 import msgspec
 from rich.console import Console
 
+from app.cli.json_output import write_json
 from app.cli.styles import console, styled
-from app.cli.terminal import write_json
 from app.dispatch.explain import ExplainedHook, Explanation
 
 _STYLES: Final = {"call": "green", "skip": "dim", "error": "bold red"}

@@ -11,8 +11,9 @@ import typer
 from app.cli.cluster import Resource, read_resource
 from app.cli.failures import fail
 from app.cli.interpreters import build_chain
+from app.cli.json_output import write_json
 from app.cli.manifests import documents
-from app.cli.terminal import write, write_document, write_error, write_json
+from app.cli.terminal import write, write_document, write_error
 from app.cli.yaml_output import yaml_text
 from app.interpret.lua.runner import Runner
 from app.interpret.registrar import InterpreterRegistrar, encoded, read_others

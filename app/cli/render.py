@@ -9,9 +9,10 @@ import typer
 
 from app.cli.failures import CHECK_FAILED, fail
 from app.cli.findings import Row, count, fails, print_lines, row_of_manifest
+from app.cli.json_output import write_json
 from app.cli.manifests import documents
 from app.cli.styles import console, styled
-from app.cli.terminal import write, write_document, write_json
+from app.cli.terminal import write, write_document
 from app.cli.yaml_output import yaml_text
 from app.model.json import JSON
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT

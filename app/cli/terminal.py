@@ -1,16 +1,13 @@
 r"""The only way from a command to a terminal: text is escaped, so that names in archives and objects cannot act on it.
 
 Lines of our own are passed one by one. A line feed inside of one comes from somebody else and is shown as ``\n``.
-`app.cli.styles` is the same for coloured text.
+`app.cli.styles` is the same for coloured text, and `app.cli.json_output` for JSON.
 """
 
-import json
 import sys
-from typing import Any, Final
+from typing import Final
 
-import msgspec
-
-from app.model.text import escape, escape_json
+from app.model.text import escape
 
 # It moves the cursor forward only, and scripts print columns with it.
 _KEPT: Final = "\t"
@@ -26,11 +23,6 @@ def write_error(*lines: str) -> None:
     sys.stderr.write("".join(f"{escape(line, keep=_KEPT)}\n" for line in lines))
 
 
-def write_json(value: Any, *, indent: int | None = 2) -> None:
-    """Write a value to standard output as JSON in ASCII; other types than JSON's and msgspec's are their texts."""
-    sys.stdout.write(f"{escape_json(json.dumps(value, indent=indent, default=_builtin))}\n")
-
-
 def write_document(text: str) -> None:
     """Write text with lines, such as YAML, to standard output."""
     sys.stdout.write(escape(text, keep=f"\n{_KEPT}"))
@@ -39,7 +31,3 @@ def write_document(text: str) -> None:
 def flush() -> None:
     """Hand over what was written to standard output, for a process that waits for it."""
     sys.stdout.flush()
-
-
-def _builtin(value: object) -> Any:
-    return msgspec.to_builtins(value) if isinstance(value, msgspec.Struct) else str(value)

@@ -6,8 +6,9 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 from xml.etree import ElementTree as ET
 
+from app.cli.json_output import write_json
 from app.cli.styles import console, styled
-from app.cli.terminal import write_document, write_json
+from app.cli.terminal import write_document
 from app.interpret.fixtures import Difference
 from app.model.text import escape
 

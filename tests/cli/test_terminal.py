@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from typer.testing import CliRunner
 
 from app.cli.crds import crds
+from app.cli.json_output import write_json
 from app.cli.styles import console, styled
-from app.cli.terminal import write, write_document, write_error, write_json
+from app.cli.terminal import write, write_document, write_error
 from app.cli.verdicts import Output, Verdict, print_verdicts
 from app.cli.yaml_output import yaml_text
 from app.crds.apply.yaml_text import dump
