@@ -156,6 +156,24 @@ function fleet.conditions(template, items, types, bad)
   return template
 end
 
+-- The conditions of all clusters. Those of one type, status and reason become one, whose message names the clusters.
+function fleet.merged_conditions(items)
+  local list, at = {}, {}
+  for member, cluster in statuses(items) do
+    for _, one in ipairs(member.conditions or {}) do
+      local key = table.concat({ one.type or "", one.status or "", one.reason or "" }, "\0")
+      local message = (cluster or "") .. "=" .. (one.message or "")
+      if at[key] == nil then
+        at[key], list[#list + 1] = one, one
+      else
+        message = at[key].message .. ", " .. message
+      end
+      at[key].message = message
+    end
+  end
+  return list
+end
+
 -- The worst of the clusters' values of a member, by a list from the best to the worst; nil if no cluster has it. Values
 -- that are not in the list are worse than all that are. Clusters that have none count as `missing`, if that is given.
 function fleet.worst(items, name, order, missing)
