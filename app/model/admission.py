@@ -272,5 +272,9 @@ def not_for_review(request: AdmissionRequest, kinds: Sequence[GroupKind]) -> Res
     metadata = as_object(request.object).get("metadata")
     if not isinstance(metadata, dict):
         return errored("request.object is not an object with metadata")
+    for member in ("name", "generateName", "namespace"):
+        # Names are printed in messages; an object of 8 MiB in place of one holds the event loop for seconds.
+        if not isinstance(metadata.get(member, ""), str | None):
+            return errored(f"request.object: /metadata/{member} must be text")
     # Who removes a finalizer shall not have to mend the rest first.
     return allowed() if metadata.get("deletionTimestamp") else None

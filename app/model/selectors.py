@@ -16,12 +16,14 @@ def compile_selector(selector: JSON) -> Selects:
     """Return a function that says whether a set of labels is selected.
 
     A missing selector selects nothing and an empty one everything, as ``metav1.LabelSelectorAsSelector`` has it. A
-    requirement that `validate_selector` would refuse selects nothing.
+    selector with a member of a wrong type, or a requirement that `validate_selector` would refuse, selects nothing.
     """
     if not isinstance(selector, dict):
         return lambda _labels: False
-    wanted = dict(selector.get("matchLabels") or {})
-    tests = [_compile_requirement(requirement) for requirement in selector.get("matchExpressions") or ()]
+    wanted, expressions = selector.get("matchLabels") or {}, selector.get("matchExpressions") or []
+    if not isinstance(wanted, dict) or not isinstance(expressions, list):
+        return lambda _labels: False
+    tests = [_compile_requirement(requirement) for requirement in expressions]
 
     def selects(labels: Mapping[str, str]) -> bool:
         return all(labels.get(key) == value for key, value in wanted.items()) and all(test(labels) for test in tests)
@@ -32,13 +34,15 @@ def compile_selector(selector: JSON) -> Selects:
 def _compile_requirement(requirement: JSON) -> Selects:
     if not isinstance(requirement, dict) or not isinstance(requirement.get("key"), str):
         return lambda _labels: False
-    key, operator = requirement["key"], requirement.get("operator")
-    values = frozenset(value for value in requirement.get("values") or () if isinstance(value, str))
+    key, operator, given = requirement["key"], requirement.get("operator"), requirement.get("values") or []
+    if not isinstance(given, list):
+        return lambda _labels: False
+    values = frozenset(value for value in given if isinstance(value, str))
     if operator == "In":
-        return lambda labels: labels.get(key) in values
+        return lambda labels: _has_one_of(labels, key, values)
     if operator == "NotIn":
         # An absent label is in no list: NotIn selects it.
-        return lambda labels: labels.get(key) not in values
+        return lambda labels: not _has_one_of(labels, key, values)
     if operator == "Exists":
         return lambda labels: key in labels
     if operator == "DoesNotExist":
@@ -46,20 +50,37 @@ def _compile_requirement(requirement: JSON) -> Selects:
     return lambda _labels: False
 
 
+def _has_one_of(labels: Mapping[str, JSON], key: str, values: frozenset[str]) -> bool:
+    """Return whether a label has one of some values; labels of an object that no apiserver checked may be lists."""
+    value = labels.get(key)
+    return isinstance(value, str) and value in values
+
+
 def validate_selector(selector: JSON, path: str) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with ``selector``: JSON pointer below ``path``, and the finding."""
     if not isinstance(selector, dict):
         yield path, "must be an object"
         return
-    for key, value in (selector.get("matchLabels") or {}).items():
-        if problem := label_key_problem(key):
-            yield f"{path}/matchLabels", problem
-        if not isinstance(value, str):
-            yield f"{path}/matchLabels", f"the value of {key!r} must be text"
-        elif problem := label_value_problem(value):
-            yield f"{path}/matchLabels", problem
-    for number, requirement in enumerate(selector.get("matchExpressions") or ()):
+    wanted, expressions = selector.get("matchLabels") or {}, selector.get("matchExpressions") or []
+    if isinstance(wanted, dict):
+        yield from _label_problems(wanted, f"{path}/matchLabels")
+    else:
+        yield f"{path}/matchLabels", "must be an object"
+    if not isinstance(expressions, list):
+        yield f"{path}/matchExpressions", "must be a list"
+        return
+    for number, requirement in enumerate(expressions):
         yield from _requirement_problems(requirement, f"{path}/matchExpressions/{number}")
+
+
+def _label_problems(wanted: Mapping[str, JSON], path: str) -> Iterator[tuple[str, str]]:
+    for key, value in wanted.items():
+        if problem := label_key_problem(key):
+            yield path, problem
+        if not isinstance(value, str):
+            yield path, f"the value of {key!r} must be text"
+        elif problem := label_value_problem(value):
+            yield path, problem
 
 
 def _requirement_problems(requirement: JSON, path: str) -> Iterator[tuple[str, str]]:
@@ -69,12 +90,17 @@ def _requirement_problems(requirement: JSON, path: str) -> Iterator[tuple[str, s
     key, operator, values = requirement.get("key"), requirement.get("operator"), requirement.get("values") or []
     if problem := label_key_problem(key if isinstance(key, str) else ""):
         yield f"{path}/key", problem
-    if operator in _WITH_VALUES and not values:
+    if not isinstance(operator, str):
+        yield f"{path}/operator", "must be text: In, NotIn, Exists or DoesNotExist"
+    elif operator in _WITH_VALUES and not values:
         yield f"{path}/values", f"must be given when the operator is {operator}"
     elif operator in _WITHOUT_VALUES and values:
         yield f"{path}/values", f"must be empty when the operator is {operator}"
     elif operator not in _WITH_VALUES | _WITHOUT_VALUES:
         yield f"{path}/operator", f"must be In, NotIn, Exists or DoesNotExist, not {operator!r}"
+    if not isinstance(values, list):
+        yield f"{path}/values", "must be a list"
+        return
     for value in values:
         problem = label_value_problem(value) if isinstance(value, str) else "must be text"
         if problem:

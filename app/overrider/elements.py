@@ -30,15 +30,17 @@ def index_elements(elements: JSON, schema: MergeSchema) -> dict[Identity, JSONOb
     if len(schema.identity) == 1:
         return _index_by_member(elements, *schema.identity[0])
     index: dict[Identity, JSONObject] = {}
+    repeated: dict[Identity, int] = {}
     for element in elements:
         if type(element) is not dict:
             return None
         values = identify(element, schema)
         if values is None:
             return None
-        occurrence = 0
-        while (identity := (*values, occurrence)) in index:
-            occurrence += 1
+        identity = (*values, 0)
+        if identity in index:
+            repeated[values] = occurrence = repeated.get(values, 0) + 1
+            identity = (*values, occurrence)
         index[identity] = element
     return index
 
@@ -46,6 +48,7 @@ def index_elements(elements: JSON, schema: MergeSchema) -> dict[Identity, JSONOb
 def _index_by_member(elements: Sequence[JSON], member: str, default: JSON) -> dict[Identity, JSONObject] | None:
     """Return what `index_elements` does for elements with one identifying member, as most have."""
     index: dict[Identity, JSONObject] = {}
+    repeated: dict[JSON, int] = {}
     for element in elements:
         if type(element) is not dict:
             return None
@@ -53,8 +56,9 @@ def _index_by_member(elements: Sequence[JSON], member: str, default: JSON) -> di
         if value is None or isinstance(value, (dict, list)):
             return None
         identity = (value, 0)
-        while identity in index:
-            identity = (value, identity[1] + 1)
+        if identity in index:
+            repeated[value] = occurrence = repeated.get(value, 0) + 1
+            identity = (value, occurrence)
         index[identity] = element
     return index
 
@@ -168,14 +172,19 @@ def arrange_elements(
     kept = [identity for identity in present if identity in remaining]
     common = set(kept).intersection(wanted)
     ranked = iter([identity for identity in wanted if identity in common])
-    order = [next(ranked) if identity in common else identity for identity in kept]
-    position = 0
+    # The new elements that follow each one, and in `first` those before all others: insertions into a long list would
+    # move its rest each time.
+    first: list[Identity] = []
+    followers, new_of = first, dict[Identity, list[Identity]]()
     for identity in wanted:
         if identity in common:
-            position = order.index(identity) + 1
+            followers = new_of[identity] = []
         elif identity in remaining:
-            order.insert(position, identity)
-            position += 1
+            followers.append(identity)
+    order = first
+    for identity in kept:
+        placed = next(ranked) if identity in common else identity
+        order += (placed, *new_of.get(placed, ()))
     return order
 
 

@@ -28,7 +28,7 @@ from app.overrider.pools import topology
 from app.overrider.shared_plan import FilledPlans, PoolPlan, SharedPlan, find_names
 from app.overrider.steps import RenderError
 from app.overrider.subject_parts import SetSelections, depends_on_node_pools, is_v1beta1, templates_of, tweaks_of
-from app.overrider.template import lacks_pool
+from app.overrider.template import lacks_pool, subject_name
 from app.store import StoreView
 
 DEFAULT_CACHE_BYTES: Final = 256 << 20
@@ -148,6 +148,10 @@ class SubjectPlans:
     def _compile(self, kind: str, pool: str, node_pool: JSONObject | None) -> Outcome:
         if not self._has_pool(pool, node_pool):
             return SubjectError(lacks_pool(self._group_kind, self.inputs[0], pool))
+        replicas = as_object(self._configs.get(pool)).get("replicas")
+        if replicas is not None and type(replicas) is not int:
+            name = subject_name(self._group_kind, self.inputs[0])
+            return SubjectError(f"{name}: replicas of pool {pool!r} in spec.topology.pools must be a whole number")
         of = self._configuration(kind, pool, node_pool)
         shared = self._plans.get(of.key) or self._share(of, kind)
         if shared is NAMED_AFTER_POOL or (isinstance(shared, SharedPlan) and shared.confuses(pool)):

@@ -22,6 +22,7 @@ from app.overrider.pool_template import CREATE_ONLY, SubjectError
 from app.overrider.shared_plan import PoolPlan
 from app.overrider.steps import RenderError
 from app.overrider.template import place
+from app.overrider.template_shape import shape_problem
 from app.overrider.undo import (
     EVERYTHING,
     RENDERED_ANNOTATION,
@@ -315,6 +316,8 @@ def _operations(plan: PoolPlan, workload: JSONObject, *, memory: Memory | None, 
             operations = fast.operations_for(workload, wanted=wanted, values=plan.values)
             if operations is not None:
                 return operations
+    if (problem := shape_problem(workload)) is not None:
+        raise RenderError("entries", f"the workload is not valid: {problem}")
     whole = plan.full if creating else plan.for_update
     return diff(workload, render_with(whole, workload, memory=memory, creating=creating))
 

@@ -83,7 +83,7 @@ def _check_count(entries: Iterable[tuple[str, Mapping[str, JSON]]], pool: str) -
     """Refuse more patches for one pool than a rendering may apply; raises RenderError."""
     count = 0
     for field, entry in entries:
-        count += len(entry.get("patches") or ())
+        count += len(_listed(entry, "patches", field))
         if count > LIMITS.operations:
             limit = LIMITS.operations
             raise RenderError(
@@ -91,13 +91,21 @@ def _check_count(entries: Iterable[tuple[str, Mapping[str, JSON]]], pool: str) -
             )
 
 
+def _listed(entry: Mapping[str, JSON], member: str, field: str) -> list[JSON]:
+    """Return a list of an entry, which a manifest may have of another type; raises RenderError."""
+    value = entry.get(member) or []
+    if not isinstance(value, list):
+        raise RenderError(f"{field}.{member}", "must be a list")
+    return value
+
+
 def _entry_steps(field: str, entry: Mapping[str, JSON], pool: str) -> Iterator[Step]:
-    for number, item in enumerate(entry.get("items") or ()):
+    for number, item in enumerate(_listed(entry, "items", field)):
         effect = item_effect(as_object(_with_pool(item, pool)))
         if effect is not None:
             path = REPLICAS if "replicas" in item else ""
             yield Step(f"{field}.items[{number}]", effect.apply, effect.idle, effect.container, path)
-    for number, patch in enumerate(entry.get("patches") or ()):
+    for number, patch in enumerate(_listed(entry, "patches", field)):
         yield _patch_step(f"{field}.patches[{number}]", as_object(_with_pool(patch, pool)))
 
 

@@ -47,6 +47,8 @@ def check_subject(group_kind: GroupKind, subject: JSONObject) -> Iterator[Findin
     yield from _check_template(spec.get("workloadTemplate"), "spec.workloadTemplate")
     if app_set:
         yield from _check_topology(as_object(spec.get("topology")))
+    else:
+        yield from _check_selection(spec, "spec")
 
 
 def _check_app_set_v1beta1(spec: Mapping[str, JSON]) -> Iterator[Finding]:

@@ -213,18 +213,21 @@ def place(workload: JSONObject, template: PoolTemplate) -> JSONObject:
 
 def is_placed(pod_spec: JSONObject, template: PoolTemplate) -> bool:
     """Return whether `place` would change nothing, False where that takes a closer look."""
-    tolerations = pod_spec.get("tolerations") or ()
-    if template.dropped_affinity is not None or not all(made in tolerations for made in template.tolerations):
+    tolerations = pod_spec.get("tolerations") or []
+    if template.dropped_affinity is not None or not isinstance(tolerations, list):
         return False
-    node_affinity = (pod_spec.get("affinity") or {}).get("nodeAffinity") or {}
-    terms = (node_affinity.get(REQUIRED) or {}).get("nodeSelectorTerms")
+    if not all(made in tolerations for made in template.tolerations):
+        return False
+    node_affinity = as_object(as_object(pod_spec.get("affinity")).get("nodeAffinity"))
+    terms = as_object(node_affinity.get(REQUIRED)).get("nodeSelectorTerms")
     if not terms:
         return not template.expressions and REQUIRED not in node_affinity
-    wanted = template.expressions
-    return all(
-        (present := term.get("matchExpressions") or ()) and all(expression in present for expression in wanted)
-        for term in terms
-    )
+    return isinstance(terms, list) and all(_attracts(term, template.expressions) for term in terms)
+
+
+def _attracts(term: JSON, wanted: tuple[JSONObject, ...]) -> bool:
+    present = as_object(term).get("matchExpressions")
+    return isinstance(present, list) and bool(present) and all(expression in present for expression in wanted)
 
 
 def _tolerating(pod_spec: JSONObject, tolerations: tuple[JSONObject, ...]) -> JSONObject:

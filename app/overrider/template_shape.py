@@ -1,7 +1,8 @@
 """The shape that rendering relies on: objects and lists where a Deployment or StatefulSet has them.
 
-OpenYurt's CustomResourceDefinitions keep templates and pools' patches as they are written, and manifests are checked by
-nobody. The values inside are checked against Kubernetes' schema when the workload is rendered.
+OpenYurt's CustomResourceDefinitions keep templates and pools' patches as they are written, manifests are checked by
+nobody, and a review may come from another caller than an apiserver. The values inside are checked against Kubernetes'
+schema when the workload is rendered.
 """
 
 from typing import Any
@@ -22,13 +23,30 @@ class _Metadata(_Shape):
     annotations: dict[str, Any] | None = None
 
 
+class _Term(_Shape):
+    match_expressions: _Objects | None = None
+    match_fields: _Objects | None = None
+
+
+class _Required(_Shape):
+    node_selector_terms: list[_Term] | None = None
+
+
+class _NodeAffinity(_Shape):
+    required_during_scheduling_ignored_during_execution: _Required | None = None
+
+
+class _Affinity(_Shape):
+    node_affinity: _NodeAffinity | None = None
+
+
 class _PodSpec(_Shape):
     containers: _Objects | None = None
     init_containers: _Objects | None = None
     volumes: _Objects | None = None
     tolerations: _Objects | None = None
     node_selector: dict[str, Any] | None = None
-    affinity: dict[str, Any] | None = None
+    affinity: _Affinity | None = None
 
 
 class _PodTemplate(_Shape):
@@ -36,8 +54,12 @@ class _PodTemplate(_Shape):
     spec: _PodSpec | None = None
 
 
+class _Selector(_Shape):
+    match_labels: dict[str, Any] | None = None
+
+
 class _WorkloadSpec(_Shape):
-    selector: dict[str, Any] | None = None
+    selector: _Selector | None = None
     template: _PodTemplate | None = None
 
 

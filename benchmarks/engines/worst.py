@@ -28,17 +28,17 @@ class Extent(NamedTuple):
     """How much is measured of a route."""
 
     documents: int
-    """Of each of two searches: among reviews that are answered on the event loop, and among larger ones."""
-    small: int
-    """Bytes of a review in the first search; its worst are measured in this size."""
+    """Of each search: one for each size that is answered on the event loop, and one among larger reviews."""
+    small: tuple[int, ...]
+    """Bytes of a review in the first searches; their worst are measured in these sizes."""
     medium: int
-    """Bytes in the second search."""
+    """Bytes in the last search."""
     finalists: int
     """How many are measured again before the worst are kept."""
     kept: int
     """How many of each search are measured."""
     large: int
-    """Bytes of a review in the measurement of the second search's worst."""
+    """Bytes of a review in the measurement of the last search's worst."""
     rounds: int
     """Measurements of each of them."""
 
@@ -125,7 +125,8 @@ class Search:
         """Return the worst documents of a route, the worst one first."""
         extent = self._extent
         found = list[Held]()
-        for searched, measured in ((extent.small, extent.small), (extent.medium, extent.large)):
+        sizes = [*((size, size) for size in extent.small), (extent.medium, extent.large)]
+        for searched, measured in sizes:
             candidates = await self._searched(bases, searched)
             candidates = await self._again(_distinct(candidates, extent.finalists), searched)
             found += await self._again(_distinct(candidates, extent.kept), measured, rounds=extent.rounds)

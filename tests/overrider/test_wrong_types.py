@@ -1,0 +1,167 @@
+"""Objects with a value of another type at any place: every overrider route answers, and none fails."""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.model.admission import AdmissionRequest
+from app.overrider.plans import PlanCache
+from app.overrider.render import mutate_workload
+from app.overrider.review import default_overrider, validate_overrider
+from app.overrider.subject_review import validate_subject
+from app.store import Store
+from tests.builders import (
+    entry,
+    image,
+    node_pool,
+    overrider,
+    owner,
+    patch,
+    pod_template,
+    pool,
+    request,
+    review,
+    store_of,
+    tweak,
+    workload,
+    yurt_app_daemon,
+    yurt_app_set,
+    yurt_app_set_v1beta1,
+)
+from tests.overrider.worlds import EXAMPLES, OVERRIDERS, SUBJECTS
+from tests.workload_samples import full_deployment
+
+VALUES: list[Any] = [
+    None, True, 1, 1.5, "x", [], [1], ["x"], [None], [{}], [[]], {}, {"x": 1}, {"x": None}, [{"name": {}}],
+]  # fmt: skip
+TERM = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+AFFINITY = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [TERM]}}}
+SELECTOR = {"matchLabels": {"region": "east"}, "matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["b"]}]}
+TEMPLATE = pod_template(affinity=AFFINITY, tolerations=[{"key": "a", "operator": "Exists"}])
+POOL = node_pool("hangzhou", {"region": "east"}, taints=[{"key": "a", "effect": "NoSchedule"}])
+DAEMON = yurt_app_daemon("demo", template=TEMPLATE)
+EXAMPLE_SUBJECTS = (
+    yurt_app_set(pools=[pool("hangzhou", nodeSelectorTerm=TERM, tolerations=[{"key": "p"}])], template=TEMPLATE),
+    {**DAEMON, "spec": {**DAEMON["spec"], "nodepoolSelector": SELECTOR}},
+    yurt_app_set_v1beta1(selector=SELECTOR, template=TEMPLATE, tweaks=[tweak(selector=SELECTOR, replicas=2)]),
+)
+RULE = overrider(entry("hangzhou", items=[image("nginx", "nginx:2")], patches=[patch("add", "/spec/paused", True)]))
+
+
+def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if path:
+        yield path
+    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, inner in members:
+        yield from paths(inner, (*path, step))
+
+
+def with_value(document: Any, path: tuple[Any, ...], value: Any) -> Any:
+    made = copy.deepcopy(document)
+    parent = made
+    for step in path[:-1]:
+        parent = parent[step]
+    parent[path[-1]] = copy.deepcopy(value)
+    return made
+
+
+def of_openyurt(document: Any, like: Any, **fields: Any) -> AdmissionRequest:
+    """A review of a subject or an overrider; `like` has its kind and version."""
+    made = request(document, kind=like["kind"], **{"name": "demo", **fields})
+    made.kind = type(made.kind)("apps.openyurt.io", like["apiVersion"].rpartition("/")[2], like["kind"])
+    return made
+
+
+def ask_all(mine: Any, subject: Any, rule: Any, *, store: Store, before: tuple[Any, Any, Any]) -> None:
+    """Ask every route about the creation of three objects, and about their updates."""
+    for old in ((None, None, None), before):
+        fields = [{} if one is None else {"operation": "UPDATE", "old": one} for one in old]
+        mutate_workload(request(mine, kind="Deployment", **fields[0]), store=store, plans=PlanCache())
+        validate_subject(of_openyurt(subject, before[1], **fields[1]), store=store, policy="refuse")
+        default_overrider(of_openyurt(rule, before[2], **fields[2]))
+        validate_overrider(of_openyurt(rule, before[2], **fields[2]), store=store)
+
+
+WORLDS = st.one_of(
+    st.sampled_from(EXAMPLE_SUBJECTS).map(lambda subject: (rule_of(subject), subject)),
+    st.tuples(OVERRIDERS, SUBJECTS),
+)
+
+
+def rule_of(subject: Any) -> Any:
+    bound = {"apiVersion": subject["apiVersion"], "kind": subject["kind"], "name": "demo"}
+    return {**RULE, "subject": bound}
+
+
+def workload_of(subject: Any, *, is_full: bool) -> Any:
+    made = workload(owners=[owner(subject["kind"], apiVersion=subject["apiVersion"])])
+    made["metadata"]["labels"]["apps.openyurt.io/pool-name"] = "hangzhou"
+    template = full_deployment()["spec"]["template"] if is_full else copy.deepcopy(TEMPLATE)
+    return {**made, "spec": {**made["spec"], "template": template}}
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(world=WORLDS, place=st.data(), value=st.sampled_from(VALUES))
+def test_a_value_of_another_type_is_answered_wherever_it_is(world: Any, place: Any, value: Any) -> None:
+    rule, subject = world
+    mine = workload_of(subject, is_full=place.draw(st.booleans()))
+    right = (mine, subject, rule)
+    number = place.draw(st.integers(0, 3))
+    document = (*right, POOL)[number]
+    chosen = place.draw(st.sampled_from(list(paths(document))))
+    wrong: list[Any] = [*right, POOL]
+    wrong[number] = with_value(document, chosen, value)
+    ask_all(*wrong[:3], store=store_of(rule, subject, POOL), before=right)
+    ask_all(*right, store=store_of(rule, subject, POOL), before=tuple(wrong[:3]))
+    # An apiserver has checked the metadata of stored objects.
+    if chosen[0] not in ("apiVersion", "kind", "metadata"):
+        ask_all(*right, store=store_of(wrong[2], wrong[1], wrong[3]), before=right)
+
+
+@pytest.mark.parametrize(
+    ("terms", "found"),
+    [(5, "Expected `array | null`, got `int`"), ([1], "got `int`"), ([{"matchExpressions": 1}], "got `int`")],
+)
+def test_a_workload_whose_affinity_has_a_wrong_type_is_denied_with_its_path(terms: Any, found: str) -> None:
+    subject = EXAMPLE_SUBJECTS[0]
+    mine = workload_of(subject, is_full=False)
+    mine["spec"]["template"]["spec"]["affinity"] = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
+    answer = review(mine, subject, RULE)
+    assert not answer.allowed
+    assert f"{REQUIRED}.nodeSelectorTerms" in answer.message
+    assert found in answer.message
+    kept = review(mine, subject, RULE, operation="UPDATE", old=mine)
+    assert (kept.allowed, len(kept.warnings)) == (True, 1), "an update of something else is never blocked"
+
+
+@pytest.mark.parametrize(
+    ("selector", "problem"),
+    [
+        ({"matchLabels": ["a"]}, "/matchLabels must be an object"),
+        ({"matchExpressions": {"a": 1}}, "/matchExpressions must be a list"),
+        ({"matchExpressions": [{"key": "a", "operator": [], "values": ["b"]}]}, "/matchExpressions/0/operator must be"),
+        ({"matchExpressions": [{"key": "a", "operator": "In", "values": 1}]}, "/matchExpressions/0/values must be"),
+    ],
+)
+def test_a_subject_whose_selector_has_a_wrong_type_is_admitted_with_a_warning(selector: Any, problem: str) -> None:
+    old = EXAMPLE_SUBJECTS[1]
+    new = {**old, "spec": {**old["spec"], "nodepoolSelector": selector}}
+    answer = validate_subject(
+        of_openyurt(new, old, operation="UPDATE", old=old), store=store_of(rule_of(old), POOL), policy="refuse"
+    )
+    assert answer.allowed
+    assert any(f"/spec/nodepoolSelector{problem}" in text for text in answer.warnings), answer.warnings
+
+
+@pytest.mark.parametrize("member", ["name", "generateName", "namespace"])
+def test_a_name_that_is_no_text_is_refused(member: str) -> None:
+    old = EXAMPLE_SUBJECTS[0]
+    new = {**old, "metadata": {**old["metadata"], member: [{"a": 1}]}}
+    asked = of_openyurt(new, old, operation="UPDATE", old=old, name="demo")
+    answer = validate_subject(asked, store=store_of(rule_of(old), POOL), policy="warn")
+    assert (answer.allowed, answer.message) == (False, f"request.object: /metadata/{member} must be text")
