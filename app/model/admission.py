@@ -261,6 +261,10 @@ def _cluster_named_by(document: JSON) -> str:
     return cluster_of(document) if isinstance(document, dict) else ""
 
 
+# RFC 1123 subdomains, which names of custom resources are: k8s.io/apimachinery/pkg/util/validation.
+_MAX_NAME_LENGTH: Final = 253
+
+
 def not_for_review(request: AdmissionRequest, kinds: Sequence[GroupKind]) -> Response | None:
     """Return the answer to a review of something else than one of ``kinds`` that is written; None if it is one."""
     group_kind = GroupKind(request.kind.group, request.kind.kind)
@@ -273,8 +277,10 @@ def not_for_review(request: AdmissionRequest, kinds: Sequence[GroupKind]) -> Res
     if not isinstance(metadata, dict):
         return errored("request.object is not an object with metadata")
     for member in ("name", "generateName", "namespace"):
-        # Names are printed in messages; an object of 8 MiB in place of one holds the event loop for seconds.
-        if not isinstance(metadata.get(member, ""), str | None):
-            return errored(f"request.object: /metadata/{member} must be text")
+        # Messages print names; a text or object of 8 MiB in place of one holds the event loop for up to 2 s.
+        value = metadata.get(member) or ""
+        if not isinstance(value, str) or len(value) > _MAX_NAME_LENGTH:
+            text = f"/metadata/{member} must be text of at most {_MAX_NAME_LENGTH} characters"
+            return errored(f"request.object: {text}")
     # Who removes a finalizer shall not have to mend the rest first.
     return allowed() if metadata.get("deletionTimestamp") else None

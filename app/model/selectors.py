@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from app.model.json import JSON
+from app.model.json import JSON, as_object
 from app.model.meta import label_key_problem, label_value_problem
 
 Selects = Callable[[Mapping[str, str]], bool]
@@ -32,10 +32,9 @@ def compile_selector(selector: JSON) -> Selects:
 
 
 def _compile_requirement(requirement: JSON) -> Selects:
-    if not isinstance(requirement, dict) or not isinstance(requirement.get("key"), str):
-        return lambda _labels: False
-    key, operator, given = requirement["key"], requirement.get("operator"), requirement.get("values") or []
-    if not isinstance(given, list):
+    members = as_object(requirement)
+    key, operator, given = members.get("key"), members.get("operator"), members.get("values") or []
+    if not isinstance(key, str) or not isinstance(given, list):
         return lambda _labels: False
     values = frozenset(value for value in given if isinstance(value, str))
     if operator == "In":

@@ -26,9 +26,9 @@ BODY_LIMIT: int = Settings.model_fields["body_limit"].default
 MAX_ROUNDS = 3
 # Checking routes answer less on the loop than rendering ones (`ReviewEndpoint`), so both edges are searched.
 SMALL_REVIEWS = (MAX_ON_LOOP // 4, MAX_ON_LOOP)
-# These counts bound the run to 75 reviews of each route, three of them of 8 MiB.
+# These counts bound the run to 135 reviews of each route, three of them of 8 MiB.
 WHOLE = Extent(
-    documents=20, small=SMALL_REVIEWS, medium=1 << 16, finalists=2, kept=1, large=BODY_LIMIT, rounds=MAX_ROUNDS
+    documents=40, small=SMALL_REVIEWS, medium=1 << 16, finalists=2, kept=1, large=BODY_LIMIT, rounds=MAX_ROUNDS
 )
 SMALL = Extent(documents=6, small=SMALL_REVIEWS, medium=1 << 15, finalists=1, kept=1, large=1 << 20, rounds=1)
 

@@ -4,6 +4,7 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +24,6 @@ from tests.builders import (
     patch,
     pod_template,
     pool,
-    request,
     review,
     store_of,
     tweak,
@@ -70,21 +70,29 @@ def with_value(document: Any, path: tuple[Any, ...], value: Any) -> Any:
     return made
 
 
-def of_openyurt(document: Any, like: Any, **fields: Any) -> AdmissionRequest:
+def asked(document: Any, group_version: str, kind: str, old: Any = None) -> AdmissionRequest:
+    """A review of an object, or of its update, that need not have metadata."""
+    group, _, version = group_version.rpartition("/")
+    body = {
+        "uid": "u-1", "operation": "CREATE" if old is None else "UPDATE", "namespace": "default", "name": "demo",
+        "kind": {"group": group, "version": version, "kind": kind}, "object": document, "oldObject": old,
+    }  # fmt: skip
+    return msgspec.json.decode(msgspec.json.encode(body), type=AdmissionRequest)
+
+
+def of_openyurt(document: Any, like: Any, old: Any = None) -> AdmissionRequest:
     """A review of a subject or an overrider; `like` has its kind and version."""
-    made = request(document, kind=like["kind"], **{"name": "demo", **fields})
-    made.kind = type(made.kind)("apps.openyurt.io", like["apiVersion"].rpartition("/")[2], like["kind"])
-    return made
+    return asked(document, like["apiVersion"], like["kind"], old)
 
 
-def ask_all(mine: Any, subject: Any, rule: Any, *, store: Store, before: tuple[Any, Any, Any]) -> None:
-    """Ask every route about the creation of three objects, and about their updates."""
+def ask_all(reviewed: Any, right: Any, *, store: Store, before: Any) -> None:
+    """Ask every route about the creation of a workload, a subject and an overrider, and about their updates."""
+    mine, subject, rule = reviewed
     for old in ((None, None, None), before):
-        fields = [{} if one is None else {"operation": "UPDATE", "old": one} for one in old]
-        mutate_workload(request(mine, kind="Deployment", **fields[0]), store=store, plans=PlanCache())
-        validate_subject(of_openyurt(subject, before[1], **fields[1]), store=store, policy="refuse")
-        default_overrider(of_openyurt(rule, before[2], **fields[2]))
-        validate_overrider(of_openyurt(rule, before[2], **fields[2]), store=store)
+        mutate_workload(asked(mine, "apps/v1", "Deployment", old[0]), store=store, plans=PlanCache())
+        validate_subject(of_openyurt(subject, right[1], old[1]), store=store, policy="refuse")
+        default_overrider(of_openyurt(rule, right[2], old[2]))
+        validate_overrider(of_openyurt(rule, right[2], old[2]), store=store)
 
 
 WORLDS = st.one_of(
@@ -116,11 +124,11 @@ def test_a_value_of_another_type_is_answered_wherever_it_is(world: Any, place: A
     chosen = place.draw(st.sampled_from(list(paths(document))))
     wrong: list[Any] = [*right, POOL]
     wrong[number] = with_value(document, chosen, value)
-    ask_all(*wrong[:3], store=store_of(rule, subject, POOL), before=right)
-    ask_all(*right, store=store_of(rule, subject, POOL), before=tuple(wrong[:3]))
+    ask_all(wrong[:3], right, store=store_of(rule, subject, POOL), before=right)
+    ask_all(right, right, store=store_of(rule, subject, POOL), before=wrong[:3])
     # An apiserver has checked the metadata of stored objects.
     if chosen[0] not in ("apiVersion", "kind", "metadata"):
-        ask_all(*right, store=store_of(wrong[2], wrong[1], wrong[3]), before=right)
+        ask_all(right, right, store=store_of(wrong[2], wrong[1], wrong[3]), before=right)
 
 
 @pytest.mark.parametrize(
@@ -151,17 +159,19 @@ def test_a_workload_whose_affinity_has_a_wrong_type_is_denied_with_its_path(term
 def test_a_subject_whose_selector_has_a_wrong_type_is_admitted_with_a_warning(selector: Any, problem: str) -> None:
     old = EXAMPLE_SUBJECTS[1]
     new = {**old, "spec": {**old["spec"], "nodepoolSelector": selector}}
-    answer = validate_subject(
-        of_openyurt(new, old, operation="UPDATE", old=old), store=store_of(rule_of(old), POOL), policy="refuse"
-    )
+    answer = validate_subject(of_openyurt(new, old, old), store=store_of(rule_of(old), POOL), policy="refuse")
     assert answer.allowed
     assert any(f"/spec/nodepoolSelector{problem}" in text for text in answer.warnings), answer.warnings
 
 
+@pytest.mark.parametrize("value", [[{"a": 1}], "a" * 254])
 @pytest.mark.parametrize("member", ["name", "generateName", "namespace"])
-def test_a_name_that_is_no_text_is_refused(member: str) -> None:
+def test_a_name_that_is_no_name_is_refused(member: str, value: Any) -> None:
     old = EXAMPLE_SUBJECTS[0]
-    new = {**old, "metadata": {**old["metadata"], member: [{"a": 1}]}}
-    asked = of_openyurt(new, old, operation="UPDATE", old=old, name="demo")
+    new = {**old, "metadata": {**old["metadata"], member: value}}
+    asked = of_openyurt(new, old, old)
     answer = validate_subject(asked, store=store_of(rule_of(old), POOL), policy="warn")
-    assert (answer.allowed, answer.message) == (False, f"request.object: /metadata/{member} must be text")
+    assert (answer.allowed, answer.message) == (
+        False,
+        f"request.object: /metadata/{member} must be text of at most 253 characters",
+    )

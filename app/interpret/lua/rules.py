@@ -118,6 +118,10 @@ def _also_for(document: JSONObject) -> list[str]:
     return [name for name in names if name]
 
 
+# A reason of the YAML reader may quote a value, which may have 8 MiB.
+_MAX_REASON_LENGTH: Final = 1_000
+
+
 def read_config_map(document: JSONObject) -> Read:
     """Return the rules of a ``karmada-config`` ConfigMap."""
     found = Read([], [])
@@ -131,7 +135,7 @@ def read_config_map(document: JSONObject) -> Read:
     try:
         values = [document.value for document in read_values(text, source=place)]
     except ManifestError as error:
-        found.problems.append(RuleProblem(place, f"line {error.line}: {error.reason}"))
+        found.problems.append(RuleProblem(place, f"line {error.line}: {error.reason[:_MAX_REASON_LENGTH]}"))
         return found
     entries = [entry for value in values for entry in (value if isinstance(value, list) else [value])]
     first: dict[GroupVersionKind, str] = {}
