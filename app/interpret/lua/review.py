@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from app.interpret.lua.customizations import read_object
-from app.interpret.lua.rules import Rule, RuleProblem, findings_of, identified
+from app.interpret.lua.rules import Read, Rule, RuleProblem, findings_of, identified
 from app.interpret.lua.runner import Runner
 from app.interpret.lua.vm import LuaError
 from app.interpret.review import refused
@@ -41,7 +41,7 @@ def validate_scripts(request: AdmissionRequest, *, store: StoreView, runner: Run
             runner.try_at_once(rule.program)
         except LuaError as error:
             problems.append(RuleProblem(rule.place, f"Lua script error: {error}"))
-    problems += _conflicts(told, store)
+    problems += _conflicts(told, found, store)
     warnings = [f"{rule.place}: {text}" for rule in found.rules for text in findings_of(rule)]
     return refused((Problem(*problem) for problem in problems), warnings=warnings)
 
@@ -56,14 +56,14 @@ def _not_ours(request: AdmissionRequest, namespace: str) -> Response | None:
     return None if place == (namespace, CONFIG_MAP_NAME) else admission.allowed()
 
 
-def _conflicts(document: JSONObject, store: StoreView) -> Iterator[RuleProblem]:
+def _conflicts(document: JSONObject, found: Read, store: StoreView) -> Iterator[RuleProblem]:
     """Yield the rules that another customization has, too; dependencies are united, so they may."""
     key = key_of(document)
     if key.group_kind != CUSTOMIZATION:
         return
     mine: dict[tuple[GroupVersionKind, Operation], Rule] = {
         (rule.kind, rule.function.operation): rule
-        for rule in read_object(key, document).rules
+        for rule in found.rules
         if rule.function.operation is not Operation.DEPENDENCY
     }
     for other in store.each("", CUSTOMIZATION):
