@@ -42,7 +42,7 @@ from app.dispatch.validation.reviewing import ConfigurationReviews
 from app.interpret.chain import Chain
 from app.interpret.layers import chain_of
 from app.interpret.lua.customizations import Customizations
-from app.interpret.lua.review import validate_scripts
+from app.interpret.lua.review import validate_scripts_in_slices
 from app.interpret.lua.runner import Runner
 from app.interpret.lua.vm import Limits
 from app.interpret.registry import Interpreter, load
@@ -164,8 +164,10 @@ class Fleethook(FastAPI):
             bundle=settings.bundle,
             observe=self.metrics.scripted,
         )
-        validate = partial(validate_scripts, store=self.store, runner=self.runner, namespace=settings.karmada_namespace)
-        return interpret_routes(self.chain, validate)
+        validate = partial(
+            validate_scripts_in_slices, store=self.store, runner=self.runner, namespace=settings.karmada_namespace
+        )
+        return interpret_routes(self.chain, validate, slices=self.slices)
 
     def _dispatch_routes(self) -> list[ReviewRoute]:
         cluster, settings = self.cluster, self.settings

@@ -178,13 +178,17 @@ def overrider_routes(
     ]
 
 
-def interpret_routes(everything: Chain, validate: Callable[[AdmissionRequest], Response]) -> list[ReviewRoute]:
+def interpret_routes(
+    everything: Chain, validate: Callable[[AdmissionRequest], Sliced[Response]], *, slices: Slices | None = None
+) -> list[ReviewRoute]:
     """Return the routes of interpreters.
 
     Args:
         everything: The chain of all layers.
         validate: Answers reviews of objects that have scripts.
+        slices: Whose turns long checks take; None for turns of their own.
     """
+    shared = slices or Slices()
     chains = (
         (EXPLORE, "Answer an ExploreReview of any kind and operation", everything),
         (INTERPRET, "Answer a ResourceInterpreterContext of any kind and operation", everything),
@@ -197,8 +201,8 @@ def interpret_routes(everything: Chain, validate: Callable[[AdmissionRequest], R
     scripts = "Validate a ResourceInterpreterCustomization and its Lua"
     return [
         _admission(VALIDATE_HOOKS, validation, validate_configuration, pure=True),
-        _admission(VALIDATE_CUSTOMIZATION, scripts, validate, needs=(CUSTOMIZATION,)),
-        _admission(VALIDATE_CONFIG_MAP, "Refuse a karmada-config whose Lua does not compile", validate),
+        _admission(VALIDATE_CUSTOMIZATION, scripts, validate, needs=(CUSTOMIZATION,), slices=shared),
+        _admission(VALIDATE_CONFIG_MAP, "Refuse a karmada-config whose Lua does not compile", validate, slices=shared),
         *_interpret_routes(chains, needs=_INTERPRETED_FROM),
         *_interpret_routes(samples, needs=()),
     ]

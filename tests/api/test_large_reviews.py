@@ -165,6 +165,29 @@ def test_a_subject_is_rendered_for_so_many_values_only(monkeypatch: pytest.Monke
     assert answer[0].message.startswith("not checked: the templates have more than")
 
 
+@pytest.mark.parametrize("size", SIZES)
+async def test_large_scripts_are_compiled_in_a_thread(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
+    seen, compile_script = [], runner.Runner.try_at_once
+
+    def noted(*arguments: Any) -> list[str]:
+        seen.append(on_loop())
+        return compile_script(*arguments)
+
+    monkeypatch.setattr(runner.Runner, "try_at_once", noted)
+    script = f"function GetReplicas(o) return 1, nil end -- {'x' * SIZES[size]}"
+    customizations = {"replicaResource": {"luaScript": script}}
+    document = {
+        "apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization", "metadata": {"name": "a"},
+        "spec": {"target": {"apiVersion": "example.org/v1", "kind": "Foo"}, "customizations": customizations},
+    }  # fmt: skip
+    answer = await call(served(), paths.VALIDATE_CUSTOMIZATION, review(document, 0))
+    assert answer.json()["response"]["allowed"], answer.body
+    assert seen == [size == "small"]
+    taken = {**document, "metadata": {"name": "b"}}
+    answer = await call(served(taken), paths.VALIDATE_CUSTOMIZATION, review(document, 0))
+    assert "conflicting with" in answer.json()["response"]["status"]["message"]
+
+
 def question(kind: str, operation: str, size: int, **request: Any) -> bytes:
     document = {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "a", "annotations": {"a": "a" * size}}}
     asked = {"uid": "u-1", "operation": operation, "object": {**document, "spec": {"replicas": 3}}, **request}

@@ -1,7 +1,8 @@
 """Admission of scripts: of ``karmada-config`` and of ResourceInterpreterCustomizations."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from app.control.slices import Slice, Sliced
 from app.interpret.lua.customizations import read_object
 from app.interpret.lua.rules import Read, Rule, RuleProblem, findings_of, identified
 from app.interpret.lua.runner import Runner
@@ -17,10 +18,18 @@ from app.store import StoreView
 from app.store.store import key_of
 
 
-def validate_scripts(request: AdmissionRequest, *, store: StoreView, runner: Runner, namespace: str) -> Response:
+def validate_scripts_in_slices(
+    request: AdmissionRequest, *, store: StoreView, runner: Runner, namespace: str
+) -> Sliced[Response]:
     """Answer the review of an object that has scripts with everything that is wrong with them.
 
-    What only looks wrong is a warning. A ConfigMap that is not ``karmada-config`` is none of our business.
+    Suspicious code is a warning. A ConfigMap that is not ``karmada-config`` is admitted unread.
+
+    Args:
+        request: The review.
+        store: The other customizations; read in one slice, so the verdict does not depend on later changes.
+        runner: Compiles the scripts.
+        namespace: Where ``karmada-config`` is.
     """
     refusal = _not_ours(request, namespace)
     if refusal is not None:
@@ -41,7 +50,11 @@ def validate_scripts(request: AdmissionRequest, *, store: StoreView, runner: Run
             runner.try_at_once(rule.program)
         except LuaError as error:
             problems.append(RuleProblem(rule.place, f"Lua script error: {error}"))
-    problems += _conflicts(told, found, store)
+        yield
+    yield Slice.READS_STORE
+    others = list(store.each("", CUSTOMIZATION)) if group_kind == CUSTOMIZATION else []
+    yield Slice.PURE
+    problems += _conflicts(told, found, others)
     warnings = [f"{rule.place}: {text}" for rule in found.rules for text in findings_of(rule)]
     return refused((Problem(*problem) for problem in problems), warnings=warnings)
 
@@ -56,17 +69,15 @@ def _not_ours(request: AdmissionRequest, namespace: str) -> Response | None:
     return None if place == (namespace, CONFIG_MAP_NAME) else admission.allowed()
 
 
-def _conflicts(document: JSONObject, found: Read, store: StoreView) -> Iterator[RuleProblem]:
+def _conflicts(document: JSONObject, found: Read, others: Iterable[JSONObject]) -> Iterator[RuleProblem]:
     """Yield the rules that another customization has, too; dependencies are united, so they may."""
     key = key_of(document)
-    if key.group_kind != CUSTOMIZATION:
-        return
     mine: dict[tuple[GroupVersionKind, Operation], Rule] = {
         (rule.kind, rule.function.operation): rule
         for rule in found.rules
         if rule.function.operation is not Operation.DEPENDENCY
     }
-    for other in store.each("", CUSTOMIZATION):
+    for other in others:
         if key_of(other) == key:
             continue
         for rule in read_object(key_of(other), other).rules:
