@@ -1,7 +1,7 @@
 """The memory that request bodies take: charged as they are read, shared between clients, given back with the answer.
 
-A client gets more as long as it holds no more than what is free ("dynamic thresholds", Choudhury and Hahne, IEEE/ACM
-Transactions on Networking 6(2), 1998). So one client alone gets half, two get a third each, and whoever comes next
+A client gets more as long as it holds no more than the free part ("dynamic thresholds", Choudhury and Hahne, IEEE/ACM
+Transactions on Networking 6(2), 1998). So one client alone gets half, two get a third each, and the next one
 always finds room.
 """
 
@@ -25,7 +25,7 @@ class OverBudgetError(Exception):
 
 
 class BodyBudget:
-    """Bytes of bodies, and of what is decoded from them, that all requests may hold at a time."""
+    """Bytes of bodies, and of the objects decoded from them, that all requests may hold at a time."""
 
     def __init__(
         self, limit: int, *, max_wait: float = _MAX_WAIT_SECONDS, released: Callable[[int], None] | None = None

@@ -58,7 +58,7 @@ async def read_body(receive: Receive, *, limit: int, charge: BodyCharge | None =
     """Return the whole body.
 
     Args:
-        receive: The ASGI channel. While there is no room for what was read, nothing more is asked of it, so the server
+        receive: The ASGI channel. While there is no room for the bytes read, no more are asked of it, so the server
             stops to read from the client.
         limit: The most bytes that a body may have.
         charge: The memory of the request, to which the body and the objects in it are charged.

@@ -97,7 +97,7 @@ class Endpoint(ABC):
             raise RequestError(403, "Forbidden", "a client certificate is needed to ask here")
 
     async def _off_loop(self, function: Callable[..., _T], *arguments: Any) -> _T:
-        """Return what a function returns that takes long for a large review; it runs in a thread."""
+        """Return the result of a function that takes long for a large review; it runs in a thread."""
         return await self._worker.run(self._path, function, *arguments)
 
     @abstractmethod

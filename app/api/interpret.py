@@ -69,7 +69,7 @@ class InterpretEndpoint(Endpoint):
                 steps = explained.steps
                 answer = encode_answer(asked, question, explained.answer, steps if explain else None)
             else:
-                # The chain cannot be asked in a thread what is built in, as the store may change its rules meanwhile.
+                # The chain is not asked in a thread, as the store may change its rules meanwhile.
                 decode = partial(question_of, asked, built_in=lambda _kind, _operation: False)
                 question = (await self._off_loop(decode))._replace(large=True)
                 explained = await self._chain.answer(question, off_loop=self._off_loop)

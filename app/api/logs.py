@@ -19,7 +19,7 @@ _STANDARD_ERROR: Final = 2
 
 MAX_LINE_BYTES: Final = 16 * 1024
 """Bytes of a line with its line feed: containerd splits longer ones (max_container_log_line_size)."""
-# What a string and a list may have in a line that is too long, tried one after the other.
+# Lengths of strings and lists in a line that is too long, tried one after the other.
 _CUTS: Final = ((4096, 64), (512, 16), (64, 8))
 _MAX_MEMBERS: Final = 64
 _MAX_TRACEBACK: Final = 4096

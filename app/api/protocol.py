@@ -23,12 +23,12 @@ _HEADER_LIMIT: Final = 64 * 1024
 _MAX_HEADERS: Final = 128
 # A request takes 20 bytes on the wire and 4 KiB here. No client of Kubernetes sends one before the last is answered.
 _MAX_PIPELINED: Final = 4
-# What a connection keeps of bytes that TLS has to decrypt, or to encrypt, before it asks the other side to wait.
+# Bytes that a connection keeps for TLS to decrypt or to encrypt before it asks the other side to wait.
 _BUFFER_BYTES: Final = 64 * 1024
 
 
 class Guard(NamedTuple):
-    """What all connections of a server have in common.
+    """The settings that all connections of a server share.
 
     Attributes:
         header_timeout: Seconds from accept, or from the first byte of a later request, to the end of its headers.

@@ -1,7 +1,7 @@
 """Giving free memory back to the operating system.
 
-glibc keeps what a burst has freed: large bodies raise the size from which it maps memory separately (mallopt(3),
-M_MMAP_THRESHOLD), and from then on they leave holes in a heap that shrinks only at its end.
+glibc keeps the memory that a burst has freed: large bodies raise the size from which it maps memory separately
+(mallopt(3), M_MMAP_THRESHOLD), and from then on they leave holes in a heap that shrinks only at its end.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import Final
 
 # Below this, a burst is not worth the walk through the heap.
 _WORTH_BYTES: Final = 16 * 1024 * 1024
-# The end of a burst: what is freed within a second goes back at once.
+# The end of a burst: memory that is freed within a second goes back at once.
 _SECONDS: Final = 1.0
 
 
@@ -22,7 +22,7 @@ class Trimmer:
         """Prepare.
 
         Args:
-            trim: Gives back what is free; None to leave that to the C library.
+            trim: Gives free memory back; None to leave that to the C library.
             seconds: From the release that makes a burst to the call of ``trim``.
         """
         self._trim: Final = trim

@@ -42,7 +42,7 @@ def chosen_of(
 
 
 def check_sha256(text: str) -> str:
-    """Return a digest in lowercase, ``""`` for none; raises CRDsError USAGE for what is none."""
+    """Return a digest in lowercase, ``""`` for none; raises CRDsError USAGE for any other text."""
     if text and not _SHA256.fullmatch(text):
         hint = "; leave out the prefix sha256:" if text.lower().startswith("sha256:") else ""
         raise CRDsError(Exit.USAGE, f"--sha256 {text}: must be 64 hexadecimal digits, as `crds pin` prints them{hint}")
@@ -50,7 +50,7 @@ def check_sha256(text: str) -> str:
 
 
 def check_version(text: str) -> str:
-    """Return the name of a release; raises CRDsError USAGE for what is none."""
+    """Return the name of a release; raises CRDsError USAGE for any other text."""
     if is_release(text):
         return text
     hint = f"; did you mean v{text}?" if is_release(f"v{text}") else ""

@@ -15,7 +15,7 @@ from typing import IO, Final
 
 _log: Final = logging.getLogger(__name__)
 _LENGTH: Final = 4
-# Whoever waits for the parent comes first where processors are few.
+# Callers that wait for the parent come first where processors are few.
 _NICENESS: Final = 5
 
 
@@ -48,7 +48,7 @@ class Child:
     """The parent's side of such a process; one question at a time."""
 
     def __init__(self, module: str) -> None:
-        """Prepare; ``module`` is what Python runs (``-m``)."""
+        """Prepare; Python runs ``module`` (``-m``)."""
         self._module: Final = module
         self._running: subprocess.Popen[bytes] | None = None
         self._end: weakref.finalize[[subprocess.Popen[bytes]], Child] | None = None

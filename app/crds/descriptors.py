@@ -18,7 +18,7 @@ EXISTING: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE_MODE: Final = 0o640
 DIRECTORY_MODE: Final = 0o700
-# What the kernel says of a link, and of a file, where a directory was to be opened without following links.
+# The kernel's errors for a link, and for a file, where a directory was to be opened without following links.
 NO_DIRECTORY: Final = (errno.ELOOP, errno.ENOTDIR)
 _MAX_DEPTH: Final = 200
 """Of directories to remove, each of which is a descriptor meanwhile; a tarball may have 16."""
@@ -66,7 +66,7 @@ def read_regular(path: str | Path, parent: int | None = None, *, most: int, foll
         follow: Follow a link: for files that a user named, and for none in the cache.
 
     Raises:
-        OSError: EINVAL for what is no regular file, EFBIG beyond ``most``.
+        OSError: EINVAL for other files than regular ones, EFBIG beyond ``most``.
     """
     with opened(path, EXISTING & ~os.O_NOFOLLOW if follow else EXISTING, parent) as descriptor:
         status = os.fstat(descriptor)
@@ -105,13 +105,13 @@ def exists(name: str, parent: int) -> bool:
 
 
 def names_in(directory: int) -> list[str]:
-    """Return what is in an open directory; raises OSError."""
+    """Return the names in an open directory; raises OSError."""
     with os.scandir(directory) as entries:
         return [entry.name for entry in entries]
 
 
 def remove(name: str, parent: int, *, depth: int = 0) -> None:
-    """Remove a file, a link or a directory with all that is in it; what is gone already is no error.
+    """Remove a file, a link or a directory with all that is in it; a name that is gone already is no error.
 
     Raises:
         OSError: Something cannot be removed; EMFILE for more than 200 levels of directories.

@@ -24,7 +24,7 @@ class OffLoop(Protocol):
     """Runs functions in a thread."""
 
     def __call__(self, function: Callable[..., T], *arguments: Any) -> Awaitable[T]:
-        """Return what a function returns; raises what it raises."""
+        """Return the result of a function; raises its errors."""
 
 
 class Found(NamedTuple):

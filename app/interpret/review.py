@@ -19,7 +19,7 @@ def validate_configuration(request: AdmissionRequest) -> Response:
 
 
 def refused(problems_found: Iterable[Problem], *, warnings: Sequence[str] = ()) -> Response:
-    """Refuse an object with what is wrong with it, as far as `first_problems` lists it; allow it if nothing is."""
+    """Refuse an object with its problems, as far as `first_problems` lists them; allow it if there are none."""
     causes = [StatusCause(field, text, "FieldValueInvalid") for field, text in first_problems(problems_found)]
     if not causes:
         return admission.allowed(warnings=warnings)

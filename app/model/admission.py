@@ -127,7 +127,7 @@ class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
 
     @cached_property
     def user(self) -> JSON:
-        """Who asks, decoded on first use. Raises msgspec.DecodeError."""
+        """The user who asks, decoded on first use. Raises msgspec.DecodeError."""
         return _decode(self.user_info)
 
     @cached_property

@@ -33,7 +33,7 @@ URL = "http://local/crds.tar.gz"
 ABOUT = """A tarball shaped like a real release ({size:,} bytes, 33 entries), into new directories of one file system, ms on the clock. `extractall`
 looks at nothing, reads no digest and waits for no disk: the rows in between tell what each of that costs. *No YAML, no fsync* is the floor of
 what verifies before it writes, *no YAML* that of what is on disk afterwards."""
-CACHE = "Asking for what is in the cache, µs of CPU. Each hit hashes the tarball and compares the tree with it:"
+CACHE = "Asking for a cached entry, µs of CPU. Each hit hashes the tarball and compares the tree with it:"
 MEMORY = """Peak memory of a process that unpacks (its own limit of 64 MiB raised), above the {base:.0f} MiB of an interpreter that has
 imported it:"""
 BOMB = "A bomb, 1 GiB of zeros in {size:.1f} MiB, is refused after {ms:.1f} ms: {said}."

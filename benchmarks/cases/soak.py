@@ -54,7 +54,7 @@ def run(context: Context) -> Section:
 
 
 def is_refusal(name: str) -> bool:
-    """Return whether a count is of what must not happen to an honest client."""
+    """Return whether a count is of an outcome that must not happen to an honest client."""
     kind, _, result = name.partition(": ")
     return kind in ("honest", "health") and result not in ("", "200")
 

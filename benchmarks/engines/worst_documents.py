@@ -123,7 +123,7 @@ def _grown(value: Any, growth: str, size: int) -> str | None:
     return _GROWTHS[growth](size)
 
 
-# What a growth may be longer than it should: quotation marks, brackets, the rest of an element.
+# A growth may be longer than its size by these: quotation marks, brackets, the rest of an element.
 _MARGIN = 64
 
 

@@ -261,7 +261,7 @@ def test_what_is_not_established_in_time_is_told_after_what_was_applied(
     assert rest == words
     asked = len(server[0].asked)
     run("apply", *here, "--kubeconfig", config, "--wait-seconds", "0")
-    # What is there, the difference, and then what is done.
+    # The present state, the difference, and then the result.
     assert [one.method for one in server[0].asked[asked:]] == ["GET", "GET", "PATCH", "PATCH"]
     run("apply", *here, "--kubeconfig", config, "--dry-run")
 

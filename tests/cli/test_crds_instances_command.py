@@ -1,4 +1,4 @@
-"""``fleethook crds apply --instance`` and ``--all``: what is refused before any server is asked."""
+"""``fleethook crds apply --instance`` and ``--all``: refusals before any server is asked."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""``--provenance`` of ``fleethook crds``: what is printed, and what it exits with."""
+"""``--provenance`` of ``fleethook crds``: output and exit codes."""
 
 import hashlib
 import json

@@ -18,7 +18,7 @@ def test_a_server_is_compared_by_crd_and_version(run: Any, release: Release) -> 
     added = changes(run("diff", release.members(), "-o", "json", code=1), release.names)
     assert {name: one["change"] for name, one in added.items()} == dict.fromkeys(release.names, "added")
     run("apply", release.members())
-    # Nothing of what the server has added by itself is a difference.
+    # No member that the server has added by itself is a difference.
     assert changes(run("diff", release.members(), "-o", "json", code=None), release.names) == {}
     upgraded = release.members("v1alpha1", "v1alpha2", "v1beta1")
     found = changes(run("diff", upgraded, "-o", "json", code=1), release.names)

@@ -1,4 +1,4 @@
-"""Credentials in memory: what they reach, and what a server that is not trusted cannot have them do."""
+"""Credentials in memory: the servers that they reach, and requests that a server without trust cannot cause."""
 
 import contextlib
 import ssl

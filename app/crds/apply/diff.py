@@ -1,4 +1,4 @@
-"""What sets two states of CRDs apart, by CRD and version."""
+"""The difference between two states of CRDs, by CRD and version."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
@@ -11,7 +11,7 @@ _VERSIONS: Final = "versions"
 
 
 class VersionChange(NamedTuple):
-    """What becomes of a version of a CRD."""
+    """The change of a version of a CRD."""
 
     name: str
     change: Change
@@ -20,7 +20,7 @@ class VersionChange(NamedTuple):
 
 
 class CRDChange(NamedTuple):
-    """What becomes of a CRD."""
+    """The change of a CRD."""
 
     name: str
     change: Change
@@ -50,7 +50,7 @@ def compare(before: State, after: State) -> list[CRDChange]:
     """Return what differs, by name; status and metadata do not count.
 
     Args:
-        before: For example what a server has, with the versions that it stores objects in.
+        before: For example the CRDs of a server, with the versions that it stores objects in.
         after: What is to be.
     """
     found = (_change(name, before.get(name), after.get(name)) for name in sorted({*before, *after}))

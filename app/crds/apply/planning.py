@@ -1,4 +1,4 @@
-"""What applying would change on a server, found out without changing anything."""
+"""The changes that applying would make on a server, found without changing anything."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -16,8 +16,8 @@ _OWN: Final = ".karmada.io"
 async def plan(connection: Connection, crds: Mapping[str, JSONObject], patches: Sequence[Patch]) -> list[CRDChange]:
     """Return what sets a server's CRDs apart from those of a release, patched for an instance.
 
-    The server is asked by a dry run what it would store, so that its defaults are no difference. A CRD of the release's
-    groups, or of one of Karmada's, that the release does not have counts as removed; applying leaves it alone.
+    A dry run asks the server for the objects that it would store, so its defaults are no difference. A CRD of the
+    release's groups, or of one of Karmada's, that the release does not have counts as removed; applying ignores it.
 
     Raises:
         CRDsError: ARCHIVE when a patch does not fit; NETWORK, HTTP as `app.crds.apply.server`.

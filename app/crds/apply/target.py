@@ -1,7 +1,7 @@
 """Where the CRDs of an instance go to: read from its Secrets in the host cluster.
 
 Karmada's operator writes both Secrets into the namespace of the instance (upstream: operator/pkg/tasks/init/upload.go).
-``status.secretRef`` names one of them, but whoever may write that could name one of another namespace.
+``status.secretRef`` names one of them, but a user who may write it could name one of another namespace.
 """
 
 import base64
@@ -56,7 +56,7 @@ async def read_target(
 
     Raises:
         CRDsError: USAGE if a Secret is not there (transient: the operator may be about to write it), may not be read or
-            does not have what it should; NETWORK if the host cluster does not answer. No secret is in the text.
+            lacks a member; NETWORK if the host cluster does not answer. No secret is in the text.
     """
     metadata = as_object(karmada.get("metadata"))
     name, namespace = str(metadata.get("name") or ""), str(metadata.get("namespace") or "")

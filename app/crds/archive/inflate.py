@@ -17,7 +17,7 @@ _MAGIC: Final = b"\x1f\x8b"
 
 
 class Inflated:
-    """What a gzip file holds, taken from the front."""
+    """The content of a gzip file, taken from the front."""
 
     def __init__(self, packed: bytes, *, limits: Limits) -> None:
         self._pieces: Final = _inflate(packed, limits.most_unpacked(len(packed)), limits)

@@ -13,7 +13,7 @@ _DOT: Final = "./"
 
 
 class OperatorRules:
-    """What keeps Karmada's operator from using a tarball; entries are passed in their order."""
+    """Finds the reasons why Karmada's operator cannot use a tarball; entries are passed in their order."""
 
     def __init__(self) -> None:
         """Begin."""

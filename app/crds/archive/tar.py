@@ -24,7 +24,7 @@ _GNU_LINK: Final = ord("K")
 _PAX: Final = ord("x")
 _READ: Final = (FILE, _OLD_FILE, DIRECTORY, PAX_GLOBAL)
 
-_MAX_ATTRIBUTES: Final = 64 * 1024  # bytes of a pax or long name body: a path of 1024 bytes and whatever else tar adds
+_MAX_ATTRIBUTES: Final = 64 * 1024  # bytes of a pax or long name body: a path of 1024 bytes and tar's attributes
 _MAX_MTIME: Final = 2**31 - 1  # seconds: what every file system can hold
 
 Take = Callable[[int], bytes]

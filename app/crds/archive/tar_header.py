@@ -35,7 +35,7 @@ class Header(NamedTuple):
     mtime: int
     """Seconds since 1970; may be negative."""
     link: bytes
-    """The target; empty for what is no link."""
+    """The target; empty for other entries than links."""
 
 
 def parse_header(block: bytes) -> Header:
@@ -71,7 +71,7 @@ def _prefix(block: bytes) -> bytes:
         return _until_nul(block[345:500])
     if block[257:265] == _GNU:
         _check_numbers(block, _DEVICE)
-        # Go takes what is not a time here for a prefix. An empty field has no time.
+        # Go takes any other text than a time here for a prefix. An empty field has no time.
         _check_numbers(block, {name: field for name, field in _GNU_TIMES.items() if block[field.start]})
     return b""
 

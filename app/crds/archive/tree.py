@@ -90,7 +90,7 @@ def differences(
 def _write(root: int, file: Written) -> str:
     with opened_parent(root, file.path) as (parent, name), opened(name, NEW, parent) as descriptor:
         write_all(descriptor, file.body)
-        os.fchmod(descriptor, FILE_MODE)  # whatever the umask
+        os.fchmod(descriptor, FILE_MODE)  # independent of the umask
         os.utime(descriptor, (file.mtime, file.mtime))
     return file.path
 

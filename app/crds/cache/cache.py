@@ -162,8 +162,8 @@ class Cache(Places):
             key: Whose; the caller holds `lock`.
             staged: What `staging` gave, with ``crds.tar.gz`` in it and nothing else.
             origin: Where it came from.
-            sha256: What it must be; ``""`` for whatever it is.
-            strict: Whether what is only odd is an error.
+            sha256: The expected digest; ``""`` for any.
+            strict: Whether warnings are errors.
             normalize_dot: Whether ``./crds/…`` in it is ``crds/…``; the tarball is kept as it is.
             seconds: How long to wait for readers.
 
@@ -190,7 +190,7 @@ class Cache(Places):
         Args:
             key: Whose; the caller holds `lock`.
             url: Of whom it is the tarball, redacted, where no record tells.
-            strict: Whether what is only odd is an error.
+            strict: Whether warnings are errors.
             normalize_dot: Whether ``./crds/…`` in it is ``crds/…``, as it is if the entry was made with that.
             seconds: How long to wait for readers.
 
@@ -227,14 +227,14 @@ class Cache(Places):
         strict: bool = False,
         normalize_dot: bool = False,
     ) -> Entry:
-        """Make a regular file the entry, whatever was there; its limits are checked before anything is copied.
+        """Make a regular file the entry, in place of a former one; its limits are checked before anything is copied.
 
         Args:
             key: Whose.
             file: A tarball.
             origin: Where it came from.
-            sha256: What it must be; ``""`` for whatever it is.
-            strict: Whether what is only odd is an error.
+            sha256: The expected digest; ``""`` for any.
+            strict: Whether warnings are errors.
             normalize_dot: Whether ``./crds/…`` in it is ``crds/…``; the tarball is kept as it is.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Whether an entry is what its record says, by its bytes."""
+"""Compares an entry with its record, by its bytes."""
 
 import errno
 import hashlib
@@ -20,7 +20,7 @@ class Checked(NamedTuple):
     tarball: bytes
     """Its bytes; empty if they are not those that the record has the digest of."""
     problems: Sequence[str]
-    """What is wrong, one line each."""
+    """The problems, one line each."""
 
 
 def read_tarball(directory: int, limits: Limits) -> bytes:

@@ -6,7 +6,7 @@ import os
 from typing import Final, NamedTuple
 
 _RENAME_EXCHANGE: Final = 2
-# What says that this kernel, C library or file system cannot, and not that these two names cannot.
+# Errors of a kernel, C library or file system without the call, as opposed to errors of these two names.
 _CANNOT: Final = (errno.ENOSYS, errno.EINVAL, errno.EPERM)
 
 

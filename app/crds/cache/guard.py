@@ -38,7 +38,7 @@ def open_directory(path: Path, parent: int | None = None) -> int | None:
         parent: The open directory that it is in.
 
     Raises:
-        CRDsError: DISK for a link, whatever it leads to, and for what is no directory.
+        CRDsError: DISK for a link, wherever it leads, and for other files than directories.
         OSError: It cannot be opened.
     """
     try:
@@ -54,14 +54,14 @@ def open_directory(path: Path, parent: int | None = None) -> int | None:
 
 
 def open_entry(path: Path, parent: int) -> int | None:
-    """Open an entry's directory, if we may use what is there, and return its descriptor; None if it is not there.
+    """Open an entry's directory, if we may use it, and return its descriptor; None if it is not there.
 
     Symbolic links are refused because they lead where nobody has checked modes and owners; somebody else's files and
     files that everybody may write, because who can write an entry decides what the control planes get. Owner may be
     whoever we run as, and root, which is who pre-seeds volumes; a group may write, which is how volumes are shared.
 
     Raises:
-        CRDsError: DISK for what is refused, and what cannot be opened.
+        CRDsError: DISK for a directory that is refused or cannot be opened.
     """
     with on_disk("looking at the cache"):
         directory = open_directory(path, parent)

@@ -38,7 +38,7 @@ def exclusive(lock: Lock, *, seconds: float) -> Iterator[None]:
     """Hold the lock alone; whoever waits for it meanwhile can read our pid and host in the file.
 
     Raises:
-        CRDsError: LOCKED after ``seconds``; DISK for what is no lock file of ours.
+        CRDsError: LOCKED after ``seconds``; DISK for a file that is no lock of ours.
         OSError: The file can be neither opened nor made.
     """
     descriptor = _open(lock, os.O_RDWR | os.O_CREAT)
@@ -48,7 +48,7 @@ def exclusive(lock: Lock, *, seconds: float) -> Iterator[None]:
         try:
             yield
         finally:
-            # A name left behind would blame the dead for what readers hold.
+            # A name left behind would blame an ended process for the locks of readers.
             _name_holder(descriptor, "")
     finally:
         os.close(descriptor)
@@ -61,7 +61,7 @@ def shared(lock: Lock, *, seconds: float) -> Iterator[None]:
     A file that is not there on a file system that cannot be written to locks out nobody, and needs not to.
 
     Raises:
-        CRDsError: LOCKED after ``seconds``; DISK for what is no lock file of ours.
+        CRDsError: LOCKED after ``seconds``; DISK for a file that is no lock of ours.
         OSError: The file can be neither opened nor made.
     """
     descriptor = _opened_for_reading(lock)

@@ -47,7 +47,7 @@ class Places:
             return [] if root is None else sorted(filter(is_key, names_in(root)))
 
     def exists(self, key: str) -> bool:
-        """Tell whether there is something in the place of an entry, whatever it is; raises CRDsError DISK."""
+        """Tell whether there is a file of any type in the place of an entry; raises CRDsError DISK."""
         name = self.path(key).name
         with on_disk("looking at the cache"), self._opened() as root:
             return root is not None and exists(name, root)
@@ -59,7 +59,7 @@ class Places:
         So of an entry that is replaced meanwhile one state is seen, and not a mixture.
 
         Raises:
-            CRDsError: DISK for what is refused (`open_entry`), or cannot be opened.
+            CRDsError: DISK for a directory that is refused (`open_entry`) or cannot be opened.
         """
         path = self.path(key)
         with ExitStack() as held:

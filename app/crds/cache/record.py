@@ -1,4 +1,4 @@
-"""What an entry of the cache says about itself: ``.meta.json``.
+"""The record of a cache entry: ``.meta.json``.
 
 It tells where the tarball came from and when. The bytes tell what the entry is: a writer of the tree can write the
 record too, so nothing is right because the record says so.

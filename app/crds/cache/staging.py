@@ -26,7 +26,7 @@ class Staged(NamedTuple):
 
 @contextmanager
 def staging(parent: int, shown: Path) -> Iterator[Staged]:
-    """Give an empty directory for as long as the block runs; what is left of it then goes.
+    """Give an empty directory for as long as the block runs, and remove it afterwards.
 
     The directory itself is locked meanwhile: that is how `sweep` tells work from leftovers, also among containers,
     whose process ids say nothing to each other.
@@ -36,7 +36,7 @@ def staging(parent: int, shown: Path) -> Iterator[Staged]:
         shown: The path of ``parent``, for errors.
     """
     name, descriptor = _made(parent)
-    # By process id, and not as /proc/self: so that a child may read what is there.
+    # By process id, and not as /proc/self: so that a child may read the directory.
     over = Path(f"/proc/{os.getpid()}/fd/{descriptor}")
     path = over if over.exists() else shown / name
     try:

@@ -110,6 +110,6 @@ def refused(error: CRDsError) -> Outcome:
 
 def cut(text: str) -> str:
     """Return a text as a condition can have it: escaped, and of limited length."""
-    # Escaped here too: what a condition says is compared with what was stored.
+    # Escaped here too: the text of a condition is compared with the stored one.
     text = escape(text)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

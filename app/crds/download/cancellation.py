@@ -1,4 +1,4 @@
-"""Ends that come from another thread, at once, whatever the thread that works is waiting for.
+"""Cancellation from another thread, at once, also while the working thread waits.
 
 A socket's timeout is for one read. An origin that sends a byte of a header or of a handshake every few seconds never
 reaches it. Shutting the connection down from another thread ends each of these waits.

@@ -1,4 +1,4 @@
-"""Whose certificate it is: the workflow that Fulcio wrote into it, compared with the expected one.
+"""The holder of a certificate: the workflow that Fulcio wrote into it, compared with the expected one.
 
 The extensions are those of Fulcio's ``docs/oid-info.md``. All values are DER UTF8Strings.
 """

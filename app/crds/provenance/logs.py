@@ -1,4 +1,4 @@
-"""What the logs of a trust root prove; an interface, because the library behind it is an optional dependency."""
+"""The proofs of a trust root's logs; an interface, because the library behind it is an optional dependency."""
 
 from typing import NamedTuple, Protocol
 

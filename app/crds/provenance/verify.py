@@ -21,7 +21,7 @@ class Check(NamedTuple):
     name: str
     verified: bool
     detail: str
-    """What was verified, or why it cannot be."""
+    """The result of a check, or the reason why it cannot be made."""
 
 
 class Provenance(NamedTuple):

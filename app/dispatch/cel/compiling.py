@@ -2,7 +2,7 @@
 
 cel-cpp holds Python's interpreter lock while it checks an expression, 1 s for one of 90,000 characters. The parent
 (`app.control.child`) asks with an expression. An answer is ``+`` or ``-`` (whether its type is bool) and the checked
-expression, or ``!`` and what is wrong with it.
+expression, or ``!`` and its problem.
 """
 
 from typing import Final

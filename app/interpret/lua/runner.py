@@ -77,7 +77,7 @@ class Runner:
             pass
 
     def run(self, call: Call, *, at_once: bool = True) -> list[JSON] | Awaitable[list[JSON]]:
-        """Return what a script's function returns, or what will; raises LuaError, also when awaited.
+        """Return the results of a script's function, or an awaitable of them; raises LuaError, also when awaited.
 
         Args:
             call: The call.

@@ -1,4 +1,4 @@
-"""What sets two states of CRDs apart."""
+"""The difference between two states of CRDs."""
 
 import copy
 from typing import Any

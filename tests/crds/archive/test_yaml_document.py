@@ -1,4 +1,4 @@
-"""One budget of YAML for a tarball, and what is refused before anything is built from a text."""
+"""One budget of YAML for a tarball, and refusals before anything is built from a text."""
 
 import itertools
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""An entry is what its bytes are: neither its record nor how its files look is believed."""
+"""An entry counts by its bytes: neither its record nor the times of its files are believed."""
 
 import hashlib
 import json

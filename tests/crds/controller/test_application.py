@@ -1,4 +1,4 @@
-"""What is said of an instance after its CRDs were applied, or were not."""
+"""Conditions and events of an instance after its CRDs were applied, or were not."""
 
 from typing import Any
 

@@ -35,7 +35,7 @@ def greedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Verifier
 
 
 def verdict(verify: Callable[[], Any]) -> Any:
-    """What verifying gave, or how it failed."""
+    """The result of verifying, or its failure."""
     try:
         return verify()
     except CRDsError as error:
@@ -50,7 +50,7 @@ def raised(found: Any) -> Any:
 
 def expensive() -> bytes:
     """A tarball that is refused in the end, after as much work as one may take."""
-    words = random.Random(16)  # gzip takes 99 % of what repeats away, which is more than a tarball may be packed
+    words = random.Random(16)  # gzip takes 99 % of repetitions away, which is more than a tarball may be packed
     items = b"".join(b"    - x%x\n" % words.getrandbits(48) for _ in range(250_000))
     return build({**small(), "crds/bases/work/a.yaml": crd("as", "work.karmada.io") + b"more:\n" + items, "x": b""})
 

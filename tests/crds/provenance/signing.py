@@ -29,7 +29,7 @@ _SCTS = x509.ObjectIdentifier("1.3.6.1.4.1.11129.2.4.2")
 
 
 class Identity(NamedTuple):
-    """What a certificate says of its holder."""
+    """The holder that a certificate names."""
 
     issuer: str = "https://token.actions.githubusercontent.com"
     builder: str = BUILDER
@@ -124,7 +124,7 @@ class Log:
 
 
 class Sigstore:
-    """Authorities and logs; `trusted_root` and `pem` are what an operator is given."""
+    """Authorities and logs; an operator is given `trusted_root` and `pem`."""
 
     def __init__(self) -> None:
         self._root_key, self._key = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
@@ -228,7 +228,7 @@ class Sigstore:
 
 
 def _canonical(value: Any) -> bytes:
-    # RFC 8785 for what is signed here: ASCII and integers.
+    # RFC 8785 for the values that are signed here: ASCII and integers.
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
