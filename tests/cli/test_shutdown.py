@@ -7,10 +7,11 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 
+from app.registration.paths import INTERPRET
 from tests.serving import MUTATE, REVIEW, Server, serving
 from tests.waiting import NET, wait_for
 
@@ -29,7 +30,7 @@ class Client:
         self.connection = connection
 
     def answer(self) -> tuple[bytes, bool]:
-        """Return the head of one answer, and whether it allows."""
+        """Return the head of one answer, and whether it allows, or whether an interpreter has succeeded."""
         received = b""
         while b"\r\n\r\n" not in received:
             received += self.read()
@@ -37,7 +38,8 @@ class Client:
         length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.startswith(b"content-length:"))
         while len(body) < length:
             body += self.read()
-        return head, bool(json.loads(body)["response"]["allowed"])
+        response = json.loads(body)["response"]
+        return head, bool(response.get("allowed", response.get("successful")))
 
     def read(self) -> bytes:
         data = self.connection.recv(65536)
@@ -181,15 +183,22 @@ def test_sigterm_turns_readiness_off_and_the_server_answers_until_the_delay_is_o
         assert GIVEN_UP not in held.server.log.read_text()
 
 
+def status_question(message: str) -> dict[str, Any]:
+    """Karmada's question for the status of a Job that has a message of any length."""
+    status = {"conditions": [{"type": "Failed", "status": "True", "message": message}]}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": {}, "status": status}
+    request = {"uid": "u", "operation": "InterpretStatus", "object": job}
+    return {"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterContext", "request": request}
+
+
 def test_a_client_that_reads_slowly_gets_all_of_its_answer(tmp_path: Path) -> None:
     with holding(tmp_path, "1") as held:
-        # The answer has the uid, and is larger than the system's buffers: the server's own hold the rest.
+        # The answer has the object's status, and is larger than the system's buffers.
         client = held.connect(buffer=4096)
-        review = json.loads(BODY)
-        review["request"]["uid"] = "u" * 6_000_000
-        body = json.dumps(review).encode()
-        client.connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
-        wait_for(lambda: '"allowed":true' in held.server.log.read_text(), what="the review is answered")
+        body = json.dumps(status_question("m" * 6_000_000)).encode()
+        head = HEAD.replace(MUTATE.encode(), INTERPRET.encode())
+        client.connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        wait_for(lambda: '"successful":true' in held.server.log.read_text(), what="the question is answered")
         shut_down(held.server, "1")
         # Time for a server that does not wait for the client to end the connection.
         time.sleep(1)

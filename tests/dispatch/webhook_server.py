@@ -90,11 +90,25 @@ async def listening(handle: Handler, context: ssl.SSLContext) -> AsyncIterator[i
     app.router.add_post("/{path:.*}", handle)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
+    server = runner.server
+    assert server is not None
+    connected, made = server.connection_made, list[asyncio.Transport]()
+
+    def connection_made(handler: Any, transport: asyncio.Transport) -> None:
+        made.append(transport)
+        connected(handler, transport)
+
+    server.connection_made = connection_made  # type: ignore[method-assign]
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
     try:
         yield runner.addresses[0][1]
     finally:
         await asyncio.wait_for(runner.cleanup(), 10)
+        # A closed connection waits for the client's part of TLS, which may come after the end of the event loop.
+        for transport in made:
+            transport.abort()
+        for _ in range(3):
+            await asyncio.sleep(0)
 
 
 @contextlib.asynccontextmanager
