@@ -34,7 +34,7 @@ def escape(text: str, *, keep: str = "") -> str:
 
 
 def escape_json(document: str) -> str:
-    r"""Return JSON in which these characters are ``\uXXXX``: the value is the same, and a terminal shows it.
+    """Return JSON in which these characters are escaped, by four hexadecimal digits: its value stays the same.
 
     Args:
         document: Valid JSON. Outside of its strings only spaces and line feeds may be among these characters.

@@ -117,7 +117,7 @@ class Search:
         Args:
             app: The application.
             extent: How much is measured.
-            extensions: Of the ASGI scope: who asks.
+            extensions: Of the ASGI scope; they name the caller.
         """
         self._app, self._extent, self._extensions = app, extent, extensions
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import gc
-import os
 import subprocess
 import uuid
 from collections.abc import Callable, Iterator
@@ -21,9 +20,9 @@ from tests.e2e.fleet import unregister
 from tests.e2e.installation import Installation
 from tests.e2e.karmadas import BODY, Make, prepare
 from tests.e2e.openyurt_crds import install_openyurt_crds
+from tests.programs import demand
 from tests.waiting import wait_for
 
-REQUIRED = "FLEETHOOK_REQUIRE_CONTROLPLANE"
 MISSING = (
     "no control plane: run `make controlplane` (takes Go), which also builds Helm; or set KUBEBUILDER_ASSETS to a "
     "directory with kube-apiserver, etcd and kube-controller-manager, and install Helm"
@@ -37,16 +36,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("controlplane"))
 
 
-def there(found: Path | None) -> Path:
-    """Return what was found; without it the test is skipped, which the run says loudly, or fails where CI asks for that."""
-    if found is not None:
-        return found
-    if os.environ.get(REQUIRED):
-        pytest.fail(f"{REQUIRED} is set, but there is {MISSING}")
-    # The README's promise: on a machine without Go or the binaries, the other tests still pass.
-    pytest.skip(MISSING)
-
-
 @pytest.fixture(autouse=True)
 def _nothing_left_open() -> Iterator[None]:
     """What a test leaves open is that test's failure, not one of whichever comes when garbage is next collected."""
@@ -56,13 +45,13 @@ def _nothing_left_open() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def binaries() -> Path:
-    return there(build.find())
+    return demand(build.find(), MISSING)
 
 
 @pytest.fixture(scope="session")
 def controller_manager() -> Path:
     """The program kube-controller-manager."""
-    return there(build.find_controller_manager())
+    return demand(build.find_controller_manager(), MISSING)
 
 
 @pytest.fixture(scope="session")
@@ -168,7 +157,7 @@ def installation(plane: ControlPlane, crds: None, tmp_path: Path) -> Iterator[In
 
 @pytest.fixture(scope="session")
 def helm(binaries: Path) -> Path:
-    return there(build.find_helm())
+    return demand(build.find_helm(), MISSING)
 
 
 @pytest.fixture(scope="module")

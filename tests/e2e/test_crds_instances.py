@@ -168,7 +168,7 @@ def test_the_controller_applies_when_the_secrets_are_there_and_once(
     assert admin[f"{CRDS}/{release.bindings}"]["spec"]["conversion"] == {"strategy": "None"}
     instance.change(crdTarball=http(origin, timeoutSeconds=99))
     wait_for(lambda: instance.condition("CRDsApplied")[2].endswith(": 5 CRDs (1 configured, 4 unchanged)"))
-    # The origin was asked once: what was tried again was applying.
+    # The controller asked the origin once, and tried only the applying again.
     assert len(origin.asked) == 1
     shown = [process.log.read_text(), process.get("/metrics")[1], str(instance.stored), str(instance.events())]
     assert not any("PRIVATE KEY" in text or "the key of the CA" in text for text in shown)

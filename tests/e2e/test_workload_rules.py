@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from schemas.workloads import (
 )
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.controlplane import build
+from tests.programs import demand_go
 from tests.workload_samples import full_deployment, full_stateful_set
 
 Tokens = tuple[str | int, ...]
@@ -65,8 +65,7 @@ def same_version(admin: Api) -> None:
 
 @pytest.fixture(scope="module")
 def go(binaries: Path) -> None:
-    if shutil.which("go") is None:
-        pytest.skip("Go is not installed")
+    demand_go()
 
 
 def test_the_openapi_schemas_are_those_of_kube_apiserver(admin: Api, same_version: None) -> None:

@@ -51,7 +51,7 @@ def compare(before: State, after: State) -> list[CRDChange]:
 
     Args:
         before: For example the CRDs of a server, with the versions that it stores objects in.
-        after: What is to be.
+        after: The state that is wanted.
     """
     found = (_change(name, before.get(name), after.get(name)) for name in sorted({*before, *after}))
     return [change for change in found if change is not None]

@@ -36,7 +36,7 @@ def read_document(path: str, body: bytes, budget: YAMLBudget) -> YAMLDocument:
     Args:
         path: The file's name for errors.
         body: The file.
-        budget: What the files of the same tarball share; shrinks.
+        budget: The limits that the files of one tarball share. Reading takes from them.
 
     Raises:
         CRDsError: LIMIT beyond the budget. ARCHIVE, naming the path: the file is not UTF-8 or not YAML, has aliases,

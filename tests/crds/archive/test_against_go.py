@@ -6,7 +6,6 @@ import io
 import json
 import os
 import random
-import shutil
 import struct
 import subprocess
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from app.crds.archive import tar
 from app.crds.archive.limits import LIMITS
 from app.crds.failures import CRDsError
 from tests.crds.archive.tar_headers import END, header, mutated, pax, record
+from tests.programs import demand_go
 
 MUTATED = 10_000
 
@@ -28,11 +28,10 @@ Members = list[tuple[bytes, int, int, str]]
 
 @pytest.fixture(scope="module")
 def go_tar(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("go") is None:
-        pytest.skip("Go is not installed")
+    go = demand_go()
     program = tmp_path_factory.mktemp("go") / "go-tar"
     environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOTOOLCHAIN": "local"}
-    command = ["go", "build", "-o", str(program), "."]
+    command = [str(go), "build", "-o", str(program), "."]
     subprocess.run(command, cwd=Path(__file__).parent / "go_tar", check=True, env=environment)
     return program
 

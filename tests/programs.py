@@ -1,0 +1,28 @@
+"""Programs that some tests need and a machine may lack."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+REQUIRED = "FLEETHOOK_REQUIRE_CONTROLPLANE"
+"""With this set, as in CI, a missing program is a failure."""
+
+
+def demand(found: Path | None, missing: str) -> Path:
+    """Return a program that was found; without it the test is skipped, or fails where nothing may be skipped.
+
+    The README promises that the other tests pass on a machine without Go; the run reports the skipped ones.
+    """
+    if found is not None:
+        return found
+    if os.environ.get(REQUIRED):
+        pytest.fail(f"{REQUIRED} is set, but there is {missing}")
+    pytest.skip(missing)
+
+
+def demand_go() -> Path:
+    """Return the program go, as `demand` does."""
+    found = shutil.which("go")
+    return demand(None if found is None else Path(found), "no Go, which this test compares our code with: install Go")
