@@ -8,30 +8,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from app.cli.crds_cache import NormalizeDot
 from app.cli.crds_instances import How, apply_to_instances, check_names
-from app.cli.crds_progress import Style
-from app.cli.crds_release import (
-    CAFileOption,
-    CAOption,
-    FollowOption,
-    KarmadaOption,
-    MirrorOption,
-    NameOption,
-    NamespaceOption,
-    NoEnvProxyOption,
-    OfflineOption,
-    PolicyOption,
-    ProgressOption,
-    ProxyOption,
-    SHA256Option,
-    StrictOption,
-    TarballOption,
-    URLArgument,
-    VersionOption,
-    Wanted,
-    read_release,
-)
+from app.cli.crds_release import Wanted, read_release, takes_release
 from app.cli.crds_server import connected, kubeconfig_of, lines_of
 from app.cli.crds_text import Output, leaving, show
 from app.cli.json_output import write_json
@@ -51,26 +29,11 @@ class Form(StrEnum):
     JSON = "json"
 
 
+@takes_release
 def render(
     context: typer.Context,
-    url: URLArgument = None,
-    karmada: KarmadaOption = None,
-    version: VersionOption = None,
-    tarball: TarballOption = None,
-    follow_instance: FollowOption = False,
-    policy: PolicyOption = None,
-    sha256: SHA256Option = "",
-    proxy: ProxyOption = "",
-    ca: CAOption = None,
-    mirror: MirrorOption = None,
-    offline: OfflineOption = False,
-    strict: StrictOption = False,
-    normalize_dot: NormalizeDot = False,
-    no_env_proxy: NoEnvProxyOption = False,
-    progress: ProgressOption = Style.AUTO,
-    name: NameOption = "",
-    namespace: NamespaceOption = "",
-    ca_file: CAFileOption = None,
+    wanted: Wanted,
+    *,
     output: Annotated[Form, typer.Option("--output", "-o", help="How to print it.")] = Form.YAML,
 ) -> None:
     """Print the CRDs of a tarball, patched for an instance, in the order in which they are applied.
@@ -78,10 +41,7 @@ def render(
     Exits as `fetch` does; 2 too where a patch needs --name, --namespace or --ca-file and it is not given, 24 where a
     patch does not fit.
     """
-    wanted = Wanted(
-        url, karmada, version, tarball, follow_instance, policy, sha256, proxy, ca, mirror, offline, strict,
-        normalize_dot, no_env_proxy, Style.NONE if output is Form.JSON else progress, name, namespace, ca_file,
-    )  # fmt: skip
+    wanted = wanted.show_progress(shown=output is not Form.JSON)
     with leaving():
         tree, patches = read_release(context, wanted)
         found = list(rendered(tree.crds, patches).values())
@@ -92,26 +52,11 @@ def render(
             write_json(listed)
 
 
+@takes_release
 def apply(
     context: typer.Context,
-    url: URLArgument = None,
-    karmada: KarmadaOption = None,
-    version: VersionOption = None,
-    tarball: TarballOption = None,
-    follow_instance: FollowOption = False,
-    policy: PolicyOption = None,
-    sha256: SHA256Option = "",
-    proxy: ProxyOption = "",
-    ca: CAOption = None,
-    mirror: MirrorOption = None,
-    offline: OfflineOption = False,
-    strict: StrictOption = False,
-    normalize_dot: NormalizeDot = False,
-    no_env_proxy: NoEnvProxyOption = False,
-    progress: ProgressOption = Style.AUTO,
-    name: NameOption = "",
-    namespace: NamespaceOption = "",
-    ca_file: CAFileOption = None,
+    wanted: Wanted,
+    *,
     kubeconfig: Annotated[
         Path | None,
         typer.Option(
@@ -147,10 +92,7 @@ def apply(
     With --instance or --all, address, credentials and CA of each API server come from the Secrets that Karmada's
     operator writes in the host cluster. One line per instance; the exit code is the highest of an instance.
     """
-    wanted = Wanted(
-        url, karmada, version, tarball, follow_instance, policy, sha256, proxy, ca, mirror, offline, strict,
-        normalize_dot, no_env_proxy, Style.NONE if output is Output.JSON else progress, name, namespace, ca_file,
-    )  # fmt: skip
+    wanted = wanted.show_progress(shown=output is not Output.JSON)
     with leaving("what was applied stays, and running it again is safe"):
         if one or every:
             check_names(one or (), wanted, every=every)

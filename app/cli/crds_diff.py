@@ -7,30 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from app.cli.crds_cache import NormalizeDot
-from app.cli.crds_progress import Style
-from app.cli.crds_release import (
-    CAFileOption,
-    CAOption,
-    FollowOption,
-    KarmadaOption,
-    MirrorOption,
-    NameOption,
-    NamespaceOption,
-    NoEnvProxyOption,
-    OfflineOption,
-    PolicyOption,
-    ProgressOption,
-    ProxyOption,
-    SHA256Option,
-    StrictOption,
-    TarballOption,
-    URLArgument,
-    VersionOption,
-    Wanted,
-    read_release,
-    read_tree,
-)
+from app.cli.crds_release import Wanted, read_release, read_tree, takes_release
 from app.cli.crds_server import connected, kubeconfig_of, lines_of
 from app.cli.crds_text import Output, leaving, show
 from app.cli.failures import CHECK_FAILED
@@ -44,26 +21,11 @@ from app.crds.failures import CRDsError, Exit
 _READ: Final = ("crds/bases", "crds/patches")
 
 
+@takes_release
 def diff(
     context: typer.Context,
-    url: URLArgument = None,
-    karmada: KarmadaOption = None,
-    version: VersionOption = None,
-    tarball: TarballOption = None,
-    follow_instance: FollowOption = False,
-    policy: PolicyOption = None,
-    sha256: SHA256Option = "",
-    proxy: ProxyOption = "",
-    ca: CAOption = None,
-    mirror: MirrorOption = None,
-    offline: OfflineOption = False,
-    strict: StrictOption = False,
-    normalize_dot: NormalizeDot = False,
-    no_env_proxy: NoEnvProxyOption = False,
-    progress: ProgressOption = Style.AUTO,
-    name: NameOption = "",
-    namespace: NamespaceOption = "",
-    ca_file: CAFileOption = None,
+    wanted: Wanted,
+    *,
     kubeconfig: Annotated[
         Path | None, typer.Option(help="Of the API server of the instance ($KUBECONFIG, then ~/.kube/config).")
     ] = None,
@@ -77,10 +39,7 @@ def diff(
     Compares with the CRDs of a server, which is only asked for a dry run, or with another release (--against). Exits 0
     if nothing differs, 1 if something does, else as `apply` does.
     """
-    wanted = Wanted(
-        url, karmada, version, tarball, follow_instance, policy, sha256, proxy, ca, mirror, offline, strict,
-        normalize_dot, no_env_proxy, Style.NONE if output is Output.JSON else progress, name, namespace, ca_file,
-    )  # fmt: skip
+    wanted = wanted.show_progress(shown=output is not Output.JSON)
     with leaving("nothing was changed"):
         if against is not None:
             if kubeconfig is not None:

@@ -1,10 +1,13 @@
 """Which release the commands `render`, `apply` and `diff` are about, and for which instance."""
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Concatenate, NamedTuple, ParamSpec, Self, get_type_hints
 
 import typer
 
+from app.cli.crds_cache import NormalizeDot
 from app.cli.crds_choice import check_reach, check_sha256, chosen_of, read_file
 from app.cli.crds_progress import Style, reporting
 from app.cli.crds_text import warn
@@ -21,6 +24,8 @@ from app.crds.instance.chosen import Chosen, source_of
 from app.crds.source import Policy
 from app.model.json import JSONObject, as_object
 from app.model.operator import KARMADA
+
+_P = ParamSpec("_P")
 
 URLArgument = Annotated[str | None, typer.Argument(help="Address of the tarball.")]
 KarmadaOption = Annotated[
@@ -53,26 +58,50 @@ CAFileOption = Annotated[
 
 
 class Wanted(NamedTuple):
-    """Which tarball, how it is brought in, and for which instance."""
+    """Which tarball, how it is brought in, and for which instance: the options that `takes_release` gives a command."""
 
-    url: str | None
-    karmada: Path | None
-    version: str | None
-    tarball: Path | None
-    follow_instance: bool
-    policy: Policy | None
-    sha256: str
-    proxy: str
-    ca: Path | None
-    mirror: list[str] | None
-    offline: bool
-    strict: bool
-    normalize_dot: bool
-    no_env_proxy: bool
-    progress: Style
-    name: str
-    namespace: str
-    ca_file: Path | None
+    url: URLArgument = None
+    karmada: KarmadaOption = None
+    version: VersionOption = None
+    tarball: TarballOption = None
+    follow_instance: FollowOption = False
+    policy: PolicyOption = None
+    sha256: SHA256Option = ""
+    proxy: ProxyOption = ""
+    ca: CAOption = None
+    mirror: MirrorOption = None
+    offline: OfflineOption = False
+    strict: StrictOption = False
+    normalize_dot: NormalizeDot = False
+    no_env_proxy: NoEnvProxyOption = False
+    progress: ProgressOption = Style.AUTO
+    name: NameOption = ""
+    namespace: NamespaceOption = ""
+    ca_file: CAFileOption = None
+
+    def show_progress(self, *, shown: bool) -> Self:
+        """Return the same, without progress unless ``shown``: standard output has JSON for a program then."""
+        return self if shown else self._replace(progress=Style.NONE)
+
+
+def takes_release(command: Callable[Concatenate[typer.Context, Wanted, _P], None]) -> Callable[..., None]:
+    """Give a command the options of `Wanted`; its second parameter has their values."""
+    context, _, *own = inspect.signature(command, eval_str=True).parameters.values()
+    hints, defaults = get_type_hints(Wanted, include_extras=True), Wanted._field_defaults
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    options = [
+        *(inspect.Parameter(name, keyword, default=defaults[name], annotation=hints[name]) for name in Wanted._fields),
+        *(one.replace(kind=keyword) for one in own),
+    ]
+
+    def run(context: typer.Context, **given: Any) -> None:
+        wanted = Wanted(**{name: given.pop(name) for name in Wanted._fields})
+        command(context, wanted, **given)  # type: ignore[call-arg]
+
+    run.__doc__, run.__name__ = command.__doc__, command.__name__
+    run.__signature__ = inspect.Signature([context, *options])  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in (context, *options)}
+    return run
 
 
 def read_release(context: typer.Context, wanted: Wanted) -> tuple[Tree, list[Patch]]:
