@@ -1,4 +1,4 @@
-"""The settings of the server: flags over ``FLEETHOOK_*`` environment variables over a file."""
+"""The settings of the server. Flags override ``FLEETHOOK_*`` environment variables, which override the file."""
 
 import ipaddress
 import os
@@ -13,24 +13,23 @@ from app.model.quantity import Quantity
 ENV_PREFIX = "FLEETHOOK_"
 CONFIG_VARIABLE = "FLEETHOOK_CONFIG"
 
-# An object in etcd may have 1.5 MiB; a review carries it twice, JSON text is longer than what etcd stores, and managed
-# fields come on top. controller-runtime settled on 7 MiB by the same reckoning; we round up.
+# An object in etcd has at most 1.5 MiB. A review carries it twice, JSON text is longer than protobuf, and managed
+# fields come on top. controller-runtime limits bodies to 7 MiB for the same reasons; we round up.
 _BODY_LIMIT = 8 * 1024 * 1024
 
 _NAMESPACED = r"^[a-z0-9-]+/[a-z0-9.-]+$"
 _SERVICE = r"^[a-z0-9-]+/[a-z0-9-]+(:\d{1,5})?$"
 
-
 _MAX_PLAN_CACHE_BYTES = 1 << 40
 
 
-def _bytes_of(value: object) -> object:
-    """Return the bytes that a quantity such as ``256Mi`` means; what is no text is left to pydantic."""
+def _parse_bytes(value: object) -> object:
+    """Return the bytes of a quantity such as ``256Mi``. Pydantic checks values that are not text."""
     return int(Quantity.parse(value.strip())) if isinstance(value, str) else value
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host to listen on is a loopback address; of names, only ``localhost`` is (RFC 6761 6.3)."""
+    """Return whether a host to listen on is a loopback address. The only such name is ``localhost`` (RFC 6761 6.3)."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -38,75 +37,78 @@ def is_loopback(host: str) -> bool:
 
 
 class Settings(BaseSettings):
-    """What ``fleethook serve`` can be told; each field is a flag, an environment variable and a key of the file."""
+    """Settings of ``fleethook serve``. Each field is an environment variable and a key of the file; many are flags."""
 
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, extra="forbid")
 
     manifests: Annotated[
-        Path | None, Field(description="Directory of YAML manifests that the server answers from; no cluster needed.")
+        Path | None, Field(description="Directory of YAML manifests to answer from. No cluster is needed.")
     ] = None
     kubeconfig: Annotated[
-        Path | None, Field(description="Kubeconfig of the cluster whose objects are followed, from outside of it.")
+        Path | None, Field(description="Kubeconfig of the cluster to follow, for a server outside of it.")
     ] = None
     context: Annotated[
-        str | None, Field(description="Context of the kubeconfig; its current one if not given.", min_length=1)
+        str | None, Field(description="Context of the kubeconfig. Default: its current context.", min_length=1)
     ] = None
     in_cluster: Annotated[
-        bool, Field(description="Follow the objects of the cluster that this runs in, by the pod's service account.")
+        bool, Field(description="Follow the cluster that this pod runs in, with the pod's service account.")
     ] = False
     kcp: Annotated[
-        bool, Field(description="The apiserver is a kcp: read all its logical clusters (/clusters/*) at once.")
+        bool, Field(description="The apiserver is a kcp: follow all its logical clusters (/clusters/*) at once.")
     ] = False
     discovery_interval: Annotated[
-        float, Field(description="Seconds between looks for a resource that the apiserver does not serve yet.", gt=0)
+        float,
+        Field(
+            description="Seconds between discovery requests while the apiserver does not serve a needed resource.", gt=0
+        ),
     ] = 10.0
     stale_after: Annotated[
         float,
-        Field(description="Seconds without a word from the apiserver after which /readyz says so.", gt=0),
+        Field(description="Seconds without an answer from the apiserver until /readyz reports stale objects.", gt=0),
     ] = 180.0
     stale_is_unready: Annotated[
-        bool, Field(description="Whether a replica is not ready then; it answers from what it last knew either way.")
+        bool, Field(description="Make a stale replica unready. It answers from its last known objects in both cases.")
     ] = False
     engines: Annotated[
         frozenset[Literal["overrider", "interpret", "dispatch", "crds"]],
-        Field(description="What is served; what is left out is neither read nor kept."),
+        Field(description="Engines to serve. Objects of other engines are neither read nor kept."),
     ] = frozenset({"overrider", "interpret", "dispatch", "crds"})
     dispatch_as_kcp: Annotated[
         bool,
         Field(
-            description="Whether a request of which nobody can tell whose webhooks decide is let through, and one "
-            "denial told of several, as kcp does."
+            description="Behave like kcp: allow requests whose schema owner is ambiguous, and report only the "
+            "first denial."
         ),
     ] = False
     dispatch_share_time: Annotated[
         bool,
         Field(
-            description="Whether a mutating webhook with failurePolicy Ignore may take only its share of the time "
-            "that is left for all."
+            description="Limit a mutating webhook with failurePolicy Ignore to its share of the time left for all "
+            "webhooks."
         ),
     ] = False
     dispatch_workspace_connections: Annotated[
-        int, Field(description="Calls of one webhook at a time for requests of one logical cluster.", ge=1)
+        int, Field(description="Concurrent calls of one webhook for requests of one logical cluster.", ge=1)
     ] = 32
     dispatch_workspace_calls: Annotated[
-        int, Field(description="Calls of all webhooks at a time for requests of one logical cluster.", ge=1)
+        int, Field(description="Concurrent calls of all webhooks for requests of one logical cluster.", ge=1)
     ] = 128
     dispatch_calls: Annotated[
         int,
         Field(
-            description="Calls of webhooks at a time. A logical cluster without any gets one beyond this, up to twice "
-            "as many in total.",
+            description="Concurrent calls of webhooks. Beyond it, each logical cluster without a call may make "
+            "one, up to twice as many in total.",
             ge=1,
         ),
     ] = 512
     dispatch_request_webhooks: Annotated[
-        int, Field(description="Webhooks that one request may be sent to; requests beyond it are refused.", ge=1)
+        int, Field(description="Webhooks to call for one request. A request that matches more is refused.", ge=1)
     ] = 128
     dispatch_request_access_reviews: Annotated[
         int,
         Field(
-            description="SubjectAccessReviews that the matchConditions of one request may cause; requests beyond it "
-            "are refused.",
+            description="SubjectAccessReviews for the matchConditions of one request. A request that needs more "
+            "is refused.",
             ge=1,
         ),
     ] = 64
@@ -114,52 +116,56 @@ class Settings(BaseSettings):
         int,
         Field(
             ge=1,
-            description="What the matchConditions of all webhooks may cost for one request, in Kubernetes' units of "
-            "cost. An apiserver allows 2500000 for each webhook.",
+            description="CEL cost of the matchConditions of all webhooks for one request, in Kubernetes' cost "
+            "units. An apiserver allows 2500000 for each webhook.",
         ),
     ] = 10_000_000
     admission_control_config_file: Annotated[
         Path | None,
         Field(
-            description="AdmissionConfiguration (apiserver.config.k8s.io/v1) whose kubeConfigFile says as whom "
-            "webhooks are called, by host; followed while the files change."
+            description="AdmissionConfiguration (apiserver.config.k8s.io/v1). Its kubeConfigFile holds the "
+            "credentials for webhooks, by host. Changes are followed."
         ),
     ] = None
     dispatch_workspace_requests: Annotated[
         int,
         Field(
-            description="Requests of one logical cluster that are answered at a time; requests beyond it are refused.",
+            description="Concurrent requests of one logical cluster. Further requests are refused.",
             ge=1,
         ),
     ] = 512
     dispatch_metrics_clusters: Annotated[
         int,
-        Field(description="Logical clusters that metrics name, the others are `other`; 0 names none.", ge=0, le=10_000),
+        Field(
+            description="Logical clusters that metrics name. Others are counted as `other`; 0 names none.",
+            ge=0,
+            le=10_000,
+        ),
     ] = 100
     dispatch_callers: Annotated[
         list[Annotated[str, Field(min_length=1)]],
         Field(
-            description="Names of client certificates (common name, DNS name or URI) whose holders may dispatch and "
-            "explain requests of every logical cluster, and are believed which cluster an object is of (/dispatch/…); "
-            "needs client_ca_file."
+            description="Names in client certificates (common name, DNS name or URI). Their holders may dispatch "
+            "and explain requests of every logical cluster, and name the cluster of an object "
+            "(/dispatch/…). Needs client_ca_file."
         ),
     ] = []
     dispatch_open: Annotated[
         Literal["manifests", "loopback", "never"],
         Field(
-            description="Servers on a loopback address that dispatch and explain for callers without credentials: "
-            "those of manifests, all (loopback), or none (never)."
+            description="Servers on a loopback address that dispatch and explain without credentials: those with "
+            "manifests, all (loopback), or none (never)."
         ),
     ] = "manifests"
     dispatch_token_audiences: Annotated[
         list[str],
-        Field(description="Audiences, one of which a caller's bearer token must be for; the apiserver's own if empty."),
+        Field(description="Accepted audiences of bearer tokens. Default: those of the apiserver."),
     ] = []
     dispatch_token_seconds: Annotated[
         float,
         Field(
-            description="Seconds that the apiserver's answer about a bearer token is used; a right that is taken away "
-            "lasts as long.",
+            description="Seconds to reuse the apiserver's answer about a bearer token. A revoked right remains "
+            "valid that long.",
             ge=0,
             le=600,
         ),
@@ -167,52 +173,53 @@ class Settings(BaseSettings):
     private_webhooks: Annotated[
         bool | None,
         Field(
-            description="Whether webhooks of logical clusters may be at private addresses, by default only if this "
-            "server listens on a loopback address. Authors of configurations could reach into this server's network."
+            description="Allow webhooks of logical clusters at private addresses. Default: only if this server "
+            "listens on a loopback address. Authors of configurations could otherwise reach this "
+            "server's network."
         ),
     ] = None
     interpreters: Annotated[
-        list[str], Field(description="Files (*.py) or modules that define interpreters of resources.")
+        list[str], Field(description="Files (*.py) or modules that define resource interpreters.")
     ] = []
-    bundle: Annotated[
-        bool, Field(description="Whether interpreters of well-known custom resources that come along are used.")
-    ] = True
+    bundle: Annotated[bool, Field(description="Use the bundled interpreters of well-known custom resources.")] = True
     karmada_namespace: Annotated[
         str, Field(description="Namespace of the ConfigMap karmada-config.", pattern=r"^[a-z0-9-]+$")
     ] = "karmada-system"
     lua_seconds: Annotated[
-        float, Field(description="Seconds that a Lua script may take for one answer.", gt=0, le=30)
+        float, Field(description="Seconds that a Lua script may run for one answer.", gt=0, le=30)
     ] = 1.0
     lua_instructions: Annotated[
         int, Field(description="Instructions that a Lua script may run for one answer.", ge=1000)
     ] = 20_000_000
-    lua_memory: Annotated[int, Field(description="MiB that a Lua script may have at a time.", ge=1, le=1024)] = 32
+    lua_memory: Annotated[int, Field(description="Memory limit of a Lua script, in MiB.", ge=1, le=1024)] = 32
     host: Annotated[str, Field(description="Address to listen on.")] = "127.0.0.1"
-    port: Annotated[int, Field(description="Port to listen on; 0 takes a free one.", ge=0, le=65535)] = 9443
-    cert_dir: Annotated[Path, Field(description="Directory of the serving certificate; made on first start.")] = Path(
-        "certs"
+    port: Annotated[int, Field(description="Port to listen on. 0 chooses a free port.", ge=0, le=65535)] = 9443
+    cert_dir: Annotated[Path, Field(description="Directory of the serving certificate. Created on first start.")] = (
+        Path("certs")
     )
     cert_secret: Annotated[
         str | None,
         Field(
-            description="NAMESPACE/NAME of a Secret that an own CA and certificate are kept in.", pattern=_NAMESPACED
+            description="NAMESPACE/NAME of the Secret that holds fleethook's own CA and certificate.",
+            pattern=_NAMESPACED,
         ),
     ] = None
     certificate_interval: Annotated[
-        float, Field(description="Seconds between looks at whether certificates are due to be renewed.", gt=0)
+        float, Field(description="Seconds between checks whether certificates need renewal.", gt=0)
     ] = 30.0
     client_ca_file: Annotated[
         Path | None,
         Field(
-            description="PEM authorities; reviews are answered to clients with a certificate of theirs. Those of "
-            "logical clusters take a name in dispatch_callers or a bearer token instead."
+            description="PEM file of authorities. Review routes require a client certificate that one of them "
+            "signed. Routes of logical clusters require a name in dispatch_callers or a bearer token "
+            "instead."
         ),
     ] = None
     registration: Annotated[
         Literal["off", "ca-bundle", "all"],
         Field(
-            description="What is written to the cluster: nothing, caBundle of the webhook configurations that are "
-            "there, or the configurations and CustomResourceDefinitions themselves."
+            description="Objects to write to the cluster: none (off), the caBundle of existing webhook "
+            "configurations (ca-bundle), or configurations and CustomResourceDefinitions too (all)."
         ),
     ] = "off"
     service: Annotated[
@@ -220,91 +227,99 @@ class Settings(BaseSettings):
         Field(description="NAMESPACE/NAME[:PORT] of the Service in front of this server.", pattern=_SERVICE),
     ] = None
     webhook_url: Annotated[
-        str | None, Field(description="Address that the apiserver calls, instead of a Service.", pattern=r"^https://")
+        str | None, Field(description="URL that the apiserver calls, instead of a Service.", pattern=r"^https://")
     ] = None
     interpreter_registration: Annotated[
         bool | None,
         Field(
-            description="Whether the leader keeps the ResourceInterpreterWebhookConfiguration that sends Karmada here; "
-            "by default where it registers with --register."
+            description="The leader maintains the ResourceInterpreterWebhookConfiguration that makes Karmada call "
+            "this server. Default: with --register."
         ),
     ] = None
     controller: Annotated[
         bool | None,
-        Field(description="Whether the leader re-renders workloads and writes status; by default where it registers."),
+        Field(description="The leader renders workloads again and writes status. Default: if registration is on."),
     ] = None
     controller_rate: Annotated[
-        float, Field(description="Workloads that the controller touches a second, in the long run.", gt=0)
+        float, Field(description="Workloads that the controller updates per second on average.", gt=0)
     ] = 50.0
     controller_concurrency: Annotated[
-        int, Field(description="Workloads that the controller touches at a time.", ge=1, le=100)
+        int, Field(description="Workloads that the controller updates concurrently.", ge=1, le=100)
     ] = 10
     resync_interval: Annotated[
-        float, Field(description="Seconds between two times that the controller goes through all workloads.", gt=0)
+        float, Field(description="Seconds between two passes of the controller over all workloads.", gt=0)
     ] = 600.0
     unfit_subject_edits: Annotated[
         Literal["warn", "refuse"],
         Field(
-            description="Answer to an edit of a YurtAppSet or YurtAppDaemon that an entry of its overrider no longer "
-            "fits: admit it with a warning, or refuse it."
+            description="Response to an edit of a YurtAppSet or YurtAppDaemon that no longer fits an entry of its "
+            "overrider: warn or refuse."
         ),
     ] = "warn"
     plan_cache_bytes: Annotated[
         int,
-        BeforeValidator(_bytes_of),
+        BeforeValidator(_parse_bytes),
         Field(
-            description="Bytes of compiled plans that are kept, such as 256Mi; the subjects that were asked for least "
-            "recently are compiled again.",
+            description="Size of the cache of compiled plans, for example 256Mi. The plans of the least recently "
+            "used subjects are evicted first.",
             ge=1 << 20,
             le=_MAX_PLAN_CACHE_BYTES,
         ),
     ] = 256 << 20
     lease_duration: Annotated[
-        float, Field(description="Seconds after which another replica takes over from a leader that is gone.", ge=1)
+        float,
+        Field(description="Seconds until another replica replaces a leader that stopped renewing its Lease.", ge=1),
     ] = 15.0
     namespace: Annotated[
         str | None,
         Field(
-            description="Namespace of this server, where its Lease is kept; the pod's own, or that of the Service or "
-            "Secret, or kube-system.",
+            description="Namespace of this server, which holds its Lease. Default: the pod's, else that of the "
+            "Service or Secret, else kube-system.",
             pattern=r"^[a-z0-9-]+$",
         ),
     ] = None
-    dns_names: Annotated[list[str], Field(description="Names that a certificate made here is valid for.")] = [
+    dns_names: Annotated[
+        list[str], Field(description="DNS names and addresses of a certificate that fleethook issues.")
+    ] = [
         "localhost",
         "127.0.0.1",
         "::1",
     ]
-    workers: Annotated[int, Field(description="Server processes; each keeps its own store.", ge=1, le=64)] = 1
-    body_limit: Annotated[int, Field(description="Bytes of the largest review that is read.", gt=0)] = _BODY_LIMIT
-    header_timeout: Annotated[float, Field(description="Seconds from accept to the end of the headers.", gt=0)] = 10.0
-    request_timeout: Annotated[float, Field(description="Seconds for a client to send a whole request.", gt=0)] = 30.0
+    workers: Annotated[int, Field(description="Server processes. Each has its own store.", ge=1, le=64)] = 1
+    body_limit: Annotated[int, Field(description="Largest accepted review, in bytes.", gt=0)] = _BODY_LIMIT
+    header_timeout: Annotated[
+        float, Field(description="Seconds from accepting a connection to the end of the request headers.", gt=0)
+    ] = 10.0
+    request_timeout: Annotated[float, Field(description="Seconds for a client to send a complete request.", gt=0)] = (
+        30.0
+    )
     write_timeout: Annotated[
         float,
-        Field(description="Seconds after which a client is disconnected that acknowledges no byte sent to it.", gt=0),
+        Field(description="Seconds until a client that acknowledges no sent byte is disconnected.", gt=0),
     ] = 15.0
     max_connections: Annotated[
         int | None,
         Field(
-            description="Connections of one worker process at a time; by default as many as a quarter of its memory "
-            "allows, at 1Mi each.",
+            description="Concurrent connections per worker process. Default: a quarter of its memory, at 1Mi each.",
             ge=1,
         ),
     ] = None
     body_memory: Annotated[
-        Annotated[int, BeforeValidator(_bytes_of), Field(ge=1 << 20)] | None,
+        Annotated[int, BeforeValidator(_parse_bytes), Field(ge=1 << 20)] | None,
         Field(
-            description="Bytes that request bodies, large answers and the objects decoded from bodies take in one "
-            "worker process at a time, such as 256Mi; by default a quarter of its memory.",
+            description="Memory for request bodies, large answers and decoded objects per worker process, for "
+            "example 256Mi. Default: a quarter of its memory.",
         ),
     ] = None
-    # Longer than the 90 s after which an apiserver drops an idle connection (Go's DefaultTransport), so that it is
-    # always the client who closes and no request is lost to a connection that is just being closed.
-    keep_alive: Annotated[int, Field(description="Seconds to keep an idle connection.", ge=1)] = 120
+    # Longer than the 90 s after which an apiserver closes an idle connection (Go's DefaultTransport). The client always
+    # closes first, so no request meets a connection that is closing.
+    keep_alive: Annotated[int, Field(description="Seconds until an idle connection is closed.", ge=1)] = 120
     drain_delay: Annotated[
-        float, Field(description="Seconds between readiness going off and the listener closing.", ge=0)
+        float, Field(description="Seconds between becoming unready and closing the listener.", ge=0)
     ] = 0.0
-    shutdown_timeout: Annotated[int, Field(description="Seconds for requests in flight at shutdown.", ge=0)] = 25
+    shutdown_timeout: Annotated[
+        int, Field(description="Seconds for requests in flight to finish at shutdown.", ge=0)
+    ] = 25
     log_reviews: Annotated[bool, Field(description="Write one log line per review.")] = True
 
     @property
@@ -315,18 +330,18 @@ class Settings(BaseSettings):
 
     @property
     def registers_interpreters(self) -> bool:
-        """Whether the leader tells Karmada which kinds to send here."""
+        """Whether the leader maintains the ResourceInterpreterWebhookConfiguration."""
         wanted = self.interpreter_registration
         return (self.registration == "all" if wanted is None else wanted) and "interpret" in self.engines
 
     @property
     def follows_cluster(self) -> bool:
-        """Whether objects come from an apiserver."""
+        """Whether the server reads objects from an apiserver."""
         return self.in_cluster or self.kubeconfig is not None
 
     @property
     def listens_on_loopback(self) -> bool:
-        """Whether only processes of this machine can connect."""
+        """Whether only processes of the same host can connect."""
         return is_loopback(self.host)
 
     @property
@@ -339,9 +354,9 @@ class Settings(BaseSettings):
         if self.cert_secret is not None and not self.follows_cluster:
             raise ValueError("--cert-secret needs a cluster: give --kubeconfig or --in-cluster")
         if self.kcp and not self.follows_cluster:
-            raise ValueError("--kcp needs the kcp to read: give --kubeconfig, and --context if needed")
+            raise ValueError("--kcp needs a kubeconfig of the kcp: give --kubeconfig, and --context if needed")
         if self.context is not None and self.kubeconfig is None:
-            raise ValueError("--context chooses from a kubeconfig file: give --kubeconfig")
+            raise ValueError("--context needs a kubeconfig: give --kubeconfig")
         if self.registration != "off" and not self.follows_cluster:
             raise ValueError("registration needs a cluster: give --kubeconfig or --in-cluster")
         if self.controller and not self.follows_cluster:
@@ -349,11 +364,13 @@ class Settings(BaseSettings):
         if self.dispatch_callers and self.client_ca_file is None:
             raise ValueError("dispatch_callers needs client_ca_file: without it, no client certificate is verified")
         if self.registration == "all" and (self.service is None) == (self.webhook_url is None):
-            raise ValueError("--register needs to know where this server is: give one of --service and --webhook-url")
+            raise ValueError("--register needs the address of this server: give either --service or --webhook-url")
         if self.interpreter_registration and not self.follows_cluster:
             raise ValueError("interpreter_registration needs a cluster: give --kubeconfig or --in-cluster")
         if self.interpreter_registration and self.service is None and self.webhook_url is None:
-            raise ValueError("interpreter_registration needs one of --service and --webhook-url: where this server is")
+            raise ValueError(
+                "interpreter_registration needs the address of this server: give either --service or --webhook-url"
+            )
         return self
 
     @model_validator(mode="after")
@@ -372,7 +389,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the signature is pydantic-settings'
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - as above
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flags come as init arguments; the file is named by ``FLEETHOOK_CONFIG``."""
+        """Order the sources: flags (the init arguments), the environment, the file that ``FLEETHOOK_CONFIG`` names."""
         file = os.environ.get(CONFIG_VARIABLE)
         sources = (init_settings, env_settings)
         return (*sources, YamlConfigSettingsSource(settings_cls, yaml_file=file)) if file else sources

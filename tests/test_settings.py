@@ -31,10 +31,10 @@ def test_callers_by_certificate_need_an_authority_of_client_certificates() -> No
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"kcp": True}, "--kcp needs the kcp to read: give --kubeconfig"),
-        ({"kcp": True, "manifests": "examples"}, "--kcp needs the kcp to read: give --kubeconfig"),
-        ({"context": "root"}, "--context chooses from a kubeconfig file: give --kubeconfig"),
-        ({"context": "root", "in_cluster": True}, "--context chooses from a kubeconfig file: give --kubeconfig"),
+        ({"kcp": True}, "--kcp needs a kubeconfig of the kcp: give --kubeconfig"),
+        ({"kcp": True, "manifests": "examples"}, "--kcp needs a kubeconfig of the kcp: give --kubeconfig"),
+        ({"context": "root"}, "--context needs a kubeconfig: give --kubeconfig"),
+        ({"context": "root", "in_cluster": True}, "--context needs a kubeconfig: give --kubeconfig"),
     ],
 )
 def test_a_kcp_and_a_context_need_a_kubeconfig(given: dict[str, Any], text: str) -> None:

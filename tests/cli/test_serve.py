@@ -170,7 +170,7 @@ def test_two_workers_share_the_port_and_one_that_dies_is_replaced(tmp_path: Path
         (["--manifests", "examples", "--in-cluster"], {}, "give one of --manifests, --kubeconfig and --in-cluster"),
         (["--manifests", "examples", "--cert-secret", "a/b"], {}, "--cert-secret needs a cluster"),
         (["--manifests", "examples", "--register"], {}, "registration needs a cluster"),
-        (["--kubeconfig", "k", "--register"], {}, "give one of --service and --webhook-url"),
+        (["--kubeconfig", "k", "--register"], {}, "give either --service or --webhook-url"),
         (["--kubeconfig", "k", "--cert-secret", "no-namespace"], {}, "settings: cert_secret:"),
         (["--kubeconfig", "k", "--cert-secret", "a/b"], {}, "credentials cannot be read from k"),
         (["--manifests", "examples", "--config", "/nowhere.yaml"], {}, "/nowhere.yaml is not a file"),
