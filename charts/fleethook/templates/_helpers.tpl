@@ -48,7 +48,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
-{{/* The engines that are switched on, as a list. */}}
+{{/* The list of enabled engines. */}}
 {{- define "fleethook.engines" -}}
 {{- $on := list }}
 {{- range $name, $engine := .Values.engines }}
@@ -58,8 +58,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
 {{/*
-The Secret with the kubeconfig of the kcp that is followed; empty where the own cluster is. Nothing is registered in, read
-from or written to the own cluster then, so what needs it is refused here.
+The Secret with the kubeconfig of the kcp to follow; empty if fleethook follows this cluster. With a kcp, fleethook neither
+reads nor writes this cluster, so this template refuses values that need it.
 */}}
 {{- define "fleethook.kubeconfigSecret" -}}
 {{- with .Values.engines.dispatch }}
@@ -75,7 +75,7 @@ from or written to the own cluster then, so what needs it is refused here.
 {{- end }}
 {{- end }}
 
-{{/* The Secret that says as whom webhooks are called; empty for nobody in particular. */}}
+{{/* The Secret with credentials for webhooks; empty if there is none. */}}
 {{- define "fleethook.admissionConfigSecret" -}}
 {{- with .Values.engines.dispatch }}
 {{- if and .admissionConfigSecret (not .enabled) }}
@@ -85,12 +85,12 @@ from or written to the own cluster then, so what needs it is refused here.
 {{- end }}
 {{- end }}
 
-{{/* Whether the leader keeps caBundle: where it does not come from cert-manager, is not fixed, and webhooks are registered. */}}
+{{/* Whether the leader maintains caBundle: it neither comes from cert-manager nor from a value, and the release has webhooks. */}}
 {{- define "fleethook.keepsBundle" -}}
 {{- if not (or (eq .Values.certificates.mode "cert-manager") .Values.certificates.caBundle (include "fleethook.kubeconfigSecret" .)) }}true{{ end }}
 {{- end }}
 
-{{/* Whether the leader tells Karmada which kinds to send. */}}
+{{/* Whether the leader maintains the ResourceInterpreterWebhookConfiguration. */}}
 {{- define "fleethook.registersInterpreters" -}}
 {{- $interpret := .Values.engines.interpret }}
 {{- if and $interpret.enabled $interpret.register (not (include "fleethook.kubeconfigSecret" .)) }}true{{ end }}
@@ -101,7 +101,7 @@ from or written to the own cluster then, so what needs it is refused here.
 {{- if and .Values.controller.enabled (not (include "fleethook.kubeconfigSecret" .)) }}true{{ end }}
 {{- end }}
 
-{{/* The controller for CRD tarballs. Its name is another one, so that nothing which selects the server selects it. */}}
+{{/* The name of the controller for CRD tarballs. It differs, so that selectors of the server do not select the controller. */}}
 {{- define "fleethook.crds.fullname" -}}
 {{- printf "%s-crds" (include "fleethook.fullname" .) }}
 {{- end }}
@@ -116,12 +116,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ include "fleethook.releaseLabels" . }}
 {{- end }}
 
-{{/* Where its Lease is: alone that is the one of Karmada's operator, which is in the operator's namespace. */}}
+{{/* The namespace of its Lease. Without the operator it uses the operator's Lease, in the operator's namespace. */}}
 {{- define "fleethook.crds.leaseNamespace" -}}
 {{- default (ternary .Release.Namespace "karmada-system" .Values.crdsController.besideOperator) .Values.crdsController.leaseNamespace }}
 {{- end }}
 
-{{/* Whether one node at a time may have its volume. */}}
+{{/* Whether only one node at a time can attach its volume. */}}
 {{- define "fleethook.crds.ofOneNode" -}}
 {{- with .Values.crdsController.persistence }}
 {{- if and .enabled (not (has "ReadWriteMany" .accessModes)) }}true{{ end }}
