@@ -1,4 +1,4 @@
-"""What Karmada has to know of a Database: how many replicas it has, when it is well, and what it needs to be there."""
+"""Tells Karmada about Databases: their number of replicas, their health, and the objects that they depend on."""
 
 from app.interpret import interpreter
 

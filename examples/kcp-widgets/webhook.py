@@ -1,8 +1,8 @@
-"""The provider's webhook in ws1: it labels Widgets with their workspace, and refuses those that are too large.
+"""The provider's webhook in ws1: it labels Widgets with their workspace, and refuses large ones.
 
     python examples/kcp-widgets/webhook.py certs/tls.crt certs/tls.key
 
-Nothing but the standard library, so that it can be read in a minute; reviews come one by one here.
+It uses only the standard library, to be short, and answers one review at a time.
 """
 
 import base64
@@ -38,7 +38,7 @@ class Webhook(BaseHTTPRequestHandler):
         review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         request = review["request"]
         widget = request["object"]
-        # The only word on whose object it is: an AdmissionReview has no member for it.
+        # An AdmissionReview has no field for the logical cluster, so kcp's annotation is the only source.
         cluster = widget["metadata"]["annotations"]["kcp.io/cluster"]
         path = self.path.partition("?")[0]
         answer = ANSWERS[path](widget, cluster)
