@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from app.api.logs import write_line
+from app.api.trimming import tune_allocator
 from app.asgi import Fleethook, create_app
 from app.certs.context import ReloadingContext
 from app.certs.files import CertificateFiles, ensure_certificates, keep_certificates
@@ -40,6 +41,7 @@ async def run_server(settings: Settings) -> bool:
         UnreachableError: It does not answer.
         OSError: A file cannot be read or written.
     """
+    tune_allocator()
     async with contextlib.AsyncExitStack() as stack:
         app = create_app(settings, log=write_line)
 

@@ -52,6 +52,40 @@ sys.exit(0 if freed - resident() > 50_000_000 else f"{before} {freed} {resident(
 """
 
 
-def test_memory_below_what_is_in_use_goes_back() -> None:
+LARGE = """
+import ctypes, sys
+from pathlib import Path
+from app.api.trimming import find_trim, tune_allocator
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+if find_trim() is None:
+    sys.exit(77)
+tune_allocator()
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.free.argtypes = [ctypes.c_void_p]
+
+def take(size):
+    block = libc.malloc(size)
+    ctypes.memset(block, 1, size)
+    return block
+
+# By default, a block of 30 MiB that is freed makes glibc take later ones from the heap.
+libc.free(take(30 << 20))
+block, after = take(24 << 20), take(100_000)
+before = resident()
+libc.free(block)
+sys.exit(0 if before - resident() > 20_000_000 else f"{before} {resident()}")
+"""
+
+
+def test_a_large_block_goes_back_when_it_is_freed() -> None:
+    done = subprocess.run([sys.executable, "-c", LARGE], capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 77), done.stderr
+
+
+def test_free_memory_below_used_memory_goes_back() -> None:
     done = subprocess.run([sys.executable, "-c", HOLES], capture_output=True, text=True, check=False)
     assert done.returncode in (0, 77), done.stderr
