@@ -36,6 +36,9 @@ in lines.
 ```
 code of it
 ```
+
+    code, too
+
 - an item
 | a cell | another |
 """
@@ -64,9 +67,9 @@ def test_a_module_has_comments_docstrings_help_and_messages(tmp_path: Path) -> N
 def test_markdown_has_paragraphs_items_and_cells_but_no_headings_and_code(tmp_path: Path) -> None:
     assert read(tmp_path / "a.md", MARKDOWN) == {
         (3, "prose", "A paragraph in lines."),
-        (9, "prose", "an item"),
-        (10, "prose", "a cell"),
-        (10, "prose", "another"),
+        (12, "prose", "an item"),
+        (13, "prose", "a cell"),
+        (13, "prose", "another"),
     }
 
 

@@ -111,6 +111,7 @@ def read_markdown(path: Path, content: str) -> Iterator[Text]:
     content = re.sub(
         r"^ *(```|~~~).*?^ *\1", lambda code: "\n" * code[0].count("\n"), content, flags=re.DOTALL | re.MULTILINE
     )
+    content = re.sub(r"(?<=\n\n)(?: {4}.*\n)+(?=\n|\Z)", lambda code: "\n" * code[0].count("\n"), content)
     line = 1
     for block in re.split(r"(\n\s*\n|\n(?=\s*(?:[-*+]|\d+\.|\||#)\s))", content):
         if not block.lstrip().startswith("#"):
