@@ -8,6 +8,7 @@ RUN python -m venv /opt/fleethook \
     && /opt/fleethook/bin/pip install --no-cache-dir --require-hashes -r requirements/run.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY app app
+COPY fleethook fleethook
 RUN /opt/fleethook/bin/pip install --no-cache-dir --no-deps . \
     && /opt/fleethook/bin/pip uninstall --yes pip
 

@@ -2,7 +2,7 @@
 
 To teach it a kind, write a file and name it to ``fleethook serve --interpreters FILE``::
 
-    from app.interpret import interpreter
+    from fleethook.interpret import interpreter
 
     foo = interpreter("foo.example.com/v1alpha1", "Foo")
 

@@ -1,6 +1,6 @@
 """Tells Karmada about Databases: their number of replicas, their health, and the objects that they depend on."""
 
-from app.interpret import interpreter
+from fleethook.interpret import interpreter
 
 database = interpreter("db.example.com/v1", "Database")
 
