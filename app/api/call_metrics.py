@@ -18,13 +18,12 @@ class CallSlots(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""
         slots = self._client.slots
-        for name, text, value in (
-            ("in_flight", "Calls of webhooks under way.", slots.under_way),
-            ("waiting", "Calls of webhooks that wait for others to end.", slots.queued),
-        ):
-            gauge = GaugeMetricFamily(f"fleethook_webhook_calls_{name}", text)
-            gauge.add_metric([], value)
-            yield gauge
+        under_way = GaugeMetricFamily("fleethook_webhook_calls_in_flight", "Calls of webhooks under way.")
+        under_way.add_metric([], slots.under_way)
+        yield under_way
+        waiting = GaugeMetricFamily("fleethook_webhook_calls_waiting", "Calls of webhooks that wait for others to end.")
+        waiting.add_metric([], slots.queued)
+        yield waiting
         refused = CounterMetricFamily(
             "fleethook_webhook_calls_refused",
             "Calls of webhooks for which a quota had no room, by quota.",

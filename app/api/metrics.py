@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -174,41 +174,6 @@ class Gauges(Collector):
         for labels, value in self._read():
             family.add_metric([labels[name] for name in self._labels], value)
         yield family
-
-
-class LeaderState(NamedTuple):
-    """How the work stands that one replica does for all."""
-
-    leading: bool
-    queued: int = 0
-    reconciled: int = 0
-    touched: int = 0
-    failed: int = 0
-
-
-class Leading(Collector):
-    """The metrics of that work; of a replica that does not lead, what it did when it last led."""
-
-    def __init__(self, read: Callable[[], LeaderState]) -> None:
-        self._read: Final = read
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the metrics."""
-        state = self._read()
-        leading = GaugeMetricFamily("fleethook_leader", "1 on the replica that registers and controls.")
-        leading.add_metric([], float(state.leading))
-        yield leading
-        queued = GaugeMetricFamily("fleethook_controller_queue_length", "Subjects that wait to be looked at.")
-        queued.add_metric([], state.queued)
-        yield queued
-        for name, text, value in (
-            ("reconciled", "Times that a subject was looked at.", state.reconciled),
-            ("touched", "Workloads touched so that they are rendered.", state.touched),
-            ("failed", "Times that a workload was not as it should be afterwards.", state.failed),
-        ):
-            counter = CounterMetricFamily(f"fleethook_controller_{name}", text)
-            counter.add_metric([], value)
-            yield counter
 
 
 class _Evictions(Collector):

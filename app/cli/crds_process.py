@@ -15,9 +15,10 @@ from prometheus_client import CollectorRegistry
 
 from app.api.health import Check, health_routes
 from app.api.logs import configure_logging
-from app.api.metrics import Gauges, exposition
+from app.api.metrics import exposition
 from app.cli.server import port_of
 from app.cli.terminal import flush, write
+from app.control.leader_metrics import LeaderMetrics, LeaderState
 from app.crds.cache.cache import Cache
 from app.crds.controller.controller import KarmadaController
 from app.crds.controller.metrics import FetchMetrics
@@ -70,8 +71,7 @@ async def _run(cache: Cache, options: Options, place: Place) -> None:
             place.lease_seconds,
             lambda: KarmadaController(connection, cache, options, metrics),
         )
-        for gauge in candidate.gauges():
-            registry.register(gauge)
+        registry.register(LeaderMetrics(candidate.state))
         app = FastAPI(title="fleethook crds controller", openapi_url=None)
         app.include_router(health_routes(candidate.checks, ended, functools.partial(exposition, registry)))
         server = _Server(
@@ -122,17 +122,10 @@ class _Candidate:
         for part in self._controller.source.parts():
             yield Check(part.name, ok=part.synced, detail=part.detail)
 
-    def gauges(self) -> Iterator[Gauges]:
-        """Yield what is scraped of it."""
-
-        def leading() -> Iterator[tuple[dict[str, str], float]]:
-            yield {}, float(self._elector.leading)
-
-        def queued() -> Iterator[tuple[dict[str, str], float]]:
-            yield {}, float(len(self._controller.queue)) if self._controller else 0.0
-
-        yield Gauges("fleethook_leader", "1 in the process that looks after the instances.", leading)
-        yield Gauges("fleethook_controller_queue_length", "Instances that wait to be looked at.", queued)
+    def state(self) -> LeaderState:
+        """Return whether this process leads, and the length of its controller's queue."""
+        queued = 0 if self._controller is None else len(self._controller.queue)
+        return LeaderState(leading=self._elector.leading, queued=queued)
 
 
 class _Server(uvicorn.Server):

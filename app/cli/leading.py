@@ -8,8 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from app.api.metrics import LeaderState, Leading
+from prometheus_client.registry import Collector
+
 from app.asgi import Fleethook
+from app.control.leader_metrics import ControllerCounts, ControllerMetrics, LeaderMetrics, LeaderState
 from app.interpret.lua.announce import announce
 from app.lifetime import reading
 from app.model.karmada import CONFIG_MAP, CUSTOMIZATION, INTERPRETER_CONFIGURATION
@@ -35,25 +37,28 @@ class Leader:
     def __init__(self, elector: "Elector") -> None:
         self._elector: Final = elector
         self.controller: OverriderController | None = None
-        self._former: LeaderState = LeaderState(leading=False)
+        self._former = ControllerCounts()
 
     def end(self) -> None:
         """Keep the counts of a controller that has ended, and not the controller."""
-        self._former, self.controller = self.state(), None
+        self._former, self.controller = self.counts(), None
 
     def state(self) -> LeaderState:
-        """Return how it stands, for metrics."""
+        """Return whether this replica leads, and the length of the controller's queue."""
+        controller = self.controller
+        return LeaderState(leading=self._elector.leading, queued=0 if controller is None else len(controller.queue))
+
+    def counts(self) -> ControllerCounts:
+        """Return the counts of the controller, or of the last one."""
         controller = self.controller
         if controller is None:
-            return self._former._replace(leading=self._elector.leading, queued=0)
+            return self._former
         workloads = controller.workloads
-        return LeaderState(
-            leading=self._elector.leading,
-            queued=len(controller.queue),
-            reconciled=controller.reconciled,
-            touched=workloads.touched,
-            failed=workloads.failed,
-        )
+        return ControllerCounts(reconciled=controller.reconciled, touched=workloads.touched, failed=workloads.failed)
+
+    def collectors(self) -> tuple[Collector, ...]:
+        """Return the metrics of this replica's part in the leader's work."""
+        return LeaderMetrics(self.state), ControllerMetrics(self.counts)
 
 
 async def lead(settings: Settings, app: Fleethook, bundle: Callable[[], bytes], listening: asyncio.Event) -> None:
@@ -75,7 +80,8 @@ async def lead(settings: Settings, app: Fleethook, bundle: Callable[[], bytes], 
         lease = LeaseName(_namespace(settings), "fleethook")
         elector = Elector(connection, lease, identity(), timing=Timing.of(settings.lease_duration))
         leader = Leader(elector)
-        app.metrics.registry.register(Leading(leader.state))
+        for collector in leader.collectors():
+            app.metrics.registry.register(collector)
         # One of the replicas writes: with certificates that differ, they would undo each other's caBundle for ever.
         await elector.run(partial(_work, settings, app, connection, bundle=bundle, leader=leader))
 

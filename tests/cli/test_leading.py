@@ -1,11 +1,13 @@
 """Who writes the selection of workloads, by the settings."""
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from app.cli.leading import selects, withdraws_selection
+from app.cli.leading import Leader, selects, withdraws_selection
+from app.control.leader_metrics import ControllerCounts, LeaderState
 from app.settings import Settings
 
 KUBECONFIG: dict[str, Any] = {"kubeconfig": Path("k")}
@@ -35,3 +37,15 @@ def test_the_leader_selects_where_the_controller_runs_and_others_take_back_where
 ) -> None:
     settings = Settings(**given)
     assert (selects(settings), withdraws_selection(settings)) == (leader, withdraws)
+
+
+def test_a_replica_that_no_longer_leads_keeps_the_counts_and_drops_the_queue() -> None:
+    elector = SimpleNamespace(leading=True)
+    leader = Leader(cast("Any", elector))
+    assert (leader.state(), leader.counts()) == (LeaderState(leading=True), ControllerCounts())
+    workloads = SimpleNamespace(touched=2, failed=3)
+    leader.controller = cast("Any", SimpleNamespace(queue=["a", "b"], reconciled=1, workloads=workloads))
+    assert (leader.state(), leader.counts()) == (LeaderState(leading=True, queued=2), ControllerCounts(1, 2, 3))
+    leader.end()
+    elector.leading = False
+    assert (leader.state(), leader.counts()) == (LeaderState(leading=False), ControllerCounts(1, 2, 3))

@@ -1,0 +1,98 @@
+"""Each metric is defined once, and documented: in the source, and in the registries of every kind of process."""
+
+import ast
+import asyncio
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
+
+from app.asgi import Fleethook, create_app
+from app.cli.leading import Leader
+from app.control.leader_metrics import LeaderMetrics, LeaderState
+from app.crds.controller.metrics import FetchMetrics
+from app.settings import Settings
+
+ROOT = Path(__file__).parents[1]
+NAME = re.compile(r"fleethook_[a-z_]+")
+BRACES = re.compile(r"(fleethook_\w*)\{((?:\w+,)+\w+)\}_total")
+
+
+def definitions(tree: ast.AST) -> Iterator[str]:
+    """Yield the metric names that calls have as their first argument; a name put together ends in a star."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or not node.args:
+            continue
+        first = node.args[0]
+        if isinstance(first, ast.Constant) and isinstance(first.value, str) and NAME.fullmatch(first.value):
+            yield first.value
+        elif isinstance(first, ast.JoinedStr) and ast.unparse(first)[2:].startswith("fleethook_"):
+            yield f"{ast.unparse(first)}*"
+
+
+async def collect_server() -> list[Metric]:
+    """The metrics of a server that follows manifests, with those of a candidate for the Lease."""
+    app = cast("Fleethook", create_app(Settings(manifests=ROOT / "examples"), log=None))
+    async with app.router.lifespan_context(app):
+        leader = Leader(cast("Any", SimpleNamespace(leading=True)))
+        for collector in leader.collectors():
+            app.metrics.registry.register(collector)
+        return list(app.metrics.registry.collect())
+
+
+def controller_registry() -> CollectorRegistry:
+    """The registry of the controller for CRD tarballs."""
+    registry = CollectorRegistry()
+    FetchMetrics(registry)
+    registry.register(LeaderMetrics(lambda: LeaderState(leading=True)))
+    return registry
+
+
+@pytest.fixture(scope="module")
+def families() -> dict[str, list[Metric]]:
+    """The metric families by kind of process."""
+    return {"server": asyncio.run(collect_server()), "crds controller": list(controller_registry().collect())}
+
+
+def test_the_source_defines_each_name_once() -> None:
+    places = defaultdict(list)
+    for path in sorted((ROOT / "app").rglob("*.py")):
+        for name in definitions(ast.parse(path.read_text(encoding="utf-8"))):
+            places[name].append(str(path.relative_to(ROOT)))
+    assert {name: where for name, where in places.items() if len(where) > 1 or name.endswith("*")} == {}
+    assert places["fleethook_leader"] == ["app/control/leader_metrics.py"]
+
+
+def test_no_process_has_a_name_twice(families: dict[str, list[Metric]]) -> None:
+    for process, found in families.items():
+        counts = Counter(family.name for family in found)
+        assert [name for name, count in counts.items() if count > 1] == [], process
+
+
+def test_a_name_in_several_processes_has_one_meaning(families: dict[str, list[Metric]]) -> None:
+    meanings = defaultdict(set)
+    for found in families.values():
+        for family in found:
+            meanings[family.name].add((family.type, family.documentation))
+    assert {name: found for name, found in meanings.items() if len(found) > 1} == {}
+    assert "fleethook_leader" in meanings
+
+
+def test_every_metric_is_documented(families: dict[str, list[Metric]]) -> None:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    named = set(NAME.findall(text)) | {
+        f"{start}{part}_total" for start, parts in BRACES.findall(text) for part in parts.split(",")
+    }
+    wanted = {
+        f"{family.name}_total" if family.type == "counter" else family.name
+        for found in families.values()
+        for family in found
+    }
+    assert wanted - named == set()
