@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Final
 
 
@@ -33,3 +33,18 @@ class Lanes:
             if not turn.done():
                 return turn
         return None
+
+
+async def wait_for_turn(turn: "asyncio.Future[None]", *, give_back: Callable[[], None]) -> None:
+    """Wait for a turn.
+
+    Args:
+        turn: A future from `Lanes.join`.
+        give_back: Called if the waiting task is cancelled in the moment in which it got the turn.
+    """
+    try:
+        await turn
+    except asyncio.CancelledError:
+        if turn.done() and not turn.cancelled():
+            give_back()
+        raise

@@ -1,11 +1,10 @@
 """Limits on calls: so many a second, so many at a time, shared fairly between those who call."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Hashable
 from typing import Final
 
-from app.control.lanes import Lanes
+from app.control.lanes import Lanes, wait_for_turn
 from app.control.scheduler import LoopScheduler, Scheduler, Timer
 
 # Times are floats: what is early by less than this is in time.
@@ -60,12 +59,7 @@ class Pace:
         """Wait for a turn and hold it while the context is open."""
         given = self._lanes.join(lane)
         self._give()
-        try:
-            await given
-        except asyncio.CancelledError:
-            if given.done() and not given.cancelled():
-                self._release()
-            raise
+        await wait_for_turn(given, give_back=self._release)
         try:
             yield
         finally:

@@ -1,11 +1,11 @@
 """Slots for work that takes long: short work first, and long work never in all slots at once."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Hashable
+from functools import partial
 from typing import Final
 
-from app.control.lanes import Lanes
+from app.control.lanes import Lanes, wait_for_turn
 
 
 class Slots:
@@ -27,12 +27,7 @@ class Slots:
         """Wait for a slot, and hold it while the block runs."""
         turn = self._waiting[long].join(lane)
         self._give()
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self._release(long=long)
-            raise
+        await wait_for_turn(turn, give_back=partial(self._release, long=long))
         try:
             yield
         finally:

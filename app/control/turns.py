@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Generator
 from typing import Any, Final, Protocol, TypeVar
 
-from app.control.lanes import Lanes
+from app.control.lanes import Lanes, wait_for_turn
 
 T = TypeVar("T")
 
@@ -47,13 +47,7 @@ class Turns:
         if not self._busy:
             self._busy = True
             return
-        turn = self._waiting.join(cluster)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self._pass_on()
-            raise
+        await wait_for_turn(self._waiting.join(cluster), give_back=self._pass_on)
 
     def _pass_on(self) -> None:
         """Give the turn to the next cluster."""
