@@ -1,6 +1,7 @@
 """What a hook configuration has to be, in the words of an apiserver (upstream: pkg/webhook/configuration)."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 from app.interpret.hooks import EVERY, listed, versions_member
@@ -10,12 +11,11 @@ from app.model.findings import (
     SCOPES,
     Problem,
     choice_problems,
-    duplicate,
     list_problems,
-    mistyped,
     name_problems,
     timeout_problems,
     version_problems,
+    webhooks_problems,
 )
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject, as_object
@@ -27,22 +27,7 @@ _NAME_SEGMENTS: Final = 2
 def problems(group_kind: GroupKind, configuration: JSONObject) -> Iterator[Problem]:
     """Yield everything that is wrong with a configuration (upstream: pkg/webhook/configuration/validating.go)."""
     proposed = group_kind == EXPLORING_CONFIGURATION
-    webhooks = configuration.get("webhooks")
-    if webhooks is not None and not isinstance(webhooks, list):
-        yield mistyped("webhooks", "a list")
-        return
-    seen: set[str] = set()
-    for index, webhook in enumerate(webhooks or ()):
-        field = f"webhooks[{index}]"
-        if not isinstance(webhook, dict):
-            yield mistyped(field, "an object")
-            continue
-        yield from _webhook_problems(webhook, field, proposed=proposed)
-        name = webhook.get("name")
-        if isinstance(name, str) and name:
-            if name in seen:
-                yield duplicate(f"{field}.name", name)
-            seen.add(name)
+    yield from webhooks_problems(configuration.get("webhooks"), partial(_webhook_problems, proposed=proposed))
 
 
 def _webhook_problems(webhook: JSONObject, field: str, *, proposed: bool) -> Iterator[Problem]:

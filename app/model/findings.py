@@ -7,11 +7,11 @@ even decode, are findings too: a manifest has been through no apiserver.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple, TypeGuard
 
-from app.model.json import JSON
+from app.model.json import JSON, JSONObject
 
 EVERY: Final = "*"
 SCOPES: Final = ("*", "Cluster", "Namespaced")
@@ -129,6 +129,33 @@ def name_problems(name: JSON, field: str, *, segments: int) -> Iterator[Problem]
         yield invalid(field, name, ",".join(texts))
     elif name.count(".") < segments - 1:
         yield invalid(field, name, f"should be a domain with at least {_SEGMENTS[segments]} segments separated by dots")
+
+
+def webhooks_problems(
+    webhooks: JSON, check: Callable[[JSONObject, str], Iterator[Problem]], *, unique_names: bool = True
+) -> Iterator[Problem]:
+    """Yield the findings about the list of webhooks of a configuration, in the order of an apiserver.
+
+    Args:
+        webhooks: The list; None is an empty one.
+        check: Yields the findings about one webhook, which is a JSON object, at a path.
+        unique_names: Whether two webhooks of one name are a finding.
+    """
+    if webhooks is not None and not isinstance(webhooks, list):
+        yield mistyped("webhooks", "a list")
+        return
+    seen: set[str] = set()
+    for index, webhook in enumerate(webhooks or ()):
+        field = f"webhooks[{index}]"
+        if not isinstance(webhook, dict):
+            yield mistyped(field, "an object")
+            continue
+        yield from check(webhook, field)
+        name = webhook.get("name")
+        if unique_names and isinstance(name, str) and name:
+            if name in seen:
+                yield duplicate(f"{field}.name", name)
+            seen.add(name)
 
 
 def choice_problems(value: JSON, field: str, supported: Sequence[str]) -> Iterator[Problem]:

@@ -18,13 +18,13 @@ from app.model.findings import (
     FAILURE_POLICIES,
     Problem,
     choice_problems,
-    duplicate,
     mistyped,
     name_problems,
     required,
     texts_of,
     timeout_problems,
     version_problems,
+    webhooks_problems,
 )
 from app.model.json import JSON, JSONObject, as_object
 
@@ -61,27 +61,18 @@ def problems(
     """
     yield from metadata_problems(configuration.get("metadata"), "metadata")
     webhooks = configuration.get("webhooks")
-    if webhooks is not None and not isinstance(webhooks, list):
-        yield mistyped("webhooks", "a list")
-        return
-    ratchet = _Ratchet() if old is None else _ratchet(webhooks or [], _webhooks_of(old))
-    seen: set[str] = set()
-    for index, webhook in enumerate(webhooks or ()):
-        field = f"webhooks[{index}]"
-        if not isinstance(webhook, dict):
-            yield mistyped(field, "an object")
-            continue
+    listed = webhooks if isinstance(webhooks, list) else []
+    ratchet = _Ratchet() if old is None else _ratchet(listed, _webhooks_of(old))
+
+    def check(webhook: JSONObject, field: str) -> Iterator[Problem]:
         yield from _webhook_problems(webhook, field, mutating=kind == MUTATING, ratchet=ratchet)
         yield from _condition_problems(webhook, field, ratchet, compile_expression)
         versions, recognised = webhook.get("admissionReviewVersions"), not ratchet.unknown_versions
         yield from version_problems(
             versions, f"{field}.admissionReviewVersions", REVIEW_VERSIONS, recognised=recognised
         )
-        name = webhook.get("name")
-        if isinstance(name, str) and name and not ratchet.equal_names:
-            if name in seen:
-                yield duplicate(f"{field}.name", name)
-            seen.add(name)
+
+    yield from webhooks_problems(webhooks, check, unique_names=not ratchet.equal_names)
 
 
 def _webhook_problems(webhook: JSONObject, field: str, *, mutating: bool, ratchet: _Ratchet) -> Iterator[Problem]:
