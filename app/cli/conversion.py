@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-import msgspec
 from rich.text import Text
 
 from app.cli.json_output import write_json
+from app.cli.report import ObjectRow, describe_object
 from app.cli.styles import console, styled
 from app.cli.terminal import write, write_document, write_error
 from app.cli.yaml_output import NoAliasDumper, yaml_text
@@ -18,16 +18,9 @@ from app.store.yaml_lines import FieldLines
 from app.store.yaml_reader import Document
 
 
-class Row(msgspec.Struct, frozen=True):
-    """One line of the report, as ``--output json`` prints it."""
+class Row(ObjectRow, frozen=True):
+    """One line of the report, as ``--output json`` prints it; an error is a loss, a note says what became of a part."""
 
-    level: str
-    """``error``: a loss. ``warning``: to be kept in mind. ``note``: what became of it."""
-    code: str
-    cluster: str
-    kind: str
-    namespace: str
-    name: str
     field: str
     """Path of the member in the object, ``""`` for the object itself."""
     pools: tuple[str, ...]
@@ -107,10 +100,8 @@ def print_report(rows: Sequence[Row]) -> None:
 
 
 def _describe(row: Row) -> str:
-    name = f"{row.namespace}/{row.name}" if row.namespace else row.name
-    inside = f" of {row.cluster}" if row.cluster else ""
     field = f"{row.field}: " if row.field else ""
-    return f"{row.kind} {name}{inside}: {field}{_pools(row.pools)}{row.text}"
+    return f"{describe_object(row)}: {field}{_pools(row.pools)}{row.text}"
 
 
 def _pools(names: Sequence[str]) -> str:
@@ -118,12 +109,6 @@ def _pools(names: Sequence[str]) -> str:
         return ""
     more = f" and {len(names) - _MAX_POOLS} more" if len(names) > _MAX_POOLS else ""
     return f"node pool{'s' if len(names) > 1 else ''} {', '.join(names[:_MAX_POOLS])}{more}: "
-
-
-def count(rows: Sequence[Row]) -> str:
-    """Return how many errors and warnings there are, in words."""
-    numbers = {level: sum(row.level == level for row in rows) for level in ("error", "warning")}
-    return ", ".join(f"{number} {level}{'' if number == 1 else 's'}" for level, number in numbers.items())
 
 
 def dump(value: JSON) -> str:

@@ -11,7 +11,6 @@ from app.cli.cluster import OPENYURT, WORKLOADS, read_cluster
 from app.cli.conversion import (
     Places,
     Row,
-    count,
     print_diff,
     print_json,
     print_report,
@@ -21,6 +20,8 @@ from app.cli.conversion import (
 )
 from app.cli.failures import CHECK_FAILED, fail
 from app.cli.manifests import documents
+from app.cli.options import OptionalFilesOption, StrictOption
+from app.cli.report import count
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
@@ -62,10 +63,7 @@ class _Input(NamedTuple):
 
 
 def convert_command(
-    file: Annotated[
-        list[Path] | None,
-        typer.Option("--file", "-f", help="Manifest file or directory, '-' for standard input; may be repeated."),
-    ] = None,
+    file: OptionalFilesOption = None,
     to: Annotated[Version, typer.Option(help="The version to convert to.")] = Version.V1BETA1,
     kubeconfig: Annotated[
         Path | None, typer.Option(help="Read overriders, subjects, NodePools and workloads from this cluster.")
@@ -74,7 +72,7 @@ def convert_command(
     in_cluster: Annotated[
         bool, typer.Option("--in-cluster", help="Read them from the cluster that this runs in.")
     ] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")] = False,
+    strict: StrictOption = False,
     output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.YAML,
 ) -> None:
     """Convert v1alpha1 YurtAppSets and YurtAppDaemons with their overriders to v1beta1 YurtAppSets with tweaks.

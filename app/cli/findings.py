@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
-
+from app.cli.report import ObjectRow, count, describe_object
 from app.cli.styles import console, styled
 from app.cli.terminal import write_error
 from app.dispatch.lint.codes import Finding as WebhookFinding
@@ -13,15 +12,9 @@ from app.overrider.manifest_findings import ManifestFinding
 _STYLES: Final = {"error": "bold red", "warning": "yellow"}
 
 
-class Row(msgspec.Struct, frozen=True):
+class Row(ObjectRow, frozen=True):
     """One finding, as ``--output json`` prints it."""
 
-    level: str
-    code: str
-    cluster: str
-    kind: str
-    namespace: str
-    name: str
     webhook: str
     """Name of the webhook in a webhook configuration, ``""`` for the whole object and for other kinds."""
     field: str
@@ -66,11 +59,9 @@ def row_of_webhook(one: WebhookFinding) -> Row:
 
 def describe(row: Row) -> str:
     """Return object, webhook or field, and message on one line."""
-    name = f"{row.namespace}/{row.name}" if row.namespace else row.name
-    inside = f" of {row.cluster}" if row.cluster else ""
     webhook = f", {row.webhook}" if row.webhook else ""
     field = f"{row.field}: " if row.field else ""
-    return f"{row.kind} {name}{inside}{webhook}: {field}{row.text}"
+    return f"{describe_object(row)}{webhook}: {field}{row.text}"
 
 
 def print_text(rows: Sequence[Row]) -> None:
@@ -89,16 +80,6 @@ def print_lines(rows: Sequence[Row]) -> None:
         write_error(f"{row.place}: {row.level}: {describe(row)}")
 
 
-def count(rows: Sequence[Row]) -> str:
-    """Return how many errors and warnings there are, in words."""
-    errors = sum(row.level == "error" for row in rows)
-    return f"{_counted(errors, 'error')}, {_counted(len(rows) - errors, 'warning')}"
-
-
 def fails(rows: Sequence[Row], *, strict: bool) -> bool:
     """Return whether a command with these findings exits with 1: on errors, with ``strict`` on warnings, too."""
     return any(strict or row.level == "error" for row in rows)
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"

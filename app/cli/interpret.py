@@ -15,6 +15,7 @@ from app.cli.interpreter_registration import register
 from app.cli.interpreters import build_chain, explain_error, find, judge, loaded
 from app.cli.json_output import write_json
 from app.cli.manifests import documents, mappings, values
+from app.cli.options import InterpretersOption
 from app.cli.scripts import has_scripts, judged, unasked
 from app.cli.terminal import flush, write, write_document, write_error
 from app.cli.verdicts import Output, Verdict, print_verdicts
@@ -33,9 +34,6 @@ from app.store.yaml_reader import Document
 interpret = typer.Typer(help="Run and test interpreters off-line: Lua, hooks, Python, native.", no_args_is_help=True)
 interpret.command("register")(register)
 
-_Interpreters = Annotated[
-    list[str] | None, typer.Option("--interpreters", help="File (*.py) or module of interpreters; may be repeated.")
-]
 _Manifests = Annotated[
     list[Path] | None,
     typer.Option(
@@ -91,7 +89,7 @@ def run(
     observed_file: Annotated[Path | None, typer.Option(help="The object as a member cluster has it.")] = None,
     status_file: Annotated[Path | None, typer.Option(help="AggregatedStatusItems, as documents or a list.")] = None,
     desired_replica: Annotated[int | None, typer.Option(help="How many replicas are wanted.")] = None,
-    interpreters: _Interpreters = None,
+    interpreters: InterpretersOption = None,
     manifests: _Manifests = None,
     output: Annotated[RunOutput, typer.Option("--output", "-o", help="How to print it.")] = RunOutput.YAML,
 ) -> None:
@@ -142,7 +140,7 @@ def run(
 @interpret.command("test")
 def run_tests(
     paths: Annotated[list[Path], typer.Argument(metavar="PATHS...", help="Fixture files or directories.")],
-    interpreters: _Interpreters = None,
+    interpreters: InterpretersOption = None,
     manifests: _Manifests = None,
     output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
     watch: Annotated[bool, typer.Option("--watch", help="Run again whenever something changes.")] = False,

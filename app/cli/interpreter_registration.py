@@ -13,6 +13,7 @@ from app.cli.failures import fail
 from app.cli.interpreters import build_chain
 from app.cli.json_output import write_json
 from app.cli.manifests import documents
+from app.cli.options import InterpretersOption
 from app.cli.terminal import write, write_document, write_error
 from app.cli.yaml_output import yaml_text
 from app.interpret.lua.runner import Runner
@@ -62,9 +63,7 @@ def register(
     manifests: Annotated[
         list[Path] | None, typer.Option("--manifests", help="Customizations and hook configurations; may be repeated.")
     ] = None,
-    interpreters: Annotated[
-        list[str] | None, typer.Option("--interpreters", help="File (*.py) or module of interpreters; may be repeated.")
-    ] = None,
+    interpreters: InterpretersOption = None,
     bundle: Annotated[bool, typer.Option(help="Whether the server uses the bundle that comes along.")] = True,
     kubeconfig: Annotated[
         Path | None, typer.Option(help="Read the customizations of this Karmada, and register there.")

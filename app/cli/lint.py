@@ -10,6 +10,7 @@ from app.cli.explained import print_json
 from app.cli.failures import CHECK_FAILED
 from app.cli.findings import fails, print_text, row_of_manifest, row_of_webhook
 from app.cli.manifests import documents
+from app.cli.options import StrictOption
 from app.dispatch.assembly import INDEXES
 from app.dispatch.lint.lint import lint as lint_webhooks
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
@@ -29,7 +30,7 @@ def lint(
         list[Path],
         typer.Option(help="Directory or file of manifests: overriders, subjects, webhooks; may be repeated."),
     ],
-    strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")] = False,
+    strict: StrictOption = False,
     output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
 ) -> None:
     """Find overriders that are refused or do nothing, and webhooks that never fire or lock themselves out.

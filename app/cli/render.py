@@ -2,15 +2,16 @@
 
 import enum
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from app.cli.failures import CHECK_FAILED, fail
-from app.cli.findings import Row, count, fails, print_lines, row_of_manifest
+from app.cli.findings import Row, fails, print_lines, row_of_manifest
 from app.cli.json_output import write_json
 from app.cli.manifests import documents
+from app.cli.options import FilesOption, StrictOption
+from app.cli.report import count
 from app.cli.styles import console, styled
 from app.cli.terminal import write, write_document
 from app.cli.yaml_output import yaml_text
@@ -35,12 +36,9 @@ class Output(enum.StrEnum):
 
 
 def render(
-    file: Annotated[
-        list[Path],
-        typer.Option("--file", "-f", help="Manifest file or directory, '-' for standard input; may be repeated."),
-    ],
+    file: FilesOption,
     pool: Annotated[str | None, typer.Option(help="Only this node pool.")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")] = False,
+    strict: StrictOption = False,
     output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.yaml,
 ) -> None:
     """Print what every node pool's workload will be, before anything is applied.

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from app.api.logs import configure_logging
 from app.certs.files import CertificateError
 from app.cli.failures import fail
+from app.cli.options import InterpretersOption
 from app.cli.running import run_server
 from app.cli.workers import LISTENER_VARIABLE, Workers, listen
 from app.dispatch.credentials.files import CredentialFileError
@@ -57,9 +58,7 @@ def serve(
     namespace: Annotated[
         str | None, typer.Option(help="Namespace of this server, where its Lease is kept (default: the pod's).")
     ] = None,
-    interpreters: Annotated[
-        list[str] | None, typer.Option(help="File (*.py) or module of interpreters; may be repeated.")
-    ] = None,
+    interpreters: InterpretersOption = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on (default: 127.0.0.1).")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for a free one (default: 9443).")] = None,
     workers: Annotated[int | None, typer.Option(help="Server processes, each with its own store (default: 1).")] = None,
