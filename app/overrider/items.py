@@ -88,20 +88,12 @@ def _replicas(value: JSON) -> ItemEffect:
     return ItemEffect(apply, "", f"replicas is {value} already")
 
 
-def _pod_member(member: str) -> Callable[[JSON], ItemEffect]:
+def _pod_member(member: str, *, part: str = "spec", schema: MergeSchema = _POD_SPEC) -> Callable[[JSON], ItemEffect]:
+    """Return the maker of an effect on a member of the pod template's spec or metadata."""
+
     def make(value: JSON) -> ItemEffect:
         def apply(workload: JSONObject) -> JSONObject:
-            return _change_pod(workload, "spec", lambda spec: merge_desired(spec, {member: value}, _POD_SPEC))
-
-        return ItemEffect(apply, "", f"the pod has these {member} already")
-
-    return make
-
-
-def _pod_metadata(member: str) -> Callable[[JSON], ItemEffect]:
-    def make(value: JSON) -> ItemEffect:
-        def apply(workload: JSONObject) -> JSONObject:
-            return _change_pod(workload, "metadata", lambda meta: merge_desired(meta, {member: value}, _NO_SCHEMA))
+            return _change_pod(workload, part, lambda before: merge_desired(before, {member: value}, schema))
 
         return ItemEffect(apply, "", f"the pod has these {member} already")
 
@@ -118,8 +110,8 @@ _EFFECTS: Final[dict[str, Callable[[JSON], ItemEffect]]] = {
     "volumes": _pod_member("volumes"),
     "nodeSelector": _pod_member("nodeSelector"),
     "tolerations": _pod_member("tolerations"),
-    "annotations": _pod_metadata("annotations"),
-    "labels": _pod_metadata("labels"),
+    "annotations": _pod_member("annotations", part="metadata", schema=_NO_SCHEMA),
+    "labels": _pod_member("labels", part="metadata", schema=_NO_SCHEMA),
 }
 ITEMS: Final = tuple(_EFFECTS)
 """The members that an item may have, one of them each."""
