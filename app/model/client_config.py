@@ -9,7 +9,17 @@ from urllib.parse import quote, unquote
 
 from cryptography import x509
 
-from app.model.findings import Problem, invalid, is_integer, mistyped, quoted, required, subdomain_problems, too_long
+from app.model.findings import (
+    Problem,
+    invalid,
+    is_integer,
+    mistyped,
+    quoted,
+    required,
+    subdomain_problems,
+    text_problem,
+    too_long,
+)
 from app.model.go_url import check_characters, check_escapes, check_host, check_user
 from app.model.json import JSON
 
@@ -44,11 +54,8 @@ _URL: Final = re.compile(
 
 def url_problems(url: JSON, field: str) -> Iterator[Problem]:
     """Yield what is wrong with a hook's URL; what is a URL at all is what Go's net/url says."""
-    if not isinstance(url, str):
-        yield mistyped(field, "a string")
-        return
-    if len(url) > MAX_URL:
-        yield too_long(field, MAX_URL)
+    if (problem := text_problem(url, field, limit=MAX_URL)) is not None:
+        yield problem
         return
     parts = _URL.fullmatch(url)
     scheme, authority, _, query, fragment = (part or "" for part in parts.groups()) if parts else ("",) * 5
@@ -118,11 +125,8 @@ def _service_problems(service: JSON, field: str) -> Iterator[Problem]:
 def _path_problems(path: JSON, field: str) -> Iterator[Problem]:
     if path is None or path in ("", "/"):
         return
-    if not isinstance(path, str):
-        yield mistyped(field, "a string")
-        return
-    if len(path) > MAX_URL:
-        yield too_long(field, MAX_URL)
+    if (problem := text_problem(path, field, limit=MAX_URL)) is not None:
+        yield problem
         return
     if path == "//":
         yield invalid(field, path, "segment[0] may not be empty")

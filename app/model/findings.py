@@ -106,6 +106,13 @@ def too_long(field: str, limit: int) -> Problem:
     return Problem(field, f"Too long: must have at most {limit} characters")
 
 
+def text_problem(value: JSON, field: str, *, limit: int) -> Problem | None:
+    """Return the finding about a value that is not a string, or is longer than ``limit``; None about any other."""
+    if not isinstance(value, str):
+        return mistyped(field, "a string")
+    return too_long(field, limit) if len(value) > limit else None
+
+
 def is_integer(value: JSON) -> TypeGuard[int]:
     """Return whether a value is a JSON number without a fraction: Python takes a boolean for one."""
     return isinstance(value, int) and not isinstance(value, bool)
