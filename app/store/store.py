@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple, Protocol
 from app.model.gvk import GroupKind, parse_api_version
 from app.model.json import JSONObject
 from app.model.kcp import cluster_of
-from app.store.narrow import NARROW_KINDS, Narrow, Narrower
+from app.store.partial import PARTIAL_KINDS, PartialBuilder, PartialObject
 
-Stored = Any  # JSONObject for kinds the engines read whole, Narrow for the others
+Stored = Any  # JSONObject for kinds the engines read whole, PartialObject for the others
 
 
 class ObjectKey(NamedTuple):
@@ -78,7 +78,7 @@ class Store:
         # By cluster and kind, then by namespace, then by name: a question about one namespace must not go through all.
         self._objects: Final[dict[tuple[str, GroupKind], dict[str, dict[str, Stored]]]] = {}
         self._indexes: Final = tuple(indexes)
-        self._narrower: Final = Narrower()
+        self._partials: Final = PartialBuilder()
         self._entries: Final[dict[str, dict[tuple[str, Hashable], dict[tuple[str, str], Stored]]]] = {
             index.name: {} for index in self._indexes
         }
@@ -142,9 +142,11 @@ class Store:
         """
         key = key_of(document)
         before = self.get(*key)
-        if key.group_kind not in NARROW_KINDS and before is not None:
+        if key.group_kind not in PARTIAL_KINDS and before is not None:
             document = _with_known_members(document, before)
-        kept: JSONObject | Narrow = self._narrower.narrow(document) if key.group_kind in NARROW_KINDS else document
+        kept: JSONObject | PartialObject = (
+            self._builder.build(document) if key.group_kind in PARTIAL_KINDS else document
+        )
         if before == kept:
             return
         self._forget(key)

@@ -60,7 +60,7 @@ async def _ours(kubeconfig: Path, *, narrow: bool) -> dict[str, float]:
     from app.store.sources.kubernetes.source import KubernetesSource  # noqa: PLC0415
 
     if not narrow:
-        store_module.NARROW_KINDS = frozenset()  # type: ignore[misc]
+        store_module.PARTIAL_KINDS = frozenset()  # type: ignore[misc]
     resource = WatchedResource("apps", "v1", "deployments", "Deployment", metadata_only if narrow else whole)
     store = Store()
     async with Connection(kubeconfig) as connection:

@@ -3,7 +3,7 @@ from typing import Any
 from app.model.gvk import GroupKind
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.store import Index, Store
-from app.store.narrow import Narrow
+from app.store.partial import PartialObject
 from app.store.store import key_of
 from tests.builders import entry, overrider, store_of, workload, yurt_app_set
 
@@ -55,7 +55,7 @@ def test_removing_what_is_not_there_is_nothing() -> None:
 def test_workloads_are_kept_narrow() -> None:
     document = workload()
     kept = store_of(document).get("", GroupKind("apps", "Deployment"), "default", "demo-hangzhou-x")
-    assert isinstance(kept, Narrow)
+    assert isinstance(kept, PartialObject)
     assert (kept.labels, kept.owners) == (
         document["metadata"]["labels"],
         tuple(document["metadata"]["ownerReferences"]),
@@ -86,7 +86,7 @@ def test_of_a_workload_subscribers_get_the_whole_and_indexes_the_narrow() -> Non
     store.put(document)
     assert told == [document]
     (kept,) = store.find(by_name, "", document["metadata"]["name"])
-    assert isinstance(kept, Narrow)
+    assert isinstance(kept, PartialObject)
     store.remove(key_of(document))
     assert store.find(by_name, "", document["metadata"]["name"]) == ()
 

@@ -90,12 +90,12 @@ class _MetaOnly(TypedDict, total=False):
     ownerReferences: Any
 
 
-class _Narrow(TypedDict, total=False):
+class _Partial(TypedDict, total=False):
     metadata: _MetaOnly
 
 
 _decode_any: Final = msgspec.json.Decoder(dict[str, Any]).decode
-_decode_narrow: Final = msgspec.json.Decoder(_Narrow).decode
+_decode_partial: Final = msgspec.json.Decoder(_Partial).decode
 
 
 def whole(text: bytes | msgspec.Raw) -> JSONObject:
@@ -108,8 +108,8 @@ def whole(text: bytes | msgspec.Raw) -> JSONObject:
 
 
 def metadata_only(text: bytes | msgspec.Raw) -> JSONObject:
-    """Decode what is kept of an object that is only looked up or counted (`app.store.narrow`)."""
-    return dict(_decode_narrow(text))
+    """Decode what is kept of an object that is only looked up or counted (`app.store.partial`)."""
+    return dict(_decode_partial(text))
 
 
 def _openyurt(plural: str, kind: GroupKind, *versions: str) -> WatchedResource:
