@@ -12,7 +12,7 @@ from app.dispatch.hooks import PHASES, Hook, Phase, WebhookCompiler
 from app.model.json import JSON, JSONObject
 from app.model.size import count_values
 from app.store import ObjectKey, Store, Stored
-from app.store.garbage import Lasting
+from app.store.gc_freeze import GCFreezer
 
 # Values of webhooks that are compiled before others have a turn: about 3 ms.
 _SLICE: Final = 1_000
@@ -39,7 +39,7 @@ class Configurations:
         """Prepare."""
         self._store: Final = store
         self._known: Final[dict[tuple[str, Phase], _Known]] = {}
-        self._lasting: Final = Lasting()
+        self._lasting: Final = GCFreezer()
         store.subscribe(self._changed)
 
     def _changed(self, key: ObjectKey, _before: Stored | None, after: JSONObject | None) -> None:

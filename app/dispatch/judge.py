@@ -15,7 +15,7 @@ from app.dispatch.cel.compiler import Compiled, Compiler, Rejected, compile_here
 from app.dispatch.cel.program import Limits
 from app.dispatch.conditions import Answer, Budget, Condition, ConditionsVerdict, answer_condition, judging
 from app.dispatch.hooks import Hook
-from app.store.garbage import Lasting
+from app.store.gc_freeze import GCFreezer
 
 # About 1 ms: a unit of cost takes some 0.5 us here. All but loops over large objects cost less.
 _INLINE: Final = Limits(cost=2_000, work=4_000)
@@ -46,7 +46,7 @@ class Judge:
         """
         self.max_cost: Final = max_cost
         self._cache: Final = ProgramCache()
-        self._lasting: Final = Lasting()
+        self._lasting: Final = GCFreezer()
         self._worker: Final = worker
         self._compiler: Final = compiler
         self._turns: Final = turns

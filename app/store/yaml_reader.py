@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from app.model.json import JSON, JSONObject
-from app.store.garbage import Lasting
+from app.store.gc_freeze import GCFreezer
 
 # An apiserver takes objects of at most 3 MiB, and the shortest node takes two bytes; a file that expands to more than
 # this is an alias bomb.
@@ -77,7 +77,7 @@ def _full(resolvers: dict[str, list[tuple[str, re.Pattern[str]]]]) -> None:
 _full(_Loader.yaml_implicit_resolvers)
 
 
-def read_documents(text: str, *, source: str, lasting: Lasting | None = None) -> list[Document]:
+def read_documents(text: str, *, source: str, freezer: GCFreezer | None = None) -> list[Document]:
     """Return the objects in ``text``.
 
     Several documents are split, empty ones skipped, and lists (``kind: List``, ``DeploymentList``) taken apart.
@@ -85,7 +85,7 @@ def read_documents(text: str, *, source: str, lasting: Lasting | None = None) ->
     Args:
         text: YAML or JSON.
         source: What errors call the file.
-        lasting: Is told of each object, where objects are read beside requests.
+        freezer: Is told of each object, where objects are read beside requests.
 
     Raises:
         ManifestError: Not YAML, a duplicate key, a value that JSON does not have, or not a Kubernetes object.
@@ -94,8 +94,8 @@ def read_documents(text: str, *, source: str, lasting: Lasting | None = None) ->
     for value in _each_value(text, source=source):
         for found in _objects(value.value, source, value.line, (value.number,)):
             documents.append(found._replace(text=text))
-            if lasting is not None:
-                lasting.add(_CONTAINERS)
+            if freezer is not None:
+                freezer.add(_CONTAINERS)
     return documents
 
 

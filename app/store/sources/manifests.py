@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from watchfiles import awatch
 
-from app.store.garbage import Lasting
+from app.store.gc_freeze import GCFreezer
 from app.store.sources.source import PartState
 from app.store.store import ObjectKey, Store, key_of
 from app.store.yaml_reader import Document, ManifestError, read_documents
@@ -96,11 +96,11 @@ class ManifestSource:
         Between two slices the store holds a part of the changes, as it does while an apiserver's objects change one
         after the other. A change of few objects is one slice.
         """
-        lasting = Lasting()
-        read = await asyncio.to_thread(self._look, lasting)
+        freezer = GCFreezer()
+        read = await asyncio.to_thread(self._look, freezer)
         changes = 0
         for changes, _ in enumerate(self._changes(read), 1):
-            lasting.add(_CONTAINERS)
+            freezer.add(_CONTAINERS)
             if changes % _SLICE == 0:
                 await asyncio.sleep(0)
         former = [*self._stored.values(), *(one for file in self._files.values() for one in file.documents)]
@@ -111,9 +111,9 @@ class ManifestSource:
             await asyncio.sleep(0)
         return changes > 0
 
-    def _look(self, lasting: Lasting | None = None) -> _Read:
+    def _look(self, freezer: GCFreezer | None = None) -> _Read:
         errors: dict[str, str] = {}
-        files, unread = self._read_files(errors, lasting)
+        files, unread = self._read_files(errors, freezer)
         documents, stored = _merge(files, errors), self._stored
         # Compared here, in the thread: the work grows with all objects, not with those that changed.
         removed = tuple(stored.keys() - documents.keys())
@@ -138,7 +138,9 @@ class ManifestSource:
         self._report(read.errors)
         self._checked_at = time.monotonic()
 
-    def _read_files(self, errors: dict[str, str], lasting: Lasting | None) -> tuple[dict[Path, _File], frozenset[str]]:
+    def _read_files(
+        self, errors: dict[str, str], freezer: GCFreezer | None
+    ) -> tuple[dict[Path, _File], frozenset[str]]:
         """Return the files, and which of them were never read."""
         try:
             paths = list(self._paths())
@@ -150,7 +152,7 @@ class ManifestSource:
         for path in paths:
             known = self._files.get(path)
             try:
-                files[path] = _read(path, known, lasting)
+                files[path] = _read(path, known, freezer)
             except (ManifestError, OSError, UnicodeDecodeError) as error:
                 errors[str(path)] = str(error)
                 if known is not None:
@@ -222,10 +224,10 @@ async def _wait(stop: asyncio.Event, *, seconds: float) -> None:
         return
 
 
-def _read(path: Path, known: _File | None, lasting: Lasting | None) -> _File:
+def _read(path: Path, known: _File | None, freezer: GCFreezer | None) -> _File:
     status = path.stat()
     stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
     if known is not None and known.stamp == stamp:
         return known
-    documents = read_documents(path.read_text(encoding="utf-8"), source=str(path), lasting=lasting)
+    documents = read_documents(path.read_text(encoding="utf-8"), source=str(path), freezer=freezer)
     return _File(stamp, tuple(documents))

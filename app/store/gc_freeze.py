@@ -13,7 +13,7 @@ from typing import Final
 _LIMIT: Final = 20_000
 
 
-class Lasting:
+class GCFreezer:
     """Counts the containers that were made to stay."""
 
     __slots__ = ("_made",)
