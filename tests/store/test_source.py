@@ -8,9 +8,9 @@ import pytest
 from app.kube.errors import APIError
 from app.lifetime import running
 from app.store import Index, Store
+from app.store.sources.kubernetes.field_selection import FieldSelection
 from app.store.sources.kubernetes.informer import Informer
 from app.store.sources.kubernetes.resources import whole
-from app.store.sources.kubernetes.selection import Selection
 from app.store.sources.kubernetes.source import KubernetesSource
 from tests.store.scripted import (
     GADGETS,
@@ -50,7 +50,7 @@ async def test_a_live_list_decodes_only_the_objects_that_changed() -> None:
 
 
 BY_COLOR = Index("by_color", KIND, lambda _, one: [one["spec"].get("color")])
-RED = Selection(BY_COLOR, "red", "ns", (("spec.color", "red"),))
+RED = FieldSelection(BY_COLOR, "red", "ns", (("spec.color", "red"),))
 
 
 async def test_a_selection_is_read_without_the_other_objects() -> None:

@@ -20,7 +20,7 @@ import msgspec
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
 from app.store import ObjectKey, Store, key_of
-from app.store.sources.kubernetes.absence import AbsencePauses
+from app.store.sources.kubernetes.discovery_polling import DiscoveryPauses
 from app.store.sources.kubernetes.listing import GONE, Lister, NotServedError, Reader, RelistError, identified
 from app.store.sources.kubernetes.progress import Progress
 from app.store.sources.kubernetes.resources import WatchedResource
@@ -87,7 +87,7 @@ class Informer:
         self._lister: Final = Lister(resource, reader, store, prefix=prefix, served=served)
         self._versions: Final = self._lister.versions
         self._store: Final = store
-        self._absences: Final = AbsencePauses(absent_seconds, sleep=sleep)
+        self._absences: Final = DiscoveryPauses(absent_seconds, sleep=sleep)
         self._sleep: Final = sleep
         self._progress: Final = Progress()
         self._synced: Final = asyncio.Event()

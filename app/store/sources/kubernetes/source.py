@@ -10,10 +10,10 @@ from app.kube.errors import APIError
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.store import ObjectKey, Store, Stored, key_of
+from app.store.sources.kubernetes.field_selection import FieldSelection
 from app.store.sources.kubernetes.informer import Informer
 from app.store.sources.kubernetes.listing import Reader
 from app.store.sources.kubernetes.resources import DEFINITIONS, WatchedResource
-from app.store.sources.kubernetes.selection import Selection
 from app.store.sources.kubernetes.singleflight import SharedReads
 from app.store.sources.kubernetes.versions import NOT_FOUND, versions_served
 from app.store.sources.kubernetes.wire import as_number, decode_page
@@ -210,7 +210,7 @@ class KubernetesSource:
         stored = partial(self._store.keys_in, cluster, group_kind, namespace)
         await self._read_list(group_kind, stored, cluster=cluster, namespace=namespace, query={})
 
-    async def read_selected(self, selection: Selection, *, cluster: str) -> None:
+    async def read_selected(self, selection: FieldSelection, *, cluster: str) -> None:
         """Bring the objects of a selection up to what the server holds now; raises as `read_one`.
 
         An apiserver that cannot select them is asked for the whole namespace.
@@ -230,7 +230,7 @@ class KubernetesSource:
             self._unselectable.add((cluster, group_kind))
             await self.read_namespace(group_kind, cluster=cluster, namespace=namespace)
 
-    async def _read_selected(self, selection: Selection, *, cluster: str) -> None:
+    async def _read_selected(self, selection: FieldSelection, *, cluster: str) -> None:
         def stored() -> list[ObjectKey]:
             return [key_of(one) for one in self._store.find(selection.by, cluster, selection.key)]
 

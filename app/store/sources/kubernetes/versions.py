@@ -10,7 +10,7 @@ from typing import Final
 
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject, as_object
-from app.store.sources.kubernetes.absence import AbsencePauses
+from app.store.sources.kubernetes.discovery_polling import DiscoveryPauses
 from app.store.sources.kubernetes.resources import WatchedResource
 
 NOT_FOUND: Final = 404
@@ -57,7 +57,7 @@ class VersionChoice:
         self.current = resource
         self.problem = ""
 
-    async def wait_for_other(self, pauses: AbsencePauses) -> None:
+    async def wait_for_other(self, pauses: DiscoveryPauses) -> None:
         """Return as soon as a better version is served, or the current one is served no longer.
 
         Args:

@@ -8,7 +8,7 @@ from typing import Final
 _FIRST_SECONDS: Final = 0.1
 
 
-class AbsencePauses:
+class DiscoveryPauses:
     """Long pauses, and short ones that grow after something has changed."""
 
     def __init__(self, seconds: float, *, sleep: Callable[[float], Awaitable[None]]) -> None:

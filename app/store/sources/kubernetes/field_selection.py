@@ -9,7 +9,7 @@ from app.store.store import Index
 _SPECIAL: Final = re.compile(r"[\\\\,=]")
 
 
-class Selection(NamedTuple):
+class FieldSelection(NamedTuple):
     """Objects of a namespace that an apiserver selects by fields, and the store by an index."""
 
     by: Index
