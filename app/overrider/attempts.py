@@ -8,8 +8,8 @@ the workload is to carry) and when the workload was left alone for long.
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from app.control.pace import TokenBucket
 from app.control.queue import spread
+from app.control.rate_limit import TokenBucket
 from app.store import ObjectKey
 
 # 2, 6, 18, 54 s …: written at 0, 2, 8 and 26 s, which is four times in the first minute and leaves room for spreading

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from app.control.pace import Pace, TokenBucket
+from app.control.rate_limit import RateLimiter, TokenBucket
 from tests.control.clock import FakeClock
 
 
@@ -23,7 +23,7 @@ def test_looking_at_a_bucket_takes_nothing() -> None:
 class Callers:
     """Callers that hold their turn until the test ends it."""
 
-    def __init__(self, pace: Pace, clock: FakeClock) -> None:
+    def __init__(self, pace: RateLimiter, clock: FakeClock) -> None:
         self.pace, self.clock = pace, clock
         self.begun: list[str] = []
         self._ends: dict[str, asyncio.Event] = {}
@@ -62,7 +62,7 @@ async def settle() -> None:
 
 @contextlib.asynccontextmanager
 async def callers(clock: FakeClock, *, per_second: float = 10, at_once: int = 2) -> AsyncIterator[Callers]:
-    made = Callers(Pace(per_second, at_once=at_once, scheduler=clock), clock)
+    made = Callers(RateLimiter(per_second, at_once=at_once, scheduler=clock), clock)
     yield made
     await made.cancel_all()
 

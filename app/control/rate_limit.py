@@ -32,7 +32,7 @@ class TokenBucket:
         return when
 
 
-class Pace:
+class RateLimiter:
     """Gives turns: so many a second, so many at a time, and to each lane in rotation.
 
     A lane is a caller among whom turns are shared: one that asks for 10,000 turns does not hold up another that asks
