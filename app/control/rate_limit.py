@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import AsyncIterator, Hashable
 from typing import Final
 
-from app.control.lanes import Lanes, wait_for_turn
+from app.control.fair_queue import FairQueue, wait_for_turn
 from app.control.scheduler import LoopScheduler, Scheduler, Timer
 
 # Times are floats: what is early by less than this is in time.
@@ -50,14 +50,14 @@ class RateLimiter:
         self._bucket: Final = TokenBucket(per_second, burst=at_once)
         self._at_once: Final = at_once
         self._scheduler: Final = scheduler or LoopScheduler()
-        self._lanes: Final = Lanes()
+        self._queue: Final = FairQueue()
         self._running = 0
         self._timer: Timer | None = None
 
     @contextlib.asynccontextmanager
     async def turn(self, lane: Hashable) -> AsyncIterator[None]:
         """Wait for a turn and hold it while the context is open."""
-        given = self._lanes.join(lane)
+        given = self._queue.join(lane)
         self._give()
         await wait_for_turn(given, give_back=self._release)
         try:
@@ -76,13 +76,13 @@ class RateLimiter:
     def _give(self) -> None:
         """Give as many turns as may be given now, and come back when the next one may."""
         now = self._scheduler.time()
-        while self._lanes and self._running < self._at_once:
+        while self._queue and self._running < self._at_once:
             when = self._bucket.next(now)
             if when > now:
                 if self._timer is None:
                     self._timer = self._scheduler.call_at(when, self._on_time)
                 return
-            if (given := self._lanes.next()) is not None:
+            if (given := self._queue.next()) is not None:
                 self._bucket.take(now)
                 self._running += 1
                 given.set_result(None)

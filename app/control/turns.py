@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Generator
 from typing import Any, Final, Protocol, TypeVar
 
-from app.control.lanes import Lanes, wait_for_turn
+from app.control.fair_queue import FairQueue, wait_for_turn
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ class Turns:
 
     def __init__(self) -> None:
         """Prepare."""
-        self._waiting: Final = Lanes()
+        self._waiting: Final = FairQueue()
         self._busy = False
 
     @contextlib.asynccontextmanager

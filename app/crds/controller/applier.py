@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from app.control.slots import Slots
+from app.control.priority_slots import PrioritySlots
 from app.crds.apply.applying import Applied, apply
 from app.crds.apply.established import wait_established
 from app.crds.apply.placeholders import values_of
@@ -49,7 +49,7 @@ class Applier:
         self._host: Final = host
         self._cache: Final = cache
         self._verifier: Final = verifier
-        self._slots: Final = Slots(AT_ONCE)
+        self._slots: Final = PrioritySlots(AT_ONCE)
 
     async def apply(self, key: ObjectKey, karmada: JSONObject, fetched: Fetched) -> list[Applied]:
         """Apply the CRDs of a tarball to an instance's API server and wait until they are established.

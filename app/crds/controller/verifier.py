@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from app.control.child import Child
-from app.control.slots import Slots
+from app.control.priority_slots import PrioritySlots
 from app.crds.apply.patches import Patch
 from app.crds.archive.manifest import Manifest
 from app.crds.controller.verifying import MODULE, Answer, Question
@@ -37,7 +37,7 @@ class Verifier:
             at_once: How many processes there are.
             module: What they run.
         """
-        self._slots: Final = Slots(at_once)
+        self._slots: Final = PrioritySlots(at_once)
         self._children: Final = [Child(module) for _ in range(at_once)]
         self._threads: Final = ThreadPoolExecutor(at_once, "verifying")
 

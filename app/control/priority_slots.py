@@ -1,14 +1,14 @@
-"""Slots for work that takes long: short work first, and long work never in all slots at once."""
+"""PrioritySlots for work that takes long: short work first, and long work never in all slots at once."""
 
 import contextlib
 from collections.abc import AsyncIterator, Hashable
 from functools import partial
 from typing import Final
 
-from app.control.lanes import Lanes, wait_for_turn
+from app.control.fair_queue import FairQueue, wait_for_turn
 
 
-class Slots:
+class PrioritySlots:
     """Gives slots to short and long work; of each, lanes take turns.
 
     However much long work waits or runs, short work waits for the short work of other lanes only: one slot is kept free
@@ -19,7 +19,7 @@ class Slots:
         """Prepare ``count`` slots."""
         self._count: Final = count
         self._max_long: Final = max(1, count - 1)
-        self._waiting: Final = {False: Lanes(), True: Lanes()}
+        self._waiting: Final = {False: FairQueue(), True: FairQueue()}
         self._running = {False: 0, True: 0}
 
     @contextlib.asynccontextmanager

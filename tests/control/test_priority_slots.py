@@ -1,16 +1,16 @@
-"""Slots that short work gets first."""
+"""PrioritySlots that short work gets first."""
 
 import asyncio
 
 import pytest
 
-from app.control.slots import Slots
+from app.control.priority_slots import PrioritySlots
 
 
 class Work:
     """Pieces of work that hold a slot until they are told to end."""
 
-    def __init__(self, slots: Slots) -> None:
+    def __init__(self, slots: PrioritySlots) -> None:
         self._slots = slots
         self.running: list[str] = []
         self.begun: list[str] = []
@@ -48,7 +48,7 @@ async def settled() -> None:
 
 
 async def test_long_work_leaves_a_slot_to_short_work() -> None:
-    work = Work(Slots(3))
+    work = Work(PrioritySlots(3))
     for number in range(5):
         await work.add(f"long {number}", f"lane {number}", long=True)
     assert work.running == ["long 0", "long 1"]
@@ -57,7 +57,7 @@ async def test_long_work_leaves_a_slot_to_short_work() -> None:
 
 
 async def test_short_work_passes_all_long_work_that_waits() -> None:
-    work = Work(Slots(1))
+    work = Work(PrioritySlots(1))
     await work.add("first", "a", long=True)
     for number in range(16):
         await work.add(f"long {number}", f"lane {number}", long=True)
@@ -69,7 +69,7 @@ async def test_short_work_passes_all_long_work_that_waits() -> None:
 
 
 async def test_lanes_take_turns() -> None:
-    work = Work(Slots(1))
+    work = Work(PrioritySlots(1))
     await work.add("first", "a", long=False)
     for number in range(3):
         await work.add(f"a{number}", "a", long=False)
@@ -81,7 +81,7 @@ async def test_lanes_take_turns() -> None:
 
 @pytest.mark.parametrize("given", [False, True])
 async def test_a_slot_of_cancelled_work_goes_to_the_next(given: bool) -> None:
-    work = Work(Slots(1))
+    work = Work(PrioritySlots(1))
     await work.add("first", "a", long=False)
     await work.add("gone", "b", long=False)
     await work.add("next", "c", long=False)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import Final
 
 
-class Lanes:
+class FairQueue:
     """Futures that wait, by lane."""
 
     def __init__(self) -> None:
