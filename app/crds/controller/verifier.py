@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from app.control.child import Child
+from app.control.child_process import ChildProcess
 from app.control.priority_slots import PrioritySlots
 from app.crds.apply.patches import Patch
 from app.crds.archive.manifest import Manifest
@@ -38,7 +38,7 @@ class Verifier:
             module: What they run.
         """
         self._slots: Final = PrioritySlots(at_once)
-        self._children: Final = [Child(module) for _ in range(at_once)]
+        self._children: Final = [ChildProcess(module) for _ in range(at_once)]
         self._threads: Final = ThreadPoolExecutor(at_once, "verifying")
 
     async def verify(self, tarball: bytes, *, lane: Hashable, strict: bool, normalize_dot: bool) -> Manifest:

@@ -3,7 +3,7 @@
 import logging
 from typing import Final, NamedTuple
 
-from app.control.child import Child
+from app.control.child_process import ChildProcess
 from app.control.worker import Worker
 from app.dispatch.cel.compiling import BOOL, WRONG
 from app.dispatch.cel.errors import ExpressionError
@@ -54,7 +54,7 @@ class Compiler:
         """
         self._worker: Final = worker
         self._waiter: Final = Worker()
-        self._process: Final = Child(_MODULE)
+        self._process: Final = ChildProcess(_MODULE)
 
     async def compile(self, expression: str, *, cluster: str) -> Compiled:
         """Return the program of an expression; clusters take turns."""

@@ -1,13 +1,13 @@
 """Checks long expressions in a process of its own: ``python -m app.dispatch.cel.compiling``.
 
 cel-cpp holds Python's interpreter lock while it checks an expression, 1 s for one of 90,000 characters. The parent
-(`app.control.child`) asks with an expression. An answer is ``+`` or ``-`` (whether its type is bool) and the checked
+(`app.control.child_process`) asks with an expression. An answer is ``+`` or ``-`` (whether its type is bool) and the checked
 expression, or ``!`` and its problem.
 """
 
 from typing import Final
 
-from app.control.child import answer_questions
+from app.control.child_process import answer_questions
 from app.dispatch.cel.environment import check
 from app.dispatch.cel.errors import ExpressionError
 

@@ -44,14 +44,14 @@ def answer_questions(answer: Callable[[bytes], bytes]) -> None:
         write_frame(answers, answer(content))
 
 
-class Child:
+class ChildProcess:
     """The parent's side of such a process; one question at a time."""
 
     def __init__(self, module: str) -> None:
         """Prepare; Python runs ``module`` (``-m``)."""
         self._module: Final = module
         self._running: subprocess.Popen[bytes] | None = None
-        self._end: weakref.finalize[[subprocess.Popen[bytes]], Child] | None = None
+        self._end: weakref.finalize[[subprocess.Popen[bytes]], ChildProcess] | None = None
 
     def ask(self, question: bytes) -> bytes | None:
         """Return the answer to a question, None if no process gives one or `stop` is called; blocks until then."""
