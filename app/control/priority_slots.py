@@ -1,4 +1,4 @@
-"""PrioritySlots for work that takes long: short work first, and long work never in all slots at once."""
+"""Slots for work that takes long: short work first, and long work never in all slots at once."""
 
 import contextlib
 from collections.abc import AsyncIterator, Hashable

@@ -1,4 +1,4 @@
-"""PrioritySlots that short work gets first."""
+"""Slots that short work gets first."""
 
 import asyncio
 

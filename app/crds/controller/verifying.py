@@ -1,7 +1,7 @@
 """Verifies tarballs for the controller, and reads them: ``python -m app.crds.controller.verifying``.
 
-See `app.control.child_process`. Each tarball is verified by a fork of this process with limits on memory and CPU time, so that
-nothing is left of one tarball when the next one comes. The process itself reads questions only.
+See `app.control.child_process`. Each tarball is verified by a fork of this process with limits on memory and CPU time,
+so that nothing is left of one tarball when the next one comes. The process itself reads questions only.
 """
 
 import json

@@ -1,8 +1,8 @@
 """Checks long expressions in a process of its own: ``python -m app.dispatch.cel.compiling``.
 
 cel-cpp holds Python's interpreter lock while it checks an expression, 1 s for one of 90,000 characters. The parent
-(`app.control.child_process`) asks with an expression. An answer is ``+`` or ``-`` (whether its type is bool) and the checked
-expression, or ``!`` and its problem.
+(`app.control.child_process`) asks with an expression. An answer is ``+`` or ``-`` (whether its type is bool) and the
+checked expression, or ``!`` and its problem.
 """
 
 from typing import Final
