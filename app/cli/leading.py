@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from app.kube.connection import Connection
     from app.kube.lease import Elector
     from app.overrider.controller import OverriderController
-    from app.registration.keeper import Registrar
+    from app.registration.registrar import Registrar
     from app.registration.writer import SelectionWriter
 
 _POD_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -121,7 +121,7 @@ async def _lead_once(
 
 
 def _registrar(app: Fleethook, connection: "Connection", bundle: Callable[[], bytes]) -> "Registrar":
-    from app.registration.keeper import Registrar  # noqa: PLC0415 - see app.kube
+    from app.registration.registrar import Registrar  # noqa: PLC0415 - see app.kube
 
     assert app.cluster is not None
     source = app.cluster.source

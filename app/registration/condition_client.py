@@ -5,8 +5,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from app.kube.connection import APPLY_PATCH, Connection
-from app.kube.errors import APIError
+from app.kube.connection import Connection
 from app.model.json import JSONObject
 from app.registration.announcements import (
     ANNOUNCED_ANNOTATION,
@@ -15,6 +14,7 @@ from app.registration.announcements import (
     write_announcements,
 )
 from app.registration.selection import bound_condition_of
+from app.registration.server_side_apply import apply_object, get_object
 from app.registration.webhooks import API_VERSION, CONFIGURATION_NAME, MUTATING, SELECTED, configuration_path
 
 _FIELD_MANAGER: Final = "fleethook-selection"
@@ -60,12 +60,9 @@ class ConditionClient:
 
     async def read(self) -> Registered | None:
         """Return what is registered, None if nothing is; raises APIError, UnreachableError."""
-        try:
-            present = await self._connection.json("GET", _PATH)
-        except APIError as error:
-            if error.code == 404:
-                return None
-            raise
+        present = await get_object(self._connection, _PATH)
+        if present is None:
+            return None
         metadata = present["metadata"]
         webhooks = {webhook["name"]: webhook for webhook in present.get("webhooks") or ()}
         conditions = {name: bound_condition_of(webhooks[name]) for name in SELECTED if name in webhooks}
@@ -110,6 +107,5 @@ class ConditionClient:
                 {"name": name, "matchConditions": [condition]} for name, condition in conditions.items() if condition
             ],
         }
-        query = {"fieldManager": _FIELD_MANAGER, "force": "true"}
-        written = await self._connection.request("PATCH", _PATH, query=query, body=body, content_type=APPLY_PATCH)
+        written = await apply_object(self._connection, _PATH, body, manager=_FIELD_MANAGER)
         return _decode_written(written).metadata.resourceVersion

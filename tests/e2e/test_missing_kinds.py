@@ -192,6 +192,4 @@ def test_a_definition_that_drops_members_is_told(fresh: ControlPlane, tmp_path: 
         install_crds(admin)
         wait_for(lambda: "openyurt" not in checks(server)[1])
     ours = custom_resource_definition(RESOURCES[0])["metadata"]["name"]
-    assert (
-        f"CustomResourceDefinition that somebody else installed is left alone: {CRDS}/{ours}" in server.log.read_text()
-    )
+    assert f"keeping a CustomResourceDefinition that another installer owns: {CRDS}/{ours}" in server.log.read_text()
