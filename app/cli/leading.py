@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from app.kube.connection import Connection
     from app.kube.lease import Elector
     from app.overrider.controller import OverriderController
+    from app.registration.condition_writer import ConditionWriter
     from app.registration.registrar import Registrar
-    from app.registration.writer import SelectionWriter
 
 _POD_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -211,10 +211,10 @@ async def _select(app: Fleethook, connection: "Connection") -> None:
 
 def selection_writer(
     app: Fleethook, connection: "Connection", *, clock: Callable[[], float] = time.monotonic
-) -> "SelectionWriter":
+) -> "ConditionWriter":
     """Return what keeps the list of the subjects with an overrider; ``clock`` returns seconds since any point."""
     from app.registration.condition_client import ConditionClient  # noqa: PLC0415 - see app.kube
-    from app.registration.writer import SelectionWriter  # noqa: PLC0415 - as above
+    from app.registration.condition_writer import ConditionWriter  # noqa: PLC0415 - as above
 
     assert app.cluster is not None
     source = app.cluster.source
@@ -222,7 +222,7 @@ def selection_writer(
     async def refresh(namespace: str) -> None:
         await source.read_namespace(YURT_APP_OVERRIDER, cluster="", namespace=namespace)
 
-    return SelectionWriter(
+    return ConditionWriter(
         ConditionClient(connection),
         partial(bound_subjects, app.store),
         overriders=partial(overrider_uids, app.store),
@@ -234,11 +234,11 @@ def selection_writer(
 async def withdraw_selection(app: Fleethook, listening: asyncio.Event) -> None:
     """Take back a selection that nobody keeps up to date, until cancelled: it would hide new overriders for ever."""
     from app.registration.condition_client import ConditionClient  # noqa: PLC0415 - see app.kube
-    from app.registration.writer import SelectionWriter  # noqa: PLC0415 - as above
+    from app.registration.condition_writer import ConditionWriter  # noqa: PLC0415 - as above
 
     await listening.wait()
     assert app.cluster is not None
-    writer = SelectionWriter(ConditionClient(app.cluster.connection), None)
+    writer = ConditionWriter(ConditionClient(app.cluster.connection), None)
     end = call_when_selected(app.store, writer.wake)
     try:
         await writer.run()

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from app.model.json import JSON
-from app.registration.selection import SubjectName
+from app.registration.match_conditions import SubjectName
 
 ANNOUNCED_ANNOTATION: Final = "fleethook.io/announced"
 # An apiserver takes 256 KiB of annotations for an object (TotalAnnotationSizeLimitB); 64 KiB are some 700 overriders.

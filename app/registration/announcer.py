@@ -12,7 +12,7 @@ from typing import Final
 from app.kube.errors import APIError, UnreachableError
 from app.registration.announcements import Announcement
 from app.registration.condition_client import ConditionClient, Registered
-from app.registration.selection import SubjectName, bound_condition, covers, listed_subjects
+from app.registration.match_conditions import SubjectName, bound_condition, covers, listed_subjects
 
 _log: Final = logging.getLogger(__name__)
 

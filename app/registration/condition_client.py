@@ -13,7 +13,7 @@ from app.registration.announcements import (
     read_announcements,
     write_announcements,
 )
-from app.registration.selection import bound_condition_of
+from app.registration.match_conditions import bound_condition_of
 from app.registration.server_side_apply import apply_object, get_object
 from app.registration.webhooks import API_VERSION, CONFIGURATION_NAME, MUTATING, SELECTED, configuration_path
 

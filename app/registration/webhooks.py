@@ -9,6 +9,7 @@ from typing import Final, Literal, NamedTuple
 from app.model import karmada, operator
 from app.model.json import JSON, JSONObject
 from app.model.openyurt import GROUP, POOL_NAME_LABEL, VERSION, VERSION_V1BETA1
+from app.registration.match_conditions import OWNED
 from app.registration.paths import (
     MUTATE_DEPLOYMENT,
     MUTATE_KARMADA,
@@ -23,7 +24,6 @@ from app.registration.paths import (
     VALIDATE_KARMADA,
     VALIDATE_OVERRIDER,
 )
-from app.registration.selection import OWNED
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 CONFIGURATION_NAME: Final = "fleethook"
@@ -164,7 +164,7 @@ WEBHOOKS: Final = (
 
 
 SELECTED: Final = tuple(webhook.name for webhook in WEBHOOKS if OWNED in webhook.conditions)
-"""The webhooks that the leader adds the condition of `app.registration.selection` to."""
+"""The webhooks that the leader adds the condition of `app.registration.match_conditions` to."""
 
 LABELS: Final = {"app.kubernetes.io/name": "fleethook"}
 

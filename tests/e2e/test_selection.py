@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.registration.announcements import Announcement
-from app.registration.selection import SubjectName, bound_condition
+from app.registration.match_conditions import SubjectName, bound_condition
 from tests.builders import entry, overrider
 from tests.e2e.cluster import Api, RefusedError
 from tests.e2e.fleet import NAMESPACE, OPENYURT

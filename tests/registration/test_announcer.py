@@ -19,7 +19,7 @@ from app.registration.announcements import (
     read_announcements,
     write_announcements,
 )
-from app.registration.selection import SubjectName
+from app.registration.match_conditions import SubjectName
 from app.store import Store
 from app.store.store import key_of
 from tests.builders import entry, overrider, request

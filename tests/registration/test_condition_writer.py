@@ -13,7 +13,7 @@ from app.overrider.selected import (
     call_on_change,
     call_when_selected,
 )
-from app.registration.selection import SubjectName, bound_condition
+from app.registration.match_conditions import SubjectName, bound_condition
 from app.registration.webhooks import SELECTED
 from app.store import Store
 from app.store.store import key_of
@@ -170,7 +170,7 @@ async def test_the_leader_takes_out_the_subject_of_an_overrider_that_went_at_onc
 
 
 async def test_a_leader_wakes_by_itself_when_an_announced_subject_has_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.registration.writer._ANNOUNCED_SECONDS", 0.05)
+    monkeypatch.setattr("app.registration.condition_writer._ANNOUNCED_SECONDS", 0.05)
     server = Server(configuration())
     server.add(DEMO)
     async with running(writer(server, lambda: ()).run(), name="selection", ended=pytest.fail):

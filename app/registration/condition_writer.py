@@ -9,7 +9,7 @@ from typing import Final
 from app.kube.errors import APIError, UnreachableError
 from app.registration.announcements import Announcement
 from app.registration.condition_client import ConditionClient, Registered
-from app.registration.selection import BOUND_CONDITION, SubjectName, bound_condition, covers, listed_subjects
+from app.registration.match_conditions import BOUND_CONDITION, SubjectName, bound_condition, covers, listed_subjects
 
 _log: Final = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ async def _nothing(_namespace: str) -> None:
     """Read nothing."""
 
 
-class SelectionWriter:
+class ConditionWriter:
     """Writes the condition whenever the subjects or the configuration change."""
 
     def __init__(

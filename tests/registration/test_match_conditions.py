@@ -4,7 +4,7 @@ import pytest
 
 from app.model.openyurt import RENDERED_ANNOTATION
 from app.overrider import undo
-from app.registration.selection import (
+from app.registration.match_conditions import (
     BOUND_CONDITION,
     MAX_EXPRESSION_BYTES,
     OWNED,
