@@ -48,9 +48,9 @@ from app.interpret.lua.vm import Limits
 from app.interpret.registry import Interpreter, load
 from app.interpret.webhook import DEFINITIONS_BY_KIND, WebhookLayer
 from app.lifetime import Cluster, following_cluster, following_manifests, running, settle_garbage_collector
+from app.outbound.call_slots import Quotas
 from app.outbound.client import HookClient
 from app.outbound.hops import OUTGOING
-from app.outbound.slots import Quotas
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_report import ManifestReport
 from app.overrider.plans import PlanCache

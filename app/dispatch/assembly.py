@@ -16,8 +16,8 @@ from app.dispatch.own import OwnEndpoints
 from app.dispatch.owner import BINDINGS_BY_RESOURCE, EXPORTS_BY_RESOURCE, UNBOUND_BINDINGS
 from app.model.gvk import GroupVersionKind
 from app.model.json import JSON
+from app.outbound.call_slots import CallSlots, Quotas
 from app.outbound.client import HookClient
-from app.outbound.slots import Quotas, Slots
 from app.store import Index, Store, StoreView
 
 INDEXES: Final[tuple[Index, ...]] = (
@@ -59,7 +59,7 @@ def dispatcher_of(  # noqa: PLR0913 - each is a part that somebody else makes
         own: Recognizes this server among the webhooks.
     """
     caller = Caller(client, observe=observe, find_credential=find_credential)
-    access = Slots(_ACCESS_QUOTAS)
+    access = CallSlots(_ACCESS_QUOTAS)
     outside = Outside(
         ask=caller.ask,
         convert=Conversion(store, client),

@@ -10,7 +10,7 @@ from app.dispatch.failures import StatusError, internal, too_many_requests
 from app.kube.errors import APIError, UnreachableError
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
-from app.outbound.slots import FullError, Slots
+from app.outbound.call_slots import CallSlots, FullError
 
 _ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _ACCESS_SECONDS: Final = 5.0
@@ -60,7 +60,7 @@ def review_of_access(question: AccessQuestion) -> JSONObject:
 
 
 async def authorize(
-    cluster: str, questions: frozenset[AccessQuestion], *, post: Post, live: LiveSource, slots: Slots
+    cluster: str, questions: frozenset[AccessQuestion], *, post: Post, live: LiveSource, slots: CallSlots
 ) -> Mapping[AccessQuestion, AccessDecision]:
     """Return what the authorizer of a logical cluster answers: SubjectAccessReviews, as many as there are questions.
 

@@ -12,16 +12,16 @@ from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from app.outbound.addresses import refuse_private_number
-from app.outbound.answer import read_answer
 from app.outbound.body import WholeBody
 from app.outbound.breaker import Breakers, Evidence
+from app.outbound.call_slots import CallSlots, FullError, Quotas
 from app.outbound.credential import Credential
 from app.outbound.endpoint import Endpoint
+from app.outbound.error_text import describe_error, private_address_in
 from app.outbound.errors import CallError, NotCalledError, OverloadedError, escaped, posting, quoted
 from app.outbound.pool import PoolKey, Pools
-from app.outbound.reasons import private_address_in, reason_of
+from app.outbound.response import read_response
 from app.outbound.retry import MAX_RETRIES, discard, retry_after
-from app.outbound.slots import FullError, Quotas, Slots
 from app.outbound.trust import TrustError, trusting
 
 __all__ = ["LOCAL", "RESPONSE_LIMIT", "CallError", "Encode", "HookClient", "Parties"]
@@ -118,7 +118,7 @@ class HookClient:
         self._limit: Final = response_limit
         self._pools: Final = Pools(resolver)
         self._breakers: Final = Breakers()
-        self.slots: Final = Slots(quotas or Quotas())
+        self.slots: Final = CallSlots(quotas or Quotas())
         self.retries: Final = {"429": 0, "5xx": 0}
 
     async def __aenter__(self) -> Self:
@@ -235,9 +235,9 @@ class HookClient:
             if (address := private_address_in(error)) is not None:
                 raise _private(url, address) from error
             if isinstance(error, OSError) and error.errno in _EXHAUSTED:
-                reason = f"this server has no room for another connection: {reason_of(error, url)}"
+                reason = f"this server has no room for another connection: {describe_error(error, url)}"
                 raise OverloadedError(posting(url, reason), limit="") from error
-            raise CallError(posting(url, reason_of(error, url))) from error
+            raise CallError(posting(url, describe_error(error, url))) from error
 
     async def _ask(self, session: aiohttp.ClientSession, call: _Call, evidence: Evidence) -> aiohttp.ClientResponse:
         """Return the answer, after as many repetitions as the webhook wants within the time; it holds one slot."""
@@ -281,7 +281,7 @@ class HookClient:
 
     async def _read(self, response: aiohttp.ClientResponse, url: URL) -> bytes:
         try:
-            answer = await read_answer(response, url=url, limit=self._limit)
+            answer = await read_response(response, url=url, limit=self._limit)
         except BaseException:
             # What is left of an answer must not be there when the connection is used next.
             response.close()

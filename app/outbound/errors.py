@@ -35,7 +35,7 @@ class OverloadedError(NotCalledError):
     """A call for which this server had no room: neither the webhook's failure nor a verdict.
 
     Attributes:
-        limit: The quota that was used up, a field of `app.outbound.slots.Quotas`; ``""`` for one of the system.
+        limit: The quota that was used up, a field of `app.outbound.call_slots.Quotas`; ``""`` for one of the system.
     """
 
     def __init__(self, reason: str, *, limit: str) -> None:

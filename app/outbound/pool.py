@@ -1,6 +1,6 @@
 """Connections to webhooks, kept apart by the cluster of their configuration, where to and whom to trust.
 
-How many there are is bounded by the calls that `app.outbound.slots` admits: a call holds one connection.
+How many there are is bounded by the calls that `app.outbound.call_slots` admits: a call holds one connection.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from aiohttp.http_parser import RawResponseMessage
 from app.outbound.addresses import public_socket
 from app.outbound.credential import Credential
 from app.outbound.fair_cache import FairCache
-from app.outbound.lookups import Lookups
+from app.outbound.resolver import SharedResolver
 from app.outbound.trust import trusting
 
 POOLS: Final = 1_000
@@ -60,7 +60,7 @@ class Pools:
     def __init__(self, resolver: AbstractResolver | None, *, limit: int = POOLS) -> None:
         """Prepare; ``resolver`` is None for the system's, in threads that owners share fairly."""
         self._resolver: Final = resolver
-        self._lookups: Final = Lookups()
+        self._resolvers: Final = SharedResolver()
         self._kept: Final[FairCache[str, PoolKey, _Kept]] = FairCache(limit, is_idle=lambda kept: kept.calls == 0)
         self._closing: Final[set[asyncio.Task[None]]] = set()
 
@@ -76,7 +76,7 @@ class Pools:
         """
         kept = self._kept.get(key.partition, key)
         if kept is None:
-            kept = _Kept(_session(key, self._resolver or self._lookups.of(key.partition)))
+            kept = _Kept(_session(key, self._resolver or self._resolvers.for_owner(key.partition)))
             self._kept.put(key.partition, key, kept)
         kept.calls += 1
         try:

@@ -12,8 +12,8 @@ from app.dispatch.explain import explain
 from app.dispatch.hooks import Phase
 from app.dispatch.limits import RequestLimits
 from app.outbound.breaker import FAILURES
+from app.outbound.call_slots import Quotas
 from app.outbound.client import HookClient, Parties
-from app.outbound.slots import Quotas
 from tests.dispatch.builders import binding, configuration, export, request_of, review, store_of
 from tests.dispatch.conftest import Front
 from tests.dispatch.webhook_server import Webhooks, allow, deny, hook, label

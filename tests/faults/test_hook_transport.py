@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from app.outbound.call_slots import Quotas
 from app.outbound.client import RESPONSE_LIMIT, CallError, HookClient, Parties
 from app.outbound.endpoint import Endpoint
-from app.outbound.slots import Quotas
 from tests.faults.calling import LONG, SHORT, Resolver, answered, endpoint, failure
 from tests.hook_server import Answer, Asked, RawHook, http, resets, says, says_and_closes
 from tests.waiting import with_patience_async

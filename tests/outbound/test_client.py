@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from app.outbound.breaker import FAILURES
+from app.outbound.call_slots import Quotas
 from app.outbound.client import CallError, HookClient, Parties, called_url
 from app.outbound.endpoint import Endpoint
 from app.outbound.errors import NotCalledError, OverloadedError
 from app.outbound.pool import PoolKey, Pools
-from app.outbound.slots import Quotas
 from tests.hook_server import RawHook, http, raw_hooking, says, tls
 from tests.waiting import NET, until
 

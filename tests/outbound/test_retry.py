@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from app.outbound.breaker import FAILURES
+from app.outbound.call_slots import Quotas
 from app.outbound.client import CallError, HookClient, Parties
 from app.outbound.endpoint import Endpoint
 from app.outbound.retry import MAX_RETRIES
-from app.outbound.slots import Quotas
 from tests.hook_server import Answer, Asked, RawHook, http, says, says_and_closes
 from tests.waiting import NET, until
 

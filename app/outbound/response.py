@@ -26,7 +26,7 @@ _GENERIC: Final = {
 _SAID_BY_THE_SERVER: Final = (403, 406)
 
 
-async def read_answer(response: aiohttp.ClientResponse, *, url: URL, limit: int) -> bytes:
+async def read_response(response: aiohttp.ClientResponse, *, url: URL, limit: int) -> bytes:
     """Return the body of an answer that is a success.
 
     Args:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.outbound.lookups import Lookups
+from app.outbound.resolver import SharedResolver
 from tests.waiting import NET, until
 
 
@@ -38,21 +38,21 @@ def names() -> Iterator[Names]:
 
 
 async def test_it_finds_what_the_system_finds() -> None:
-    lookups = Lookups()
-    found = await lookups.of("ws1").resolve("127.0.0.1", 443)
+    lookups = SharedResolver()
+    found = await lookups.for_owner("ws1").resolve("127.0.0.1", 443)
     assert [(one["hostname"], one["host"], one["port"], one["family"]) for one in found] == [
         ("127.0.0.1", "127.0.0.1", 443, socket.AF_INET)
     ]
 
 
 async def test_slow_names_of_one_owner_hold_up_no_other_one_even_after_its_callers_left(names: Names) -> None:
-    lookups = Lookups(names)
-    attacking = [asyncio.create_task(lookups.of("ws2").resolve(f"slow{number}.test")) for number in range(100)]
+    lookups = SharedResolver(names)
+    attacking = [asyncio.create_task(lookups.for_owner("ws2").resolve(f"slow{number}.test")) for number in range(100)]
     await until(lambda: len(names.asked) == 4)
     for task in attacking[:10]:
         task.cancel()
     await asyncio.wait(attacking[:10])
-    assert (await lookups.of("ws3").resolve("localhost"))[0]["host"] == "127.0.0.1"
+    assert (await lookups.for_owner("ws3").resolve("localhost"))[0]["host"] == "127.0.0.1"
     assert len(names.asked) == 5
     names.answered.set()
     failed = await asyncio.gather(*attacking[10:], return_exceptions=True)
@@ -64,7 +64,7 @@ def test_the_end_of_the_process_does_not_wait_for_a_name_server() -> None:
     # Never answers: with a thread that is waited for, the process would not end.
     code = """
 import asyncio, threading
-from app.outbound.lookups import Lookups
+from app.outbound.resolver import SharedResolver
 
 asked, never = threading.Event(), threading.Event()
 
@@ -73,7 +73,7 @@ def hang(*_, **__):
     never.wait()
 
 async def main():
-    task = asyncio.create_task(Lookups(hang).of("ws1").resolve("slow.test"))
+    task = asyncio.create_task(SharedResolver(hang).for_owner("ws1").resolve("slow.test"))
     await asyncio.to_thread(asked.wait)
     task.cancel()
 

@@ -54,7 +54,7 @@ class _Consumer:
         return not self.calls and not self.queued
 
 
-class Slots:
+class CallSlots:
     """Admits calls within quotas. The consumer with the fewest calls under way is next, first come first served.
 
     State is kept for consumers with calls only, so it is bounded by the requests in flight.

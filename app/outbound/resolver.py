@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from app.outbound.call_slots import CallSlots, FullError, Quotas
 from app.outbound.daemon_thread import call_in_daemon_thread
-from app.outbound.slots import FullError, Quotas, Slots
 
 # A lookup takes milliseconds, and its result is kept for ten seconds by each session. Each has a thread; an owner
-# without a lookup gets one beyond the quota, up to twice as many (`app.outbound.slots`).
+# without a lookup gets one beyond the quota, up to twice as many (`app.outbound.call_slots`).
 _QUOTAS: Final = Quotas(connections=4, calls=4, total=16)
 # As long as a webhook may take at most.
 _WAIT_SECONDS: Final = 30.0
@@ -26,16 +26,16 @@ Address = tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[Any, ..
 GetAddresses = Callable[..., Sequence[Address]]
 
 
-class Lookups:
+class SharedResolver:
     """Looks names up in threads of its own."""
 
     def __init__(self, get_addresses: GetAddresses = socket.getaddrinfo) -> None:
         """Prepare; ``get_addresses`` is called in threads."""
         self._get_addresses: Final = get_addresses
-        self._slots: Final = Slots(_QUOTAS)
+        self._slots: Final = CallSlots(_QUOTAS)
         self._under_way: Final[set[asyncio.Task[list[ResolveResult]]]] = set()
 
-    def of(self, owner: str) -> AbstractResolver:
+    def for_owner(self, owner: str) -> AbstractResolver:
         """Return what looks up the names that an owner chose."""
         return _Resolver(self, owner)
 
@@ -71,14 +71,14 @@ class Lookups:
 
 
 class _Resolver(AbstractResolver):
-    def __init__(self, lookups: Lookups, owner: str) -> None:
-        self._lookups: Final = lookups
+    def __init__(self, lookups: SharedResolver, owner: str) -> None:
+        self._resolvers: Final = lookups
         self._owner: Final = owner
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        return await self._lookups.resolve(self._owner, host, port, family)
+        return await self._resolvers.resolve(self._owner, host, port, family)
 
     async def close(self) -> None:
         """Leave the threads to others."""

@@ -23,7 +23,7 @@ def private_address_in(error: BaseException) -> str | None:
     return cause.address if isinstance(cause, PrivateAddressError) else None
 
 
-def reason_of(error: Exception, url: URL) -> str:
+def describe_error(error: Exception, url: URL) -> str:
     """Return in one line what went wrong.
 
     Args:

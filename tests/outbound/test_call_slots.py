@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.outbound.slots import STARTS_PER_TURN, FullError, Quotas, Slots
+from app.outbound.call_slots import STARTS_PER_TURN, CallSlots, FullError, Quotas
 from tests.waiting import NET
 
 
@@ -16,7 +16,7 @@ class Calls:
     """Calls that last until they are ended."""
 
     def __init__(self, **quotas: int) -> None:
-        self.slots = Slots(Quotas(**quotas))
+        self.slots = CallSlots(Quotas(**quotas))
         self.running: dict[asyncio.Task[None], tuple[str, str]] = {}
         self.tasks: list[asyncio.Task[None]] = []
 
@@ -203,7 +203,7 @@ def _check_no_slot_is_free(calls: Calls, connections: int, most: int, total: int
 
 
 async def test_repetitions_share_the_starts_of_a_turn_with_new_calls() -> None:
-    slots = Slots(Quotas())
+    slots = CallSlots(Quotas())
     turns: list[int] = []
     turn = 0
 
