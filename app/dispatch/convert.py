@@ -13,7 +13,7 @@ import msgspec
 from app.dispatch.builtin.versions import convert_builtin
 from app.model.gvk import GroupVersionKind, parse_api_version
 from app.model.json import JSON, JSONObject, as_object
-from app.model.meta import label_key_problem, label_value_problem
+from app.model.names import label_key_problem, label_value_problem
 
 _GROUP: Final = "apiextensions.k8s.io"
 _KIND: Final = "ConversionReview"

@@ -8,7 +8,7 @@ import msgspec
 
 from app.dispatch.hooks import Hook
 from app.model.json import JSON
-from app.model.meta import is_dns1123_subdomain, label_key_problem
+from app.model.names import is_dns1123_subdomain, label_key_problem
 
 _MUTATION: Final = "mutation.webhook.admission.k8s.io"
 _PATCH: Final = "patch.webhook.admission.k8s.io"

@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote
 
 from cryptography import x509
 
-from app.model.findings import (
+from app.model.field_errors import (
     Problem,
     invalid,
     is_integer,

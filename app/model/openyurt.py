@@ -47,46 +47,48 @@ class API(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     """Common settings: JSON names in camel case, unknown members allowed, defaults not sent."""
 
 
-def _said(text: str, **constraints: Any) -> Any:
+def describe(text: str, **constraints: Any) -> Any:
+    """Return the description and the constraints of a field, for its schema."""
     return msgspec.Meta(description=text, **constraints)
 
 
 class ImageItem(API, frozen=True):
     """Replaces the image of the containers and init containers of one name."""
 
-    container_name: Annotated[str, _said("Name of the container whose image is replaced.", min_length=1)]
-    image_claim: Annotated[str, _said("The image it gets; {{nodepool}} stands for the pool's name.", min_length=1)]
+    container_name: Annotated[str, describe("Name of the container whose image is replaced.", min_length=1)]
+    image_claim: Annotated[str, describe("The image it gets; {{nodepool}} stands for the pool's name.", min_length=1)]
 
 
 class EnvItem(API, frozen=True):
     """Sets environment variables of the containers and init containers of one name."""
 
-    container_name: Annotated[str, _said("Name of the container.", min_length=1)]
-    env: Annotated[list[FreeObject], _said("Variables as in a container; each is set or replaced by its name.")]
+    container_name: Annotated[str, describe("Name of the container.", min_length=1)]
+    env: Annotated[list[FreeObject], describe("Variables as in a container; each is set or replaced by its name.")]
 
 
 class ArgsItem(API, frozen=True):
     """Replaces the arguments of the containers and init containers of one name."""
 
-    container_name: Annotated[str, _said("Name of the container.", min_length=1)]
-    args: Annotated[list[str], _said("All arguments, as in a container.")]
+    container_name: Annotated[str, describe("Name of the container.", min_length=1)]
+    args: Annotated[list[str], describe("All arguments, as in a container.")]
 
 
 class ResourcesItem(API, frozen=True):
     """Sets resources of the containers and init containers of one name."""
 
-    container_name: Annotated[str, _said("Name of the container.", min_length=1)]
+    container_name: Annotated[str, describe("Name of the container.", min_length=1)]
     resources: Annotated[
-        FreeObject, _said("requests and limits, as in a container; each resource is set by its name, null unsets one.")
+        FreeObject,
+        describe("requests and limits, as in a container; each resource is set by its name, null unsets one."),
     ]
 
 
 class VolumeMountsItem(API, frozen=True):
     """Sets volume mounts of the containers and init containers of one name."""
 
-    container_name: Annotated[str, _said("Name of the container.", min_length=1)]
+    container_name: Annotated[str, describe("Name of the container.", min_length=1)]
     volume_mounts: Annotated[
-        list[FreeObject], _said("Mounts as in a container; each is set or replaced by its mountPath.")
+        list[FreeObject], describe("Mounts as in a container; each is set or replaced by its mountPath.")
     ]
 
 
@@ -97,34 +99,34 @@ NullableLabels = dict[str, str | None]
 class Item(API, frozen=True):
     """One configuration to inject; exactly one member is set."""
 
-    image: Annotated[ImageItem | None, _said("Replaces a container's image.")] = None
+    image: Annotated[ImageItem | None, describe("Replaces a container's image.")] = None
     replicas: Annotated[
         Annotated[int, msgspec.Meta(ge=0, le=2147483647, extra_json_schema={"format": "int32"})] | None,
-        _said("Replaces the number of replicas."),
+        describe("Replaces the number of replicas."),
     ] = None
-    env: Annotated[EnvItem | None, _said("Sets environment variables of a container.")] = None
-    args: Annotated[ArgsItem | None, _said("Replaces a container's arguments.")] = None
-    resources: Annotated[ResourcesItem | None, _said("Sets a container's requests and limits.")] = None
-    volume_mounts: Annotated[VolumeMountsItem | None, _said("Sets volume mounts of a container.")] = None
-    volumes: Annotated[list[FreeObject] | None, _said("Volumes of the pod; each is set or replaced by its name.")] = (
-        None
-    )
-    node_selector: Annotated[NullableLabels | None, _said("Node selector of the pod; null unsets a label.")] = None
-    tolerations: Annotated[list[FreeObject] | None, _said("Tolerations that are added to the pod's.")] = None
-    annotations: Annotated[NullableLabels | None, _said("Annotations of the pod template; null unsets one.")] = None
-    labels: Annotated[NullableLabels | None, _said("Labels of the pod template; null unsets one.")] = None
+    env: Annotated[EnvItem | None, describe("Sets environment variables of a container.")] = None
+    args: Annotated[ArgsItem | None, describe("Replaces a container's arguments.")] = None
+    resources: Annotated[ResourcesItem | None, describe("Sets a container's requests and limits.")] = None
+    volume_mounts: Annotated[VolumeMountsItem | None, describe("Sets volume mounts of a container.")] = None
+    volumes: Annotated[
+        list[FreeObject] | None, describe("Volumes of the pod; each is set or replaced by its name.")
+    ] = None
+    node_selector: Annotated[NullableLabels | None, describe("Node selector of the pod; null unsets a label.")] = None
+    tolerations: Annotated[list[FreeObject] | None, describe("Tolerations that are added to the pod's.")] = None
+    annotations: Annotated[NullableLabels | None, describe("Annotations of the pod template; null unsets one.")] = None
+    labels: Annotated[NullableLabels | None, describe("Labels of the pod template; null unsets one.")] = None
 
 
 class Patch(API, frozen=True):
     """One operation of a JSON Patch (RFC 6902) on the whole workload."""
 
     path: Annotated[
-        str, _said("JSON pointer into the workload; {{nodepool}} stands for the pool's name.", pattern="^/")
+        str, describe("JSON pointer into the workload; {{nodepool}} stands for the pool's name.", pattern="^/")
     ]
-    operation: Annotated[Literal["add", "remove", "replace"], _said("What is done at the path.")]
+    operation: Annotated[Literal["add", "remove", "replace"], describe("What is done at the path.")]
     value: Annotated[
         Any,
-        _said(
+        describe(
             "The value for add and replace, of any type; null unsets. Empty for remove.",
             extra_json_schema={"x-kubernetes-preserve-unknown-fields": True, "nullable": True},
         ),
@@ -136,58 +138,62 @@ class Entry(API, frozen=True):
 
     pools: Annotated[
         list[Annotated[str, msgspec.Meta(min_length=1)]],
-        _said(
+        describe(
             "Names of node pools; '*' selects every pool, '-name' excludes one anywhere in the list; [] selects none."
         ),
     ]
-    items: Annotated[list[Item] | None, _said("Applied in order, before the patches.")] = None
-    patches: Annotated[list[Patch] | None, _said("Applied in order, all or none.")] = None
+    items: Annotated[list[Item] | None, describe("Applied in order, before the patches.")] = None
+    patches: Annotated[list[Patch] | None, describe("Applied in order, all or none.")] = None
 
 
 class Subject(API, frozen=True):
     """The object whose workloads are overridden, in the namespace of the overrider."""
 
-    kind: Annotated[Literal["YurtAppSet", "YurtAppDaemon"], _said("Kind of the subject.")]
-    name: Annotated[str, _said("Name of the subject.", min_length=1)]
-    api_version: Annotated[str, _said("API version of the subject.")] = API_VERSION
+    kind: Annotated[Literal["YurtAppSet", "YurtAppDaemon"], describe("Kind of the subject.")]
+    name: Annotated[str, describe("Name of the subject.", min_length=1)]
+    api_version: Annotated[str, describe("API version of the subject.")] = API_VERSION
 
 
 class Condition(API, frozen=True):
     """``metav1.Condition``."""
 
-    type: Annotated[str, _said("What the condition is about: Bound, Rendered.")]
+    type: Annotated[str, describe("What the condition is about: Bound, Rendered.")]
     status: Literal["True", "False", "Unknown"]
-    reason: Annotated[str, _said("Why, in one word.")] = ""
-    message: Annotated[str, _said("Why, in words.")] = ""
-    last_transition_time: Annotated[str | None, _said("Since when the status is what it is.")] = None
-    observed_generation: Annotated[int | None, _said("The generation of the overrider that was looked at.")] = None
+    reason: Annotated[str, describe("Why, in one word.")] = ""
+    message: Annotated[str, describe("Why, in words.")] = ""
+    last_transition_time: Annotated[str | None, describe("Since when the status is what it is.")] = None
+    observed_generation: Annotated[int | None, describe("The generation of the overrider that was looked at.")] = None
 
 
 class PoolStatus(API, frozen=True):
     """How the override of one workload stands."""
 
-    pool: Annotated[str, _said("The node pool.")]
-    kind: Annotated[str, _said("Deployment or StatefulSet.")]
-    workload: Annotated[str, _said("Name of the workload.")]
-    hash: Annotated[str | None, _said("What it is to carry as fleethook.io/rendered.")] = None
-    observed_generation: Annotated[int | None, _said("The workload's generation when it was looked at.")] = None
-    error: Annotated[str | None, _said("Why it is not as the overrider wants it; none where it is.")] = None
+    pool: Annotated[str, describe("The node pool.")]
+    kind: Annotated[str, describe("Deployment or StatefulSet.")]
+    workload: Annotated[str, describe("Name of the workload.")]
+    hash: Annotated[str | None, describe("What it is to carry as fleethook.io/rendered.")] = None
+    observed_generation: Annotated[int | None, describe("The workload's generation when it was looked at.")] = None
+    error: Annotated[str | None, describe("Why it is not as the overrider wants it; none where it is.")] = None
 
 
 class YurtAppOverriderStatus(API, frozen=True):
     """What the controller found."""
 
-    observed_generation: Annotated[int | None, _said("The generation that was looked at.")] = None
-    summary: Annotated[str | None, _said("Workloads as they should be, of those that there should be: 49/50.")] = None
-    conditions: Annotated[list[Condition] | None, _said("Bound and Rendered.")] = None
-    pools: Annotated[list[PoolStatus] | None, _said("The overridden workloads; at most 1,000, failures first.")] = None
+    observed_generation: Annotated[int | None, describe("The generation that was looked at.")] = None
+    summary: Annotated[str | None, describe("Workloads as they should be, of those that there should be: 49/50.")] = (
+        None
+    )
+    conditions: Annotated[list[Condition] | None, describe("Bound and Rendered.")] = None
+    pools: Annotated[list[PoolStatus] | None, describe("The overridden workloads; at most 1,000, failures first.")] = (
+        None
+    )
 
 
 class YurtAppOverrider(API, frozen=True):
     """Configuration of the workloads of a YurtAppSet or YurtAppDaemon by node pool."""
 
     subject: Subject
-    entries: Annotated[list[Entry], _said("Applied in order; a later entry wins over an earlier one.")]
+    entries: Annotated[list[Entry], describe("Applied in order; a later entry wins over an earlier one.")]
     api_version: str = API_VERSION
     kind: str = "YurtAppOverrider"
     metadata: FreeObject = {}
@@ -198,7 +204,7 @@ class WorkloadTemplateSpec(API, frozen=True):
     """A template of a Deployment or StatefulSet."""
 
     metadata: FreeObject = {}
-    spec: Annotated[FreeObject, _said("As spec of apps/v1 Deployment or StatefulSet.")] = {}
+    spec: Annotated[FreeObject, describe("As spec of apps/v1 Deployment or StatefulSet.")] = {}
 
 
 class WorkloadTemplate(API, frozen=True):
@@ -225,31 +231,31 @@ class NodeSelectorTerm(API, frozen=True):
 class Pool(API, frozen=True):
     """One node pool of a YurtAppSet's topology."""
 
-    name: Annotated[str, _said("Name of the pool.", min_length=1)]
-    node_selector_term: Annotated[NodeSelectorTerm | None, _said("Where the pool's pods run.")] = None
+    name: Annotated[str, describe("Name of the pool.", min_length=1)]
+    node_selector_term: Annotated[NodeSelectorTerm | None, describe("Where the pool's pods run.")] = None
     tolerations: list[FreeObject] | None = None
     replicas: Annotated[
         Annotated[int, msgspec.Meta(ge=0, le=2147483647, extra_json_schema={"format": "int32"})] | None,
-        _said("Number of the pool's pods."),
+        describe("Number of the pool's pods."),
     ] = None
-    patch: Annotated[FreeObject | None, _said("Strategic merge patch on the pool's workload; wins over replicas.")] = (
-        None
-    )
+    patch: Annotated[
+        FreeObject | None, describe("Strategic merge patch on the pool's workload; wins over replicas.")
+    ] = None
 
 
 class Topology(API, frozen=True):
     """How the workloads are spread."""
 
-    pools: Annotated[list[Pool] | None, _said("The node pools, each with a workload of its own.")] = None
+    pools: Annotated[list[Pool] | None, describe("The node pools, each with a workload of its own.")] = None
 
 
 class YurtAppSetSpec(API, frozen=True):
     """Desired state of a YurtAppSet."""
 
-    selector: Annotated[LabelSelector, _said("Selects the pods; must match the template's labels.")]
+    selector: Annotated[LabelSelector, describe("Selects the pods; must match the template's labels.")]
     workload_template: WorkloadTemplate = WorkloadTemplate()
     topology: Topology = Topology()
-    revision_history_limit: Annotated[int | None, _said("Old revisions to keep.")] = None
+    revision_history_limit: Annotated[int | None, describe("Old revisions to keep.")] = None
 
 
 class YurtAppSet(API, frozen=True):
@@ -265,10 +271,10 @@ class YurtAppSet(API, frozen=True):
 class YurtAppDaemonSpec(API, frozen=True):
     """Desired state of a YurtAppDaemon."""
 
-    selector: Annotated[LabelSelector, _said("Selects the pods; must match the template's labels.")]
+    selector: Annotated[LabelSelector, describe("Selects the pods; must match the template's labels.")]
     workload_template: WorkloadTemplate = WorkloadTemplate()
-    nodepool_selector: Annotated[LabelSelector | None, _said("Selects the node pools by their labels.")] = None
-    revision_history_limit: Annotated[int | None, _said("Old revisions to keep.")] = None
+    nodepool_selector: Annotated[LabelSelector | None, describe("Selects the node pools by their labels.")] = None
+    revision_history_limit: Annotated[int | None, describe("Old revisions to keep.")] = None
 
 
 class YurtAppDaemon(API, frozen=True):
@@ -284,11 +290,11 @@ class YurtAppDaemon(API, frozen=True):
 class NodePoolSpec(API, frozen=True):
     """Desired state of a NodePool."""
 
-    type: Annotated[Literal["Edge", "Cloud"], _said("Whether the nodes are at the edge or in the cloud.")] = "Edge"
-    selector: Annotated[LabelSelector | None, _said("Selects the pool's nodes.")] = None
-    labels: Annotated[Labels | None, _said("Put on every node of the pool.")] = None
-    annotations: Annotated[Labels | None, _said("Put on every node of the pool.")] = None
-    taints: Annotated[list[FreeObject] | None, _said("Put on every node of the pool.")] = None
+    type: Annotated[Literal["Edge", "Cloud"], describe("Whether the nodes are at the edge or in the cloud.")] = "Edge"
+    selector: Annotated[LabelSelector | None, describe("Selects the pool's nodes.")] = None
+    labels: Annotated[Labels | None, describe("Put on every node of the pool.")] = None
+    annotations: Annotated[Labels | None, describe("Put on every node of the pool.")] = None
+    taints: Annotated[list[FreeObject] | None, describe("Put on every node of the pool.")] = None
 
 
 class NodePool(API, frozen=True):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from app.model.json import JSON, as_object
-from app.model.meta import label_key_problem, label_value_problem
+from app.model.names import label_key_problem, label_value_problem
 
 Selects = Callable[[Mapping[str, str]], bool]
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.model.client_config import bundle_problems, client_config_problems, url_problems
-from app.model.findings import (
+from app.model.field_errors import (
     Problem,
     choice_problems,
     invalid,

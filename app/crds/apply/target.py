@@ -18,7 +18,7 @@ from app.kube.access import MAX_RESPONSE_BYTES, DirectAccess
 from app.kube.connection import Connection
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSON, as_object
-from app.model.meta import is_dns1123_label, is_dns1123_subdomain
+from app.model.names import is_dns1123_label, is_dns1123_subdomain
 
 _KUBECONFIG: Final = "karmada.config"
 _AUTHORITY: Final = "ca.crt"

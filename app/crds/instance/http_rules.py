@@ -6,7 +6,7 @@ from typing import Final
 
 from app.crds.download.redaction import redacted
 from app.model.client_config import MAX_URL, bundle_problems
-from app.model.findings import Problem, invalid, is_integer, mistyped, required, too_long
+from app.model.field_errors import Problem, invalid, is_integer, mistyped, required, too_long
 from app.model.go_url import RequestURI, parse_request_uri
 from app.model.json import JSON, JSONObject
 from app.model.operator import LARGEST_BYTES, LONGEST_SECONDS, SHA256_FORM

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from app.dispatch.validation.selectors import label_key_problems
-from app.model.findings import Problem, duplicate, invalid, mistyped, required
+from app.model.field_errors import Problem, duplicate, invalid, mistyped, required
 from app.model.json import JSON, as_object
 
 _MOST: Final = 64

@@ -14,7 +14,7 @@ from app.dispatch.validation.metadata import metadata_problems
 from app.dispatch.validation.rules import rules_problems
 from app.dispatch.validation.selectors import selector_problems
 from app.model.client_config import client_config_problems
-from app.model.findings import (
+from app.model.field_errors import (
     FAILURE_POLICIES,
     Problem,
     choice_problems,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from app.dispatch.validation.selectors import label_key_problems, labels_problems
-from app.model.findings import Problem, invalid, mistyped, required, subdomain_problems
+from app.model.field_errors import Problem, invalid, mistyped, required, subdomain_problems
 from app.model.json import JSON, as_object
 
 _MOST_ANNOTATIONS: Final = 256 * 1024  # bytes of all keys and values, etcd's limit on an object in mind

@@ -10,7 +10,7 @@ from app.dispatch.validation.configuration import problems
 from app.dispatch.validation.warnings import warnings
 from app.model import admission
 from app.model.admission import AdmissionRequest, Response, StatusCause, not_for_review
-from app.model.findings import MAX_PROBLEMS, Problem, first_problems
+from app.model.field_errors import MAX_PROBLEMS, Problem, first_problems
 from app.model.gvk import GroupKind
 from app.model.json import as_object
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from app.model.findings import (
+from app.model.field_errors import (
     EVERY,
     SCOPES,
     Problem,

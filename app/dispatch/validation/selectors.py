@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from app.model.findings import Problem, invalid, is_readable, mistyped, required, subdomain_problems
+from app.model.field_errors import Problem, invalid, is_readable, mistyped, required, subdomain_problems
 from app.model.json import JSON
 
 _LONGEST: Final = 63

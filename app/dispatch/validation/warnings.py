@@ -10,7 +10,7 @@ from typing import Final
 from app.dispatch.validation.metadata import static_name_warning
 from app.dispatch.validation.rules import resource_problems
 from app.model.client_config import bundle_problems
-from app.model.findings import EVERY, subdomain_problems, texts_of
+from app.model.field_errors import EVERY, subdomain_problems, texts_of
 from app.model.json import JSON, JSONObject, as_object
 
 _EXEMPT_GROUP: Final = "admissionregistration.k8s.io"

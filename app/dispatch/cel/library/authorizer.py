@@ -11,7 +11,7 @@ from app.dispatch.cel.functions import Function
 from app.dispatch.cel.messages import message_type
 from app.dispatch.cel.run import CURRENT
 from app.model.json import JSON, as_object
-from app.model.meta import is_dns1123_label, is_dns1123_subdomain
+from app.model.names import is_dns1123_label, is_dns1123_subdomain
 
 _AUTHORIZER: Final = message_type("authorization.Authorizer")
 _PATH_CHECK: Final = message_type("authorization.PathCheck")

@@ -17,7 +17,7 @@ from app.interpret.hook_rules import problems as hook_problems
 from app.interpret.question import Answer, Question
 from app.interpret.review import refused
 from app.model.client_config import MAX_BUNDLE, MAX_URL, bundle_problems, client_config_problems, url_problems
-from app.model.findings import MAX_PROBLEMS, MAX_SHOWN, Problem, first_problems, name_problems, quoted
+from app.model.field_errors import MAX_PROBLEMS, MAX_SHOWN, Problem, first_problems, name_problems, quoted
 from app.model.gvk import GroupVersionKind
 from app.model.karmada import EXPLORING_CONFIGURATION, Operation
 
