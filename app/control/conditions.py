@@ -10,7 +10,7 @@ from app.model.text import escape
 Status = Literal["True", "False", "Unknown"]
 
 
-class Finding(NamedTuple):
+class Condition(NamedTuple):
     """What a condition says."""
 
     type: str
@@ -19,7 +19,9 @@ class Finding(NamedTuple):
     message: str
 
 
-def conditions(findings: Iterable[Finding], *, former: JSON, generation: int, now: datetime) -> list[JSONObject]:
+def build_conditions(
+    findings: Iterable[Condition], *, former: JSON, generation: int, now: datetime
+) -> list[JSONObject]:
     """Return the conditions that say ``findings``; control and bidirectional characters of messages are escaped.
 
     Args:
@@ -46,7 +48,7 @@ def conditions(findings: Iterable[Finding], *, former: JSON, generation: int, no
     return made
 
 
-def said(former: JSON, type_: str) -> tuple[JSON, JSON, JSON]:
+def read_condition(former: JSON, type_: str) -> tuple[JSON, JSON, JSON]:
     """Return status, reason and message of a stored condition; Nones where it is not there."""
     for one in former if isinstance(former, list) else ():
         if isinstance(one, dict) and one.get("type") == type_:
