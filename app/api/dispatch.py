@@ -21,7 +21,7 @@ from app.api.logs import LogSink, encode_line
 from app.api.metrics import Metrics
 from app.api.quota import FullQuotaError, RequestQuota
 from app.api.timeout import budget
-from app.control.turns import Runs
+from app.control.turns import Executor
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatched, Dispatcher
 from app.dispatch.explain import Explanation, explain
@@ -91,7 +91,7 @@ class ClusterEndpoint(Endpoint):
         body_limit: int,
         log: LogSink | None,
         known_clients_only: bool = False,
-        worker: Runs | None = None,
+        worker: Executor | None = None,
         bodies: BodyBudget | None = None,
     ) -> None:
         super().__init__(

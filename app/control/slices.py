@@ -10,7 +10,7 @@ import enum
 from collections.abc import Generator
 from typing import Any, Final, TypeVar
 
-from app.control.turns import Runs
+from app.control.turns import Executor
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ class Slices:
                 return result
 
 
-async def run_off_loop(work: Sliced[T], *, worker: Runs, turn: str) -> T:
+async def run_off_loop(work: Sliced[T], *, worker: Executor, turn: str) -> T:
     """Do sliced work in a thread, but for slices that read the store, and return its result.
 
     Others have their turns in the thread after each slice.

@@ -14,7 +14,7 @@ Work = Generator[Callable[[], Any] | None, Any, T]
 that changes meanwhile; it is sent the result of that function. It returns its result at the end."""
 
 
-class Runs(Protocol):
+class Executor(Protocol):
     """Runs functions off the event loop, as `app.control.worker.Worker` does."""
 
     async def run(self, cluster: str, function: Callable[..., T], *arguments: Any) -> T:
@@ -70,7 +70,7 @@ def do_at_once(work: Work[T]) -> T:
         return value
 
 
-async def do_in_turns(work: Work[T], *, turns: Turns, worker: Runs, cluster: str) -> T:
+async def do_in_turns(work: Work[T], *, turns: Turns, worker: Executor, cluster: str) -> T:
     """Do work slice by slice.
 
     Args:

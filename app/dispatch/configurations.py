@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from app.control.slices import Pauses
-from app.control.turns import Runs, Turns, Work, do_at_once, do_in_turns
+from app.control.turns import Executor, Turns, Work, do_at_once, do_in_turns
 from app.dispatch.defaults import default_webhook
 from app.dispatch.hook_set import HookSet, group_hooks
 from app.dispatch.hooks import PHASES, Hook, Phase, WebhookCompiler
@@ -52,7 +52,7 @@ class Configurations:
         known = self._get(cluster, phase)
         return HookSet() if known is None else do_at_once(self._compile(known, cluster, phase))
 
-    async def find(self, cluster: str, phase: Phase, *, turns: Turns, worker: Runs) -> HookSet:
+    async def find(self, cluster: str, phase: Phase, *, turns: Turns, worker: Executor) -> HookSet:
         """Return the webhooks of a logical cluster, compiled in turns with other clusters.
 
         Every change is in it that the store held when this was called.

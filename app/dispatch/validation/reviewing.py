@@ -5,7 +5,7 @@ from functools import partial
 from typing import Final
 
 from app.control.slices import Pauses
-from app.control.turns import Runs, Turns
+from app.control.turns import Executor, Turns
 from app.dispatch.cel import ExpressionError, compile_condition
 from app.dispatch.cel.compiler import Compiler, Rejected, compile_here, is_short
 from app.dispatch.validation.conditions import expressions_of
@@ -24,7 +24,7 @@ _SLICE: Final = 1_000
 class ConfigurationReviews:
     """Answers reviews of webhook configurations as `validate_configuration` does."""
 
-    def __init__(self, compiler: Compiler, *, worker: Runs, turns: Turns) -> None:
+    def __init__(self, compiler: Compiler, *, worker: Executor, turns: Turns) -> None:
         """Prepare.
 
         Args:
