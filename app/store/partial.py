@@ -1,7 +1,7 @@
-"""What is kept of objects that are only looked up or counted.
+"""Partial copies of objects that engines only look up or count.
 
 A decoded Deployment takes about 30 KiB as dictionaries and 1.1 KiB as this struct, and a fleet has tens of thousands
-of workloads, so the whole object is kept only where an engine reads it whole.
+of workloads. The store keeps complete objects only of the kinds whose spec an engine reads.
 """
 
 from collections import OrderedDict
@@ -17,9 +17,8 @@ PARTIAL_KINDS: Final = frozenset(
     {GroupKind("apps", "Deployment"), GroupKind("apps", "StatefulSet"), GroupKind("", "Node")}
 )
 
-
-# Of the owners of an apiserver's workloads; the one that came first is forgotten first.
 MAX_OWNERS: Final = 20_000
+"""Owners whose references are shared between their workloads; the oldest one is dropped first."""
 
 
 class PartialObject(msgspec.Struct, frozen=True, gc=False):
@@ -37,31 +36,31 @@ class PartialObject(msgspec.Struct, frozen=True, gc=False):
 
 
 class PartialBuilder:
-    """Makes the kept part of objects, in which texts and owners that many objects have in common exist once.
+    """Builds partial copies that share equal strings and owners.
 
     The workloads of a subject have the same owner, and nearly the same labels and annotations: 1.3 KiB of 2.4 KiB.
     """
 
     def __init__(self) -> None:
-        """Prepare; nothing is known yet."""
+        """Start without owners to share."""
         self._owners: Final[OrderedDict[tuple[str, ...], tuple[JSONObject, ...]]] = OrderedDict()
 
     def build(self, document: JSONObject) -> PartialObject:
-        """Return the part of ``document`` that is kept."""
+        """Return the partial copy of ``document``."""
         metadata = document["metadata"]
         return PartialObject(
-            namespace=_shared(metadata.get("namespace") or ""),
+            namespace=_intern(metadata.get("namespace") or ""),
             name=metadata["name"],
             uid=metadata.get("uid") or "",
             resource_version=metadata.get("resourceVersion") or "",
             generation=metadata.get("generation") or 0,
             deleting=bool(metadata.get("deletionTimestamp")),
-            labels=_shared_texts(metadata.get("labels") or {}),
-            annotations=_shared_texts(metadata.get("annotations") or {}),
-            owners=self._shared_owners(tuple(metadata.get("ownerReferences") or ())),
+            labels=_intern_texts(metadata.get("labels") or {}),
+            annotations=_intern_texts(metadata.get("annotations") or {}),
+            owners=self._share_owners(tuple(metadata.get("ownerReferences") or ())),
         )
 
-    def _shared_owners(self, owners: tuple[JSONObject, ...]) -> tuple[JSONObject, ...]:
+    def _share_owners(self, owners: tuple[JSONObject, ...]) -> tuple[JSONObject, ...]:
         key = tuple(str(as_object(owner).get("uid")) for owner in owners)
         known = self._owners.get(key)
         if known == owners:
@@ -72,14 +71,14 @@ class PartialBuilder:
         return owners
 
 
-def _shared_texts(texts: JSON) -> dict[str, str]:
-    # Nobody has checked a manifest.
-    return {_shared(name): _shared(text) for name, text in as_object(texts).items()}
+def _intern_texts(texts: JSON) -> dict[str, str]:
+    # An object from a manifest was validated by no apiserver: its labels may be of any type.
+    return {_intern(name): _intern(text) for name, text in as_object(texts).items()}
 
 
-def _shared(text: JSON) -> str:
-    # An interned text is freed with its last user.
+def _intern(text: JSON) -> str:
+    # CPython frees an interned string with its last reference.
     if isinstance(text, str):
         return intern(text)
-    kept: str = text  # As it is in a manifest.
+    kept: str = text  # of another type, from a manifest
     return kept

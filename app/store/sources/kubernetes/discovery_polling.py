@@ -1,22 +1,22 @@
-"""The pauses between requests for a resource that an apiserver does not serve."""
+"""Pauses between requests for a resource, or a better version of it, that the apiserver does not serve."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-# A CustomResourceDefinition that was just installed is served within a second or two, by each apiserver at its time.
+# After a CustomResourceDefinition is installed, each apiserver serves it within a second or two.
 _FIRST_SECONDS: Final = 0.1
 
 
 class DiscoveryPauses:
-    """Long pauses, and short ones that grow after something has changed."""
+    """Long pauses; after a change of the definition, short ones that grow."""
 
     def __init__(self, seconds: float, *, sleep: Callable[[float], Awaitable[None]]) -> None:
         """Prepare.
 
         Args:
-            seconds: The usual pause.
-            sleep: Waits that many seconds.
+            seconds: The longest pause.
+            sleep: Sleeps for a number of seconds.
         """
         self._longest: Final = seconds
         self._sleep: Final = sleep
@@ -24,12 +24,12 @@ class DiscoveryPauses:
         self._ended: Final = asyncio.Event()
 
     def end(self) -> None:
-        """End the current pause, and start over with short ones."""
+        """End the current pause, and continue with short ones."""
         self._next = min(_FIRST_SECONDS, self._longest)
         self._ended.set()
 
     async def pause(self) -> None:
-        """Wait for one pause, no longer than until `end`."""
+        """Wait for one pause, or until `end`."""
         self._ended.clear()
         waits = [asyncio.ensure_future(self._sleep(self._next)), asyncio.ensure_future(self._ended.wait())]
         try:

@@ -1,4 +1,4 @@
-"""The objects of a kind that have some values in common, so that nobody has to read a whole namespace for them."""
+"""Select objects of a kind by field values, instead of listing all objects of a namespace."""
 
 import re
 from collections.abc import Hashable
@@ -10,17 +10,17 @@ _SPECIAL: Final = re.compile(r"[\\\\,=]")
 
 
 class FieldSelection(NamedTuple):
-    """Objects of a namespace that an apiserver selects by fields, and the store by an index."""
+    """Objects of a namespace: kube-apiserver selects them by fields, the store by an index."""
 
     by: Index
     key: Hashable
-    """Of that index: the objects under it are the selected ones."""
+    """The index key of the selected objects."""
     namespace: str
     fields: tuple[tuple[str, str], ...]
-    """Paths of fields, with their values."""
+    """Field paths and their values."""
 
     @property
     def selector(self) -> str:
-        """The field selector (apimachinery, fields/selector.go: EscapeValue)."""
+        """The field selector, escaped as in k8s.io/apimachinery/pkg/fields/selector.go (EscapeValue)."""
         escaped = ((path, _SPECIAL.sub(lambda found: f"\\{found[0]}", value)) for path, value in self.fields)
         return ",".join(f"{path}={value}" for path, value in escaped)
