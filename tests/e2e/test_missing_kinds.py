@@ -14,7 +14,7 @@ from app.kube.connection import Connection
 from app.lifetime import running
 from app.model.crd import RESOURCES, custom_resource_definition
 from app.store import Store
-from app.store.sources.kubernetes.resources import DEFINITIONS, WatchedResource, whole
+from app.store.sources.kubernetes.resources import DEFINITIONS, WatchedResource, decode_object
 from app.store.sources.kubernetes.source import KubernetesSource
 from tests.builders import entry, node_pool, overrider, yurt_app_daemon
 from tests.e2e.cluster import CRDS, Api, ControlPlane, RefusedError, control_plane, established
@@ -118,7 +118,7 @@ def test_only_requests_that_need_the_missing_kind_are_refused(
 
 
 async def test_a_kind_is_followed_as_soon_as_it_is_defined(plane: ControlPlane, admin: Api, namespace: str) -> None:
-    late = WatchedResource(GROUP, "v1", "laggards", "Laggard", whole)
+    late = WatchedResource(GROUP, "v1", "laggards", "Laggard", decode_object)
     made = definition("laggards", "Laggard")
     made["metadata"]["name"], made["spec"]["group"] = late.name, GROUP
     store = Store()

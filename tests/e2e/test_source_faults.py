@@ -19,7 +19,7 @@ from app.lifetime import running
 from app.model.gvk import GroupKind
 from app.store import Store
 from app.store.sources.kubernetes.informer import Informer
-from app.store.sources.kubernetes.resources import WatchedResource, whole
+from app.store.sources.kubernetes.resources import WatchedResource, decode_object
 from app.store.sources.kubernetes.source import KubernetesSource
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import CRDS, established
@@ -27,7 +27,7 @@ from tests.e2e.proxy import Proxy, proxied
 from tests.waiting import NET, wait_for
 
 GROUP = "faults.example.com"
-GADGETS = WatchedResource(GROUP, "v1", "gadgets", "Gadget", whole)
+GADGETS = WatchedResource(GROUP, "v1", "gadgets", "Gadget", decode_object)
 KIND = GroupKind(GROUP, "Gadget")
 
 
@@ -208,7 +208,7 @@ async def test_history_compacted_away_is_listed_again_with_its_deletions(
 
 
 async def test_a_resource_that_is_installed_later_is_picked_up(direct: Path, admin: Api, namespace: str) -> None:
-    late = WatchedResource(GROUP, "v1", "latecomers", "Latecomer", whole)
+    late = WatchedResource(GROUP, "v1", "latecomers", "Latecomer", decode_object)
     store = Store()
     async with Connection(direct) as connection:
         source = KubernetesSource([GADGETS, late], connection, store, absent_seconds=0.2)

@@ -11,10 +11,10 @@ from app.lifetime import running
 from app.model.gvk import GroupKind
 from app.store import Store
 from app.store.sources.kubernetes.informer import Informer
-from app.store.sources.kubernetes.resources import WatchedResource, whole
+from app.store.sources.kubernetes.resources import WatchedResource, decode_object
 
 KIND = GroupKind("example.com", "Gadget")
-GADGETS = WatchedResource("example.com", "v1", "gadgets", "Gadget", whole)
+GADGETS = WatchedResource("example.com", "v1", "gadgets", "Gadget", decode_object)
 
 Step = Callable[[dict[str, str]], Any]
 

@@ -9,7 +9,7 @@ from app.kube.errors import APIError, UnreachableError
 from app.lifetime import running
 from app.store import Store
 from app.store.sources.kubernetes.informer import Informer
-from app.store.sources.kubernetes.resources import whole
+from app.store.sources.kubernetes.resources import decode_object
 from tests.store.scripted import (
     END,
     GADGETS,
@@ -44,7 +44,7 @@ async def test_the_first_list_is_decoded_as_far_as_it_matters_and_later_ones_who
 
     def noting(how: str) -> Any:
         def decode(text: Any) -> dict[str, Any]:
-            document = whole(text)
+            document = decode_object(text)
             decoded.append((how, document["metadata"]["name"]))
             return document
 

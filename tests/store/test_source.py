@@ -10,7 +10,7 @@ from app.lifetime import running
 from app.store import Index, Store
 from app.store.sources.kubernetes.field_selection import FieldSelection
 from app.store.sources.kubernetes.informer import Informer
-from app.store.sources.kubernetes.resources import whole
+from app.store.sources.kubernetes.resources import decode_object
 from app.store.sources.kubernetes.source import KubernetesSource
 from tests.store.scripted import (
     GADGETS,
@@ -29,7 +29,7 @@ async def test_a_live_list_decodes_only_the_objects_that_changed() -> None:
     decoded: list[str] = []
 
     def decode(text: Any) -> dict[str, Any]:
-        document = whole(text)
+        document = decode_object(text)
         decoded.append(document["metadata"]["name"])
         return document
 

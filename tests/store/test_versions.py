@@ -19,13 +19,13 @@ from app.store.sources.kubernetes.resources import (
     RESOURCES,
     YURT_APP_SETS,
     WatchedResource,
-    whole,
+    decode_object,
 )
 from app.store.sources.kubernetes.source import KubernetesSource
 from tests.store.scripted import KIND, gadget, page
 from tests.waiting import settled
 
-GADGETS = WatchedResource("example.com", "v2", "gadgets", "Gadget", whole, older_versions=("v1",))
+GADGETS = WatchedResource("example.com", "v2", "gadgets", "Gadget", decode_object, older_versions=("v1",))
 USUAL = 10.0
 KEY = ObjectKey("", KIND, "ns", "a")
 

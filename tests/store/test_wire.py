@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from app.store.sources.kubernetes.resources import metadata_only, whole
+from app.store.sources.kubernetes.resources import decode_metadata, decode_object
 from app.store.sources.kubernetes.wire import as_number, decode_event, decode_page, failure_of, version_of
 
 
@@ -36,9 +36,9 @@ def test_versions_are_compared_as_numbers(version: str, number: int) -> None:
 
 def test_managed_fields_are_not_kept() -> None:
     text = b'{"metadata":{"name":"a","managedFields":[{}]},"spec":{"x":1}}'
-    assert whole(text) == {"metadata": {"name": "a"}, "spec": {"x": 1}}
+    assert decode_object(text) == {"metadata": {"name": "a"}, "spec": {"x": 1}}
 
 
 def test_of_what_is_only_counted_the_metadata_is_decoded() -> None:
     text = b'{"metadata":{"name":"a","labels":{"l":"1"},"managedFields":[{}]},"spec":{"x":1}}'
-    assert metadata_only(text) == {"metadata": {"name": "a", "labels": {"l": "1"}}}
+    assert decode_metadata(text) == {"metadata": {"name": "a", "labels": {"l": "1"}}}

@@ -98,7 +98,7 @@ _decode_any: Final = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_partial: Final = msgspec.json.Decoder(_Partial).decode
 
 
-def whole(text: bytes | msgspec.Raw) -> JSONObject:
+def decode_object(text: bytes | msgspec.Raw) -> JSONObject:
     """Decode an object without its managed fields, which no engine reads and which are half of its size."""
     document = _decode_any(text)
     metadata = document.get("metadata")
@@ -107,13 +107,13 @@ def whole(text: bytes | msgspec.Raw) -> JSONObject:
     return document
 
 
-def metadata_only(text: bytes | msgspec.Raw) -> JSONObject:
+def decode_metadata(text: bytes | msgspec.Raw) -> JSONObject:
     """Decode the fields of a partial object (`app.store.partial`)."""
     return dict(_decode_partial(text))
 
 
 def _openyurt(plural: str, kind: GroupKind, *versions: str) -> WatchedResource:
-    return WatchedResource(openyurt.GROUP, versions[0], plural, kind.kind, whole, older_versions=versions[1:])
+    return WatchedResource(openyurt.GROUP, versions[0], plural, kind.kind, decode_object, older_versions=versions[1:])
 
 
 YURT_APP_OVERRIDERS: Final = _openyurt("yurtappoverriders", openyurt.YURT_APP_OVERRIDER, "v1alpha1")
@@ -125,7 +125,9 @@ NODE_POOLS: Final = _openyurt("nodepools", openyurt.NODE_POOL, "v1beta2", "v1bet
 
 def _workloads(plural: str, kind: str) -> WatchedResource:
     # Detecting drift after a change takes the complete object. For the first list, the hash annotation suffices.
-    return WatchedResource("apps", "v1", plural, kind, whole, openyurt.POOL_NAME_LABEL, decode_first=metadata_only)
+    return WatchedResource(
+        "apps", "v1", plural, kind, decode_object, openyurt.POOL_NAME_LABEL, decode_first=decode_metadata
+    )
 
 
 DEPLOYMENTS: Final = _workloads("deployments", "Deployment")
@@ -167,7 +169,7 @@ class _Definition(TypedDict, total=False):
 _decode_definition: Final = msgspec.json.Decoder(_Definition).decode
 
 
-def definition(text: bytes | msgspec.Raw) -> JSONObject:
+def decode_definition(text: bytes | msgspec.Raw) -> JSONObject:
     """Decode the names and versions of the definition of a custom resource.
 
     Schemas are the largest part of a definition and are dropped. The schema of YurtAppOverriders is kept, because an
@@ -239,54 +241,60 @@ _decode_logical_cluster: Final = msgspec.json.Decoder(_LogicalCluster).decode
 _decode_workspace: Final = msgspec.json.Decoder(_Workspace).decode
 
 
-def binding(text: bytes | msgspec.Raw) -> JSONObject:
+def decode_binding(text: bytes | msgspec.Raw) -> JSONObject:
     """Decode the reference and the binding status of an APIBinding."""
     return dict(_decode_binding(text))
 
 
-def export(text: bytes | msgspec.Raw) -> JSONObject:
+def decode_export(text: bytes | msgspec.Raw) -> JSONObject:
     """Decode the resources of an APIExport."""
     return dict(_decode_export(text))
 
 
-def logical_cluster(text: bytes | msgspec.Raw) -> JSONObject:
+def decode_logical_cluster(text: bytes | msgspec.Raw) -> JSONObject:
     """Decode the owning Workspace and the phase of a LogicalCluster."""
     return dict(_decode_logical_cluster(text))
 
 
-def workspace(text: bytes | msgspec.Raw) -> JSONObject:
+def decode_workspace(text: bytes | msgspec.Raw) -> JSONObject:
     """Decode the logical cluster of a Workspace."""
     return dict(_decode_workspace(text))
 
 
 HOOK_CONFIGURATIONS: Final = tuple(
-    WatchedResource(karmada.GROUP, karmada.VERSION, f"{kind.kind.lower()}s", kind.kind, whole)
+    WatchedResource(karmada.GROUP, karmada.VERSION, f"{kind.kind.lower()}s", kind.kind, decode_object)
     for kind in (karmada.EXPLORING_CONFIGURATION, karmada.INTERPRETER_CONFIGURATION)
 )
 DEFINITIONS: Final = WatchedResource(
-    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", definition
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", decode_definition
 )
 
 CUSTOMIZATIONS: Final = WatchedResource(
-    karmada.GROUP, karmada.VERSION, "resourceinterpretercustomizations", karmada.CUSTOMIZATION.kind, whole
+    karmada.GROUP, karmada.VERSION, "resourceinterpretercustomizations", karmada.CUSTOMIZATION.kind, decode_object
 )
 
 # kcp versions without apis.kcp.io/v1alpha2 serve bindings and exports in v1alpha1 only, and answer 404 to these.
-APIBINDINGS: Final = WatchedResource(kcp.API_BINDING.group, "v1alpha2", "apibindings", kcp.API_BINDING.kind, binding)
-APIEXPORTS: Final = WatchedResource(kcp.API_EXPORT.group, "v1alpha2", "apiexports", kcp.API_EXPORT.kind, export)
+APIBINDINGS: Final = WatchedResource(
+    kcp.API_BINDING.group, "v1alpha2", "apibindings", kcp.API_BINDING.kind, decode_binding
+)
+APIEXPORTS: Final = WatchedResource(kcp.API_EXPORT.group, "v1alpha2", "apiexports", kcp.API_EXPORT.kind, decode_export)
 API_RESOURCE_SCHEMAS: Final = WatchedResource(
-    kcp.API_RESOURCE_SCHEMA.group, "v1alpha1", "apiresourceschemas", kcp.API_RESOURCE_SCHEMA.kind, definition
+    kcp.API_RESOURCE_SCHEMA.group, "v1alpha1", "apiresourceschemas", kcp.API_RESOURCE_SCHEMA.kind, decode_definition
 )
 LOGICAL_CLUSTERS: Final = WatchedResource(
-    kcp.LOGICAL_CLUSTER.group, "v1alpha1", "logicalclusters", kcp.LOGICAL_CLUSTER.kind, logical_cluster
+    kcp.LOGICAL_CLUSTER.group, "v1alpha1", "logicalclusters", kcp.LOGICAL_CLUSTER.kind, decode_logical_cluster
 )
-WORKSPACES: Final = WatchedResource(kcp.WORKSPACE.group, "v1alpha1", "workspaces", kcp.WORKSPACE.kind, workspace)
-NAMESPACES: Final = WatchedResource("", "v1", "namespaces", "Namespace", metadata_only)
+WORKSPACES: Final = WatchedResource(kcp.WORKSPACE.group, "v1alpha1", "workspaces", kcp.WORKSPACE.kind, decode_workspace)
+NAMESPACES: Final = WatchedResource("", "v1", "namespaces", "Namespace", decode_metadata)
 MUTATING_CONFIGURATIONS: Final = WatchedResource(
-    "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", whole
+    "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", decode_object
 )
 VALIDATING_CONFIGURATIONS: Final = WatchedResource(
-    "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", whole
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    decode_object,
 )
 
 DISPATCHING: Final = (
@@ -306,14 +314,14 @@ INTERPRETING: Final = (*HOOK_CONFIGURATIONS, DEFINITIONS, CUSTOMIZATIONS)
 """The resources that the interpret engine reads, besides `karmada_config`."""
 
 
-KARMADAS: Final = WatchedResource(operator.GROUP, operator.VERSION, "karmadas", operator.KARMADA.kind, whole)
+KARMADAS: Final = WatchedResource(operator.GROUP, operator.VERSION, "karmadas", operator.KARMADA.kind, decode_object)
 """The resource that the controller for CRD tarballs reads."""
 
 
 def karmada_config(namespace: str) -> WatchedResource:
     """Return the one ConfigMap in ``namespace`` that customizes retention."""
     return WatchedResource(
-        "", "v1", "configmaps", karmada.CONFIG_MAP.kind, whole, only=(namespace, karmada.CONFIG_MAP_NAME)
+        "", "v1", "configmaps", karmada.CONFIG_MAP.kind, decode_object, only=(namespace, karmada.CONFIG_MAP_NAME)
     )
 
 
