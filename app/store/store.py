@@ -145,7 +145,7 @@ class Store:
         if key.group_kind not in PARTIAL_KINDS and before is not None:
             document = _reuse_members(document, before)
         kept: JSONObject | PartialObject = (
-            self._builder.build(document) if key.group_kind in PARTIAL_KINDS else document
+            self._partials.build(document) if key.group_kind in PARTIAL_KINDS else document
         )
         if before == kept:
             return

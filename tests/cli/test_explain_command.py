@@ -423,7 +423,7 @@ def test_a_namespace_is_in_itself_and_what_has_no_namespace_is_in_none(written: 
     assert found == ["call", "call", "skip"]
 
 
-def test_lists_are_taken_apart(written: Written) -> None:
+def test_lists_yield_their_items(written: Written) -> None:
     listed = {"apiVersion": "v1", "kind": "List", "items": [widget("one"), widget("two")]}
     manifests = written("m/m.yaml", *provided(webhook(rules=[WIDGETS])))
     _, out, _ = explain("-f", written("l.yaml", listed), "--cluster", "c", "--manifests", manifests)

@@ -1,4 +1,4 @@
-"""The version of a resource that is read, against an apiserver whose versions come and go."""
+"""The choice of a version, against an apiserver whose served versions change."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ from app.store.sources.kubernetes.resources import (
     decode_object,
 )
 from app.store.sources.kubernetes.source import KubernetesSource
-from tests.store.scripted import KIND, gadget, page
+from tests.store.sources.kubernetes.scripted import KIND, gadget, page
 from tests.waiting import settled
 
 GADGETS = WatchedResource("example.com", "v2", "gadgets", "Gadget", decode_object, older_versions=("v1",))
@@ -35,10 +35,10 @@ class Server:
 
     Attributes:
         items: The objects of each version that is served.
-        errors: What the requests of a version are answered with instead.
+        errors: Errors that requests of a version get instead.
         asked: The version and query of each list.
-        held: Holds lists back until it is set, the first page excepted.
-        slept: The pauses, each of which ends when a test says so by `wake`.
+        held: If not None, lists except the first page wait until it is set.
+        slept: The pauses; a test ends each of them by `wake`.
     """
 
     def __init__(self, **items: list[dict[str, Any]]) -> None:
@@ -74,7 +74,7 @@ class Server:
                 self._sleepers.remove(sleeper)
 
     async def wake(self) -> None:
-        """End the usual pause, as soon as there is one."""
+        """Wait for the usual pause, and end it."""
         await settled(lambda: self._sleepers)
         self._sleepers.pop().set()
 
@@ -158,7 +158,7 @@ def read(store: Store) -> dict[str, str]:
 
 
 class Emptiness:
-    """Whether the store was ever empty after a change."""
+    """Records whether the store was ever empty after a change."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -171,13 +171,13 @@ class Emptiness:
 
 
 async def collect_versions(store: Store, seen: set[frozenset[str]]) -> None:
-    """Look at the store whenever the event loop lets another task run."""
+    """Record the stored versions in each iteration of the event loop."""
     while True:
         seen.add(frozenset(read(store).values()))
         await asyncio.sleep(0)
 
 
-def test_openyurts_kinds_are_read_in_their_best_version() -> None:
+def test_openyurt_kinds_are_read_in_their_best_version() -> None:
     versions = {one.kind: [each.version for each in one.in_versions()] for one in RESOURCES}
     assert versions == {
         "YurtAppOverrider": ["v1alpha1"],
@@ -189,7 +189,7 @@ def test_openyurts_kinds_are_read_in_their_best_version() -> None:
     assert NODE_POOLS.in_versions()[2].in_namespace("", "a") == "/apis/apps.openyurt.io/v1alpha1/nodepools/a"
 
 
-async def test_the_best_version_that_is_served_is_read_and_no_other_one_asked_for() -> None:
+async def test_a_served_best_version_is_the_only_one_requested() -> None:
     server, store = Server(v1=[gadget("a", 3)], v2=[gadget("a", 3)]), Store()
     async with following(server, store) as source:
         assert read(store) == {"a": "v2"}
@@ -200,7 +200,7 @@ async def test_the_best_version_that_is_served_is_read_and_no_other_one_asked_fo
         assert server.lists == ["v2"]
 
 
-async def test_a_server_without_the_best_version_is_read_in_an_older_one_and_asked_cheaply_at_intervals() -> None:
+async def test_an_older_version_is_read_while_the_best_one_is_polled() -> None:
     server, store = Server(v1=[gadget("a", 3)]), Store()
     async with following(server, store):
         assert read(store) == {"a": "v1"}
@@ -233,7 +233,7 @@ async def test_a_better_version_that_appears_replaces_all_objects_in_one_step() 
         await settled(lambda: read(store).get("later") == "v2")
 
 
-async def test_a_version_that_is_withdrawn_is_replaced_by_an_older_one() -> None:
+async def test_an_older_version_replaces_a_withdrawn_one() -> None:
     server, store = Server(v2=[gadget("a", 3)]), Store()
     async with following(server, store) as source:
         emptiness = Emptiness(store)
@@ -244,8 +244,8 @@ async def test_a_version_that_is_withdrawn_is_replaced_by_an_older_one() -> None
         assert source.informer(KIND).resource.version == "v1"
 
 
-async def test_no_object_is_dropped_while_an_apiserver_serves_no_version_between_two() -> None:
-    """It registers a new version a second or two after it has withdrawn the old one."""
+async def test_objects_stay_while_no_version_is_served_between_two() -> None:
+    """kube-apiserver registers a new version a second or two after it has removed the old one."""
     server, store = Server(v1=[gadget("a", 3)]), Store()
     async with following(server, store) as source:
         emptiness = Emptiness(store)
@@ -260,7 +260,7 @@ async def test_no_object_is_dropped_while_an_apiserver_serves_no_version_between
         assert source.informer(KIND).state().detail == ""
 
 
-async def test_a_resource_that_stays_away_in_all_versions_is_not_served() -> None:
+async def test_a_resource_without_any_version_for_long_is_unserved() -> None:
     server, store = Server(v1=[gadget("a", 3)]), Store()
     async with following(server, store) as source:
         server.withdraw("v1")
@@ -270,7 +270,7 @@ async def test_a_resource_that_stays_away_in_all_versions_is_not_served() -> Non
 
 
 @pytest.mark.parametrize("code", [429, 500, 503, 403])
-async def test_a_list_that_fails_otherwise_is_no_reason_to_read_an_older_version(code: int) -> None:
+async def test_other_errors_than_not_found_do_not_select_an_older_version(code: int) -> None:
     server, store = Server(v1=[gadget("a", 3)], v2=[gadget("a", 3)]), Store()
     server.errors["v2"] = APIError(code, "", "conversion webhook failed")
     source = KubernetesSource([GADGETS], server, store, absent_seconds=USUAL, sleep=server.sleep)
@@ -283,7 +283,7 @@ async def test_a_list_that_fails_otherwise_is_no_reason_to_read_an_older_version
         await settled(lambda: read(store) == {"a": "v2"})
 
 
-async def test_a_better_version_that_cannot_be_read_is_reported_while_the_older_one_is_followed() -> None:
+async def test_an_unreadable_better_version_is_reported_while_the_older_one_is_watched() -> None:
     server, store = Server(v1=[gadget("a", 3)]), Store()
     async with following(server, store) as source:
         server.errors["v2"] = APIError(500, "", "conversion webhook failed")
@@ -297,7 +297,7 @@ async def test_a_better_version_that_cannot_be_read_is_reported_while_the_older_
         await settled(lambda: not source.informer(KIND).state().failing)
 
 
-async def test_a_definition_saves_the_questions_whose_answer_it_tells() -> None:
+async def test_a_definition_saves_requests_for_unserved_versions() -> None:
     server, store = Server(v1=[gadget("a", 3)]), Store()
     server.definitions = [definition("v1")]
     async with following(server, store, GADGETS, DEFINITIONS):
@@ -311,7 +311,7 @@ async def test_a_definition_saves_the_questions_whose_answer_it_tells() -> None:
         assert len(server.asked) <= 12
 
 
-async def test_a_definition_that_withdraws_a_version_is_followed_although_its_stream_goes_on() -> None:
+async def test_a_definition_without_the_current_version_ends_its_watch() -> None:
     server, store = Server(v2=[gadget("a", 3)]), Store()
     server.definitions = [definition("v2")]
     async with following(server, store, GADGETS, DEFINITIONS):
@@ -320,7 +320,7 @@ async def test_a_definition_that_withdraws_a_version_is_followed_although_its_st
         await settled(lambda: read(store) == {"a": "v1"})
 
 
-async def test_a_live_read_uses_the_version_that_is_read_and_is_repeated_if_that_changes_meanwhile() -> None:
+async def test_a_live_read_is_repeated_if_the_version_changes_meanwhile() -> None:
     server, store = Server(v1=[gadget("a", 3)]), Store()
     async with following(server, store) as source:
         server.held = asyncio.Event()
@@ -338,7 +338,7 @@ async def test_a_live_read_uses_the_version_that_is_read_and_is_repeated_if_that
         assert (stored["apiVersion"], stored["spec"]) == ("example.com/v2", {"live": "v2"})
 
 
-async def test_a_live_read_in_a_version_that_is_withdrawn_removes_nothing() -> None:
+async def test_a_live_read_of_a_withdrawn_version_removes_no_object() -> None:
     server, store = Server(v2=[gadget("a", 3)]), Store()
     async with following(server, store) as source:
         server.items = {"v1": [gadget("a", 3)]}
@@ -350,7 +350,7 @@ async def test_a_live_read_in_a_version_that_is_withdrawn_removes_nothing() -> N
         assert read(store) == {}
 
 
-async def test_an_object_in_another_version_is_another_input_although_it_says_the_same() -> None:
+async def test_the_same_object_in_another_version_is_a_change() -> None:
     server, store = Server(v1=[gadget("a", 3)]), Store()
     changes: list[tuple[Any, Any]] = []
     async with following(server, store):

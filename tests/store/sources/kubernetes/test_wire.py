@@ -16,7 +16,7 @@ def test_an_empty_list_is_written_as_null_by_some_servers() -> None:
     assert decode_page(b'{"metadata":{},"items":null}') == ([], "", "")
 
 
-def test_an_event_a_bookmark_and_a_failure() -> None:
+def test_bookmarks_and_errors_are_decoded() -> None:
     event = decode_event(b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"12"}}}')
     assert (event.type, version_of(event.object)) == ("BOOKMARK", "12")
     event = decode_event(b'{"type":"ERROR","object":{"code":410,"reason":"Expired","message":"m","status":"Failure"}}')
@@ -24,7 +24,7 @@ def test_an_event_a_bookmark_and_a_failure() -> None:
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b"[]", b'{"object":{}}', b'{"type":1,"object":{}}'])
-def test_what_is_no_event_is_an_error(line: bytes) -> None:
+def test_other_lines_than_events_are_errors(line: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         decode_event(line)
 
@@ -34,11 +34,11 @@ def test_versions_are_compared_as_numbers(version: str, number: int) -> None:
     assert as_number(version) == number
 
 
-def test_managed_fields_are_not_kept() -> None:
+def test_objects_are_decoded_without_managed_fields() -> None:
     text = b'{"metadata":{"name":"a","managedFields":[{}]},"spec":{"x":1}}'
     assert decode_object(text) == {"metadata": {"name": "a"}, "spec": {"x": 1}}
 
 
-def test_of_what_is_only_counted_the_metadata_is_decoded() -> None:
+def test_partial_objects_are_decoded_from_metadata_only() -> None:
     text = b'{"metadata":{"name":"a","labels":{"l":"1"},"managedFields":[{}]},"spec":{"x":1}}'
     assert decode_metadata(text) == {"metadata": {"name": "a", "labels": {"l": "1"}}}

@@ -1,4 +1,4 @@
-"""The informer against a scripted apiserver: each answer is in the test's hands."""
+"""The informer against a scripted apiserver."""
 
 import asyncio
 from typing import Any
@@ -10,7 +10,7 @@ from app.lifetime import running
 from app.store import Store
 from app.store.sources.kubernetes.informer import Informer
 from app.store.sources.kubernetes.resources import decode_object
-from tests.store.scripted import (
+from tests.store.sources.kubernetes.scripted import (
     END,
     GADGETS,
     KIND,
@@ -27,7 +27,7 @@ from tests.store.scripted import (
 from tests.waiting import NET, settled
 
 
-async def test_pages_are_read_to_the_end_and_objects_know_their_kind() -> None:
+async def test_all_pages_are_read_and_objects_get_their_kind() -> None:
     script, store = Script(), Store()
     script.lists.put_nowait(page(10, gadget("a", 3), more="token"))
     script.lists.put_nowait(page(10, gadget("b", 4)))
@@ -39,7 +39,7 @@ async def test_pages_are_read_to_the_end_and_objects_know_their_kind() -> None:
         await settled(lambda: script.places == ["10"])
 
 
-async def test_the_first_list_is_decoded_as_far_as_it_matters_and_later_ones_whole() -> None:
+async def test_the_first_list_uses_its_own_decoder() -> None:
     decoded: list[tuple[str, str]] = []
 
     def noting(how: str) -> Any:
@@ -61,7 +61,7 @@ async def test_the_first_list_is_decoded_as_far_as_it_matters_and_later_ones_who
     assert decoded == [("first", "a"), ("whole", "a"), ("whole", "b")]
 
 
-async def test_events_change_the_store_and_move_the_place() -> None:
+async def test_events_change_the_store_and_the_resource_version() -> None:
     script, store = Script(), Store()
     script.lists.put_nowait(page(10, gadget("a", 3), gadget("b", 4)))
     script.put(
@@ -75,7 +75,7 @@ async def test_events_change_the_store_and_move_the_place() -> None:
         assert informer.relists == 1
 
 
-async def test_a_stream_that_is_cut_goes_on_where_it_was() -> None:
+async def test_a_broken_watch_continues_from_its_last_resource_version() -> None:
     script, store = Script(), Store()
     script.lists.put_nowait(page(10))
     script.put(event("ADDED", gadget("a", 11)), UnreachableError("cut"))
@@ -89,7 +89,7 @@ async def test_a_stream_that_is_cut_goes_on_where_it_was() -> None:
 
 
 @pytest.mark.parametrize("refusal", [gone(), APIError(410, "Expired", "too old resource version")])
-async def test_gone_lists_again_and_finds_deletions(refusal: Any) -> None:
+async def test_gone_causes_a_new_list_that_removes_objects(refusal: Any) -> None:
     script, store = Script(), Store()
     script.lists.put_nowait(page(10, gadget("a", 3), gadget("b", 4)))
     script.put(refusal)
@@ -100,8 +100,8 @@ async def test_gone_lists_again_and_finds_deletions(refusal: Any) -> None:
         await settled(lambda: script.places == ["10", "30"])
 
 
-async def test_a_server_that_never_continues_is_listed_again_after_three_refusals() -> None:
-    """An etcd that was restored knows nothing of our place: "Too large resource version" for ever."""
+async def test_three_refused_watches_cause_a_new_list() -> None:
+    """A restored etcd answers each watch with "Too large resource version"."""
     script, store = Script(), Store()
     script.lists.put_nowait(page(1000, gadget("a", 900)))
     refusal = APIError(504, "Timeout", "Too large resource version: 1000, current: 50")
@@ -129,7 +129,7 @@ async def test_pauses_grow_with_each_failure_and_are_spread() -> None:
         assert not informer.state().failing
 
 
-async def test_a_stream_that_ends_at_once_again_and_again_is_not_asked_for_in_a_loop() -> None:
+async def test_streams_that_end_at_once_are_separated_by_pauses() -> None:
     script, store = Script(), Store()
     script.lists.put_nowait(page(10))
     script.put(END, END, END)
@@ -138,7 +138,7 @@ async def test_a_stream_that_ends_at_once_again_and_again_is_not_asked_for_in_a_
         assert len(script.slept) == 3
 
 
-async def test_a_resource_that_is_not_served_is_synced_empty_and_asked_for_again() -> None:
+async def test_an_unserved_resource_is_synced_without_objects_and_requested_again() -> None:
     script, store = Script(), Store()
     script.lists.put_nowait(APIError(404, "NotFound", "the server could not find the requested resource"))
     async with informing(script, store) as informer:
@@ -150,8 +150,8 @@ async def test_a_resource_that_is_not_served_is_synced_empty_and_asked_for_again
         await settled(lambda: informer.state().detail == "")
 
 
-async def test_a_resource_that_was_just_defined_is_asked_for_at_once_and_soon_again() -> None:
-    """An apiserver serves it a moment after its definition was stored, and nobody says when."""
+async def test_a_new_definition_causes_a_request_at_once_and_short_pauses() -> None:
+    """An apiserver serves a resource some time after its definition was stored."""
     script, store = Script(), Store()
     endless: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -180,9 +180,7 @@ async def test_a_resource_that_was_just_defined_is_asked_for_at_once_and_soon_ag
         (UnreachableError("refused"), False),
     ],
 )
-async def test_a_list_that_the_server_refuses_again_and_again_is_told_from_one_that_we_cannot_read(
-    error: Exception, *, refused: bool
-) -> None:
+async def test_repeated_server_errors_are_reported_as_refused(error: Exception, *, refused: bool) -> None:
     script = Script()
     async with informing(script, Store()) as informer:
         for count in (1, 2, 3):
@@ -196,7 +194,7 @@ async def test_a_list_that_the_server_refuses_again_and_again_is_told_from_one_t
         assert not informer.state().refused
 
 
-async def test_a_list_that_expires_half_read_starts_over() -> None:
+async def test_an_expired_continue_token_restarts_the_list() -> None:
     script, store = Script(), Store()
     script.lists.put_nowait(page(10, gadget("a", 3), more="token"))
     script.lists.put_nowait(APIError(410, "Expired", "The provided continue parameter is too old"))
@@ -206,7 +204,7 @@ async def test_a_list_that_expires_half_read_starts_over() -> None:
         assert names(store) == {"b": {}}
 
 
-async def test_what_is_not_json_does_not_end_it() -> None:
+async def test_an_undecodable_event_does_not_end_the_informer() -> None:
     script, store = Script(), Store()
     script.lists.put_nowait(page(10))
     script.put({"no": "type"})
@@ -216,7 +214,7 @@ async def test_what_is_not_json_does_not_end_it() -> None:
         await settled(lambda: names(store))
 
 
-async def test_waiters_are_woken_when_their_version_is_reached_and_not_before() -> None:
+async def test_waiters_wake_when_their_version_is_reached() -> None:
     script, store = Script(), Store()
     script.lists.put_nowait(page(10))
     async with informing(script, store) as informer:

@@ -1,4 +1,4 @@
-"""The source against a scripted apiserver: live reads, selections, and definitions that change."""
+"""The source against a scripted apiserver: live reads, field selections and changed definitions."""
 
 import asyncio
 from typing import Any
@@ -12,7 +12,7 @@ from app.store.sources.kubernetes.field_selection import FieldSelection
 from app.store.sources.kubernetes.informer import Informer
 from app.store.sources.kubernetes.resources import decode_object
 from app.store.sources.kubernetes.source import KubernetesSource
-from tests.store.scripted import (
+from tests.store.sources.kubernetes.scripted import (
     GADGETS,
     KIND,
     NOT_SERVED,
@@ -53,7 +53,7 @@ BY_COLOR = Index("by_color", KIND, lambda _, one: [one["spec"].get("color")])
 RED = FieldSelection(BY_COLOR, "red", "ns", (("spec.color", "red"),))
 
 
-async def test_a_selection_is_read_without_the_other_objects() -> None:
+async def test_a_field_selection_updates_only_its_objects() -> None:
     script, store = Script(), Store([BY_COLOR])
     source = KubernetesSource([GADGETS], script, store, absent_seconds=10.0)
     known = [gadget("a", 3, color="red"), gadget("b", 4, color="red"), gadget("c", 5, color="blue")]
@@ -70,7 +70,7 @@ async def test_a_selection_is_read_without_the_other_objects() -> None:
     assert names(store) == {"b": {**red, "changed": True}, "c": {"color": "blue"}, "d": red}
 
 
-async def test_a_server_that_cannot_select_is_asked_for_the_namespace_until_the_definition_changes() -> None:
+async def test_a_refused_field_selector_lists_the_namespace_until_the_definition_changes() -> None:
     script, store = Script(), Store([BY_COLOR])
     source = KubernetesSource([GADGETS], script, store, absent_seconds=10.0)
     script.lists.put_nowait(page(10))
@@ -107,7 +107,7 @@ ONE = "/apis/example.com/v1/namespaces/ns/gadgets/a"
 
 
 async def read_while(script: Script, store: Store, answer: Any, *meanwhile: dict[str, Any]) -> dict[str, Any]:
-    """Read object ``a`` live; events arrive after the server has answered and before the answer is here."""
+    """Read object ``a`` live; ``meanwhile`` are events between the server's read and the response."""
     source, informer = source_of(script, store)
     script.lists.put_nowait(page(10, gadget("a", 5)))
     async with running(informer.run(), name="informer", ended=lambda _: None):
@@ -126,21 +126,21 @@ async def read_while(script: Script, store: Store, answer: Any, *meanwhile: dict
 NOT_FOUND = APIError(404, "NotFound", 'gadgets "a" not found')
 
 
-async def test_a_live_read_is_ahead_of_the_watch() -> None:
+async def test_a_live_read_may_be_ahead_of_the_watch() -> None:
     assert await read_while(Script(), Store(), gadget("a", 12, new=True)) == {"a": {"new": True}}
     assert await read_while(Script(), Store(), NOT_FOUND) == {}
 
 
-async def test_a_live_read_does_not_bring_back_what_was_deleted_meanwhile() -> None:
+async def test_a_live_read_does_not_restore_an_object_deleted_meanwhile() -> None:
     assert await read_while(Script(), Store(), gadget("a", 5), event("DELETED", gadget("a", 11))) == {}
 
 
-async def test_a_live_read_does_not_remove_what_was_created_meanwhile() -> None:
+async def test_a_live_read_does_not_remove_an_object_created_meanwhile() -> None:
     events = (event("DELETED", gadget("a", 10)), event("ADDED", gadget("a", 11, again=True)))
     assert await read_while(Script(), Store(), NOT_FOUND, *events) == {"a": {"again": True}}
 
 
-async def test_a_live_read_does_not_replace_what_was_changed_meanwhile() -> None:
+async def test_a_live_read_does_not_replace_a_newer_object() -> None:
     events = (event("MODIFIED", gadget("a", 11, newest=True)),)
     assert await read_while(Script(), Store(), gadget("a", 7), *events) == {"a": {"newest": True}}
 
@@ -178,7 +178,7 @@ def definition_of(name: str) -> dict[str, Any]:
     return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": name}}
 
 
-async def test_a_definition_that_changes_has_its_resource_asked_for_again() -> None:
+async def test_a_changed_definition_causes_a_request_for_its_resource() -> None:
     script, store = Script(), Store()
     source = KubernetesSource([GADGETS], script, store, absent_seconds=3600)
     script.lists.put_nowait(NOT_SERVED)
@@ -192,7 +192,7 @@ async def test_a_definition_that_changes_has_its_resource_asked_for_again() -> N
         await settled(lambda: names(store))
 
 
-async def test_what_no_answer_depends_on_is_waited_for_by_nobody() -> None:
+async def test_advisory_kinds_do_not_delay_the_sync() -> None:
     script, store = Script(), Store()
     other = GADGETS._replace(plural="others", kind="Other")
     script.singles[other.path] = lambda: asyncio.sleep(0, APIError(403, "Forbidden", "cannot list others"))

@@ -1,4 +1,4 @@
-"""Callers that share live reads; every read ends when the test says so."""
+"""Callers that share live reads; the test ends each read."""
 
 import asyncio
 
@@ -22,7 +22,7 @@ class Reads:
         await end
 
     async def ask(self, key: str = "k") -> "asyncio.Task[None]":
-        """A caller, as soon as it waits for its read."""
+        """Start a caller, and return when it waits for its read."""
         task = asyncio.create_task(self.shared.join(key, self._read))
         await turns()
         return task
@@ -52,7 +52,7 @@ async def test_a_caller_does_not_use_a_read_that_started_before_it() -> None:
     assert reads.started == 2
 
 
-async def test_callers_of_one_moment_share_one_read() -> None:
+async def test_concurrent_callers_share_one_read() -> None:
     reads = Reads()
     callers = [asyncio.create_task(reads.shared.join("k", reads._read)) for _ in range(50)]
     await turns()
@@ -70,7 +70,7 @@ async def test_keys_do_not_wait_for_each_other() -> None:
     await reads.end(1)
 
 
-async def test_a_failure_is_every_callers_and_not_the_next_reads() -> None:
+async def test_a_failure_reaches_all_callers_but_not_the_next_read() -> None:
     reads = Reads()
     first, second, third = await reads.ask(), await reads.ask(), await reads.ask()
     await reads.end(0, ValueError("first"))
@@ -85,7 +85,7 @@ async def test_a_failure_is_every_callers_and_not_the_next_reads() -> None:
     await fourth
 
 
-async def test_a_caller_that_goes_leaves_the_read_to_the_others() -> None:
+async def test_a_cancelled_caller_does_not_cancel_the_read() -> None:
     reads = Reads()
     first, second, third = await reads.ask(), await reads.ask(), await reads.ask()
     first.cancel()

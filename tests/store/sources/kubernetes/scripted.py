@@ -1,4 +1,4 @@
-"""An apiserver that answers lists and watches as a test tells it, one by one."""
+"""An apiserver whose responses a test scripts one by one."""
 
 import asyncio
 import contextlib
@@ -43,7 +43,7 @@ END = "the stream ends"
 
 
 class Script:
-    """Answers lists and watches by what is put into two queues; remembers what was asked."""
+    """Answers lists and watches from two queues, and records the requests."""
 
     def __init__(self) -> None:
         self.lists: asyncio.Queue[Any] = asyncio.Queue()

@@ -1,4 +1,4 @@
-"""What is kept of objects that are watched, and where they are listed."""
+"""The fields that are kept of watched objects, and the paths of their lists."""
 
 import json
 from typing import Any
@@ -35,7 +35,7 @@ def with_managed_fields(**members: object) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("resource", [DEFINITIONS, API_RESOURCE_SCHEMAS])
-def test_of_a_definition_its_versions_are_kept_without_their_schemas(resource: WatchedResource) -> None:
+def test_a_definition_keeps_its_versions_without_schemas(resource: WatchedResource) -> None:
     conversion = {
         "strategy": "Webhook",
         "webhook": {"clientConfig": {"url": "https://c"}, "conversionReviewVersions": ["v1"]},
@@ -68,7 +68,7 @@ def test_of_a_definition_its_versions_are_kept_without_their_schemas(resource: W
     }
 
 
-def test_of_a_binding_its_claims_are_not_kept() -> None:
+def test_a_binding_is_kept_without_permission_claims() -> None:
     bound = [{"group": "g", "resource": "r", "schema": {"name": "v1.r.g", "UID": "u", "identityHash": "h"}}]
     document = with_managed_fields(
         spec={"reference": {"export": {"path": "root:a", "name": "e"}}, "permissionClaims": [{"resource": "secrets"}]},
@@ -89,13 +89,13 @@ def test_of_a_binding_its_claims_are_not_kept() -> None:
     }
 
 
-def test_of_an_export_its_resources_are_kept() -> None:
+def test_an_export_keeps_its_resources() -> None:
     resources = [{"name": "widgets", "group": "example.org", "schema": "v1.widgets.example.org"}]
     document = with_managed_fields(spec={"resources": resources, "identity": {}}, status={"identityHash": "h"})
     assert decoded(APIEXPORTS, document) == {"metadata": METADATA, "spec": {"resources": resources}}
 
 
-def test_of_a_logical_cluster_its_owner_and_its_phase_are_kept() -> None:
+def test_a_logical_cluster_keeps_its_owner_and_phase() -> None:
     owner = {"cluster": "root", "name": "ws"}
     spec = {"owner": owner, "initializers": []}
     document = with_managed_fields(spec=spec, status={"phase": "Ready", "URL": "https://kcp"})
@@ -103,33 +103,33 @@ def test_of_a_logical_cluster_its_owner_and_its_phase_are_kept() -> None:
     assert decoded(LOGICAL_CLUSTERS, document) == kept
 
 
-def test_of_a_workspace_its_logical_cluster_is_kept() -> None:
+def test_a_workspace_keeps_its_logical_cluster() -> None:
     document = with_managed_fields(
         spec={"cluster": "2hf3", "URL": "https://kcp", "type": {}}, status={"phase": "Ready"}
     )
     assert decoded(WORKSPACES, document) == {"metadata": METADATA, "spec": {"cluster": "2hf3"}}
 
 
-def test_of_a_namespace_the_metadata_is_kept() -> None:
+def test_a_namespace_keeps_its_metadata() -> None:
     document = with_managed_fields(spec={"finalizers": ["kubernetes"]}, status={"phase": "Active"})
     assert decoded(NAMESPACES, document) == {"metadata": METADATA}
 
 
 @pytest.mark.parametrize("resource", [MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS])
-def test_webhook_configurations_are_kept_whole(resource: WatchedResource) -> None:
+def test_webhook_configurations_are_kept_without_managed_fields(resource: WatchedResource) -> None:
     document = with_managed_fields(webhooks=[{"name": "w", "rules": [{"operations": ["*"]}]}])
     assert decoded(resource, document) == {**document, "metadata": METADATA}
 
 
 @pytest.mark.parametrize("resource", DISPATCHING)
-def test_what_is_empty_is_decoded_and_what_is_no_object_is_an_error(resource: WatchedResource) -> None:
+def test_empty_objects_are_decoded_and_other_values_are_errors(resource: WatchedResource) -> None:
     assert decoded(resource, {}) == {}
     for text in (b"[]", b"{", b'{"metadata":1}' if resource.kind[:3] not in ("Mut", "Val") else b"1"):
         with pytest.raises(msgspec.DecodeError):
             resource.decode(text)
 
 
-def test_each_is_listed_where_it_is_served() -> None:
+def test_each_resource_has_its_api_path() -> None:
     assert {resource.path: resource.group_kind for resource in DISPATCHING} == {
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions": GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"),
         "/api/v1/namespaces": GroupKind("", "Namespace"),
@@ -143,8 +143,8 @@ def test_each_is_listed_where_it_is_served() -> None:
     }  # fmt: skip
 
 
-def test_of_the_definition_of_overriders_the_schema_is_kept() -> None:
-    """It says which members an apiserver drops."""
+def test_the_definition_of_overriders_keeps_its_schema() -> None:
+    """It shows which fields an apiserver prunes."""
     spec = {"versions": [{"name": "v1alpha1", "schema": SCHEMA}, {"name": "v0"}]}
     for name, schemas in ((YURT_APP_OVERRIDERS.name, [SCHEMA, None]), ("yurtappsets.apps.openyurt.io", [None, None])):
         kept: Any = decoded(DEFINITIONS, {"metadata": {"name": name}, "spec": spec})

@@ -7,7 +7,7 @@ import pytest
 
 from app.model.gvk import GroupKind
 from app.model.openyurt import NODE_POOL, YURT_APP_SET
-from app.store import Store, garbage
+from app.store import Store, gc_freeze
 from app.store.sources.manifests import ManifestSource
 from tests.waiting import NET
 
@@ -36,7 +36,7 @@ def names(store: Store) -> dict[str, str]:
     return {document["metadata"]["name"]: document["data"]["v"] for document in store.each("", CONFIG)}
 
 
-def test_all_yaml_files_are_read_and_nothing_else(tmp_path: Path, source: ManifestSource, store: Store) -> None:
+def test_only_yaml_files_are_read(tmp_path: Path, source: ManifestSource, store: Store) -> None:
     (tmp_path / "sub" / "..2024").mkdir(parents=True)
     (tmp_path / "a.yaml").write_text(config("a") + "---\n" + config("b"))
     (tmp_path / "sub" / "c.yml").write_text(config("c"))
@@ -47,7 +47,7 @@ def test_all_yaml_files_are_read_and_nothing_else(tmp_path: Path, source: Manife
     assert (source.synced, source.errors, source.load()) == (True, {}, False)
 
 
-def test_changes_and_deletions_are_followed(tmp_path: Path, source: ManifestSource, store: Store) -> None:
+def test_changed_and_deleted_files_update_the_store(tmp_path: Path, source: ManifestSource, store: Store) -> None:
     (tmp_path / "a.yaml").write_text(config("a"))
     (tmp_path / "b.yaml").write_text(config("b"))
     source.load()
@@ -61,7 +61,7 @@ def test_changes_and_deletions_are_followed(tmp_path: Path, source: ManifestSour
     assert names(store) == {"b": "1"}
 
 
-def test_a_broken_file_keeps_its_last_good_state_and_is_reported(
+def test_a_broken_file_keeps_its_last_good_objects(
     tmp_path: Path, source: ManifestSource, store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "a.yaml"
@@ -73,13 +73,13 @@ def test_a_broken_file_keeps_its_last_good_state_and_is_reported(
     assert list(source.errors) == [str(file)]
     assert "a.yaml:2: " in source.errors[str(file)]
     source.load()
-    assert caplog.text.count("manifest not read") == 1
+    assert caplog.text.count("cannot read manifest") == 1
     file.write_text(config("a", "2"))
     source.load()
     assert (names(store), source.errors) == ({"a": "2"}, {})
 
 
-def test_a_file_broken_from_the_start_does_not_hide_the_others(
+def test_a_file_that_was_never_readable_delays_sync_but_not_other_files(
     tmp_path: Path, source: ManifestSource, store: Store
 ) -> None:
     (tmp_path / "bad.yaml").write_bytes(b"\xff")
@@ -94,7 +94,7 @@ def test_a_file_broken_from_the_start_does_not_hide_the_others(
     assert (names(store), source.synced) == ({"a": "1", "b": "1"}, True)
 
 
-def test_a_file_that_was_never_read_and_goes_is_waited_for_no_longer(tmp_path: Path, source: ManifestSource) -> None:
+def test_deleting_an_unreadable_file_completes_the_sync(tmp_path: Path, source: ManifestSource) -> None:
     (tmp_path / "bad.yaml").write_bytes(b"\xff")
     source.load()
     (tmp_path / "bad.yaml").unlink()
@@ -102,7 +102,7 @@ def test_a_file_that_was_never_read_and_goes_is_waited_for_no_longer(tmp_path: P
     assert (source.errors, source.synced) == ({}, True)
 
 
-def test_a_directory_that_cannot_be_read_at_first_is_waited_for(tmp_path: Path, store: Store) -> None:
+def test_a_missing_directory_delays_the_sync(tmp_path: Path, store: Store) -> None:
     source = ManifestSource(tmp_path / "later", store)
     source.load()
     assert not source.synced
@@ -123,7 +123,7 @@ def test_an_object_in_two_files_is_reported_and_the_first_wins(
     assert "a.yaml:1" in text
 
 
-def test_objects_are_kept_in_the_version_that_a_file_has(tmp_path: Path, source: ManifestSource, store: Store) -> None:
+def test_objects_keep_the_version_of_their_file(tmp_path: Path, source: ManifestSource, store: Store) -> None:
     for kind, version in (("YurtAppSet", "v1beta1"), ("NodePool", "v1beta2")):
         text = f"apiVersion: apps.openyurt.io/{version}\nkind: {kind}\nmetadata: {{name: a}}\n"
         (tmp_path / f"{kind}.yaml").write_text(text)
@@ -135,7 +135,7 @@ def test_objects_are_kept_in_the_version_that_a_file_has(tmp_path: Path, source:
     assert versions(store, YURT_APP_SET) == ["apps.openyurt.io/v1alpha1"]
 
 
-def test_a_directory_that_is_gone_keeps_everything(tmp_path: Path, store: Store) -> None:
+def test_a_removed_directory_keeps_all_objects(tmp_path: Path, store: Store) -> None:
     directory = tmp_path / "m"
     directory.mkdir()
     (directory / "a.yaml").write_text(config("a"))
@@ -153,7 +153,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_following_sees_new_changed_and_deleted_files(
+async def test_follow_applies_new_changed_and_deleted_files(
     tmp_path: Path, source: ManifestSource, store: Store
 ) -> None:
     source.load()
@@ -197,15 +197,13 @@ async def test_many_objects_are_stored_in_slices(tmp_path: Path) -> None:
     assert not await source.reload()
 
 
-async def test_objects_are_taken_out_of_the_garbage_collector_while_they_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_heap_is_frozen_while_many_objects_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = ManifestSource(tmp_path, Store())
     source.load()
     (tmp_path / "a.yaml").write_text("---\n".join(config(f"c{number}") for number in range(2_000)))
     threads: list[str] = []
-    monkeypatch.setattr(garbage.gc, "freeze", lambda: threads.append(threading.current_thread().name))
+    monkeypatch.setattr(gc_freeze.gc, "freeze", lambda: threads.append(threading.current_thread().name))
     assert await source.reload()
     while_reading = [name for name in threads if name != threading.main_thread().name]
-    # 2,000 objects have some 50,000 containers: at most 20,000 of them are looked at together.
+    # 2,000 objects have about 50,000 containers, and each freeze takes at most 20,000 of them.
     assert len(while_reading) >= 2
