@@ -1,4 +1,4 @@
-"""How many calls may be under way, shared fairly between the logical clusters that cause them."""
+"""Limit the calls in flight, and share the limit fairly between the logical clusters of their requests."""
 
 import asyncio
 import contextlib
@@ -7,27 +7,27 @@ from collections.abc import AsyncIterator, Hashable
 from typing import Final, NamedTuple
 
 STARTS_PER_TURN: Final = 4
-"""Calls that start in one turn of the event loop. A new connection costs a TLS handshake, 1 to 2 ms of the loop."""
+"""Calls that start in one iteration of the event loop. A TLS handshake blocks the loop for 1 to 2 ms."""
 _WAITING_PER_CALL: Final = 8
-_RESERVE: Final = 2
+_RESERVE_FACTOR: Final = 2
 
 
 class Quotas(NamedTuple):
-    """Calls under way at a time. A call holds one connection, so these are bounds for connections, too."""
+    """Maximum numbers of calls in flight. Each call uses one connection, so these also limit connections."""
 
     connections: int = 32
-    """Of one consumer to one endpoint."""
+    """Calls of one consumer to one endpoint."""
     calls: int = 128
-    """Of one consumer to all endpoints."""
+    """Calls of one consumer to all endpoints."""
     total: int = 512
-    """Of all consumers. A consumer without a call under way gets one beyond this, up to twice as many in total."""
+    """Calls of all consumers. A consumer without a call in flight gets one beyond it, up to twice the total."""
 
 
 class FullError(Exception):
     """No slot became free in time.
 
     Attributes:
-        limit: Which quota was used up: ``connections``, ``calls`` or ``total``.
+        limit: The exhausted quota: ``connections``, ``calls`` or ``total``.
     """
 
     def __init__(self, limit: str) -> None:
@@ -41,7 +41,7 @@ class _Waiter(NamedTuple):
 
 
 class _Consumer:
-    """Calls of one consumer: those under way, by endpoint, and those that wait."""
+    """The calls of one consumer: those in flight by endpoint, and those that wait."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -50,14 +50,14 @@ class _Consumer:
         self.queued = 0
 
     @property
-    def is_gone(self) -> bool:
+    def is_unused(self) -> bool:
         return not self.calls and not self.queued
 
 
 class CallSlots:
-    """Admits calls within quotas. The consumer with the fewest calls under way is next, first come first served.
+    """Admits calls within quotas. The consumer with the fewest calls in flight is next, in order of arrival.
 
-    State is kept for consumers with calls only, so it is bounded by the requests in flight.
+    Only consumers with calls have state, so requests in flight limit its size.
     """
 
     def __init__(self, quotas: Quotas) -> None:
@@ -72,20 +72,20 @@ class CallSlots:
         self.refused: Final = dict.fromkeys(Quotas._fields, 0)
 
     def by_consumer(self) -> dict[str, int]:
-        """Return how many calls are under way for each consumer that has any."""
+        """Return the number of calls in flight for each consumer that has any."""
         return {name: state.calls for name, state in self._consumers.items() if state.calls}
 
     @contextlib.asynccontextmanager
     async def hold(self, consumer: str, endpoint: Hashable, *, seconds: float) -> AsyncIterator[bool]:
-        """Hold a slot for one call; yields whether it had to wait.
+        """Hold a slot for one call; yields whether the call had to wait.
 
         Args:
             consumer: The logical cluster of the request.
-            endpoint: Where the call goes.
-            seconds: How long to wait for the slot.
+            endpoint: The called endpoint.
+            seconds: The longest time to wait for the slot.
 
         Raises:
-            FullError: There was none in that time, or too many calls of the consumer wait already.
+            FullError: No slot became free in that time, or too many calls of the consumer wait already.
         """
         waited = await self._acquire(consumer, endpoint, seconds)
         try:
@@ -94,7 +94,7 @@ class CallSlots:
             self._release(consumer, endpoint)
 
     async def take_turn(self) -> None:
-        """Wait for a turn of the event loop in which a call that holds a slot may connect once more."""
+        """Wait for an iteration of the event loop in which a call that holds a slot may connect again."""
         self._begin_turn()
         while self._starts >= STARTS_PER_TURN:
             await asyncio.sleep(0)
@@ -104,25 +104,29 @@ class CallSlots:
     async def _acquire(self, consumer: str, endpoint: Hashable, seconds: float) -> bool:
         state = self._consumers.setdefault(consumer, _Consumer())
         self._begin_turn()
-        if self._starts < STARTS_PER_TURN and endpoint not in state.waiting and not self._barrier(state, endpoint):
+        if (
+            self._starts < STARTS_PER_TURN
+            and endpoint not in state.waiting
+            and not self._find_exhausted(state, endpoint)
+        ):
             self._start(state, endpoint)
             return False
         if state.queued >= self.quotas.calls * _WAITING_PER_CALL:
-            raise self._full(state, endpoint)
+            raise self._refuse(state, endpoint)
         waiter = _Waiter(endpoint, asyncio.get_running_loop().create_future())
         self._enqueue(consumer, state, waiter)
         try:
             async with asyncio.timeout(seconds):
-                await self._granted(consumer, waiter)
+                await self._await_grant(consumer, waiter)
         except TimeoutError:
-            raise self._full(state, endpoint) from None
+            raise self._refuse(state, endpoint) from None
         finally:
             if waiter.granted.cancelled():
                 self._dequeue(consumer, state, waiter)
         return True
 
-    async def _granted(self, consumer: str, waiter: _Waiter) -> None:
-        """Wait for a slot, and give it back if the caller left in the moment in which it was granted."""
+    async def _await_grant(self, consumer: str, waiter: _Waiter) -> None:
+        """Wait for a slot, and release it if the caller was cancelled at the moment of the grant."""
         try:
             await waiter.granted
         except asyncio.CancelledError:
@@ -130,17 +134,17 @@ class CallSlots:
                 self._release(consumer, waiter.endpoint)
             raise
 
-    def _barrier(self, state: _Consumer, endpoint: Hashable) -> str:
-        """Return the quota that keeps a call from starting, ``""`` if none does."""
+    def _find_exhausted(self, state: _Consumer, endpoint: Hashable) -> str:
+        """Return the exhausted quota that prevents a call, ``""`` if there is none."""
         if state.by_endpoint.get(endpoint, 0) >= self.quotas.connections:
             return "connections"
         if state.calls >= self.quotas.calls:
             return "calls"
-        total = self.quotas.total if state.calls else self.quotas.total * _RESERVE
+        total = self.quotas.total if state.calls else self.quotas.total * _RESERVE_FACTOR
         return "total" if self.under_way >= total else ""
 
-    def _full(self, state: _Consumer, endpoint: Hashable) -> FullError:
-        limit = self._barrier(state, endpoint) or "calls"
+    def _refuse(self, state: _Consumer, endpoint: Hashable) -> FullError:
+        limit = self._find_exhausted(state, endpoint) or "calls"
         self.refused[limit] += 1
         return FullError(limit)
 
@@ -157,7 +161,7 @@ class CallSlots:
         state.by_endpoint[endpoint] -= 1
         if not state.by_endpoint[endpoint]:
             del state.by_endpoint[endpoint]
-        if state.is_gone:
+        if state.is_unused:
             del self._consumers[consumer]
         if self._waiting:
             self._begin_turn()
@@ -180,11 +184,11 @@ class CallSlots:
         self.queued -= 1
         if not state.queued:
             del self._waiting[consumer]
-        if state.is_gone:
+        if state.is_unused:
             del self._consumers[consumer]
 
     def _begin_turn(self) -> None:
-        """Have the count of starts begin anew with the next turn of the event loop, and waiting calls start then."""
+        """Reset the count of starts in the next iteration of the event loop, and start waiting calls there."""
         if self._turn is None:
             self._turn = asyncio.get_running_loop().call_soon(self._next_turn)
 
@@ -195,15 +199,15 @@ class CallSlots:
             self._grant()
 
     def _grant(self) -> None:
-        """Start waiting calls, as many as quotas and this turn allow."""
+        """Start as many waiting calls as the quotas and this iteration of the event loop allow."""
         while self._starts < STARTS_PER_TURN:
-            found = self._next()
+            found = self._find_next()
             if found is None:
                 return
             consumer, endpoint = found
             state = self._consumers[consumer]
             waiter = state.waiting[endpoint][0]
-            # Consumers with as many calls take turns, and so do the endpoints of one consumer.
+            # Consumers with equal numbers of calls take turns, and so do the endpoints of one consumer.
             state.waiting.move_to_end(endpoint)
             self._dequeue(consumer, state, waiter)
             if waiter.granted.cancelled():
@@ -215,15 +219,15 @@ class CallSlots:
             waiter.granted.set_result(None)
             self._begin_turn()
 
-    def _next(self) -> tuple[str, Hashable] | None:
-        """Return the consumer and the endpoint of the call to start, None if none may."""
+    def _find_next(self) -> tuple[str, Hashable] | None:
+        """Return the consumer and endpoint of the next call, None if the quotas allow none."""
         best: tuple[str, Hashable] | None = None
         fewest = self.quotas.calls
         for consumer in self._waiting:
             state = self._consumers[consumer]
             if state.calls >= fewest or (state.calls and self.under_way >= self.quotas.total):
                 continue
-            endpoint = next((one for one in state.waiting if not self._barrier(state, one)), None)
+            endpoint = next((one for one in state.waiting if not self._find_exhausted(state, one)), None)
             if endpoint is not None:
                 best, fewest = (consumer, endpoint), state.calls
                 if not fewest:

@@ -1,4 +1,4 @@
-"""What an answer of a webhook means: its body, or why it is none (client-go rest/request.go; research 3)."""
+"""Read the response of a webhook, or fail with the message of client-go (k8s.io/client-go/rest/request.go)."""
 
 from typing import Final
 
@@ -22,49 +22,49 @@ _GENERIC: Final = {
     503: "the server is currently unable to handle the request",
     504: "the server was unable to return a response in the time allotted, but may still be processing the request",
 }
-# Where the body is what there is to say.
-_SAID_BY_THE_SERVER: Final = (403, 406)
+# For these statuses client-go reports the body.
+_REPORTED_BY_BODY: Final = (403, 406)
 
 
 async def read_response(response: aiohttp.ClientResponse, *, url: URL, limit: int) -> bytes:
-    """Return the body of an answer that is a success.
+    """Return the body of a successful response.
 
     Args:
-        response: Its body is read to the end, if nothing is raised.
-        url: What was called.
-        limit: Bytes that a body may have.
+        response: The response; its body is read to the end, unless an error is raised.
+        url: The URL of the call.
+        limit: The maximum size of the body in bytes.
 
     Raises:
-        CallError: It is none: a redirect, another status, a body that is empty or cannot be read.
+        CallError: The response is a redirect, has another status, or its body is empty or cannot be read.
     """
     code = response.status
     location = response.headers.get("Location")
     if 300 <= code < 400 and location is not None:
-        raise CallError(posting(url, _redirect(url, location)), code=code)
+        raise CallError(posting(url, _refuse_redirect(url, location)), code=code)
     try:
         body = await read_body(response, limit=limit)
     except BodyError as error:
         raise CallError(posting(url, escaped(str(error))), code=code) from None
     if not 200 <= code <= 206:
-        raise CallError(_status_message(body) or _generic(code, body), code=code)
+        raise CallError(_status_message(body) or _describe_status(code, body), code=code)
     if not body:
         content_type = escaped(response.headers.get("Content-Type", ""))
         raise CallError(f"0-length response with status code: {code} and content type: {content_type}", code=code)
     return body
 
 
-def _redirect(url: URL, location: str) -> str:
-    """Return why a redirect is not followed (CVE-2020-8561); of where to, only the host, for the rest may be secret."""
+def _refuse_redirect(url: URL, location: str) -> str:
+    """Return why a redirect is not followed (CVE-2020-8561). It shows only the host: the path may be secret."""
     try:
         target = url.join(URL(location))
         where = f"{target.scheme}://{target.raw_authority.rpartition('@')[2]}"
     except ValueError:
-        where = "somewhere that is no URL"
+        where = "an invalid URL"
     return f"redirect to {escaped(where)} refused: webhooks must answer themselves"
 
 
 def _status_message(body: bytes) -> str:
-    """Return the message of a ``metav1.Status`` that is a failure, ``""`` if the body is none or has none."""
+    """Return the message of a failure ``metav1.Status``, ``""`` if the body is no such Status or has no message."""
     try:
         status: JSON = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -77,10 +77,10 @@ def _status_message(body: bytes) -> str:
     return escaped(excerpt(message.encode("utf-8", "replace")))
 
 
-def _generic(code: int, body: bytes) -> str:
+def _describe_status(code: int, body: bytes) -> str:
     if code in _GENERIC:
         return _GENERIC[code]
-    if code in _SAID_BY_THE_SERVER and body:
+    if code in _REPORTED_BY_BODY and body:
         return escaped(excerpt(body))
     if code >= 500:
         return (

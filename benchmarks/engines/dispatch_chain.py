@@ -17,7 +17,7 @@ from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatcher
 from app.model.admission import AdmissionReview
 from app.outbound.client import HookClient
-from app.outbound.trust import trusting
+from app.outbound.trust import create_context
 from app.settings import Settings
 from benchmarks.engines.dispatch_worlds import CONSUMER, HOOKS, asked, configured, exported, wanted
 from benchmarks.reviews import deployment
@@ -92,7 +92,7 @@ class Turn(NamedTuple):
 @contextlib.asynccontextmanager
 async def chains(base: str, ca_bundle: str) -> AsyncIterator[dict[tuple[str, str, str], Turn]]:
     """Provide turns by phase, size of the review and way; connections are open and caches filled."""
-    connector = aiohttp.TCPConnector(ssl=trusting(ca_bundle))
+    connector = aiohttp.TCPConnector(ssl=create_context(ca_bundle))
     async with Spans() as client, aiohttp.ClientSession(connector=connector) as bare:
         app = create_app(Settings(), log=lambda _: None)
         _fill(app, base, ca_bundle)

@@ -187,14 +187,14 @@ def broken_users(pair: Pair, other: Pair) -> dict[str, tuple[dict[str, Any], str
         "provider": (user("h", auth_provider={"name": "x"}), "user 'h': auth-provider is not supported: "),
         "impersonation": (user("h", **{"as": "admin"}), "user 'h': as is not supported: "),
         "two ways": (user("h", token=SECRET, username="u"), "username/password or bearer token may be set, but not both"),
-        "no key": (user("h", **pem), "user 'h': a client certificate and its key belong together, and one of them is missing"),
+        "no key": (user("h", **pem), "user 'h': client certificate or key is missing: set both or none"),
         "another key": (user("h", **pem, client_key_data=data(other.key)), "cannot be used: key values mismatch; "),
         "no base64": (user("h", client_certificate_data=f"%{SECRET}"), "client-certificate-data is not base64"),
         "no pem": (user("h", client_certificate_data="aGk=", client_key_data="aGk="), "the client certificate and its key"),
         "no file": (user("h", client_certificate="gone.crt"), "gone.crt cannot be read: no such file or directory"),
         "no token file": (user("h", tokenFile="gone"), "gone cannot be read: no such file or directory"),
-        "header": (user("h", token=f"{SECRET}\r\nX: y"), "the token has characters that a header cannot carry"),
-        "umlaut": (user("h", token=f"{SECRET}ü"), "the token has characters that a header cannot carry"),
+        "header": (user("h", token=f"{SECRET}\r\nX: y"), "the token contains characters that are invalid in an HTTP header"),
+        "umlaut": (user("h", token=f"{SECRET}ü"), "the token contains characters that are invalid in an HTTP header"),
         "number": (user("h", token=5), "user 'h': token must be a string"),
         "twice": (user("H", token="a"), "user 'h' is there twice"),
         "no name": ({"user": {"token": SECRET}}, "users[1] has no name"),
@@ -295,7 +295,9 @@ def test_files_that_change_are_read_again_and_broken_ones_keep_what_is_in_use(
     token.write_text(f"{SECRET}\n{SECRET}")
     for _ in range(2):
         assert (credentials.reload(), token_of(credentials.find(compiled()))) == (False, "two")
-    assert credentials.problem.endswith("user 'h.example.org': the token has characters that a header cannot carry")
+    assert credentials.problem.endswith(
+        "user 'h.example.org': the token contains characters that are invalid in an HTTP header"
+    )
     assert [record.levelname for record in caplog.records].count("ERROR") == 1
     token.write_text("two")
     assert (credentials.reload(), credentials.problem) == (True, "")

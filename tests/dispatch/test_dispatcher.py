@@ -279,7 +279,7 @@ async def test_a_conversion_webhook_is_asked_for_the_version_and_cannot_change_t
     assert server.calls[1].object["spec"] == {"measure": 1}
     assert server.calls[1].object["metadata"]["annotations"] == {"kcp.io/cluster": "ws1"}
     assert mutated(found, sent) == widget(size=7)
-    assert set(front.client._pools._kept._entries) == {"ws1"}
+    assert set(front.client._pools._pools._entries) == {"ws1"}
 
 
 async def test_a_conversion_that_fails_refuses_the_request_even_if_the_webhook_fails_open(

@@ -11,7 +11,7 @@ from app.dispatch.dispatcher import Dispatched
 from app.dispatch.explain import explain
 from app.dispatch.hooks import Phase
 from app.dispatch.limits import RequestLimits
-from app.outbound.breaker import FAILURES
+from app.outbound.breaker import MAX_FAILURES
 from app.outbound.call_slots import Quotas
 from app.outbound.client import HookClient, Parties
 from tests.dispatch.builders import binding, configuration, export, request_of, review, store_of
@@ -170,7 +170,7 @@ async def test_a_callers_short_time_does_not_get_it_past_a_webhook_that_ignores_
     server.answers["/w"] = deny("too late")
     server.hold.clear()
     store = store_of(configuration("ws2", phase, hook(server, "/w", failurePolicy="Ignore")))
-    for _ in range(FAILURES + 1):
+    for _ in range(MAX_FAILURES + 1):
         # By a clock that stands still the request never runs out of time: it is the call that was cut short.
         found = await front.dispatch(store, review(), cluster="ws2", phase=phase, seconds=0.1, clock=lambda: 0.0)
         assert (found.response.allowed, found.response.code, found.response.reason) == (False, 504, "Timeout")
@@ -191,7 +191,7 @@ async def open_breaker(front: Front, server: Webhooks, policy: str) -> None:
     server.hold.clear()
     (found,) = front.dispatcher(store).target(request_of(review()), cluster="ws2", phase="validating").relevant
     assert found.hook.endpoint
-    for _ in range(FAILURES):
+    for _ in range(MAX_FAILURES):
         await front.dispatch(store, review(), cluster="ws2")
     assert front.client.is_silent(found.hook.endpoint, Parties("ws1", "ws2"))
     server.hold.set()

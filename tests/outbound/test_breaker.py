@@ -1,9 +1,9 @@
 """When a breaker opens and closes, and which breakers there are."""
 
-from app.outbound.breaker import FAILURES, Breakers
+from app.outbound.breaker import MAX_FAILURES, Breakers
 
 
-def fail(breakers: Breakers, consumer: str, key: bytes = b"k", *, times: int = FAILURES) -> Breakers:
+def fail(breakers: Breakers, consumer: str, key: bytes = b"k", *, times: int = MAX_FAILURES) -> Breakers:
     for _ in range(times):
         probe = breakers.begin(consumer, key)
         breakers.end(consumer, key, answered=False, probe=probe)
@@ -11,9 +11,9 @@ def fail(breakers: Breakers, consumer: str, key: bytes = b"k", *, times: int = F
 
 
 def test_it_opens_after_failures_in_a_row_and_not_before() -> None:
-    breakers = fail(Breakers(), "a", times=FAILURES - 1)
+    breakers = fail(Breakers(), "a", times=MAX_FAILURES - 1)
     breakers.end("a", b"k", answered=True, probe=False)
-    fail(breakers, "a", times=FAILURES - 1)
+    fail(breakers, "a", times=MAX_FAILURES - 1)
     assert not breakers.is_open("a", b"k")
     fail(breakers, "a", times=1)
     assert breakers.is_open("a", b"k")
@@ -44,7 +44,7 @@ def test_any_answer_closes_it() -> None:
 
 
 def test_a_call_that_is_no_evidence_changes_nothing() -> None:
-    breakers = fail(Breakers(), "a", times=FAILURES - 1)
+    breakers = fail(Breakers(), "a", times=MAX_FAILURES - 1)
     breakers.end("a", b"k", answered=None, probe=False)
     assert not breakers.is_open("a", b"k")
     fail(breakers, "a", times=1)

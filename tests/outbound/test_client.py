@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from app.outbound.breaker import FAILURES
+from app.outbound.breaker import MAX_FAILURES
 from app.outbound.call_slots import Quotas
 from app.outbound.client import CallError, HookClient, Parties, called_url
 from app.outbound.endpoint import Endpoint
@@ -68,12 +68,12 @@ def test_a_webhook_is_told_in_whole_seconds_how_long_it_has(url: str, seconds: f
         ("", 'Post "": unsupported protocol scheme ""'),
         ("file:///etc/passwd", 'Post "file:///etc/passwd": unsupported protocol scheme "file"'),
         ("https:///p", 'Post "https:///p": no Host in request URL'),
-        ("https://h:99999/", 'Post "https://h:99999/": it is no URL: Port out of range 0-65535'),
+        ("https://h:99999/", 'Post "https://h:99999/": invalid URL: Port out of range 0-65535'),
         (
             "https://h\r\nX: y/",
-            'Post "https://h\\r\\nX: y/": it is no URL: Invalid URL: port can\'t be converted to integer',
+            'Post "https://h\\r\\nX: y/": invalid URL: Invalid URL: port can\'t be converted to integer',
         ),
-        ("https://\ud800/", 'Post "https://\\ud800/": it is no URL: '),
+        ("https://\ud800/", 'Post "https://\\ud800/": invalid URL: '),
     ],
 )
 async def test_what_is_no_https_url_is_not_called(client: HookClient, url: str, text: str) -> None:
@@ -175,16 +175,20 @@ async def test_an_honest_answer_may_be_compressed(
 @pytest.mark.parametrize(
     ("encoding", "body", "text"),
     [
-        ("gzip", b"no gzip", "its answer cannot be decompressed: Error -3 while decompressing data"),
-        ("deflate", b"no deflate", "its answer cannot be decompressed: Error -3 while decompressing data"),
-        ("gzip", gzip.compress(b"{}", mtime=0)[:-9], "its answer cannot be decompressed: it ends early"),
+        ("gzip", b"no gzip", "its response cannot be decompressed: Error -3 while decompressing data"),
+        ("deflate", b"no deflate", "its response cannot be decompressed: Error -3 while decompressing data"),
+        ("gzip", gzip.compress(b"{}", mtime=0)[:-9], "its response cannot be decompressed: it is truncated"),
         (
             "gzip",
             gzip.compress(b"{}", mtime=0) * 2,
-            "its answer cannot be decompressed: it ends early, or something follows it",
+            "its response cannot be decompressed: it is truncated or has trailing data",
         ),
-        ("br", b"x", "it answers in the encoding 'br', and was asked for none"),
-        ("gzip, gzip", b"x", "it answers in the encoding 'gzip, gzip', and was asked for none"),
+        ("br", b"x", "its response has the Content-Encoding 'br', although the request allows identity only"),
+        (
+            "gzip, gzip",
+            b"x",
+            "its response has the Content-Encoding 'gzip, gzip', although the request allows identity only",
+        ),
     ],
 )
 async def test_an_answer_that_cannot_be_decompressed_says_so(
@@ -215,7 +219,7 @@ async def test_the_server_name_is_who_has_to_be_there(client: HookClient, tmp_pa
     async with raw_hooking(tmp_path, "other name") as hook:
         assert await client.post(endpoint(hook, server_name="other.example.com"), b"{}", seconds=10) == b"{}"
         error = await failure(client, endpoint(hook))
-    assert "x509: certificate is not valid for what is called (" in str(error)
+    assert "x509: certificate is not valid for the called host (" in str(error)
 
 
 async def test_any_certificate_of_the_bundle_is_a_root_even_the_servers_own(
@@ -241,22 +245,22 @@ async def test_calls_without_an_answer_open_the_breaker_of_their_consumer_alone(
     client: HookClient, hook: RawHook
 ) -> None:
     answering, a, b = silent_hook(hook), Parties("root:p", "root:a"), Parties("root:p", "root:b")
-    for _ in range(FAILURES):
+    for _ in range(MAX_FAILURES):
         assert (await failure(client, endpoint(hook), seconds=0.2, parties=a)).timed_out
     assert (client.is_silent(endpoint(hook), a), client.is_silent(endpoint(hook), b)) == (True, False)
     probe = asyncio.create_task(client.post(endpoint(hook), b"{}", seconds=NET, parties=a))
-    await until(lambda: len(hook.asked) == FAILURES + 1)
+    await until(lambda: len(hook.asked) == MAX_FAILURES + 1)
     error = await failure(client, endpoint(hook), parties=a)
     assert str(error) == (
         f'failed to call webhook: Post "{hook.url}?timeout=10s": '
-        "its last calls had no answer, and another call is under way to try it again"
+        "its last calls had no response, and another call is probing it"
     )
-    assert (isinstance(error, NotCalledError), len(hook.asked)) == (True, FAILURES + 1)
+    assert (isinstance(error, NotCalledError), len(hook.asked)) == (True, MAX_FAILURES + 1)
     others = [
         asyncio.create_task(client.post(endpoint(hook), b"{}", seconds=NET, **rest))
         for rest in ({"parties": b}, {"parties": a, "insist": True})
     ]
-    await until(lambda: len(hook.asked) == FAILURES + 3)
+    await until(lambda: len(hook.asked) == MAX_FAILURES + 3)
     answering.set()
     assert await asyncio.gather(probe, *others) == [b"{}"] * 3
     assert not client.is_silent(endpoint(hook), a)
@@ -267,7 +271,7 @@ async def test_an_open_breaker_lets_a_call_through_at_once_when_none_is_under_wa
     client: HookClient, hook: RawHook
 ) -> None:
     answering = silent_hook(hook)
-    for _ in range(FAILURES + 1):
+    for _ in range(MAX_FAILURES + 1):
         assert (await failure(client, endpoint(hook), seconds=0.2)).timed_out
     answering.set()
     assert await client.post(endpoint(hook), b"{}", seconds=NET) == b"{}"
@@ -278,9 +282,9 @@ async def test_no_answer_is_evidence_against_a_webhook_however_it_reads(
     client: HookClient, hook: RawHook, status: str
 ) -> None:
     hook.answer = says(http(b"", status=status))
-    for _ in range(FAILURES + 1):
+    for _ in range(MAX_FAILURES + 1):
         await failure(client, endpoint(hook))
-    assert len(hook.asked) == FAILURES + 1
+    assert len(hook.asked) == MAX_FAILURES + 1
     assert not client.is_silent(endpoint(hook), Parties())
 
 
@@ -288,14 +292,14 @@ async def test_a_time_shorter_than_the_webhooks_own_is_no_evidence_against_it(
     client: HookClient, hook: RawHook
 ) -> None:
     silent_hook(hook)
-    for _ in range(FAILURES + 1):
+    for _ in range(MAX_FAILURES + 1):
         error = await failure(client, endpoint(hook), seconds=10, within=0.1)
         assert (error.timed_out, error.cut_short) == (True, True)
     assert not client.is_silent(endpoint(hook), Parties())
 
 
 async def test_what_cannot_be_connected_to_is_evidence(client: HookClient, hook: RawHook) -> None:
-    for _ in range(FAILURES):
+    for _ in range(MAX_FAILURES):
         await failure(client, endpoint(hook, ca_bundle=""))
     assert client.is_silent(endpoint(hook, ca_bundle=""), Parties())
     assert not client.is_silent(endpoint(hook), Parties())
@@ -312,7 +316,7 @@ async def test_a_call_that_finds_no_room_is_not_made_and_names_the_limit(hook: R
         assert error.limit == "connections"
         assert str(error) == (
             f'failed to call webhook: Post "{hook.url}?timeout=1s": '
-            "this server calls it 1 times at once for logical cluster 'root:a', which is the limit"
+            "the limit of 1 calls in flight to it for logical cluster 'root:a' is reached"
         )
         answering.set()
         await first
@@ -339,12 +343,12 @@ async def test_a_system_without_room_for_a_connection_is_no_failure_of_the_webho
     os.close(lowest)
     resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limit[1]))
     try:
-        for _ in range(FAILURES):
+        for _ in range(MAX_FAILURES):
             error = await failure(client, endpoint(hook))
             assert isinstance(error, OverloadedError)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limit)
-    assert "this server has no room for another connection" in str(error)
+    assert "this server cannot open another connection" in str(error)
     assert not client.is_silent(endpoint(hook), Parties())
 
 
@@ -358,7 +362,7 @@ async def test_a_call_that_is_cancelled_closes_its_connection_and_blames_nobody(
         await asyncio.Event().wait()
 
     good, hook.answer = hook.answer, hang
-    for _ in range(FAILURES + 1):
+    for _ in range(MAX_FAILURES + 1):
         asked.clear()
         task = asyncio.create_task(client.post(endpoint(hook), b"{}", seconds=30))
         await asyncio.wait_for(asked.wait(), NET)
@@ -367,7 +371,7 @@ async def test_a_call_that_is_cancelled_closes_its_connection_and_blames_nobody(
         assert task.cancelled()
     hook.answer = good
     assert await client.post(endpoint(hook), b"{}", seconds=10) == b"{}"
-    assert hook.connections == FAILURES + 2
+    assert hook.connections == MAX_FAILURES + 2
 
 
 async def test_sessions_are_closed_when_there_are_too_many_but_never_one_in_use(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.outbound.errors import SHOWN_BYTES, CallError, NotCalledError, escaped, excerpt, posting, quoted
+from app.outbound.errors import MAX_SHOWN_BYTES, CallError, NotCalledError, escaped, excerpt, posting, quoted
 
 
 def test_a_call_error_says_what_failed_and_how() -> None:
@@ -43,4 +43,4 @@ def test_quotation_marks_cannot_end_a_quotation() -> None:
 
 def test_an_excerpt_is_the_beginning_even_if_that_cuts_a_character() -> None:
     assert excerpt(b" x ") == "x"
-    assert excerpt(b"a" * (SHOWN_BYTES - 1) + "ü".encode()) == "a" * (SHOWN_BYTES - 1) + "\ufffd"
+    assert excerpt(b"a" * (MAX_SHOWN_BYTES - 1) + "ü".encode()) == "a" * (MAX_SHOWN_BYTES - 1) + "\ufffd"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.outbound.breaker import FAILURES
+from app.outbound.breaker import MAX_FAILURES
 from app.outbound.call_slots import Quotas
 from app.outbound.client import CallError, HookClient, Parties
 from app.outbound.endpoint import Endpoint
@@ -120,7 +120,7 @@ async def test_a_webhook_that_wants_more_time_than_is_left_has_failed_at_once(
     error = await failure(client, hook, seconds=seconds, within=within)
     assert str(error) == (
         "failed to call webhook: the server has received too many requests and has asked us to try again later; "
-        "it wants to be called again in 20 s, when no time is left"
+        "its Retry-After of 20 s exceeds the remaining time"
     )
     assert (error.code, error.timed_out, error.cut_short) == (429, False, cut_short)
     assert len(hook.asked) == 1
@@ -166,7 +166,7 @@ async def test_an_answer_that_is_repeated_closes_the_breaker_before_the_call_end
     client: HookClient, hook: RawHook
 ) -> None:
     hook.answer = silent
-    for _ in range(FAILURES):
+    for _ in range(MAX_FAILURES):
         await failure(client, hook, seconds=0.1)
     assert client.is_silent(endpoint(hook), Parties())
     to_probe, to_others = in_turn(says(busy()), silent), says(http())
@@ -187,7 +187,7 @@ async def test_an_answer_that_is_repeated_closes_the_breaker_before_the_call_end
 async def test_silence_after_an_answer_is_no_evidence(client: HookClient, hook: RawHook) -> None:
     hook.answer = in_turn(says(busy()), silent)
     assert (await failure(client, hook, seconds=3)).timed_out
-    for _ in range(FAILURES - 1):
+    for _ in range(MAX_FAILURES - 1):
         assert (await failure(client, hook, seconds=0.1)).timed_out
     assert not client.is_silent(endpoint(hook), Parties())
     assert (await failure(client, hook, seconds=0.1)).timed_out
