@@ -1,7 +1,7 @@
-"""A process of our own that answers questions one by one, for work that must not be done in this process.
+"""A child process that handles requests one by one, for work that must not run in the parent process.
 
-Questions and answers are frames on its standard input and output: a length (4 bytes, big endian) and as many bytes. The
-process starts with the first question and ends when its input ends.
+Requests and responses are frames on standard input and output: a length (4 bytes, big endian) and that many bytes. The
+process starts with the first request and exits at the end of its input.
 """
 
 import contextlib
@@ -15,18 +15,18 @@ from typing import IO, Final
 
 _log: Final = logging.getLogger(__name__)
 _LENGTH: Final = 4
-# Callers that wait for the parent come first where processors are few.
+# On few processors, the parent, which serves callers, has priority.
 _NICENESS: Final = 5
 
 
 def write_frame(stream: IO[bytes], content: bytes) -> None:
-    """Write a message; raises OSError."""
+    """Write a frame; raises OSError."""
     stream.write(len(content).to_bytes(_LENGTH, "big") + content)
     stream.flush()
 
 
 def read_frame(stream: IO[bytes]) -> bytes | None:
-    """Return the next message, None where the stream ends; raises OSError."""
+    """Return the next frame, None at the end of the stream; raises OSError."""
     head = stream.read(_LENGTH)
     size = int.from_bytes(head, "big")
     content = stream.read(size)
@@ -34,8 +34,8 @@ def read_frame(stream: IO[bytes]) -> bytes | None:
 
 
 def answer_questions(answer: Callable[[bytes], bytes]) -> None:
-    """Answer questions until standard input ends; this is the main function of such a process."""
-    # Libraries may write to standard output, which belongs to the answers.
+    """Handle requests until standard input ends; the main function of a child process."""
+    # Standard output carries the responses, so output of libraries goes to standard error.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     with contextlib.suppress(OSError):
@@ -45,45 +45,45 @@ def answer_questions(answer: Callable[[bytes], bytes]) -> None:
 
 
 class ChildProcess:
-    """The parent's side of such a process; one question at a time."""
+    """The parent's side of a child process; one request at a time."""
 
     def __init__(self, module: str) -> None:
-        """Prepare; Python runs ``module`` (``-m``)."""
+        """Prepare to run ``python -m module``."""
         self._module: Final = module
         self._running: subprocess.Popen[bytes] | None = None
         self._end: weakref.finalize[[subprocess.Popen[bytes]], ChildProcess] | None = None
 
     def ask(self, question: bytes) -> bytes | None:
-        """Return the answer to a question, None if no process gives one or `stop` is called; blocks until then."""
+        """Return the response to a request, None if the process fails or `stop` is called; blocks until then."""
         for _ in range(2):
             process = None
             try:
-                process = self._started()
+                process = self._ensure_running()
                 assert process.stdin
                 assert process.stdout
                 write_frame(process.stdin, question)
                 answer = read_frame(process.stdout)
             except OSError as error:
-                _log.warning("the process %s cannot be used: %s", self._module, error)
+                _log.warning("child process %s failed: %s", self._module, error)
                 answer = None
             if answer is not None:
                 return answer
             if self._running is not process:
                 return None
-            # It was ended from outside, for example because memory ran out: once more, with a new one.
+            # The system ended the process, for example for lack of memory. A new process tries once more.
             self.stop()
         return None
 
     def stop(self) -> None:
-        """End the process, also from another thread; the next question starts another one."""
+        """Kill the process; any thread may call this. The next request starts a new process."""
         self._running = None
         if self._end is not None:
             self._end()
 
-    def _started(self) -> "subprocess.Popen[bytes]":
+    def _ensure_running(self) -> "subprocess.Popen[bytes]":
         if self._running is None:
             command = (sys.executable, "-m", self._module)
-            self._running = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603 - ours
+            self._running = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603 - a module of this package
             self._end = weakref.finalize(self, _end, self._running)
         return self._running
 

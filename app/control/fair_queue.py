@@ -1,4 +1,4 @@
-"""Those who wait for something, in lanes that take turns: a lane with 10,000 of them does not hold up another."""
+"""A queue in lanes that take turns, so that a lane with 10,000 waiting callers does not delay another lane."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -7,24 +7,24 @@ from typing import Final
 
 
 class FairQueue:
-    """Futures that wait, by lane."""
+    """Waiting futures by lane; a lane is a caller among which turns are shared, for example a logical cluster."""
 
     def __init__(self) -> None:
-        """Begin with nobody."""
+        """Start with an empty queue."""
         self._waiting: Final[OrderedDict[Hashable, deque[asyncio.Future[None]]]] = OrderedDict()
 
     def __bool__(self) -> bool:
-        """Return whether somebody waits, or has waited and was cancelled."""
+        """Return whether any future waits, including cancelled ones."""
         return bool(self._waiting)
 
     def join(self, lane: Hashable) -> "asyncio.Future[None]":
-        """Wait in a lane: return a future that is behind all others of the lane."""
+        """Return a future that waits behind all others of the lane."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(lane, deque()).append(turn)
         return turn
 
     def next(self) -> "asyncio.Future[None] | None":
-        """Return the first one of the lane whose turn it is; None if nobody waits any more."""
+        """Remove and return the first future of the next lane; None if no future waits."""
         while self._waiting:
             lane, turns = self._waiting.popitem(last=False)
             turn = turns.popleft()

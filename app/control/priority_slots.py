@@ -1,4 +1,4 @@
-"""Slots for work that takes long: short work first, and long work never in all slots at once."""
+"""Slots for short and long work: short work goes first, and long work never occupies all slots."""
 
 import contextlib
 from collections.abc import AsyncIterator, Hashable
@@ -9,10 +9,10 @@ from app.control.fair_queue import FairQueue, wait_for_turn
 
 
 class PrioritySlots:
-    """Gives slots to short and long work; of each, lanes take turns.
+    """Grants slots to short and long work; in both, lanes take turns (`app.control.fair_queue`).
 
-    However much long work waits or runs, short work waits for the short work of other lanes only: one slot is kept free
-    of long work. With a single slot, it waits for at most one piece of long work besides.
+    One slot is reserved for short work, so short work never waits for long work. With a single slot, it waits for at
+    most one piece of long work.
     """
 
     def __init__(self, count: int) -> None:
@@ -26,7 +26,7 @@ class PrioritySlots:
     async def hold(self, lane: Hashable, *, long: bool) -> AsyncIterator[None]:
         """Wait for a slot, and hold it while the block runs."""
         turn = self._waiting[long].join(lane)
-        self._give()
+        self._grant()
         await wait_for_turn(turn, give_back=partial(self._release, long=long))
         try:
             yield
@@ -35,9 +35,9 @@ class PrioritySlots:
 
     def _release(self, *, long: bool) -> None:
         self._running[long] -= 1
-        self._give()
+        self._grant()
 
-    def _give(self) -> None:
+    def _grant(self) -> None:
         while sum(self._running.values()) < self._count:
             turn, long = self._waiting[False].next(), False
             if turn is None and self._running[True] < self._max_long:

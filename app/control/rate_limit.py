@@ -1,4 +1,4 @@
-"""Limits on calls: so many a second, so many at a time, shared fairly between those who call."""
+"""Limit the rate and the concurrency of calls, and share both fairly between callers."""
 
 import contextlib
 from collections.abc import AsyncIterator, Hashable
@@ -7,15 +7,15 @@ from typing import Final
 from app.control.fair_queue import FairQueue, wait_for_turn
 from app.control.scheduler import LoopScheduler, Scheduler, Timer
 
-# Times are floats: what is early by less than this is in time.
+# Times are floats: a call that is early by less than this is on time.
 _ROUNDING_SECONDS: Final = 1e-6
 
 
 class TokenBucket:
-    """Not more than so many calls a second in the long run, and not more than a burst at once."""
+    """Limits calls to a rate per second and a burst."""
 
     def __init__(self, per_second: float, *, burst: int) -> None:
-        """Allow ``per_second`` in the long run and ``burst`` at once."""
+        """Allow ``per_second`` calls on average and ``burst`` calls at once."""
         self._interval: Final = 1.0 / per_second
         self._slack: Final = burst * self._interval
         self._due = float("-inf")
@@ -26,25 +26,21 @@ class TokenBucket:
         return due if due - now > _ROUNDING_SECONDS else now
 
     def take(self, now: float) -> float:
-        """Take the next call and return its time; calls that are taken ahead of time follow each other."""
+        """Reserve the next call and return its time; calls that are reserved in advance follow each other."""
         when = self.next(now)
         self._due = max(self._due, now - self._slack) + self._interval
         return when
 
 
 class RateLimiter:
-    """Gives turns: so many a second, so many at a time, and to each lane in rotation.
-
-    A lane is a caller among whom turns are shared: one that asks for 10,000 turns does not hold up another that asks
-    for one.
-    """
+    """Grants turns within a rate and a concurrency, to each lane in rotation (`app.control.fair_queue`)."""
 
     def __init__(self, per_second: float, *, at_once: int, scheduler: Scheduler | None = None) -> None:
         """Prepare.
 
         Args:
-            per_second: Turns a second in the long run.
-            at_once: How many turns may be under way, and may begin in one burst.
+            per_second: Turns per second on average.
+            at_once: The maximum number of concurrent turns, and of turns in a burst.
             scheduler: The clock; None for the running event loop.
         """
         self._bucket: Final = TokenBucket(per_second, burst=at_once)
@@ -58,7 +54,7 @@ class RateLimiter:
     async def turn(self, lane: Hashable) -> AsyncIterator[None]:
         """Wait for a turn and hold it while the context is open."""
         given = self._queue.join(lane)
-        self._give()
+        self._grant()
         await wait_for_turn(given, give_back=self._release)
         try:
             yield
@@ -67,14 +63,14 @@ class RateLimiter:
 
     def _release(self) -> None:
         self._running -= 1
-        self._give()
+        self._grant()
 
     def _on_time(self) -> None:
         self._timer = None
-        self._give()
+        self._grant()
 
-    def _give(self) -> None:
-        """Give as many turns as may be given now, and come back when the next one may."""
+    def _grant(self) -> None:
+        """Grant as many turns as the limits allow now, and plan the next grant."""
         now = self._scheduler.time()
         while self._queue and self._running < self._at_once:
             when = self._bucket.next(now)

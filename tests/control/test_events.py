@@ -110,7 +110,7 @@ async def test_one_that_cannot_be_written_is_forgotten(
 ) -> None:
     api.refusal = UnreachableError("refused")
     await recorder.record(ABOUT, "Warning", "Failed", "no answer")
-    assert "event Failed about Thing ns/demo was not written: refused" in caplog.text
+    assert "cannot write event Failed about Thing ns/demo: refused" in caplog.text
     api.refusal = None
     await recorder.record(ABOUT, "Warning", "Failed", "no answer")
     assert api.said() == [("Failed", "no answer", 1)]

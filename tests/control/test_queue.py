@@ -256,7 +256,7 @@ async def test_what_raises_counts_as_failed_and_ends_nothing(caplog: pytest.LogC
         await settled(lambda: queue.idle and seen == ["a"])
         clock.advance(1)
         await settled(lambda: queue.idle and seen == ["a", "a"])
-    assert "work on a failed" in caplog.text
+    assert "processing a failed" in caplog.text
 
 
 async def test_timers_end_with_the_workers() -> None:
