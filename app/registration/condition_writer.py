@@ -1,4 +1,4 @@
-"""Keeping the list of the subjects with an overrider up to date in the webhook configuration: the leader's part."""
+"""Keep the match condition that lists the subjects with an overrider up to date; only the leader does this."""
 
 import asyncio
 import logging
@@ -13,18 +13,18 @@ from app.registration.match_conditions import BOUND_CONDITION, SubjectName, boun
 
 _log: Final = logging.getLogger(__name__)
 
-# Every apiserver compiles the expression again after a change, so many overriders that go at once are one change. The
-# first one is written without a pause.
+# Each apiserver compiles a changed expression, so changes within this time are one write. The first change is written
+# at once.
 _PAUSE_SECONDS: Final = 1.0
 _MAX_PAUSE_SECONDS: Final = 60.0
 _CONFLICT: Final = 409
-# An apiserver that has admitted an overrider stores it within milliseconds.
+# kube-apiserver stores an admitted overrider within milliseconds.
 _ANNOUNCED_SECONDS: Final = 10.0
-# Announcements of overriders that are stored go with the next write. This many are worth a write.
+# The next write drops the announcements of stored overriders. This many of them cause a write.
 _MAX_SETTLED: Final = 50
 
 
-async def _nothing(_namespace: str) -> None:
+async def _return_at_once(_namespace: str) -> None:
     """Read nothing."""
 
 
@@ -37,7 +37,7 @@ class ConditionWriter:
         subjects: Callable[[], Collection[SubjectName]] | None,
         *,
         overriders: Callable[[], Collection[str]] = frozenset,
-        refresh: Callable[[str], Awaitable[None]] = _nothing,
+        refresh: Callable[[str], Awaitable[None]] = _return_at_once,
         pause_seconds: float = _PAUSE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -45,13 +45,13 @@ class ConditionWriter:
 
         Args:
             client: Reads and writes the condition.
-            subjects: Returns the subjects that an overrider is bound to. None if nobody keeps them up to date: then the
-                condition is removed, and all workloads of OpenYurt's subjects are sent.
-            overriders: Returns the uids of the overriders that ``subjects`` is made from.
+            subjects: Returns the subjects that an overrider is bound to. None removes the condition, so that
+                kube-apiserver sends all workloads of OpenYurt.
+            overriders: Returns the uids of the overriders behind ``subjects``.
             refresh: Reads the overriders of a namespace from the apiserver, so that ``subjects`` returns them; raises
                 APIError, UnreachableError.
-            pause_seconds: The least time between two writes.
-            clock: Seconds since any point.
+            pause_seconds: The minimum time between two writes.
+            clock: A monotonic clock in seconds.
         """
         self._client: Final = client
         self._subjects: Final = subjects
@@ -60,20 +60,20 @@ class ConditionWriter:
         self._pause_seconds: Final = pause_seconds
         self._clock: Final = clock
         self._bound: frozenset[SubjectName] = frozenset()
-        # When this leader found an announcement; those without a uid are listed subjects that it has not known.
-        self._found: dict[Announcement, float] = {}
-        # Announced overriders that it has seen stored: from then on the store tells about them.
+        # The time at which this leader found an announcement. Those without a uid are listed subjects unknown to it.
+        self._found_at: dict[Announcement, float] = {}
+        # Announced overriders that were stored meanwhile; from then on, the store decides about them.
         self._settled: frozenset[Announcement] = frozenset()
         self._changed: Final = asyncio.Event()
         if subjects is not None:
             self._changed.set()
 
     def wake(self) -> None:
-        """Compare again: the subjects or the configuration have changed."""
+        """Request a comparison, because the subjects or the configuration have changed."""
         self._changed.set()
 
     async def run(self) -> None:
-        """Compare after each `wake`, and at once if there is something to write, until cancelled."""
+        """Compare and write after each `wake`, until cancelled."""
         failures = 0
         while True:
             await self._wait()
@@ -83,15 +83,15 @@ class ConditionWriter:
                 failures = 0
             except (APIError, UnreachableError) as error:
                 self._changed.set()
-                # Another replica has announced a subject in between: nothing is wrong.
+                # A conflict is no failure: another replica has announced a subject meanwhile.
                 failures += not (isinstance(error, APIError) and error.code == _CONFLICT)
                 if failures == 1:
-                    _log.warning("the condition %s was not written, trying again: %s", BOUND_CONDITION, error)
+                    _log.warning("cannot write the match condition %s, trying again: %s", BOUND_CONDITION, error)
             await asyncio.sleep(min(_MAX_PAUSE_SECONDS, self._pause_seconds * 2 ** min(failures, 10)))
 
     async def _wait(self) -> None:
-        """Wait for `wake`, no longer than until a subject that was announced may have to go."""
-        ends = [at for at in map(self._end, self._found.values()) if at > self._clock()]
+        """Wait for `wake`, but not beyond the expiry of an announcement."""
+        ends = [at for at in map(self._compute_expiry, self._found_at.values()) if at > self._clock()]
         try:
             async with asyncio.timeout(min(ends) - self._clock() if ends else None):
                 await self._changed.wait()
@@ -99,26 +99,26 @@ class ConditionWriter:
             return
 
     async def write(self) -> bool:
-        """Write the condition where it differs; return whether it did. Raises APIError, UnreachableError."""
+        """Write the condition if it differs; return whether it did. Raises APIError, UnreachableError."""
         registered = await self._client.read()
         if registered is None:
             return False
         if self._subjects is None:
             return await self._withdraw(registered)
         bound = frozenset(self._subjects())
-        self._note(registered, bound)
-        if overdue := self._overdue(registered, bound):
-            # The watch of the overriders may be late; nothing is taken out on its word alone.
-            for namespace in sorted({subject.namespace for subject in overdue}):
+        self._record(registered, bound)
+        if expired := self._find_expired(registered, bound):
+            # The watch of overriders may be late, so a live read precedes each removal.
+            for namespace in sorted({subject.namespace for subject in expired}):
                 await self._refresh(namespace)
             bound = frozenset(self._subjects())
-            overdue -= bound
-        announced = [one for one, at in self._found.items() if self._end(at) > self._clock()]
+            expired -= bound
+        announced = [one for one, at in self._found_at.items() if self._compute_expiry(at) > self._clock()]
         wanted = bound_condition(bound.union(one.subject for one in announced))
         self._bound = bound
         left = [one for one in registered.announcements if one in announced]
         many = len(registered.announcements) - len(left) > _MAX_SETTLED
-        if not overdue and not many and all(condition == wanted for condition in registered.conditions.values()):
+        if not expired and not many and all(condition == wanted for condition in registered.conditions.values()):
             return False
         await self._client.write(registered, wanted, announcements=left)
         self._log_write(len(wanted["expression"]))
@@ -132,12 +132,12 @@ class ConditionWriter:
         return True
 
     def _log_write(self, length: int) -> None:
-        _log.info("the condition %s was written", BOUND_CONDITION, extra={"fields": {"expressionLength": length}})
+        _log.info("wrote the match condition %s", BOUND_CONDITION, extra={"fields": {"expressionLength": length}})
 
-    def _note(self, registered: Registered, bound: frozenset[SubjectName]) -> None:
-        """Remember when the subjects were found that replicas have added for overriders which are about to be stored.
+    def _record(self, registered: Registered, bound: frozenset[SubjectName]) -> None:
+        """Record the time at which announcements and subjects of other replicas were found.
 
-        A subject of an overrider that this leader has known and that is gone is none of them.
+        A subject whose overrider this leader has known, and which was deleted, is not recorded.
         """
         listed = (listed_subjects(registered.expression) if registered.expression else None) or frozenset()
         announced = registered.announcements
@@ -147,14 +147,14 @@ class ConditionWriter:
         unknown = [Announcement(subject, "") for subject in sorted(listed - known)]
         now = self._clock()
         found = [*(one for one in announced if one not in self._settled), *unknown]
-        self._found = {one: self._found.get(one, now) for one in found}
+        self._found_at = {one: self._found_at.get(one, now) for one in found}
 
-    def _overdue(self, registered: Registered, bound: frozenset[SubjectName]) -> set[SubjectName]:
-        """Return the announced subjects that would be taken out now because no overrider has come."""
-        over = {one.subject for one, at in self._found.items() if self._end(at) <= self._clock()}
+    def _find_expired(self, registered: Registered, bound: frozenset[SubjectName]) -> set[SubjectName]:
+        """Return the announced subjects without an overrider whose announcement has expired."""
+        over = {one.subject for one, at in self._found_at.items() if self._compute_expiry(at) <= self._clock()}
         expression = registered.expression
         return {one for one in over - bound if expression is None or covers(expression, one)}
 
-    def _end(self, found: float) -> float:
-        """Return until when an announced subject is kept without an overrider."""
+    def _compute_expiry(self, found: float) -> float:
+        """Return the time until which an announced subject is kept without an overrider."""
         return found + _ANNOUNCED_SECONDS

@@ -1,7 +1,7 @@
-"""The match conditions of the webhooks for workloads: which of them an apiserver sends, as CEL.
+"""The match conditions (CEL) of the webhooks for workloads: they decide which workloads kube-apiserver sends.
 
-An apiserver that gets no answer refuses a write (``failurePolicy: Fail``). So what is not sent is what does not depend
-on this server: docs/failure-policy.md.
+Without a response, kube-apiserver refuses the write (``failurePolicy: Fail``). Only workloads that it does not send are
+independent of this server: docs/failure-policy.md.
 """
 
 import re
@@ -14,16 +14,15 @@ from app.model.json import JSONObject
 from app.model.openyurt import RENDERED_ANNOTATION, SUBJECT_API_VERSIONS, SUBJECT_KINDS, TRIGGER_ANNOTATION
 
 BOUND_CONDITION: Final = "bound-to-an-overrider"
-# cel-go refuses expressions of more than 100,000 code points (parser/options.go), and every apiserver compiles each
-# change. 64 KiB are some 2,000 subjects.
+# cel-go refuses expressions of more than 100,000 code points (parser/options.go), and each apiserver compiles each
+# change. 64 KiB hold about 2,000 subjects.
 MAX_EXPRESSION_BYTES: Final = 64 * 1024
 
-# RFC 1123, as an apiserver demands it of objects' names. The name of an overrider's subject is any text, and text that
-# is no name has no workloads.
+# RFC 1123 subdomain, as kube-apiserver requires of names. An overrider may name its subject by any text, but only a
+# valid name can have workloads.
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 
-
-# What is read back of an expression.
+# Patterns that recover the lists from an expression.
 _EVERYTHING: Final = "true"
 _TABLE: Final = re.compile(r" in (\{[^}]*\})\[\?request\.namespace\]")
 _NAMESPACES: Final = re.compile(r"request\.namespace in \[([^\]]*)\]")
@@ -43,7 +42,7 @@ def _literal(texts: Iterable[str]) -> str:
 
 _VERSIONS: Final = _literal(SUBJECT_API_VERSIONS)
 _KINDS: Final = _literal(kind.kind for kind in SUBJECT_KINDS)
-# With `?`, members that are missing are no errors: optional types are in every apiserver since Kubernetes 1.29.
+# `?` tolerates missing fields: kube-apiserver supports CEL optional types since Kubernetes 1.29.
 _OWNERS: Final = "object.metadata.?ownerReferences.orValue([])"
 _TRIGGER: Final = f"metadata.?annotations[?'{TRIGGER_ANNOTATION}'].orValue('')"
 
@@ -55,22 +54,22 @@ OWNED: Final[JSONObject] = {
 _RENDERED: Final = " || ".join(
     (
         f"'{RENDERED_ANNOTATION}' in object.metadata.?annotations.orValue({{}})",
-        # A client that replaces the whole object may drop the annotation.
+        # A client that replaces the complete object may drop the annotation.
         f"oldObject != null && '{RENDERED_ANNOTATION}' in oldObject.metadata.?annotations.orValue({{}})",
     )
 )
-# The controller's touch, which has to arrive even before the list of subjects does.
+# The annotation with which the controller triggers a review; it must arrive even before the list of subjects.
 _TOUCHED: Final = (
     f"oldObject != null && object.{_TRIGGER}.contains('overrider@') && object.{_TRIGGER} != oldObject.{_TRIGGER}"
 )
 
 
 def bound_condition(subjects: Collection[SubjectName]) -> JSONObject:
-    """Return the condition that holds for a workload that an overrider concerns.
+    """Return the condition that selects the workloads of overriders.
 
-    That is a workload that was rendered, one that the controller touches, and one of a subject in ``subjects``. If the
-    list of subjects makes the expression too long, all workloads of their namespaces are meant, and if that list is too
-    long, all workloads.
+    These are rendered workloads, workloads that the controller triggers, and workloads of ``subjects``. If the list of
+    subjects is too long, the condition selects all workloads of their namespaces. If that list is too long as well, it
+    selects all workloads.
     """
     known = {one for one in subjects if _NAME.fullmatch(one.namespace) and _NAME.fullmatch(one.name)}
     for selector in (_select_subjects(known), _select_namespaces(known)):
@@ -81,20 +80,20 @@ def bound_condition(subjects: Collection[SubjectName]) -> JSONObject:
 
 
 def listed_subjects(expression: str) -> frozenset[SubjectName] | None:
-    """Return the subjects that an expression of `bound_condition` names, None if it means whole namespaces or all."""
+    """Return the subjects in an expression of `bound_condition`, None if it selects namespaces or all workloads."""
     if expression == _EVERYTHING or _NAMESPACES.search(expression):
         return None
     found = _TABLE.search(expression)
     try:
         table = msgspec.json.decode(found[1], type=dict[str, list[str]]) if found else {}
     except msgspec.DecodeError:
-        table = {}  # Somebody else's text.
+        table = {}  # another client wrote the expression
     named = [(namespace, *subject.partition("/")) for namespace, subjects in table.items() for subject in subjects]
     return frozenset(SubjectName(namespace, kind, name) for namespace, kind, _, name in named)
 
 
 def covers(expression: str, subject: SubjectName) -> bool:
-    """Return whether workloads of a subject are sent by an expression of `bound_condition`."""
+    """Return whether an expression of `bound_condition` selects the workloads of a subject."""
     listed = listed_subjects(expression)
     if listed is not None:
         return subject in listed
@@ -103,7 +102,7 @@ def covers(expression: str, subject: SubjectName) -> bool:
 
 
 def bound_condition_of(webhook: JSONObject) -> JSONObject | None:
-    """Return the condition that a webhook has under the name of `bound_condition`, None if it has none."""
+    """Return the condition of a webhook with the name of `bound_condition`, None if it has none."""
     for condition in webhook.get("matchConditions") or ():
         if condition["name"] == BOUND_CONDITION:
             found: JSONObject = condition
@@ -117,7 +116,7 @@ def _select_subjects(subjects: Collection[SubjectName]) -> str:
     by_namespace: dict[str, list[str]] = {}
     for namespace, kind, name in sorted(subjects):
         by_namespace.setdefault(namespace, []).append(f"{kind}/{name}")
-    # JSON of names is CEL, too.
+    # For names, JSON is valid CEL.
     table = msgspec.json.encode(by_namespace).decode()
     return f"{_OWNERS}.exists(owner, (owner.kind + '/' + owner.name) in {table}[?request.namespace].orValue([]))"
 

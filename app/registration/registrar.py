@@ -1,4 +1,4 @@
-"""Apply the CustomResourceDefinitions and webhook configurations of this server to an apiserver."""
+"""Apply the CustomResourceDefinitions and the webhook configurations of this server."""
 
 import asyncio
 import logging

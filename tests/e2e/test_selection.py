@@ -101,7 +101,7 @@ def test_an_overrider_is_in_the_configuration_before_it_is_stored(
         assert Announcement(SubjectName(plain.namespace, "YurtAppSet", "demo"), uid) in announcements(admin)
         wait_for(lambda: plain.status().get("summary") == "1/1")
         assert selects(admin, plain.namespace)
-        assert "was not announced" not in server.log.read_text()
+        assert "cannot announce" not in server.log.read_text()
 
 
 def test_an_overrider_is_in_the_configuration_while_no_replica_leads(

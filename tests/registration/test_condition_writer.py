@@ -111,7 +111,7 @@ async def test_a_failure_is_tried_again_and_logged_once(error: Exception, caplog
     server.failures = [error, error]
     async with running(writer(server, lambda: {DEMO}).run(), name="selection", ended=pytest.fail):
         await settled(lambda: server.written)
-    assert caplog.text.count("the condition bound-to-an-overrider was not written") == 1
+    assert caplog.text.count("cannot write the match condition bound-to-an-overrider") == 1
 
 
 async def test_a_withdrawal_waits_until_there_is_something_to_withdraw() -> None:
