@@ -1,8 +1,8 @@
-"""What is wrong with members that every kind of hook configuration has, in the words for it.
+"""Field errors, and validation of the fields that all kinds of webhook configurations have.
 
-The words are those of an apiserver's field errors (k8s.io/apimachinery/pkg/util/validation/field, v0.36), so that
-somebody who looks for a text finds what the world knows about it. Values of a wrong type, which an apiserver would not
-even decode, are findings too: a manifest has been through no apiserver.
+The messages are those of kube-apiserver (k8s.io/apimachinery/pkg/util/validation/field, v0.36), so that users can
+search for them. Values of a wrong type are field errors as well: kube-apiserver would not decode them, but no apiserver
+has validated a manifest.
 """
 
 import json
@@ -18,12 +18,12 @@ SCOPES: Final = ("*", "Cluster", "Namespaced")
 FAILURE_POLICIES: Final = ("Fail", "Ignore")
 
 MAX_PROBLEMS: Final = 100
-"""Findings about one object. Nobody reads more, and an object of 8 MiB may have a million."""
+"""Maximum field errors of one object; an object of 8 MiB may have a million."""
 MAX_SHOWN: Final = 1000
-"""Characters of a text, or elements of a list, that a finding shows. An apiserver shows all."""
-_LONGEST_TIMEOUT: Final = 30
-_LONGEST_SUBDOMAIN: Final = 253
-_LONGEST_LABEL: Final = 63
+"""Maximum characters of a text, or elements of a list, in a field error. kube-apiserver shows all."""
+_MAX_TIMEOUT: Final = 30
+_MAX_SUBDOMAIN: Final = 253
+_MAX_LABEL: Final = 63
 _SUBDOMAIN_FORM: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _SUBDOMAIN: Final = re.compile(_SUBDOMAIN_FORM)
 _SUBDOMAIN_TEXT: Final = (
@@ -41,16 +41,16 @@ _SEGMENTS: Final = {2: "two", 3: "three"}
 
 
 class Problem(NamedTuple):
-    """One finding, in the words of an apiserver's field errors."""
+    """One field error, with the message of kube-apiserver."""
 
     field: str
     text: str
 
 
 def first_problems(problems: Iterable[Problem]) -> list[Problem]:
-    """Return the first `MAX_PROBLEMS` findings, with one more that says so if there are others.
+    """Return the first `MAX_PROBLEMS` field errors, and one more that reports if there are others.
 
-    The search for further ones ends there, so ``problems`` should be a generator.
+    ``problems`` should be a generator, because it is not consumed further.
     """
     found = list(islice(problems, MAX_PROBLEMS + 1))
     if len(found) > MAX_PROBLEMS:
@@ -59,33 +59,33 @@ def first_problems(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def required(field: str, detail: str = "") -> Problem:
-    """Say that something is missing."""
+    """Return the error of a missing value."""
     return Problem(field, f"Required value: {detail}" if detail else "Required value")
 
 
 def invalid(field: str, value: str | float | Sequence[str], detail: str) -> Problem:
-    """Say what is wrong with a value, which is shown as JSON."""
+    """Return the error of an invalid value, which is shown as JSON."""
     return Problem(field, f"Invalid value: {quoted(value)}: {detail}")
 
 
 def mistyped(field: str, expected: str) -> Problem:
-    """Say that a value has a wrong type; the value is not shown, it may be anything."""
+    """Return the error of a value with a wrong type; the value is not shown, because it may be large."""
     return Problem(field, f"Invalid value: must be {expected}")
 
 
 def unsupported(field: str, value: str, supported: Sequence[str]) -> Problem:
-    """Say that a value is none of those that there are."""
+    """Return the error of a value that is not supported."""
     known = ", ".join(quoted(one) for one in supported)
     return Problem(field, f"Unsupported value: {quoted(value)}: supported values: {known}")
 
 
 def duplicate(field: str, value: str) -> Problem:
-    """Say that a value is there twice."""
+    """Return the error of a duplicate value."""
     return Problem(field, f"Duplicate value: {quoted(value)}")
 
 
 def quoted(value: str | float | Sequence[str]) -> str:
-    """Return a value as Go prints it in a finding, at most `MAX_SHOWN` of it and then an ellipsis."""
+    """Return a value as Go prints it in a field error, cut to `MAX_SHOWN` with an ellipsis."""
     if isinstance(value, str | Sequence) and len(value) > MAX_SHOWN:
         value = f"{value[:MAX_SHOWN]}…" if isinstance(value, str) else [*value[:MAX_SHOWN], "…"]
     if not isinstance(value, str | int | float):
@@ -94,15 +94,15 @@ def quoted(value: str | float | Sequence[str]) -> str:
 
 
 def is_readable(text: str) -> bool:
-    """Return whether a text is short enough to be searched for more mistakes than its length.
+    """Return whether a text is short enough to be matched with a pattern.
 
-    A pattern takes up to 0.15 µs for a character, and no other request is answered meanwhile.
+    A pattern takes up to 0.15 µs per character, and blocks the event loop meanwhile.
     """
     return len(text) <= MAX_SHOWN
 
 
 def too_long(field: str, limit: int) -> Problem:
-    """Say that a text has too many characters."""
+    """Return the error of a text with too many characters."""
     return Problem(field, f"Too long: must have at most {limit} characters")
 
 
@@ -114,20 +114,20 @@ def text_problem(value: JSON, field: str, *, limit: int) -> Problem | None:
 
 
 def is_integer(value: JSON) -> TypeGuard[int]:
-    """Return whether a value is a JSON number without a fraction: Python takes a boolean for one."""
+    """Return whether a value is a JSON integer; in Python, a boolean is an int as well."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def subdomain_problems(text: str, *, unit: str = "characters") -> Iterator[str]:
-    """Yield why a text is no DNS subdomain as RFC 1123 has it; upstream counts it in this unit here, in that there."""
-    if len(text) > _LONGEST_SUBDOMAIN:
-        yield f"must be no more than {_LONGEST_SUBDOMAIN} {unit}"
+    """Yield the problems of an RFC 1123 subdomain. The word for the unit differs between fields upstream."""
+    if len(text) > _MAX_SUBDOMAIN:
+        yield f"must be no more than {_MAX_SUBDOMAIN} {unit}"
     if is_readable(text) and not _SUBDOMAIN.fullmatch(text):
         yield _SUBDOMAIN_TEXT
 
 
 def name_problems(name: JSON, field: str, *, segments: int) -> Iterator[Problem]:
-    """Yield what is wrong with a hook's name, a domain of so many segments or more."""
+    """Yield the problems of a webhook's name, a domain with at least ``segments`` segments."""
     if name is None or name == "":
         yield required(field)
     elif not isinstance(name, str):
@@ -166,7 +166,7 @@ def webhooks_problems(
 
 
 def choice_problems(value: JSON, field: str, supported: Sequence[str]) -> Iterator[Problem]:
-    """Yield that an optional value is none of those that there are."""
+    """Yield the problem of an optional value that is not supported."""
     if value is None:
         return
     if not isinstance(value, str):
@@ -176,7 +176,7 @@ def choice_problems(value: JSON, field: str, supported: Sequence[str]) -> Iterat
 
 
 def list_problems(names: JSON, field: str, what: str, *, empty_items: bool) -> Iterator[Problem]:
-    """Yield what is wrong with a list of a rule: it has to name something, and ``*`` stands alone in it."""
+    """Yield the problems of a list in a rule: it must not be empty, and ``*`` must be its only element."""
     if names is None or names == []:
         yield required(field)
         return
@@ -193,28 +193,28 @@ def list_problems(names: JSON, field: str, what: str, *, empty_items: bool) -> I
 
 
 def texts_of(values: JSON) -> list[str]:
-    """Return the texts of a list, none of anything else."""
+    """Return the strings of a list, and no element of any other value."""
     return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
 
 
 def timeout_problems(timeout: JSON, field: str) -> Iterator[Problem]:
-    """Yield what is wrong with an optional number of seconds."""
+    """Yield the problems of optional ``timeoutSeconds``."""
     if timeout is None:
         return
     if not is_integer(timeout):
         yield mistyped(field, "an integer")
-    elif not 1 <= timeout <= _LONGEST_TIMEOUT:
+    elif not 1 <= timeout <= _MAX_TIMEOUT:
         yield invalid(field, timeout, "the timeout value must be between 1 and 30 seconds")
 
 
 def version_problems(versions: JSON, field: str, known: Sequence[str], *, recognised: bool = True) -> Iterator[Problem]:
-    """Yield what is wrong with the versions of a review that a hook takes.
+    """Yield the problems of the review versions that a webhook accepts.
 
     Args:
-        versions: What is given.
-        field: Where.
-        known: The versions that are spoken here.
-        recognised: Whether one of them has to be among those given.
+        versions: The value of the field.
+        field: The path of the field.
+        known: The versions that this server supports.
+        recognised: Whether the list must contain one of ``known``.
     """
     if versions is None or versions == []:
         yield required(field, f"must specify one of {', '.join(known)}")
@@ -237,7 +237,7 @@ def version_problems(versions: JSON, field: str, known: Sequence[str], *, recogn
 
 
 def _dns_1035_problems(text: str) -> Iterator[str]:
-    if len(text) > _LONGEST_LABEL:
-        yield f"must be no more than {_LONGEST_LABEL} characters"
+    if len(text) > _MAX_LABEL:
+        yield f"must be no more than {_MAX_LABEL} characters"
     if is_readable(text) and not _DNS_1035.fullmatch(text):
         yield _DNS_1035_TEXT

@@ -44,8 +44,8 @@ def test_a_name_of_kcps_own_clusters_is_a_name() -> None:
 def test_an_update_cannot_move_an_object(before: str | None, after: str | None) -> None:
     text = refusal(review(of(after), old=of(before), operation="UPDATE"))
     assert text == (
-        f"request.object is of logical cluster {after or ''!r} and request.oldObject of {before or ''!r} (annotation "
-        "kcp.io/cluster): an update cannot move an object; leave the annotation as it is stored"
+        f"request.object is in logical cluster {after or ''!r} and request.oldObject in {before or ''!r} (annotation "
+        "kcp.io/cluster): an update cannot move an object; do not change the annotation"
     )
 
 

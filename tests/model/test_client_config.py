@@ -48,7 +48,7 @@ def test_urls_that_go_takes_are_taken(url: str) -> None:
         ("https://example.com/#%zz", 'parse "https://example.com/#%zz": invalid URL escape "%zz"'),
         ("https://[::1", "parse \"https://[::1\": missing ']' in host"),
         ("https://[::1]x", 'parse "https://[::1]x": invalid port "x" after host'),
-        ("https://[1]", 'parse "https://[1]": invalid host: it is no IPv6 address'),
+        ("https://[1]", 'parse "https://[1]": invalid host: not an IPv6 address'),
         ("https://x[::1]", 'parse "https://x[::1]": invalid IP-literal'),
         ("https://us er@host", 'parse "https://us er@host": net/url: invalid userinfo'),
         ("https://example.com\t", 'parse "https://example.com\\t": net/url: invalid control character in URL'),
