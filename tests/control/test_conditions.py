@@ -6,7 +6,7 @@ FIRST = datetime(2026, 6, 1, tzinfo=UTC)
 LATER = datetime(2026, 6, 2, tzinfo=UTC)
 
 
-def test_the_time_of_a_transition_stays_while_the_status_does() -> None:
+def test_the_transition_time_changes_only_with_the_status() -> None:
     bad = Condition("Rendered", "False", "NotRendered", "1 of 2 workloads")
     first = build_conditions([bad], former=None, generation=1, now=FIRST)
     assert first == [
@@ -27,7 +27,7 @@ def test_stored_conditions_of_any_shape_are_read() -> None:
         assert build_conditions([Condition("Rendered", "True", "R", "m")], former=former, generation=1, now=FIRST)
 
 
-def test_a_message_has_no_characters_that_act_on_a_terminal() -> None:
+def test_control_characters_of_messages_are_escaped() -> None:
     finding = Condition("Rendered", "False", "R", "entry \x1b[2Ja\u202eb\nReady: True")
     (made,) = build_conditions([finding], former=None, generation=1, now=FIRST)
     assert made["message"] == "entry \\x1b[2Ja\\u202eb\\nReady: True"

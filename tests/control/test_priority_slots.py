@@ -1,4 +1,4 @@
-"""Slots that short work gets first."""
+"""Slots with priority for short work."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from app.control.priority_slots import PrioritySlots
 
 
 class Work:
-    """Pieces of work that hold a slot until they are told to end."""
+    """Pieces of work that hold a slot until the test ends them."""
 
     def __init__(self, slots: PrioritySlots) -> None:
         self._slots = slots
@@ -47,7 +47,7 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def test_long_work_leaves_a_slot_to_short_work() -> None:
+async def test_long_work_leaves_a_slot_for_short_work() -> None:
     work = Work(PrioritySlots(3))
     for number in range(5):
         await work.add(f"long {number}", f"lane {number}", long=True)
@@ -56,7 +56,7 @@ async def test_long_work_leaves_a_slot_to_short_work() -> None:
     assert work.running == ["long 0", "long 1", "short"]
 
 
-async def test_short_work_passes_all_long_work_that_waits() -> None:
+async def test_short_work_overtakes_waiting_long_work() -> None:
     work = Work(PrioritySlots(1))
     await work.add("first", "a", long=True)
     for number in range(16):
@@ -80,7 +80,7 @@ async def test_lanes_take_turns() -> None:
 
 
 @pytest.mark.parametrize("given", [False, True])
-async def test_a_slot_of_cancelled_work_goes_to_the_next(given: bool) -> None:
+async def test_the_slot_of_cancelled_work_is_granted_again(given: bool) -> None:
     work = Work(PrioritySlots(1))
     await work.add("first", "a", long=False)
     await work.add("gone", "b", long=False)

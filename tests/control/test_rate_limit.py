@@ -1,4 +1,4 @@
-"""Turns: how many, how fast, and whose."""
+"""The rate, the concurrency and the order of turns."""
 
 import asyncio
 import contextlib
@@ -8,13 +8,13 @@ from app.control.rate_limit import RateLimiter, TokenBucket
 from tests.control.clock import FakeClock
 
 
-def test_a_bucket_gives_a_burst_at_once_and_the_rest_at_the_rate() -> None:
+def test_a_bucket_allows_a_burst_and_then_the_rate() -> None:
     bucket = TokenBucket(10, burst=3)
     assert [round(bucket.take(1000.0), 6) for _ in range(5)] == [1000, 1000, 1000, 1000.1, 1000.2]
     assert [round(bucket.take(1100.0), 6) for _ in range(4)] == [1100, 1100, 1100, 1100.1]
 
 
-def test_looking_at_a_bucket_takes_nothing() -> None:
+def test_next_does_not_take_a_token() -> None:
     bucket = TokenBucket(10, burst=1)
     bucket.take(1000.0)
     assert round(bucket.next(1000.0), 6) == round(bucket.next(1000.0), 6) == 1000.1
@@ -39,7 +39,7 @@ class Callers:
             await self._ends[name].wait()
 
     async def end(self, name: str, *, after: float = 0) -> None:
-        """End a turn that has begun, some seconds later."""
+        """End a running turn after some seconds."""
         assert name in self.begun
         self.clock.advance(after)
         self._ends[name].set()
@@ -67,7 +67,7 @@ async def callers(clock: FakeClock, *, per_second: float = 10, at_once: int = 2)
     await made.cancel_all()
 
 
-async def test_not_more_at_a_time_than_allowed() -> None:
+async def test_concurrent_turns_are_limited() -> None:
     async with callers(FakeClock(), per_second=1000) as made:
         for name in "abc":
             made.call(name)
@@ -77,7 +77,7 @@ async def test_not_more_at_a_time_than_allowed() -> None:
         assert made.begun == ["a", "b", "c"]
 
 
-async def test_not_more_a_second_than_allowed() -> None:
+async def test_turns_per_second_are_limited() -> None:
     clock = FakeClock()
     async with callers(clock, at_once=2) as made:
         for name in "abcd":
@@ -94,7 +94,7 @@ async def test_not_more_a_second_than_allowed() -> None:
         assert made.begun == ["a", "b", "c", "d"]
 
 
-async def test_a_lane_with_many_calls_does_not_hold_up_another() -> None:
+async def test_a_lane_with_many_calls_does_not_delay_another() -> None:
     async with callers(FakeClock(), per_second=1000, at_once=1) as made:
         for number in range(50):
             made.call(f"big{number}", lane="big")
@@ -106,7 +106,7 @@ async def test_a_lane_with_many_calls_does_not_hold_up_another() -> None:
         assert made.begun == ["big0", "big1", "small"]
 
 
-async def test_a_call_that_is_cancelled_takes_no_turn_and_gives_its_turn_back() -> None:
+async def test_a_cancelled_call_takes_no_turn_and_releases_its_turn() -> None:
     clock = FakeClock()
     async with callers(clock, per_second=1000, at_once=1) as made:
         for name in "abc":
@@ -120,14 +120,14 @@ async def test_a_call_that_is_cancelled_takes_no_turn_and_gives_its_turn_back() 
         assert made.begun == ["a", "c"]
 
 
-async def test_a_call_that_is_cancelled_as_it_gets_its_turn_gives_it_back() -> None:
+async def test_a_call_cancelled_at_the_grant_releases_its_turn() -> None:
     async with callers(FakeClock(), per_second=1000, at_once=1) as made:
         async with made.pace.turn(""):
             for name in "bc":
                 made.call(name)
             await settle()
             made.clock.advance(1)
-        # The turn is b's now, but b has not run since.
+        # The turn was granted to b, but b has not run since.
         made.cancel("b")
         made.clock.advance(1)
         await settle()

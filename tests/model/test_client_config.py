@@ -1,4 +1,4 @@
-"""What the hooks of every kind of hook configuration share; tests/conformance has the rest of the texts."""
+"""Validation of the fields that all webhook configurations have; tests/conformance has more cases."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def texts(url: Any) -> list[str]:
         "https://example.com?", "https://example.com/#",
     ],
 )  # fmt: skip
-def test_urls_that_go_takes_are_taken(url: str) -> None:
+def test_urls_that_go_accepts_are_valid(url: str) -> None:
     assert texts(url) == []
 
 
@@ -57,11 +57,11 @@ def test_urls_that_go_takes_are_taken(url: str) -> None:
         (" https://a", 'parse " https://a": first path segment in URL cannot contain colon'),
     ],
 )
-def test_what_is_no_url_is_told_in_the_words_of_go(url: str, reason: str) -> None:
+def test_invalid_urls_have_the_messages_of_go(url: str, reason: str) -> None:
     assert texts(url) == [f"Required value: url must be a valid URL: {reason}{FORM}"]
 
 
-def test_everything_that_is_wrong_with_a_url_is_told_at_once() -> None:
+def test_all_problems_of_a_url_are_reported() -> None:
     assert texts("http://me:a@b@/?q#f%41") == [
         f"Invalid value: \"http\": 'https' is the only allowed URL scheme{FORM}",
         f'Invalid value: "": host must be specified{FORM}',
@@ -71,7 +71,7 @@ def test_everything_that_is_wrong_with_a_url_is_told_at_once() -> None:
     ]
 
 
-def test_what_follows_a_scheme_without_a_slash_is_no_host() -> None:
+def test_a_scheme_without_slash_has_no_host() -> None:
     assert texts("https:example.com%zz") == [f'Invalid value: "": host must be specified{FORM}']
 
 
@@ -99,11 +99,11 @@ def test_paths_of_a_service(path: str | None, found: list[str]) -> None:
 @pytest.mark.parametrize(
     "config", [None, {}, {"url": None, "service": None}, {"url": "https://a", "service": {"name": "n"}}]
 )
-def test_a_hook_is_called_at_one_place(config: Any) -> None:
+def test_exactly_one_of_url_and_service_is_required(config: Any) -> None:
     assert list(client_config_problems(config, "c")) == [required("c", "exactly one of url or service is required")]
 
 
-def test_values_of_a_wrong_type_are_findings() -> None:
+def test_values_of_a_wrong_type_are_field_errors() -> None:
     service = {"name": 1, "namespace": [], "port": True, "path": {}}
     assert [*client_config_problems([], "c"), *client_config_problems({"service": service}, "c")] == [
         Problem("c", "Invalid value: must be an object"),
@@ -124,7 +124,7 @@ def test_values_of_a_wrong_type_are_findings() -> None:
 
 
 @pytest.mark.parametrize(("segments", "word"), [(2, "two"), (3, "three")])
-def test_a_name_has_as_many_segments_as_its_kind_wants(segments: int, word: str) -> None:
+def test_names_need_a_number_of_segments(segments: int, word: str) -> None:
     enough, short = ".".join("a" * segments), ".".join("a" * (segments - 1))
     assert list(name_problems(enough, "n", segments=segments)) == []
     text = f"should be a domain with at least {word} segments separated by dots"
@@ -132,7 +132,7 @@ def test_a_name_has_as_many_segments_as_its_kind_wants(segments: int, word: str)
     assert list(name_problems("", "n", segments=segments)) == [required("n")]
 
 
-def test_a_wildcard_stands_alone_and_items_are_texts() -> None:
+def test_a_wildcard_must_be_the_only_string() -> None:
     assert list(list_problems(["*", 1, ""], "l", "kinds", empty_items=False)) == [
         Problem("l", 'Invalid value: ["*",""]: if \'*\' is present, must not specify other kinds'),
         Problem("l[1]", "Invalid value: must be a string"),
@@ -141,7 +141,7 @@ def test_a_wildcard_stands_alone_and_items_are_texts() -> None:
     assert list(list_problems([""], "l", "API groups", empty_items=True)) == []
 
 
-def test_a_version_is_looked_at_once_and_one_has_to_be_known() -> None:
+def test_versions_are_unique_and_include_a_known_one() -> None:
     found = list(version_problems(["V", "V", 1], "v", ("v1", "v2")))
     assert [problem.field for problem in found] == ["v[0]", "v[1]", "v[2]", "v"]
     assert found[1] == invalid("v[1]", "V", "duplicate version")

@@ -1,4 +1,4 @@
-"""Findings about hostile objects: so many, and so much of a value in each."""
+"""Limits of field errors for hostile objects."""
 
 import json
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def endless() -> Iterator[Problem]:
         number += 1
 
 
-def test_the_search_for_findings_ends() -> None:
+def test_the_search_for_field_errors_ends_at_the_limit() -> None:
     found = first_problems(endless())
     assert found[MAX_PROBLEMS - 1] == Problem(f"f[{MAX_PROBLEMS - 1}]", "Required value")
     last = Problem(f"f[{MAX_PROBLEMS}]", f"Too many findings: only the first {MAX_PROBLEMS} are listed")
@@ -39,7 +39,7 @@ def test_the_search_for_findings_ends() -> None:
     assert len(refused(endless()).causes) == MAX_PROBLEMS + 1
 
 
-def test_as_many_findings_as_may_be_are_listed_without_a_remark() -> None:
+def test_field_errors_at_the_limit_have_no_note() -> None:
     made = [Problem(str(number), "Required value") for number in range(MAX_PROBLEMS)]
     assert first_problems(iter(made)) == made
 
@@ -56,11 +56,11 @@ def test_as_many_findings_as_may_be_are_listed_without_a_remark() -> None:
         (0.5, 0.5),
     ],
 )
-def test_a_finding_shows_so_much_of_a_value(value: Any, shown: Any) -> None:
+def test_a_field_error_cuts_long_values(value: Any, shown: Any) -> None:
     assert json.loads(quoted(value)) == shown
 
 
-def test_the_length_of_a_long_text_is_its_only_mistake() -> None:
+def test_the_length_is_the_only_error_of_a_long_text() -> None:
     assert next(problem.text for problem in name_problems("-" * 300, "name", segments=2)).count("must ") == 3
     (problem,) = name_problems("-" * (MAX_SHOWN + 1), "name", segments=2)
     assert problem.text.endswith(": must be no more than 253 characters")
@@ -76,20 +76,20 @@ def karmada(**source: Any) -> dict[str, Any]:
     ("source", "field"),
     [({"url": LONG}, "url"), ({"proxy": {"proxyURL": LONG}}, "proxy.proxyURL"), ({"mirrors": [LONG]}, "mirrors[0]")],
 )
-def test_an_address_of_a_tarball_has_so_many_characters_at_most(source: dict[str, Any], field: str) -> None:
+def test_urls_of_tarballs_are_limited(source: dict[str, Any], field: str) -> None:
     document = karmada(**source)
     found = [problem for problem in karmada_problems(document) if problem.field.endswith(f"httpSource.{field}")]
     assert [problem.text for problem in found] == [f"Too long: must have at most {MAX_URL} characters"]
     assert list(warnings_of(document)) == []
 
 
-def test_a_path_of_a_tarball_has_so_many_characters_at_most() -> None:
+def test_paths_of_tarballs_are_limited() -> None:
     document = {"metadata": {}, "spec": {"crdTarball": {"localSource": {"path": "/" + "../" * 2000}}}}
     (problem,) = karmada_problems(document)
     assert problem == Problem("spec.crdTarball.localSource.path", "Too long: must have at most 4096 characters")
 
 
-def test_where_a_hook_is_has_so_many_characters_at_most() -> None:
+def test_urls_and_bundles_of_webhooks_are_limited() -> None:
     too_long = Problem("f", f"Too long: must have at most {MAX_URL} characters")
     assert list(url_problems(f"https://a/{LONG}", "f")) == [too_long]
     (problem,) = client_config_problems({"service": {"name": "a", "namespace": "b", "path": "/A" * MAX_URL}}, "f")
@@ -99,7 +99,7 @@ def test_where_a_hook_is_has_so_many_characters_at_most() -> None:
 
 
 class Counted(str):
-    """A text that counts how often it is compared."""
+    """A string that counts its comparisons."""
 
     __slots__ = ()
     compared = 0
@@ -138,7 +138,7 @@ class Reference(dict[str, Any]):
     __hash__ = None  # type: ignore[assignment]
 
 
-def test_dependencies_are_told_apart_without_comparing_each_with_each() -> None:
+def test_dependencies_are_compared_in_linear_time() -> None:
     asked = Question(Operation.DEPENDENCY, GroupVersionKind("", "v1", "Pod"), {})
     names = ("b", "a", "b")
     given: list[Any] = [Reference(apiVersion="v1", kind="Secret", name=name) for name in names]
@@ -147,12 +147,12 @@ def test_dependencies_are_told_apart_without_comparing_each_with_each() -> None:
     assert [one["name"] for one in found] == ["a", "b"]
 
 
-def test_findings_about_hooks_are_bounded_lazily() -> None:
+def test_field_errors_of_webhooks_are_generated_lazily() -> None:
     rules: list[Any] = [{"operations": ["*"]}] * 100_000
     found = first_problems(hook_problems(EXPLORING_CONFIGURATION, {"webhooks": [{"name": "a.b", "rules": rules}]}))
     assert len(found) == MAX_PROBLEMS + 1
 
 
-def test_what_cannot_be_printed_is_left_out_of_warnings() -> None:
+def test_warnings_omit_unprintable_values() -> None:
     text = "a\x00b\x1fc\x7fd\ud800e\udffff é"
     assert warnings_to_client([text]) == ("abcdef é",)

@@ -1,4 +1,4 @@
-"""Quotas of calls: bounds that hold, and shares that are fair."""
+"""Quotas of calls: limits and fair shares."""
 
 import asyncio
 from collections import Counter
@@ -13,7 +13,7 @@ from tests.waiting import NET
 
 
 class Calls:
-    """Calls that last until they are ended."""
+    """Calls that the test ends."""
 
     def __init__(self, **quotas: int) -> None:
         self.slots = CallSlots(Quotas(**quotas))
@@ -49,7 +49,7 @@ class Calls:
         await self.settle()
 
 
-async def test_one_consumer_waits_for_its_own_calls_alone() -> None:
+async def test_a_consumer_waits_only_for_its_own_calls() -> None:
     calls = Calls(connections=2, calls=3, total=100)
     for endpoint in ("e", "e", "e", "f", "f"):
         calls.begin("ws2", endpoint)
@@ -59,7 +59,7 @@ async def test_one_consumer_waits_for_its_own_calls_alone() -> None:
     assert calls.slots.queued == 2
 
 
-async def test_a_consumer_without_calls_gets_one_beyond_the_bound_for_all_and_others_wait() -> None:
+async def test_a_consumer_without_calls_may_exceed_the_total_by_one() -> None:
     calls = Calls(connections=10, calls=10, total=5)
     attacker = [calls.begin("ws2") for _ in range(10)]
     await calls.settle()
@@ -72,7 +72,7 @@ async def test_a_consumer_without_calls_gets_one_beyond_the_bound_for_all_and_ot
     assert calls.consumers == {"ws2": 2, "ws3": 2, "ws4": 1}, "the next is the one with the fewest"
 
 
-async def test_the_bound_for_all_is_never_passed_twice_over() -> None:
+async def test_calls_never_exceed_twice_the_total() -> None:
     calls = Calls(total=2)
     for number in range(20):
         calls.begin(f"ws{number}")
@@ -80,7 +80,7 @@ async def test_the_bound_for_all_is_never_passed_twice_over() -> None:
     assert len(calls.running) == 4
 
 
-async def test_consumers_with_as_many_calls_take_turns() -> None:
+async def test_consumers_with_equal_numbers_of_calls_take_turns() -> None:
     calls = Calls(connections=10, total=2)
     begun = [calls.begin(consumer) for consumer in "ab" for _ in range(5)]
     await calls.settle()
@@ -93,7 +93,7 @@ async def test_consumers_with_as_many_calls_take_turns() -> None:
     assert all(task.done() for task in begun)
 
 
-async def test_many_calls_start_over_several_turns_of_the_event_loop() -> None:
+async def test_each_iteration_of_the_event_loop_starts_a_few_calls() -> None:
     calls = Calls(connections=100, calls=100)
     for _ in range(100):
         calls.begin("ws2")
@@ -109,7 +109,7 @@ async def test_many_calls_start_over_several_turns_of_the_event_loop() -> None:
     ("quotas", "limit"),
     [({"connections": 1}, "connections"), ({"calls": 1}, "calls"), ({"total": 1}, "total")],
 )
-async def test_a_call_without_a_slot_in_its_time_is_told_the_limit(quotas: dict[str, int], limit: str) -> None:
+async def test_a_call_without_a_slot_in_time_fails_with_its_limit(quotas: dict[str, int], limit: str) -> None:
     calls = Calls(**quotas)
     calls.begin("ws2")
     await calls.settle()
@@ -120,7 +120,7 @@ async def test_a_call_without_a_slot_in_its_time_is_told_the_limit(quotas: dict[
     assert calls.slots.queued == 0
 
 
-async def test_a_consumer_may_have_so_many_waiting_calls_and_no_more() -> None:
+async def test_waiting_calls_of_a_consumer_are_limited() -> None:
     calls = Calls(calls=2)
     begun = [calls.begin("ws2") for _ in range(2 + 16 + 3)]
     await calls.settle()
@@ -128,7 +128,7 @@ async def test_a_consumer_may_have_so_many_waiting_calls_and_no_more() -> None:
     assert calls.slots.queued == 16
 
 
-async def test_nothing_is_kept_of_consumers_whose_calls_have_ended() -> None:
+async def test_consumers_without_calls_have_no_state() -> None:
     calls = Calls(total=2)
     begun = [calls.begin(f"ws{number}") for number in range(20)]
     await calls.settle()
@@ -138,7 +138,7 @@ async def test_nothing_is_kept_of_consumers_whose_calls_have_ended() -> None:
     assert (calls.slots.under_way, calls.slots.queued) == (0, 0)
 
 
-async def test_a_slot_granted_to_a_call_that_leaves_in_that_moment_is_free_again() -> None:
+async def test_a_slot_granted_to_a_cancelled_call_is_released() -> None:
     calls = Calls(connections=1)
     first, second = calls.begin("ws2"), calls.begin("ws2")
     await calls.settle()
@@ -164,7 +164,7 @@ steps = st.lists(
 
 @settings(max_examples=200, deadline=None)
 @given(steps, st.integers(1, 3), st.integers(1, 4), st.integers(1, 4))
-def test_bounds_hold_and_no_call_waits_for_nothing(made: Any, connections: int, most: int, total: int) -> None:
+def test_quotas_hold_and_no_call_waits_without_reason(made: Any, connections: int, most: int, total: int) -> None:
     async def run() -> None:
         calls = Calls(connections=connections, calls=most, total=total)
         for action, what, endpoint in made:
@@ -202,7 +202,7 @@ def _check_no_slot_is_free(calls: Calls, connections: int, most: int, total: int
             assert full or len(calls.running) >= (total if count else 2 * total)
 
 
-async def test_repetitions_share_the_starts_of_a_turn_with_new_calls() -> None:
+async def test_retries_and_new_calls_share_the_starts_of_an_iteration() -> None:
     slots = CallSlots(Quotas())
     turns: list[int] = []
     turn = 0

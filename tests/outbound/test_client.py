@@ -1,4 +1,4 @@
-"""What is sent to a webhook, what its answer means, and what calls share."""
+"""Requests to webhooks, their responses, and the connections, quotas and breakers of calls."""
 
 import asyncio
 import base64
@@ -32,9 +32,7 @@ async def failure(client: HookClient, where: Endpoint, **rest: Any) -> CallError
     return raised.value
 
 
-async def test_a_request_is_what_kube_apiserver_sends_and_asks_for_no_compression(
-    client: HookClient, hook: RawHook
-) -> None:
+async def test_requests_equal_those_of_kube_apiserver_and_forbid_compression(client: HookClient, hook: RawHook) -> None:
     hook.answer = says(http(b'{"a": 1}'))
     assert await client.post(endpoint(hook), b'{"b": 2}', seconds=2.1) == b'{"a": 1}'
     ((head, body),) = hook.asked
@@ -57,7 +55,7 @@ async def test_a_request_is_what_kube_apiserver_sends_and_asks_for_no_compressio
         ("HTTPS://h/p q", 1, "https://h/p%20q?timeout=1s"),
     ],
 )
-def test_a_webhook_is_told_in_whole_seconds_how_long_it_has(url: str, seconds: float, called: str) -> None:
+def test_the_timeout_query_has_whole_seconds(url: str, seconds: float, called: str) -> None:
     assert str(called_url(url, seconds)) == called
 
 
@@ -76,7 +74,7 @@ def test_a_webhook_is_told_in_whole_seconds_how_long_it_has(url: str, seconds: f
         ("https://\ud800/", 'Post "https://\\ud800/": invalid URL: '),
     ],
 )
-async def test_what_is_no_https_url_is_not_called(client: HookClient, url: str, text: str) -> None:
+async def test_other_urls_than_https_are_not_called(client: HookClient, url: str, text: str) -> None:
     error = await failure(client, Endpoint(url))
     assert str(error).startswith(f"failed to call webhook: {text}")
     assert isinstance(error, NotCalledError)
@@ -85,7 +83,7 @@ async def test_what_is_no_https_url_is_not_called(client: HookClient, url: str, 
 @pytest.mark.parametrize("bundle", ["%%%", "====", "ü", *(base64.b64encode(text.encode()).decode() for text in (
     " ", "no certificate", "ключ", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
 ))])  # fmt: skip
-async def test_authorities_that_cannot_be_loaded_are_not_the_systems(
+async def test_an_invalid_ca_bundle_does_not_fall_back_to_the_system(
     client: HookClient, hook: RawHook, bundle: str
 ) -> None:
     error = await failure(client, endpoint(hook, ca_bundle=bundle))
@@ -95,7 +93,7 @@ async def test_authorities_that_cannot_be_loaded_are_not_the_systems(
 
 
 @pytest.mark.parametrize("code", [200, 201, 202, 203, 205, 206])
-async def test_what_succeeds_up_to_206_is_an_answer(client: HookClient, hook: RawHook, code: int) -> None:
+async def test_statuses_200_to_206_are_successes(client: HookClient, hook: RawHook, code: int) -> None:
     hook.answer = says(http(b"<what it is is for the caller to see>", status=f"{code} Fine"))
     assert await client.post(endpoint(hook), b"{}", seconds=10) == b"<what it is is for the caller to see>"
 
@@ -128,7 +126,7 @@ UNKNOWN = "the server responded with the status code {} but did not return more 
         (404, b"[" * 100_000, "the server could not find the requested resource"),
     ],
 )  # fmt: skip
-async def test_another_status_fails_in_the_words_of_kubernetes(
+async def test_other_statuses_fail_with_the_messages_of_kubernetes(
     client: HookClient, hook: RawHook, status: int, body: bytes, text: str
 ) -> None:
     hook.answer = says(http(body, status=f"{status} Whatever"))
@@ -136,7 +134,7 @@ async def test_another_status_fails_in_the_words_of_kubernetes(
     assert (str(error), error.code, error.timed_out) == (f"failed to call webhook: {text}", status, False)
 
 
-async def test_of_a_long_error_only_the_beginning_is_shown(client: HookClient, hook: RawHook) -> None:
+async def test_long_errors_are_cut(client: HookClient, hook: RawHook) -> None:
     hook.answer = says(http(b"e" * 5_000, status="500 Oops"))
     text = str(await failure(client, endpoint(hook)))
     assert text.count("e" * 2048) == 1
@@ -146,7 +144,7 @@ async def test_of_a_long_error_only_the_beginning_is_shown(client: HookClient, h
 
 
 @pytest.mark.parametrize(("status", "code"), [("200 OK", 200), ("204 No Content", 204)])
-async def test_an_answer_without_a_body_is_none(client: HookClient, hook: RawHook, status: str, code: int) -> None:
+async def test_an_empty_body_is_an_error(client: HookClient, hook: RawHook, status: str, code: int) -> None:
     hook.answer = says(http(b"", status=status, content_type="text/plain"))
     error = await failure(client, endpoint(hook))
     assert str(error) == (
@@ -165,7 +163,7 @@ async def test_an_answer_without_a_body_is_none(client: HookClient, hook: RawHoo
         ("identity", b'{"a": 1}'),
     ],
 )
-async def test_an_honest_answer_may_be_compressed(
+async def test_compressed_responses_are_decompressed(
     client: HookClient, hook: RawHook, encoding: str, body: bytes
 ) -> None:
     hook.answer = says(http(body, content_encoding=encoding))
@@ -191,20 +189,20 @@ async def test_an_honest_answer_may_be_compressed(
         ),
     ],
 )
-async def test_an_answer_that_cannot_be_decompressed_says_so(
+async def test_undecompressable_responses_are_errors(
     client: HookClient, hook: RawHook, encoding: str, body: bytes, text: str
 ) -> None:
     hook.answer = says(http(body, content_encoding=encoding))
     assert text in str(await failure(client, endpoint(hook)))
 
 
-async def test_calls_to_one_place_use_one_connection_one_after_the_other(client: HookClient, hook: RawHook) -> None:
+async def test_consecutive_calls_share_a_connection(client: HookClient, hook: RawHook) -> None:
     for path in ("/a", "/b", "/a"):
         await client.post(endpoint(hook, url=f"https://127.0.0.1:{hook.port}{path}"), b"{}", seconds=10)
     assert (len(hook.asked), hook.connections) == (3, 1)
 
 
-async def test_owners_authorities_and_names_do_not_share_connections(client: HookClient, hook: RawHook) -> None:
+async def test_owners_ca_bundles_and_server_names_do_not_share_connections(client: HookClient, hook: RawHook) -> None:
     more = base64.b64encode(b"a comment\n" + base64.b64decode(hook.ca_bundle)).decode()
     for where, owner in (
         (endpoint(hook), ""), (endpoint(hook), "root:a"), (endpoint(hook), "root:b"),
@@ -215,22 +213,20 @@ async def test_owners_authorities_and_names_do_not_share_connections(client: Hoo
     assert (len(hook.asked), hook.connections) == (10, 5)
 
 
-async def test_the_server_name_is_who_has_to_be_there(client: HookClient, tmp_path: Path) -> None:
+async def test_the_certificate_must_contain_the_server_name(client: HookClient, tmp_path: Path) -> None:
     async with raw_hooking(tmp_path, "other name") as hook:
         assert await client.post(endpoint(hook, server_name="other.example.com"), b"{}", seconds=10) == b"{}"
         error = await failure(client, endpoint(hook))
     assert "x509: certificate is not valid for the called host (" in str(error)
 
 
-async def test_any_certificate_of_the_bundle_is_a_root_even_the_servers_own(
-    client: HookClient, hook: RawHook, tmp_path: Path
-) -> None:
+async def test_any_certificate_of_the_bundle_is_a_root(client: HookClient, hook: RawHook, tmp_path: Path) -> None:
     bundle = "# комментарий\n".encode() + (tmp_path / "tls.crt").read_bytes()
     assert await client.post(endpoint(hook, ca_bundle=base64.b64encode(bundle).decode()), b"{}", seconds=10) == b"{}"
 
 
 def silent_hook(hook: RawHook) -> asyncio.Event:
-    """Have a hook answer nothing until the event is set."""
+    """Delay the responses of a webhook until the event is set."""
     answering = asyncio.Event()
 
     async def answer(_: object, writer: asyncio.StreamWriter) -> None:
@@ -241,7 +237,7 @@ def silent_hook(hook: RawHook) -> asyncio.Event:
     return answering
 
 
-async def test_calls_without_an_answer_open_the_breaker_of_their_consumer_alone(
+async def test_calls_without_response_open_only_the_breaker_of_their_consumer(
     client: HookClient, hook: RawHook
 ) -> None:
     answering, a, b = silent_hook(hook), Parties("root:p", "root:a"), Parties("root:p", "root:b")
@@ -267,9 +263,7 @@ async def test_calls_without_an_answer_open_the_breaker_of_their_consumer_alone(
     await client.post(endpoint(hook), b"{}", seconds=NET, parties=a)
 
 
-async def test_an_open_breaker_lets_a_call_through_at_once_when_none_is_under_way(
-    client: HookClient, hook: RawHook
-) -> None:
+async def test_an_open_breaker_allows_a_probe_when_none_is_in_flight(client: HookClient, hook: RawHook) -> None:
     answering = silent_hook(hook)
     for _ in range(MAX_FAILURES + 1):
         assert (await failure(client, endpoint(hook), seconds=0.2)).timed_out
@@ -278,9 +272,7 @@ async def test_an_open_breaker_lets_a_call_through_at_once_when_none_is_under_wa
 
 
 @pytest.mark.parametrize("status", ["400 No", "422 No", "429 No", "500 Oops", "503 Oops"])
-async def test_no_answer_is_evidence_against_a_webhook_however_it_reads(
-    client: HookClient, hook: RawHook, status: str
-) -> None:
+async def test_no_response_is_evidence_against_a_webhook(client: HookClient, hook: RawHook, status: str) -> None:
     hook.answer = says(http(b"", status=status))
     for _ in range(MAX_FAILURES + 1):
         await failure(client, endpoint(hook))
@@ -288,9 +280,7 @@ async def test_no_answer_is_evidence_against_a_webhook_however_it_reads(
     assert not client.is_silent(endpoint(hook), Parties())
 
 
-async def test_a_time_shorter_than_the_webhooks_own_is_no_evidence_against_it(
-    client: HookClient, hook: RawHook
-) -> None:
+async def test_a_deadline_before_the_webhooks_timeout_is_no_evidence(client: HookClient, hook: RawHook) -> None:
     silent_hook(hook)
     for _ in range(MAX_FAILURES + 1):
         error = await failure(client, endpoint(hook), seconds=10, within=0.1)
@@ -298,14 +288,14 @@ async def test_a_time_shorter_than_the_webhooks_own_is_no_evidence_against_it(
     assert not client.is_silent(endpoint(hook), Parties())
 
 
-async def test_what_cannot_be_connected_to_is_evidence(client: HookClient, hook: RawHook) -> None:
+async def test_a_refused_connection_is_evidence(client: HookClient, hook: RawHook) -> None:
     for _ in range(MAX_FAILURES):
         await failure(client, endpoint(hook, ca_bundle=""))
     assert client.is_silent(endpoint(hook, ca_bundle=""), Parties())
     assert not client.is_silent(endpoint(hook), Parties())
 
 
-async def test_a_call_that_finds_no_room_is_not_made_and_names_the_limit(hook: RawHook) -> None:
+async def test_an_exhausted_quota_refuses_the_call_and_names_the_limit(hook: RawHook) -> None:
     answering = silent_hook(hook)
     async with HookClient(allow_private=True, quotas=Quotas(connections=1)) as client:
         a = Parties("root:p", "root:a")
@@ -323,7 +313,7 @@ async def test_a_call_that_finds_no_room_is_not_made_and_names_the_limit(hook: R
         assert (len(hook.asked), client.slots.under_way, client.slots.queued) == (1, 0, 0)
 
 
-async def test_a_call_that_waited_has_the_webhooks_own_time_if_the_caller_has_it(hook: RawHook) -> None:
+async def test_a_call_that_waited_keeps_the_webhooks_timeout(hook: RawHook) -> None:
     answering = silent_hook(hook)
     async with HookClient(allow_private=True, quotas=Quotas(connections=1)) as client:
         first = asyncio.create_task(client.post(endpoint(hook), b"{}", seconds=NET))
@@ -335,9 +325,7 @@ async def test_a_call_that_waited_has_the_webhooks_own_time_if_the_caller_has_it
     assert hook.asked[1].head.startswith(b"POST /hook?timeout=7s ")
 
 
-async def test_a_system_without_room_for_a_connection_is_no_failure_of_the_webhook(
-    client: HookClient, hook: RawHook
-) -> None:
+async def test_exhausted_file_descriptors_are_no_failure_of_the_webhook(client: HookClient, hook: RawHook) -> None:
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowest = os.dup(0)
     os.close(lowest)
@@ -352,9 +340,7 @@ async def test_a_system_without_room_for_a_connection_is_no_failure_of_the_webho
     assert not client.is_silent(endpoint(hook), Parties())
 
 
-async def test_a_call_that_is_cancelled_closes_its_connection_and_blames_nobody(
-    client: HookClient, hook: RawHook
-) -> None:
+async def test_a_cancelled_call_closes_its_connection_and_is_no_evidence(client: HookClient, hook: RawHook) -> None:
     asked = asyncio.Event()
 
     async def hang(*_: object) -> None:
@@ -374,7 +360,7 @@ async def test_a_call_that_is_cancelled_closes_its_connection_and_blames_nobody(
     assert hook.connections == MAX_FAILURES + 2
 
 
-async def test_sessions_are_closed_when_there_are_too_many_but_never_one_in_use(tmp_path: Path) -> None:
+async def test_idle_sessions_beyond_the_limit_are_closed(tmp_path: Path) -> None:
     _, ca_bundle = tls(tmp_path)
     pools = Pools(None, limit=2)
 
@@ -393,7 +379,7 @@ async def test_sessions_are_closed_when_there_are_too_many_but_never_one_in_use(
     assert session.closed
 
 
-async def test_many_places_of_one_owner_do_not_close_the_session_of_another(tmp_path: Path) -> None:
+async def test_many_endpoints_of_one_owner_do_not_close_sessions_of_another(tmp_path: Path) -> None:
     _, ca_bundle = tls(tmp_path)
     pools = Pools(None, limit=3)
 

@@ -1,4 +1,4 @@
-"""Looking up names: one owner's slow names hold up nobody else."""
+"""DNS lookups: slow names of one owner do not delay other owners."""
 
 import asyncio
 import errno
@@ -16,7 +16,7 @@ from tests.waiting import NET, until
 
 
 class Names:
-    """The system's resolver for ``localhost``; other names take until they are answered."""
+    """The system's resolver for ``localhost``; lookups of other names wait until the test ends them."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -37,7 +37,7 @@ def names() -> Iterator[Names]:
     made.answered.set()
 
 
-async def test_it_finds_what_the_system_finds() -> None:
+async def test_names_resolve_as_in_the_system() -> None:
     lookups = SharedResolver()
     found = await lookups.for_owner("ws1").resolve("127.0.0.1", 443)
     assert [(one["hostname"], one["host"], one["port"], one["family"]) for one in found] == [
@@ -45,7 +45,7 @@ async def test_it_finds_what_the_system_finds() -> None:
     ]
 
 
-async def test_slow_names_of_one_owner_hold_up_no_other_one_even_after_its_callers_left(names: Names) -> None:
+async def test_slow_names_of_one_owner_do_not_delay_another(names: Names) -> None:
     lookups = SharedResolver(names)
     attacking = [asyncio.create_task(lookups.for_owner("ws2").resolve(f"slow{number}.test")) for number in range(100)]
     await until(lambda: len(names.asked) == 4)
@@ -60,8 +60,8 @@ async def test_slow_names_of_one_owner_hold_up_no_other_one_even_after_its_calle
     assert {error.errno for error in failed if type(error) is OSError} == {errno.ENOBUFS}
 
 
-def test_the_end_of_the_process_does_not_wait_for_a_name_server() -> None:
-    # Never answers: with a thread that is waited for, the process would not end.
+def test_the_exit_of_the_process_does_not_wait_for_a_name_server() -> None:
+    # The lookup never ends, so the process would not exit if it waited for the thread.
     code = """
 import asyncio, threading
 from app.outbound.resolver import SharedResolver

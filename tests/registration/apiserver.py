@@ -28,7 +28,7 @@ def configuration() -> dict[str, Any]:
 
 
 class Server:
-    """The configuration, changed as server-side apply does; ``meanwhile`` runs between a read and the next write."""
+    """The configuration with server-side apply; ``meanwhile`` runs between a read and the next write."""
 
     def __init__(self, present: dict[str, Any] | None) -> None:
         self.present = present

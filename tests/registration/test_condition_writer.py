@@ -1,4 +1,4 @@
-"""Writing the selection, against an apiserver that answers as it is told; tests/e2e/test_selection.py has a real one."""
+"""Writing the match condition, against an apiserver in memory; tests/e2e/test_selection.py has a real one."""
 
 import asyncio
 import logging
@@ -30,27 +30,27 @@ from tests.registration.apiserver import (
 from tests.waiting import settled
 
 
-async def test_the_condition_is_added_to_the_webhooks_for_workloads_and_nothing_else_is_written() -> None:
+async def test_only_the_condition_of_the_workload_webhooks_is_written() -> None:
     server = Server(configuration())
     assert await writer(server, lambda: {DEMO}).write()
     assert server.written == [[{"name": name, "matchConditions": [bound_condition({DEMO})]} for name in SELECTED]]
     assert len(SELECTED) == 2
 
 
-async def test_what_is_as_it_should_be_is_not_written() -> None:
+async def test_an_equal_condition_is_not_written() -> None:
     server = Server(configuration())
     selection = writer(server, lambda: {DEMO})
     assert [await selection.write() for _ in range(3)] == [True, False, False]
 
 
 @pytest.mark.parametrize("present", [None, {}, {"webhooks": [{"name": "other.io"}]}])
-async def test_what_is_not_registered_is_not_invented(present: Any) -> None:
+async def test_missing_webhooks_are_not_created(present: Any) -> None:
     server = Server(present)
     assert not await writer(server, lambda: {DEMO}).write()
     assert server.written == []
 
 
-async def test_a_selection_is_taken_back_once() -> None:
+async def test_the_condition_is_withdrawn_once() -> None:
     server = Server(configuration())
     await writer(server, lambda: {DEMO}).write()
     withdrawing = writer(server, None)
@@ -58,7 +58,7 @@ async def test_a_selection_is_taken_back_once() -> None:
     assert server.written[-1] == []
 
 
-async def test_announcements_are_taken_back_with_the_selection() -> None:
+async def test_announcements_are_withdrawn_with_the_condition() -> None:
     server = Server(configuration())
     await announcer(server).announce(NEW)
     withdrawing = writer(server, None)
@@ -66,7 +66,7 @@ async def test_announcements_are_taken_back_with_the_selection() -> None:
     assert server.announced() == ()
 
 
-async def test_subjects_are_followed_and_edits_of_others_are_mended() -> None:
+async def test_changed_subjects_and_foreign_edits_cause_writes() -> None:
     server, store = Server(configuration()), Store()
     selection = writer(server, lambda: bound_subjects(store))
     end = call_on_change(store, selection.wake)
@@ -87,7 +87,7 @@ async def test_subjects_are_followed_and_edits_of_others_are_mended() -> None:
     assert len(server.written) == 4
 
 
-async def test_what_does_not_change_the_subjects_asks_for_nothing() -> None:
+async def test_other_changes_of_overriders_cause_no_write() -> None:
     server, store = Server(configuration()), Store()
     store.put(overrider(entry("*")))
     selection = writer(server, lambda: bound_subjects(store))
@@ -105,7 +105,7 @@ async def test_what_does_not_change_the_subjects_asks_for_nothing() -> None:
 
 
 @pytest.mark.parametrize("error", [APIError(403, "Forbidden", "may not"), UnreachableError("cut")])
-async def test_a_failure_is_tried_again_and_logged_once(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failed_write_is_retried_and_logged_once(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     server = Server(configuration())
     server.failures = [error, error]
@@ -114,7 +114,7 @@ async def test_a_failure_is_tried_again_and_logged_once(error: Exception, caplog
     assert caplog.text.count("cannot write the match condition bound-to-an-overrider") == 1
 
 
-async def test_a_withdrawal_waits_until_there_is_something_to_withdraw() -> None:
+async def test_a_withdrawal_waits_for_a_condition() -> None:
     server, store = Server(configuration()), Store()
     store.put(configuration())
     withdrawing = writer(server, None)
@@ -156,20 +156,20 @@ async def test_the_leader_keeps_an_announced_subject_until_its_overrider_should_
     assert server.listed() == frozenset()
 
 
-async def test_the_leader_takes_out_the_subject_of_an_overrider_that_went_at_once() -> None:
+async def test_the_leader_removes_the_subject_of_a_deleted_overrider_at_once() -> None:
     server, bound = Server(configuration()), {DEMO}
     leader = writer(server, lambda: bound)
     await leader.write()
     bound.clear()
     assert await leader.write()
     assert server.listed() == frozenset()
-    # Created again: the announcement is not taken for a remainder.
+    # The recreated overrider has a new announcement.
     await announcer(server).announce(NEW)
     assert not await leader.write()
     assert server.listed() == {DEMO}
 
 
-async def test_a_leader_wakes_by_itself_when_an_announced_subject_has_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_leader_wakes_when_an_announcement_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.registration.condition_writer._ANNOUNCED_SECONDS", 0.05)
     server = Server(configuration())
     server.add(DEMO)
@@ -179,7 +179,7 @@ async def test_a_leader_wakes_by_itself_when_an_announced_subject_has_to_go(monk
                 await asyncio.sleep(0.01)
 
 
-async def test_a_write_that_meets_an_announcement_is_done_again_without_a_word(
+async def test_a_write_in_conflict_with_an_announcement_is_retried_without_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     server = Server(configuration())

@@ -1,4 +1,4 @@
-"""Which workloads an apiserver sends, as expressions; tests/e2e/test_selection.py has a real apiserver evaluate them."""
+"""The expressions that select workloads; in tests/e2e/test_selection.py, a real apiserver evaluates them."""
 
 import pytest
 
@@ -26,12 +26,12 @@ def many(count: int, *, namespaces: int) -> list[SubjectName]:
     return [SubjectName(f"team-{number % namespaces}", "YurtAppSet", f"app-{number}") for number in range(count)]
 
 
-def test_only_owners_of_a_version_that_is_rendered_are_meant() -> None:
+def test_only_owners_of_rendered_versions_are_selected() -> None:
     assert "owner.apiVersion in ['apps.openyurt.io/v1alpha1','apps.openyurt.io/v1beta1']" in OWNED["expression"]
     assert "owner.kind in ['YurtAppDaemon','YurtAppSet']" in OWNED["expression"]
 
 
-def test_subjects_are_listed_by_namespace_always_in_the_same_order() -> None:
+def test_subjects_are_listed_by_namespace_in_a_fixed_order() -> None:
     one, two = SubjectName("a", "YurtAppSet", "x"), SubjectName("a", "YurtAppDaemon", "x")
     three = SubjectName("b", "YurtAppSet", "x.y-z")
     text = expression(three, one, two, one)
@@ -39,7 +39,7 @@ def test_subjects_are_listed_by_namespace_always_in_the_same_order() -> None:
     assert text == expression(one, two, three)
 
 
-def test_without_subjects_only_rendered_and_touched_workloads_are_meant() -> None:
+def test_without_subjects_only_rendered_and_triggered_workloads_are_selected() -> None:
     text = expression()
     assert "request.namespace" not in text
     assert f"'{RENDERED_ANNOTATION}' in object.metadata" in text
@@ -47,13 +47,13 @@ def test_without_subjects_only_rendered_and_touched_workloads_are_meant() -> Non
 
 
 @pytest.mark.parametrize("name", ["", "x'] || true || ['", 'x"]}', "X", "a\nb", "ä", "-a", "a" * 254])
-def test_a_name_that_no_object_can_have_is_left_out(name: str) -> None:
-    """Of an overrider's subject only the text is known; it must not become CEL."""
+def test_invalid_names_are_omitted(name: str) -> None:
+    """An overrider may name any text as its subject, and text must not become CEL."""
     assert expression(SubjectName("a", "YurtAppSet", name)) == expression()
     assert expression(SubjectName(name, "YurtAppSet", "a")) == expression()
 
 
-def test_too_many_subjects_are_their_namespaces_and_too_many_namespaces_are_all() -> None:
+def test_too_long_lists_select_namespaces_and_then_all_workloads() -> None:
     some, namespaces, everything = (
         expression(*many(1_500, namespaces=50)),
         expression(*many(4_000, namespaces=50)),
@@ -73,11 +73,11 @@ def test_the_condition_of_a_webhook_is_found_by_its_name() -> None:
     assert bound_condition_of({}) is None
 
 
-def test_the_annotation_is_the_one_that_a_render_leaves() -> None:
+def test_the_condition_checks_the_annotation_of_a_render() -> None:
     assert undo.RENDERED_ANNOTATION == RENDERED_ANNOTATION
 
 
-def test_what_was_written_is_read_back() -> None:
+def test_listed_subjects_are_read_back() -> None:
     subjects = {
         SubjectName("a", "YurtAppSet", "x.y"),
         SubjectName("b", "YurtAppDaemon", "x"),
@@ -90,7 +90,7 @@ def test_what_was_written_is_read_back() -> None:
     assert not covers(expression(*subjects), SubjectName("b", "YurtAppSet", "x.y"))
 
 
-def test_namespaces_and_everything_cover_subjects_without_naming_them() -> None:
+def test_namespaces_and_all_cover_subjects_that_are_not_listed() -> None:
     namespaces, everything = expression(*many(4_000, namespaces=50)), expression(*many(9_000, namespaces=9_000))
     assert (listed_subjects(namespaces), listed_subjects(everything)) == (None, None)
     new = SubjectName("team-7", "YurtAppSet", "new")
@@ -100,5 +100,5 @@ def test_namespaces_and_everything_cover_subjects_without_naming_them() -> None:
 
 
 @pytest.mark.parametrize("text", ["false", "object.x in {'a': 1}[?request.namespace]", " in {}[?request.namespace]"])
-def test_somebody_elses_expression_names_nobody(text: str) -> None:
+def test_an_expression_of_another_client_lists_no_subjects(text: str) -> None:
     assert listed_subjects(text) == frozenset()
