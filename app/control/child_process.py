@@ -89,11 +89,12 @@ class ChildProcess:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
+    # Closing a stream waits for a thread that reads it, so the process has to end first.
+    process.kill()
     for stream in (process.stdin, process.stdout):
         if stream is not None:
             try:
                 stream.close()
             except OSError:
                 continue
-    process.kill()
     process.wait()

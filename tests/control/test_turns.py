@@ -1,8 +1,5 @@
 import asyncio
-import contextlib
-import gc
 import threading
-import weakref
 from typing import Any
 
 from app.control.turns import Turns, Work, do_at_once, do_in_turns
@@ -65,24 +62,3 @@ async def test_long_functions_run_in_a_thread() -> None:
     found = await do_in_turns(work(), turns=Turns(), worker=Worker(), cluster="ws2")
     assert found.startswith("long-work")
     assert do_at_once(work()) == "MainThread"
-
-
-class Large:
-    pass
-
-
-async def test_a_failed_function_leaves_no_reference_cycle() -> None:
-    def fail(_: Large) -> None:
-        raise ValueError
-
-    worker, large = Worker(), Large()
-    kept = weakref.ref(large)
-    gc.disable()
-    try:
-        with contextlib.suppress(ValueError):
-            await worker.run("ws2", fail, large)
-        del large
-        await worker.run("ws2", int)
-        assert kept() is None
-    finally:
-        gc.enable()

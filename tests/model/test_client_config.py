@@ -9,7 +9,6 @@ from app.model.field_errors import (
     Problem,
     choice_problems,
     invalid,
-    is_integer,
     list_problems,
     name_problems,
     required,
@@ -123,38 +122,8 @@ def test_values_of_a_wrong_type_are_field_errors() -> None:
     assert list(list_problems("*", "l", "kinds", empty_items=False)) == [Problem("l", "Invalid value: must be a list")]
 
 
-@pytest.mark.parametrize(("segments", "word"), [(2, "two"), (3, "three")])
-def test_names_need_a_number_of_segments(segments: int, word: str) -> None:
-    enough, short = ".".join("a" * segments), ".".join("a" * (segments - 1))
-    assert list(name_problems(enough, "n", segments=segments)) == []
-    text = f"should be a domain with at least {word} segments separated by dots"
-    assert list(name_problems(short, "n", segments=segments)) == [invalid("n", short, text)]
-    assert list(name_problems("", "n", segments=segments)) == [required("n")]
-
-
-def test_a_wildcard_must_be_the_only_string() -> None:
-    assert list(list_problems(["*", 1, ""], "l", "kinds", empty_items=False)) == [
-        Problem("l", 'Invalid value: ["*",""]: if \'*\' is present, must not specify other kinds'),
-        Problem("l[1]", "Invalid value: must be a string"),
-        Problem("l[2]", "Required value"),
-    ]
-    assert list(list_problems([""], "l", "API groups", empty_items=True)) == []
-
-
-def test_versions_are_unique_and_include_a_known_one() -> None:
-    found = list(version_problems(["V", "V", 1], "v", ("v1", "v2")))
-    assert [problem.field for problem in found] == ["v[0]", "v[1]", "v[2]", "v"]
-    assert found[1] == invalid("v[1]", "V", "duplicate version")
-    assert found[3] == Problem("v", 'Invalid value: ["V","V"]: must include at least one of v1, v2')
-    assert list(version_problems(["v7"], "v", ("v1",), recognised=False)) == []
-
-
 def test_a_bundle_is_pem_in_base64() -> None:
     unreadable = Problem("b", "Invalid value: unable to load root certificates: it is not PEM in base64")
     assert [list(bundle_problems(bundle, "b")) for bundle in (None, "", "Zm9v", "?", 7)] == [
         [], [], [unreadable], [unreadable], [unreadable]
     ]  # fmt: skip
-
-
-def test_a_boolean_is_no_integer() -> None:
-    assert [is_integer(value) for value in (1, True, 1.0, "1", None)] == [True, False, False, False, False]

@@ -1,35 +1,19 @@
 """Requests to webhooks, their responses, and the connections, quotas and breakers of calls."""
 
 import asyncio
-import base64
-import gzip
-import json
 import os
 import resource
-import zlib
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from app.outbound.breaker import MAX_FAILURES
 from app.outbound.call_slots import Quotas
-from app.outbound.client import CallError, HookClient, Parties, called_url
+from app.outbound.client import HookClient, Parties, called_url
 from app.outbound.endpoint import Endpoint
 from app.outbound.errors import NotCalledError, OverloadedError
-from app.outbound.pool import PoolKey, Pools
-from tests.hook_server import RawHook, http, raw_hooking, says, tls
+from tests.faults.calling import endpoint, failure
+from tests.hook_server import RawHook, http, says
 from tests.waiting import NET, until
-
-
-def endpoint(hook: RawHook, **rest: Any) -> Endpoint:
-    return Endpoint(**{"url": hook.url, "ca_bundle": hook.ca_bundle, **rest})
-
-
-async def failure(client: HookClient, where: Endpoint, **rest: Any) -> CallError:
-    with pytest.raises(CallError) as raised:
-        await client.post(where, b"{}", **{"seconds": 10, **rest})
-    return raised.value
 
 
 async def test_requests_equal_those_of_kube_apiserver_and_forbid_compression(client: HookClient, hook: RawHook) -> None:
@@ -80,151 +64,6 @@ async def test_other_urls_than_https_are_not_called(client: HookClient, url: str
     assert isinstance(error, NotCalledError)
 
 
-@pytest.mark.parametrize("bundle", ["%%%", "====", "ü", *(base64.b64encode(text.encode()).decode() for text in (
-    " ", "no certificate", "ключ", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
-))])  # fmt: skip
-async def test_an_invalid_ca_bundle_does_not_fall_back_to_the_system(
-    client: HookClient, hook: RawHook, bundle: str
-) -> None:
-    error = await failure(client, endpoint(hook, ca_bundle=bundle))
-    assert str(error).endswith(": unable to load root certificates: unable to parse bytes as PEM block")
-    assert isinstance(error, NotCalledError)
-    assert hook.connections == 0
-
-
-@pytest.mark.parametrize("code", [200, 201, 202, 203, 205, 206])
-async def test_statuses_200_to_206_are_successes(client: HookClient, hook: RawHook, code: int) -> None:
-    hook.answer = says(http(b"<what it is is for the caller to see>", status=f"{code} Fine"))
-    assert await client.post(endpoint(hook), b"{}", seconds=10) == b"<what it is is for the caller to see>"
-
-
-STATUS = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "no,\nreally", "code": 403}
-UNKNOWN = "the server responded with the status code {} but did not return more information"
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "text"),
-    [
-        (207, b"x", UNKNOWN.format(207)),
-        (304, b"", UNKNOWN.format(304)),
-        (400, b"x", "the server rejected our request for an unknown reason"),
-        (403, b"who are\tyou", "who are\\tyou"),
-        (403, b"", UNKNOWN.format(403)),
-        (404, b"x", "the server could not find the requested resource"),
-        (418, b"x", UNKNOWN.format(418)),
-        (429, b"", "the server has received too many requests and has asked us to try again later"),
-        (500, b' a "quoted"\n ', 'an error on the server ("a \\"quoted\\"") has prevented the request from succeeding'),
-        (500, b"a\nb", 'an error on the server ("a\\nb") has prevented the request from succeeding'),
-        (500, b"", 'an error on the server ("unknown") has prevented the request from succeeding'),
-        (502, b"\xff", 'an error on the server ("\ufffd") has prevented the request from succeeding'),
-        (503, b"x", "the server is currently unable to handle the request"),
-        (500, json.dumps(STATUS).encode(), "no,\\nreally"),
-        (404, json.dumps(STATUS).encode(), "no,\\nreally"),
-        (404, json.dumps({**STATUS, "message": 5}).encode(), "the server could not find the requested resource"),
-        (404, json.dumps({**STATUS, "status": "Success"}).encode(), "the server could not find the requested resource"),
-        (404, json.dumps({**STATUS, "kind": "Other"}).encode(), "the server could not find the requested resource"),
-        (404, b"[" * 100_000, "the server could not find the requested resource"),
-    ],
-)  # fmt: skip
-async def test_other_statuses_fail_with_the_messages_of_kubernetes(
-    client: HookClient, hook: RawHook, status: int, body: bytes, text: str
-) -> None:
-    hook.answer = says(http(body, status=f"{status} Whatever"))
-    error = await failure(client, endpoint(hook))
-    assert (str(error), error.code, error.timed_out) == (f"failed to call webhook: {text}", status, False)
-
-
-async def test_long_errors_are_cut(client: HookClient, hook: RawHook) -> None:
-    hook.answer = says(http(b"e" * 5_000, status="500 Oops"))
-    text = str(await failure(client, endpoint(hook)))
-    assert text.count("e" * 2048) == 1
-    assert len(text) < 2048 + 150
-    hook.answer = says(http(json.dumps({**STATUS, "message": "e" * 5_000}).encode(), status="500 Oops"))
-    assert str(await failure(client, endpoint(hook))) == "failed to call webhook: " + "e" * 2048
-
-
-@pytest.mark.parametrize(("status", "code"), [("200 OK", 200), ("204 No Content", 204)])
-async def test_an_empty_body_is_an_error(client: HookClient, hook: RawHook, status: str, code: int) -> None:
-    hook.answer = says(http(b"", status=status, content_type="text/plain"))
-    error = await failure(client, endpoint(hook))
-    assert str(error) == (
-        f"failed to call webhook: 0-length response with status code: {code} and content type: text/plain"
-    )
-    assert error.code == code
-
-
-@pytest.mark.parametrize(
-    ("encoding", "body"),
-    [
-        ("gzip", gzip.compress(b'{"a": 1}', mtime=0)),
-        ("GZip", gzip.compress(b'{"a": 1}', mtime=0)),
-        ("deflate", zlib.compress(b'{"a": 1}')),
-        ("deflate", zlib.compress(b'{"a": 1}', wbits=-15)),
-        ("identity", b'{"a": 1}'),
-    ],
-)
-async def test_compressed_responses_are_decompressed(
-    client: HookClient, hook: RawHook, encoding: str, body: bytes
-) -> None:
-    hook.answer = says(http(body, content_encoding=encoding))
-    assert await client.post(endpoint(hook), b"{}", seconds=10) == b'{"a": 1}'
-
-
-@pytest.mark.parametrize(
-    ("encoding", "body", "text"),
-    [
-        ("gzip", b"no gzip", "its response cannot be decompressed: Error -3 while decompressing data"),
-        ("deflate", b"no deflate", "its response cannot be decompressed: Error -3 while decompressing data"),
-        ("gzip", gzip.compress(b"{}", mtime=0)[:-9], "its response cannot be decompressed: it is truncated"),
-        (
-            "gzip",
-            gzip.compress(b"{}", mtime=0) * 2,
-            "its response cannot be decompressed: it is truncated or has trailing data",
-        ),
-        ("br", b"x", "its response has the Content-Encoding 'br', although the request allows identity only"),
-        (
-            "gzip, gzip",
-            b"x",
-            "its response has the Content-Encoding 'gzip, gzip', although the request allows identity only",
-        ),
-    ],
-)
-async def test_undecompressable_responses_are_errors(
-    client: HookClient, hook: RawHook, encoding: str, body: bytes, text: str
-) -> None:
-    hook.answer = says(http(body, content_encoding=encoding))
-    assert text in str(await failure(client, endpoint(hook)))
-
-
-async def test_consecutive_calls_share_a_connection(client: HookClient, hook: RawHook) -> None:
-    for path in ("/a", "/b", "/a"):
-        await client.post(endpoint(hook, url=f"https://127.0.0.1:{hook.port}{path}"), b"{}", seconds=10)
-    assert (len(hook.asked), hook.connections) == (3, 1)
-
-
-async def test_owners_ca_bundles_and_server_names_do_not_share_connections(client: HookClient, hook: RawHook) -> None:
-    more = base64.b64encode(b"a comment\n" + base64.b64decode(hook.ca_bundle)).decode()
-    for where, owner in (
-        (endpoint(hook), ""), (endpoint(hook), "root:a"), (endpoint(hook), "root:b"),
-        (endpoint(hook, server_name="localhost"), "root:a"), (endpoint(hook, ca_bundle=more), "root:a"),
-    ):  # fmt: skip
-        for _ in range(2):
-            await client.post(where, b"{}", seconds=10, parties=Parties(owner))
-    assert (len(hook.asked), hook.connections) == (10, 5)
-
-
-async def test_the_certificate_must_contain_the_server_name(client: HookClient, tmp_path: Path) -> None:
-    async with raw_hooking(tmp_path, "other name") as hook:
-        assert await client.post(endpoint(hook, server_name="other.example.com"), b"{}", seconds=10) == b"{}"
-        error = await failure(client, endpoint(hook))
-    assert "x509: certificate is not valid for the called host (" in str(error)
-
-
-async def test_any_certificate_of_the_bundle_is_a_root(client: HookClient, hook: RawHook, tmp_path: Path) -> None:
-    bundle = "# комментарий\n".encode() + (tmp_path / "tls.crt").read_bytes()
-    assert await client.post(endpoint(hook, ca_bundle=base64.b64encode(bundle).decode()), b"{}", seconds=10) == b"{}"
-
-
 def silent_hook(hook: RawHook) -> asyncio.Event:
     """Delay the responses of a webhook until the event is set."""
     answering = asyncio.Event()
@@ -248,7 +87,7 @@ async def test_calls_without_response_open_only_the_breaker_of_their_consumer(
     await until(lambda: len(hook.asked) == MAX_FAILURES + 1)
     error = await failure(client, endpoint(hook), parties=a)
     assert str(error) == (
-        f'failed to call webhook: Post "{hook.url}?timeout=10s": '
+        f'failed to call webhook: Post "{hook.url}?timeout=30s": '
         "its last calls had no response, and another call is probing it"
     )
     assert (isinstance(error, NotCalledError), len(hook.asked)) == (True, MAX_FAILURES + 1)
@@ -358,40 +197,3 @@ async def test_a_cancelled_call_closes_its_connection_and_is_no_evidence(client:
     hook.answer = good
     assert await client.post(endpoint(hook), b"{}", seconds=10) == b"{}"
     assert hook.connections == MAX_FAILURES + 2
-
-
-async def test_idle_sessions_beyond_the_limit_are_closed(tmp_path: Path) -> None:
-    _, ca_bundle = tls(tmp_path)
-    pools = Pools(None, limit=2)
-
-    def key(name: str, partition: str = "p") -> PoolKey:
-        return PoolKey(partition, f"https://{name}", "", ca_bundle, guarded=False)
-
-    with pools.lease(key("used")) as used:
-        for name in "abc":
-            with pools.lease(key(name)) as session:
-                pass
-        assert len(pools) == 2
-        with pools.lease(key("c")) as again, pools.lease(key("used")) as still:
-            assert (again is session, still is used) == (True, True)
-    await pools.close()
-    assert used.closed
-    assert session.closed
-
-
-async def test_many_endpoints_of_one_owner_do_not_close_sessions_of_another(tmp_path: Path) -> None:
-    _, ca_bundle = tls(tmp_path)
-    pools = Pools(None, limit=3)
-
-    def key(partition: str, number: int) -> PoolKey:
-        return PoolKey(partition, f"https://h{number}", "", ca_bundle, guarded=False)
-
-    with pools.lease(key("ws3", 0)) as victims:
-        pass
-    for number in range(20):
-        with pools.lease(key("ws2", number)):
-            pass
-    with pools.lease(key("ws3", 0)) as again:
-        assert again is victims
-    assert len(pools) == 3
-    await pools.close()

@@ -14,10 +14,7 @@ from app.overrider.selected import (
     overrider_uids,
 )
 from app.registration.announcements import (
-    MAX_ANNOTATION_BYTES,
     Announcement,
-    read_announcements,
-    write_announcements,
 )
 from app.registration.match_conditions import SubjectName
 from app.store import Store
@@ -222,20 +219,6 @@ async def test_reviews_of_one_replica_take_turns() -> None:
     await asyncio.gather(*(one.announce(Announcement(subject, subject.name)) for subject in subjects))
     assert server.listed() == set(subjects)
     assert len(server.written) == 20
-
-
-@pytest.mark.parametrize("text", [None, 7, "", "{", '["a"]', '[["a","b"]]', "[[[1,2,3],4]]"])
-def test_an_annotation_in_another_format_has_no_announcements(text: Any) -> None:
-    assert read_announcements(text) == ()
-
-
-def test_the_oldest_announcements_are_dropped_at_the_size_limit() -> None:
-    many = [Announcement(SubjectName("n" * 63, "YurtAppSet", f"app-{number}"), "u" * 36) for number in range(2_000)]
-    text = write_announcements(many)
-    kept = read_announcements(text)
-    assert MAX_ANNOTATION_BYTES - 200 < len(text) <= MAX_ANNOTATION_BYTES
-    assert list(kept) == many[-len(kept) :]
-    assert read_announcements(write_announcements([NEW])) == (NEW,)
 
 
 async def test_concurrent_announcements_of_replicas_are_all_listed() -> None:
