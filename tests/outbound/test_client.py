@@ -83,19 +83,20 @@ async def test_calls_without_response_open_only_the_breaker_of_their_consumer(
     for _ in range(MAX_FAILURES):
         assert (await failure(client, endpoint(hook), seconds=0.2, parties=a)).timed_out
     assert (client.is_silent(endpoint(hook), a), client.is_silent(endpoint(hook), b)) == (True, False)
-    probe = asyncio.create_task(client.post(endpoint(hook), b"{}", seconds=NET, parties=a))
-    await until(lambda: len(hook.asked) == MAX_FAILURES + 1)
+    # Cancelled requests may arrive late or never, so only the marked ones are counted.
+    probe = asyncio.create_task(client.post(endpoint(hook), b'"probe"', seconds=NET, parties=a))
+    await until(lambda: [body for _, body in hook.asked].count(b'"probe"') == 1)
     error = await failure(client, endpoint(hook), parties=a)
     assert str(error) == (
         f'failed to call webhook: Post "{hook.url}?timeout=30s": '
         "its last calls had no response, and another call is probing it"
     )
-    assert (isinstance(error, NotCalledError), len(hook.asked)) == (True, MAX_FAILURES + 1)
+    assert isinstance(error, NotCalledError)
     others = [
-        asyncio.create_task(client.post(endpoint(hook), b"{}", seconds=NET, **rest))
+        asyncio.create_task(client.post(endpoint(hook), b'"other"', seconds=NET, **rest))
         for rest in ({"parties": b}, {"parties": a, "insist": True})
     ]
-    await until(lambda: len(hook.asked) == MAX_FAILURES + 3)
+    await until(lambda: [body for _, body in hook.asked].count(b'"other"') == 2)
     answering.set()
     assert await asyncio.gather(probe, *others) == [b"{}"] * 3
     assert not client.is_silent(endpoint(hook), a)
