@@ -76,7 +76,7 @@ async def test_a_cancelled_caller_holds_the_turn_until_its_function_returns() ->
     first.cancel()
     for _ in range(5):
         await asyncio.sleep(0)
-    assert order == ["begin"]
+    assert (order, first.done()) == (["begin"], False)
     go.set()
     await second
     assert order == ["begin", "end", "next"]
