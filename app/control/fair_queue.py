@@ -39,8 +39,8 @@ async def wait_for_turn(turn: "asyncio.Future[None]", *, give_back: Callable[[],
     """Wait for a turn.
 
     Args:
-        turn: A future from `Lanes.join`.
-        give_back: Called if the waiting task is cancelled in the moment in which it got the turn.
+        turn: A future from `FairQueue.join`.
+        give_back: Called if the waiting task is cancelled at the moment of the grant.
     """
     try:
         await turn

@@ -107,7 +107,7 @@ def too_long(field: str, limit: int) -> Problem:
 
 
 def text_problem(value: JSON, field: str, *, limit: int) -> Problem | None:
-    """Return the finding about a value that is not a string, or is longer than ``limit``; None about any other."""
+    """Return the error of a value that is not a string or is longer than ``limit``, None if it is valid."""
     if not isinstance(value, str):
         return mistyped(field, "a string")
     return too_long(field, limit) if len(value) > limit else None
@@ -141,12 +141,12 @@ def name_problems(name: JSON, field: str, *, segments: int) -> Iterator[Problem]
 def webhooks_problems(
     webhooks: JSON, check: Callable[[JSONObject, str], Iterator[Problem]], *, unique_names: bool = True
 ) -> Iterator[Problem]:
-    """Yield the findings about the list of webhooks of a configuration, in the order of an apiserver.
+    """Yield the problems of the list of webhooks in a configuration, in the order of kube-apiserver.
 
     Args:
-        webhooks: The list; None is an empty one.
-        check: Yields the findings about one webhook, which is a JSON object, at a path.
-        unique_names: Whether two webhooks of one name are a finding.
+        webhooks: The list; None counts as empty.
+        check: Yields the problems of one webhook, a JSON object, at a path.
+        unique_names: Whether the names must be unique.
     """
     if webhooks is not None and not isinstance(webhooks, list):
         yield mistyped("webhooks", "a list")

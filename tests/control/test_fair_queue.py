@@ -1,4 +1,8 @@
-from app.control.fair_queue import FairQueue
+import asyncio
+
+import pytest
+
+from app.control.fair_queue import FairQueue, wait_for_turn
 
 
 async def test_lanes_take_turns() -> None:
@@ -30,3 +34,23 @@ async def test_cancelled_futures_are_skipped() -> None:
     queue.join("b").cancel()
     assert queue.next() is None
     assert not queue
+
+
+@pytest.mark.parametrize("has_turn", [False, True])
+async def test_a_turn_granted_to_a_cancelled_task_is_released(*, has_turn: bool) -> None:
+    turn, given_back = FairQueue().join("a"), list[str]()
+    task = asyncio.create_task(wait_for_turn(turn, give_back=lambda: given_back.append("once")))
+    await asyncio.sleep(0)
+    if has_turn:
+        turn.set_result(None)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert given_back == (["once"] if has_turn else [])
+
+
+async def test_a_turn_stays_after_the_wait() -> None:
+    turn, given_back = FairQueue().join("a"), list[str]()
+    turn.set_result(None)
+    await wait_for_turn(turn, give_back=lambda: given_back.append("once"))
+    assert given_back == []

@@ -28,9 +28,12 @@ from app.model.field_errors import (
     name_problems,
     quoted,
     required,
+    text_problem,
     version_problems,
+    webhooks_problems,
 )
 from app.model.gvk import GroupVersionKind
+from app.model.json import JSONObject
 from app.model.karmada import EXPLORING_CONFIGURATION, Operation
 
 LONG = "a" * (MAX_URL + 1)
@@ -198,3 +201,55 @@ def test_field_errors_of_webhooks_are_generated_lazily() -> None:
 def test_warnings_omit_unprintable_values() -> None:
     text = "a\x00b\x1fc\x7fd\ud800e\udffff é"
     assert warnings_to_client([text]) == ("abcdef é",)
+
+
+def check_webhook(webhook: JSONObject, field: str) -> Iterator[Problem]:
+    """Report the member `wrong` of a webhook."""
+    if "wrong" in webhook:
+        yield Problem(f"{field}.wrong", "Required value")
+
+
+def fields_of(webhooks: Any, *, unique_names: bool = True) -> list[str]:
+    return [problem.field for problem in webhooks_problems(webhooks, check_webhook, unique_names=unique_names)]
+
+
+@pytest.mark.parametrize(
+    ("webhooks", "fields"),
+    [
+        (None, []),
+        ([], []),
+        ({}, ["webhooks"]),
+        ("", ["webhooks"]),
+        ([1, {}, None], ["webhooks[0]", "webhooks[2]"]),
+        ([{"wrong": 1}, {"name": "a"}, {"wrong": 1}], ["webhooks[0].wrong", "webhooks[2].wrong"]),
+        ([{"name": "a"}, {"name": "b"}, {"name": "a", "wrong": 1}], ["webhooks[2].wrong", "webhooks[2].name"]),
+        ([{"name": "a"}] * 3, ["webhooks[1].name", "webhooks[2].name"]),
+        # The check reports an empty name or one of another type; it is no duplicate.
+        ([{"name": ""}, {"name": ""}, {"name": 1}, {"name": 1}], []),
+    ],
+)
+def test_a_list_of_webhooks_is_checked_in_order(webhooks: Any, fields: list[str]) -> None:
+    assert fields_of(webhooks) == fields
+
+
+def test_equal_names_may_be_allowed() -> None:
+    assert fields_of([{"name": "a"}, {"name": "a", "wrong": 1}], unique_names=False) == ["webhooks[1].wrong"]
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("", None),
+        ("abc", None),
+        ("abcd", Problem("f", "Too long: must have at most 3 characters")),
+    ],
+)
+def test_a_text_is_limited(value: str, problem: Problem | None) -> None:
+    assert text_problem(value, "f", limit=3) == problem
+
+
+@pytest.mark.parametrize("value", [None, 1, True, [], {}])
+def test_other_values_than_strings_are_no_text(value: Any) -> None:
+    problem = text_problem(value, "f", limit=3)
+    assert problem is not None
+    assert "a string" in problem.text
