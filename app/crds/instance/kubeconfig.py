@@ -16,7 +16,7 @@ from app.crds.failures import CRDsError, Exit
 from app.kube.access import DirectAccess
 from app.model.json import JSON, as_object
 from app.outbound.credential import Credential, CredentialError
-from app.outbound.trust import TrustError, trusting
+from app.outbound.trust import TrustError, create_context
 
 # Upstream's has 8 KiB and some 30 nodes.
 _LIMITS: Final = Limits(yaml_bytes=128 * 1024, yaml_nodes=1000, yaml_depth=20)
@@ -52,7 +52,7 @@ def read_kubeconfig(text: bytes, *, max_response_bytes: int) -> DirectAccess:
             certificate_pem=_decoded(user, "client-certificate-data"),
             key_pem=_decoded(user, "client-key-data"),
         )
-        tls = trusting(base64.b64encode(_decoded(cluster, "certificate-authority-data")).decode(), credential)
+        tls = create_context(base64.b64encode(_decoded(cluster, "certificate-authority-data")).decode(), credential)
     except (CredentialError, TrustError) as error:
         raise _unusable(str(error)) from None
     return DirectAccess(
