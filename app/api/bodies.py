@@ -57,6 +57,11 @@ class BodyBudget:
         self.total += size
         return True
 
+    def has_room(self, client: str, body_bytes: int) -> bool:
+        """Return whether a body, and all that can be decoded from it, finds room at once."""
+        size = min((1 + DECODED_BYTES_PER_BYTE) * body_bytes, self.largest)
+        return self._held.get(client, 0) + size <= self._limit - self.total
+
     async def wait(self, client: str, size: int) -> None:
         """Charge as soon as there is room; raises OverBudgetError if that takes too long."""
         try:
@@ -97,6 +102,18 @@ class BodyCharge:
             await self._budget.wait(self._client, size)
         self._size += size
 
+    def take_decoded(self, body_bytes: int) -> None:
+        """Charge a body, and all that can be decoded from it, for which `BodyBudget.has_room` has found room."""
+        size = min((1 + DECODED_BYTES_PER_BYTE) * body_bytes, self._budget.largest - self._size)
+        if self._budget.take(self._client, size):
+            self._size += size
+
+    def give_back(self) -> None:
+        """Release all that is charged."""
+        if self._size:
+            self._budget.give_back(self._client, self._size)
+            self._size = 0
+
     async def add_decoded(self, body: bytes) -> None:
         """Charge what will be decoded from a body; raises OverBudgetError if there is no room in time.
 
@@ -115,9 +132,7 @@ class BodyCharge:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._size:
-            self._budget.give_back(self._client, self._size)
-            self._size = 0
+        self.give_back()
 
 
 def count_decoded(body: bytes) -> int:

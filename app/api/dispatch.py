@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +16,7 @@ from app.api.bodies import BodyBudget
 from app.api.body import RequestError
 from app.api.codec import Decoded, decode_review, encode_response
 from app.api.edge import failed, log_fields
-from app.api.endpoint import MAX_ON_LOOP, Endpoint
+from app.api.endpoint import MAX_ON_LOOP, Answer, Endpoint
 from app.api.logs import LogSink, encode_line
 from app.api.metrics import Metrics
 from app.api.quota import FullQuotaError, RequestQuota
@@ -109,7 +109,10 @@ class ClusterEndpoint(Endpoint):
     def _check_caller(self, scope: Scope) -> None:
         self._standing.access.check_credentials(scope)
 
-    async def _answer(self, body: bytes, request_id: str, scope: Scope) -> tuple[int, bytes]:
+    def _begin(self, body: bytes, request_id: str, scope: Scope) -> Awaitable[Answer]:
+        return self._answer(body, request_id, scope)
+
+    async def _answer(self, body: bytes, request_id: str, scope: Scope) -> Answer:
         started = time.perf_counter()
         deadline = Deadline(time.monotonic() + budget(scope["query_string"]))
         cluster = self._addressed(scope)

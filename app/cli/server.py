@@ -108,7 +108,13 @@ class GracefulServer(uvicorn.Server):
         settings, loop = self._app.settings, asyncio.get_running_loop()
         freed = partial(self._app.trimmer.release, CONNECTION_BYTES)
         connections = Connections(self._app.capacity.connections, removed=freed)
-        guard = Guard(settings.header_timeout, settings.request_timeout, connections, HealthOnly(self._app))
+        guard = Guard(
+            settings.header_timeout,
+            settings.request_timeout,
+            connections,
+            HealthOnly(self._app),
+            self._app.find_direct,
+        )
         make = partial(GuardedProtocol, self.config, self.server_state, self.lifespan.state, loop, guard=guard)
 
         def make_protocol(connection: Connection) -> GuardedProtocol:

@@ -40,7 +40,7 @@ def answer_constantly(app: Fleethook, settings: Settings, *, decoded: bool) -> N
 class ConstantAnswer(InterpretEndpoint):
     """The least that an interpreter does: the review is decoded, answered to its uid, counted and logged."""
 
-    async def _answer(self, body: bytes, request_id: str, scope: Any) -> tuple[int, bytes]:
+    def _begin(self, body: bytes, request_id: str, scope: Any) -> tuple[int, bytes]:
         del request_id, scope
         started = time.perf_counter()
         asked = decode_review(body)
