@@ -185,18 +185,18 @@ class ClusterEndpoint(Endpoint):
         self._metrics.reviewed(self._path, operation, _outcome(response), seconds=seconds, request_id=request_id)
         if self._log is None:
             return
-        fields = log_fields(self._path, review, response, seconds=seconds, request_id=request_id)
+        line = log_fields(self._path, review, response, seconds=seconds, request_id=request_id)
         if made.cluster:
             # A route without a cluster in its path has it from the objects, as the line has already.
-            fields["cluster"] = made.cluster
+            line.cluster = made.cluster
         if made.caller:
-            fields["caller"] = made.caller
+            line.caller = made.caller
         if target is not None:
-            fields["owner"], fields["ownerCase"] = target.ownership.cluster, target.ownership.case
+            line.owner, line.owner_case = target.ownership.cluster, target.ownership.case
             if target.ownership.problem:
-                fields["ownerProblem"] = target.ownership.problem
-            fields["hooks"] = len(target.relevant)
-        self._log(encode_line(fields))
+                line.owner_problem = target.ownership.problem
+            line.hooks = len(target.relevant)
+        self._log(encode_line(line))
 
 
 def _decode_whole(body: bytes) -> Decoded:

@@ -17,7 +17,7 @@ from app.api.bodies import BodyBudget
 from app.api.body import RequestError
 from app.api.codec import Decoded, decode_review, encode_error, encode_response
 from app.api.endpoint import MAX_ON_LOOP, Answer, Endpoint
-from app.api.logs import LogSink, encode_line, shortened, stamp
+from app.api.logs import LogSink, ReviewLine, encode_line, shortened, stamp
 from app.api.metrics import Metrics
 from app.control.slices import Sliced, Slices, run_off_loop
 from app.control.turns import Runs
@@ -233,30 +233,23 @@ def _outcome(response: Response) -> str:
     return "denied" if response.reason in ("Forbidden", "Invalid") else "errored"
 
 
-def log_fields(path: str, review: Decoded, response: Response, *, seconds: float, request_id: str) -> dict[str, object]:
-    """Return what a line of the log says about an answered review."""
-    fields: dict[str, object] = {
-        "ts": stamp(),
-        "level": "info",
-        "msg": "review",
-        "route": path,
-        "requestId": shortened(request_id),
-        "uid": shortened(review.uid),
-        "allowed": response.allowed,
-        "patchOps": len(response.patch),
-        "ms": round(seconds * 1000, 3),
-    }
+def log_fields(path: str, review: Decoded, response: Response, *, seconds: float, request_id: str) -> ReviewLine:
+    """Return the line of the log about an answered review."""
+    line = ReviewLine(
+        stamp(), "info", "review", path, shortened(request_id), shortened(review.uid), response.allowed,
+        len(response.patch), round(seconds * 1000, 3),
+    )  # fmt: skip
     if (request := review.request) is not None:
         kind = request.kind
         # Only what the handler decoded is looked into: a log line must not cost another decode.
         decoded = request.__dict__
         document = decoded.get("desired_object") or decoded.get("object") or decoded.get("old_object")
-        fields["cluster"] = cluster_of(document) if isinstance(document, dict) else ""
-        fields["gvk"] = shortened(f"{kind.group}/{kind.version}/{kind.kind}")
-        fields["namespace"] = shortened(request.namespace)
-        name = request.name or as_object(as_object(document).get("metadata")).get("generateName")
-        fields["name"] = shortened(name) if isinstance(name, str) else ""
-        fields["operation"] = request.operation
+        line.cluster = shortened(cluster_of(document)) if isinstance(document, dict) else ""
+        line.gvk = shortened(f"{kind.group}/{kind.version}/{kind.kind}")
+        line.namespace = shortened(request.namespace)
+        name = request.name or as_object(as_object(document).get("metadata")).get("generateName", "")
+        line.name = shortened(name) if isinstance(name, str) else ""
+        line.operation = request.operation
     if response.message:
-        fields["message"] = shortened(response.message)
-    return fields
+        line.message = shortened(response.message)
+    return line

@@ -52,18 +52,27 @@ class GracefulServer(uvicorn.Server):
     a moment to reach every node, and until then requests still arrive.
     """
 
-    def __init__(self, app: Fleethook, context: ssl.SSLContext, *, ready: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        app: Fleethook,
+        context: ssl.SSLContext,
+        *,
+        ready: Callable[[int], None],
+        ended: Callable[[], None] = lambda: None,
+    ) -> None:
         """Prepare.
 
         Args:
             app: The application, whose settings are used.
             context: The TLS context to serve with.
             ready: Called with the port once the server listens.
+            ended: Called when no more requests are answered, before a signal ends the process at once again.
         """
         super().__init__(server_config(app))
         self._app: Final = app
         self._context: Final = context
         self._ready: Final = ready
+        self._ended: Final = ended
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -74,6 +83,7 @@ class GracefulServer(uvicorn.Server):
         try:
             yield
         finally:
+            self._ended()
             for number in _SIGNALS:
                 loop.remove_signal_handler(number)
 

@@ -119,7 +119,9 @@ class Chain:
         """Return the kinds and operations that some layer answers itself."""
         return frozenset(pair for layer in self._layers for pair in layer.answers())
 
-    def begin(self, question: Question, *, off_loop: OffLoop | None = None) -> Explained | Coroutine[Any, Any, Explained]:
+    def begin(
+        self, question: Question, *, off_loop: OffLoop | None = None
+    ) -> Explained | Coroutine[Any, Any, Explained]:
         """Return what the first layer says that has an interpreter, at once if no layer has to be waited for.
 
         Args:

@@ -1,0 +1,167 @@
+"""One connection in memory, to the protocol of the real server: with answers given at once, or all by ASGI."""
+
+import asyncio
+import json
+import socket
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from uvicorn.server import ServerState
+
+from app.api.connections import Connection, Connections
+from app.api.edge import ReviewEndpoint
+from app.api.endpoint import Answer
+from app.api.health import HealthOnly
+from app.api.metrics import Metrics
+from app.api.protocol import Guard, GuardedProtocol
+from app.asgi import Fleethook, create_app
+from app.cli.server import server_config
+from app.model.admission import AdmissionRequest, Response, patched
+from app.settings import Settings
+from tests.builders import entry, image, overrider, workload, yurt_app_set
+
+MUTATE = "/mutate-apps-v1-deployment"
+WAITING = "/waiting"
+FAILING = "/failing"
+LIMIT = 20_000
+TURNS = 25
+"""Turns of the event loop within which any request of these tests is answered as far as it has arrived."""
+
+
+class Transport(asyncio.Transport):
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[bytes] = []
+        self.is_paused = self.is_closed = False
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return ("192.0.2.1", 1234) if name == "peername" else default
+
+    def write(self, data: Any) -> None:
+        if not self.is_closed:
+            self.writes.append(bytes(data))
+
+    def pause_reading(self) -> None:
+        self.is_paused = True
+
+    def resume_reading(self) -> None:
+        self.is_paused = False
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        del high, low
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def abort(self) -> None:
+        self.is_closed = True
+
+
+class Failing(ReviewEndpoint):
+    """Has a defect."""
+
+    def _begin(self, body: bytes, request_id: str, scope: Any) -> Answer:
+        raise LookupError(f"{len(body)} {request_id} {scope['path']}")
+
+
+async def wait_and_patch(request: AdmissionRequest) -> Response:
+    await asyncio.sleep(0)
+    return patched([{"op": "add", "path": "/metadata/labels", "value": {"uid": request.uid}}])
+
+
+def app_for_tests(**settings: Any) -> Fleethook:
+    app = create_app(Settings(body_limit=LIMIT, **settings), log=None)
+    for document in (yurt_app_set(), overrider(entry("*", items=[image("nginx", "nginx:2.0")]))):
+        app.store.put(document)
+    known: dict[str, Any] = {"metrics": Metrics(), "body_limit": LIMIT, "log": None, "bodies": app.bodies}
+    app.reviews[WAITING] = ReviewEndpoint(WAITING, wait_and_patch, **known)
+    app.reviews[FAILING] = Failing(FAILING, lambda _: patched([]), **known)
+    return app
+
+
+class Outcome(NamedTuple):
+    """What a client saw of its connection."""
+
+    received: bytes
+    is_closed: bool
+    writes: int
+
+
+class Wire:
+    """A connection to an app."""
+
+    def __init__(self, app: Fleethook, *, direct: bool) -> None:
+        loop = asyncio.get_running_loop()
+        self.state = ServerState()
+        self.state.default_headers = [(b"date", b"Thu, 01 Jan 1970 00:00:00 GMT")]
+        connections = Connections(10)
+        guard = Guard(3600.0, 3600.0, connections, HealthOnly(app), app.find_direct if direct else None)
+        with socket.socket() as unused:
+            connection = Connection(unused, "192.0.2.1", health_only=False)
+        self.protocol = GuardedProtocol(
+            server_config(app), self.state, {}, loop, guard=guard, connection=connection
+        )
+        self.transport = Transport()
+        self.protocol.connection_made(self.transport)
+
+    async def read(self, chunk: bytes) -> bool:
+        """Have the server read some bytes, as an event loop does: not while it pauses; return whether it did."""
+        if self.transport.is_paused or self.transport.is_closed:
+            return False
+        self.protocol.data_received(chunk)
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        return True
+
+    async def end(self) -> Outcome:
+        """Have the client close its side, and return what it received until then."""
+        outcome = Outcome(b"".join(self.transport.writes), self.transport.is_closed, len(self.transport.writes))
+        self.protocol.eof_received()
+        self.protocol.connection_lost(None)
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        assert not self.state.tasks
+        return outcome
+
+
+async def ask(app: Fleethook, chunks: Sequence[bytes], *, direct: bool) -> Outcome:
+    """Return what comes of a connection that sends some bytes and is closed then."""
+    wire = Wire(app, direct=direct)
+    for chunk in chunks:
+        if not await wire.read(chunk):
+            break
+    return await wire.end()
+
+
+def review(uid: str = "u-1", document: Any = None) -> bytes:
+    kind = {"group": "apps", "version": "v1", "kind": "Deployment"}
+    request = {
+        "uid": uid, "operation": "CREATE", "namespace": "default", "kind": kind, "object": document or workload(),
+    }  # fmt: skip
+    envelope = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    return json.dumps(envelope).encode()
+
+
+def encode(body: bytes, *headers: str, method: str = "POST", path: str = MUTATE, version: str = "1.1") -> bytes:
+    """Return a request with the length of its body, unless its headers say that it is chunked."""
+    lines = [f"{method} {path} HTTP/{version}", "Host: localhost", *headers]
+    if not any(header.lower().startswith("content-type") for header in headers):
+        lines.append("Content-Type: application/json")
+    if any(header.lower().startswith("transfer-encoding") for header in headers):
+        body = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in _halves(body)) + b"0\r\n\r\n"
+    else:
+        lines.append(f"Content-Length: {len(body)}")
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def _halves(body: bytes) -> Iterator[bytes]:
+    middle = len(body) // 2
+    yield from (part for part in (body[:middle], body[middle:]) if part)
