@@ -17,7 +17,7 @@ from app.api.bodies import BodyBudget
 from app.api.body import RequestError
 from app.api.codec import Decoded, decode_review, encode_error, encode_response
 from app.api.endpoint import MAX_ON_LOOP, Answer, Endpoint
-from app.api.logs import LogSink, ReviewLine, encode_line, shortened, stamp
+from app.api.logs import LogSink, ReviewLine, encode_line, milliseconds, shortened, stamp
 from app.api.metrics import Metrics
 from app.control.slices import Sliced, Slices, run_off_loop
 from app.control.turns import Runs
@@ -237,7 +237,7 @@ def log_fields(path: str, review: Decoded, response: Response, *, seconds: float
     """Return the line of the log about an answered review."""
     line = ReviewLine(
         stamp(), "info", "review", path, shortened(request_id), shortened(review.uid), response.allowed,
-        len(response.patch), round(seconds * 1000, 3),
+        len(response.patch), milliseconds(seconds),
     )  # fmt: skip
     if (request := review.request) is not None:
         kind = request.kind

@@ -12,7 +12,7 @@ from starlette.types import Scope
 from app.api.bodies import BodyBudget
 from app.api.codec import encode_error
 from app.api.endpoint import MAX_ON_LOOP, Answer, Endpoint
-from app.api.logs import LogSink, encode_line, shortened, stamp
+from app.api.logs import LogSink, encode_line, milliseconds, shortened, stamp
 from app.api.metrics import Metrics
 from app.control.turns import Runs
 from app.interpret.access import InterpretError
@@ -151,7 +151,7 @@ class InterpretEndpoint(Endpoint):
         if self._log is not None:
             fields = self._fields(review.asked, question, steps, problem)
             fields["requestId"] = shortened(review.request_id)
-            fields["ms"] = round(seconds * 1000, 3)
+            fields["ms"] = milliseconds(seconds)
             self._log(encode_line(fields))
 
     def _fields(

@@ -35,8 +35,11 @@ def write_line(line: bytes) -> None:
     os.write(_STANDARD_ERROR, line)
 
 
+_MILLISECONDS: Final = [f".{number:03d}+00:00" for number in range(1000)]
+
+
 class Stamps:
-    """The time as log lines say it; what all of a second have in common is made once for them."""
+    """The time as log lines say it; the text of a second is made once for all lines of it."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock: Final = clock
@@ -50,7 +53,7 @@ class Stamps:
         if second != self._second:
             self._second = second
             self._text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-        return f"{self._text}.{int((now - second) * 1000):03d}+00:00"
+        return self._text + _MILLISECONDS[int((now - second) * 1000)]
 
 
 stamp: Final = Stamps()
@@ -92,6 +95,11 @@ MAX_LOGGED: Final = 1000
 def shortened(text: str) -> str:
     """Return a text as far as a log line has it; a long one is not encoded first to be cut then."""
     return shorten(text, MAX_LOGGED)
+
+
+def milliseconds(seconds: float) -> float:
+    """Return a duration in milliseconds with three decimals; `round` takes three times as long."""
+    return int(seconds * 1e6 + 0.5) / 1000
 
 
 def encode_line(fields: dict[str, object] | ReviewLine) -> bytes:

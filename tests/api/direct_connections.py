@@ -106,9 +106,7 @@ class Wire:
         guard = Guard(3600.0, 3600.0, connections, HealthOnly(app), app.find_direct if direct else None)
         with socket.socket() as unused:
             connection = Connection(unused, "192.0.2.1", health_only=False)
-        self.protocol = GuardedProtocol(
-            server_config(app), self.state, {}, loop, guard=guard, connection=connection
-        )
+        self.protocol = GuardedProtocol(server_config(app), self.state, {}, loop, guard=guard, connection=connection)
         self.transport = Transport()
         self.protocol.connection_made(self.transport)
 

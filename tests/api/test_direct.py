@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -25,26 +26,24 @@ AT_ONCE = 1
 BY_ASGI = 2
 """Writes of an answer: head and body together, or one after the other."""
 
-BODIES = st.sampled_from(
-    [review(), review("u-2"), review("u" * 70), b"{}", b"", b"[", b"\xff", review(document={"kind": "Pod"}), b" " * 99]
-    + [review("x" * (LIMIT - 4000)), b" " * LIMIT, b" " * (LIMIT + 1)]
-)
-PATHS = st.sampled_from(
-    [MUTATE, MUTATE, MUTATE, f"{MUTATE}?timeout=10s", f"{MUTATE}?a=%20", "/mutate%2dapps-v1-deployment", f"{MUTATE}#x"]
-    + [f"https://localhost{MUTATE}", "/interpret", "/interpret?explain=1", WAITING, FAILING, "/none", "/healthz", "*"]
-    + ["/clusters/a/mutate", "/validate-apps-openyurt-io-v1alpha1-yurtappoverrider", f"{MUTATE}\xe9".encode().decode("latin-1")]
-)
+BODIES = st.sampled_from([
+    review(), review("u-2"), review("u" * 70), b"{}", b"", b"[", b"\xff", review(document={"kind": "Pod"}), b" " * 99,
+    review("x" * (LIMIT - 4000)), b" " * LIMIT, b" " * (LIMIT + 1),
+])  # fmt: skip
+PATHS = st.sampled_from([
+    MUTATE, MUTATE, MUTATE, f"{MUTATE}?timeout=10s", f"{MUTATE}?a=%20", "/mutate%2dapps-v1-deployment", f"{MUTATE}#x",
+    f"https://localhost{MUTATE}", "/interpret", "/interpret?explain=1", WAITING, FAILING, "/none", "/healthz", "*",
+    "/clusters/a/mutate", "/validate-apps-openyurt-io-v1alpha1-yurtappoverrider",
+    f"{MUTATE}\xe9".encode().decode("latin-1"),
+])  # fmt: skip
 METHODS = st.sampled_from(["POST"] * 8 + ["GET", "HEAD", "PUT", "OPTIONS"])
 VERSIONS = st.sampled_from(["1.1"] * 8 + ["1.0", "2.0", "1.2"])
-HEADERS = st.lists(
-    st.sampled_from(
-        ["Expect: 100-continue", "Transfer-Encoding: chunked", "Connection: close", "Connection: keep-alive"]
-        + ["Connection: Upgrade", "Upgrade: websocket", "Upgrade: h2c", "Content-Type: text/plain", "X-Request-Id: r-1"]
-        + ["Content-Encoding: gzip", "Content-Encoding: identity", "Content-Type: application/json; charset=utf-8"]
-        + ["Transfer-Encoding: gzip", "Content-Length: 3"]
-    ),
-    max_size=2,
-)  # fmt: skip
+HEADERS = st.lists(st.sampled_from([
+    "Expect: 100-continue", "Transfer-Encoding: chunked", "Connection: close", "Connection: keep-alive",
+    "Connection: Upgrade", "Upgrade: websocket", "Upgrade: h2c", "Content-Type: text/plain", "X-Request-Id: r-1",
+    "Content-Encoding: gzip", "Content-Encoding: identity", "Content-Type: application/json; charset=utf-8",
+    "Transfer-Encoding: gzip", "Content-Length: 3",
+]), max_size=2)  # fmt: skip
 REQUESTS = st.builds(
     lambda body, headers, method, path, version: encode(body, *headers, method=method, path=path, version=version),
     BODIES, HEADERS, METHODS, PATHS, VERSIONS,
@@ -62,7 +61,7 @@ def framings(draw: st.DrawFn) -> list[bytes]:
     ends = [place + len(WHOLE) for place in range(len(text)) if text.startswith(WHOLE, place)]
     cuts = draw(st.lists(st.integers(0, len(text)) | st.sampled_from([*ends, 0]), max_size=6))
     places = sorted({0, len(text), *cuts, *(ends if draw(st.booleans()) else [])})
-    chunks = [text[begin:end] for begin, end in zip(places, places[1:], strict=False)]
+    chunks = [text[begin:end] for begin, end in pairwise(places)]
     return chunks[: draw(st.integers(1, len(chunks)))] if draw(st.booleans()) else chunks
 
 
@@ -179,3 +178,6 @@ async def test_an_answer_given_at_once_counts_as_a_request_and_starts_the_idle_t
     await wire.read(WHOLE)
     assert wire.state.total_requests == 1
     assert wire.protocol.timeout_keep_alive_task is not None
+    wire.protocol.shutdown()
+    assert wire.transport.is_closed
+    await wire.end()
