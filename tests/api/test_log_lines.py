@@ -1,11 +1,14 @@
 """Log lines are written many at a time, none is lost, and those of several processes do not mix."""
 
 import asyncio
+import fcntl
 import logging
 import os
+import select
 import socket
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +17,7 @@ import pytest
 
 from app.api.log_lines import LinesHandler, LogLines
 from tests.serving import ROOT
-from tests.waiting import NET
+from tests.waiting import NET, wait_for
 
 WRITER = """
 import asyncio, sys
@@ -22,6 +25,7 @@ from pathlib import Path
 from app.api.log_lines import LogLines
 
 async def main(name, lines):
+    Path(sys.argv[2] + name).touch()
     for number in range(400):
         lines.write(f"{name}:{number}:".encode() + name.encode() * 1000 + b"\\n")
 
@@ -143,11 +147,18 @@ def test_without_a_reader_reviews_go_on() -> None:
     os.close(writer)
 
 
+def is_full(pipe: int) -> bool:
+    waiting = int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+    return waiting >= fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) - select.PIPE_BUF
+
+
 def test_lines_of_several_processes_do_not_mix(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     lock = str(tmp_path / "lock")
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, name, lock], stdout=writer, cwd=ROOT) for name in "abc"]
     os.close(writer)
+    # Nobody reads before all of them write, so that each finds the pipe full in the middle of a batch.
+    wait_for(lambda: all(Path(lock + name).exists() for name in "abc") and is_full(reader))
     with os.fdopen(reader) as stream:
         received = [line.rstrip("\n").split(":") for line in stream]
     assert [process.wait() for process in writers] == [0, 0, 0]
