@@ -249,7 +249,7 @@ class Fleethook(FastAPI):
         endpoint = self.reviews.get(path)
         if isinstance(endpoint, Gate):
             endpoint = endpoint.endpoint
-        return endpoint if isinstance(endpoint, Endpoint) and endpoint.answers_at_once else None
+        return endpoint if isinstance(endpoint, Endpoint) and endpoint.max_at_once else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer reviews here and leave everything else to FastAPI."""

@@ -102,11 +102,17 @@ class BodyCharge:
             await self._budget.wait(self._client, size)
         self._size += size
 
+    def take(self, size: int) -> bool:
+        """Charge ``size`` bytes more and return True, or return False if there is no room now."""
+        size = min(size, self._budget.largest - self._size)
+        if not self._budget.take(self._client, size):
+            return False
+        self._size += size
+        return True
+
     def take_decoded(self, body_bytes: int) -> None:
         """Charge a body, and all that can be decoded from it, for which `BodyBudget.has_room` has found room."""
-        size = min((1 + DECODED_BYTES_PER_BYTE) * body_bytes, self._budget.largest - self._size)
-        if self._budget.take(self._client, size):
-            self._size += size
+        self.take((1 + DECODED_BYTES_PER_BYTE) * body_bytes)
 
     def give_back(self) -> None:
         """Release all that is charged."""
@@ -120,10 +126,7 @@ class BodyCharge:
         Counting takes milliseconds for 1 MiB. It is needed only where the worst case finds no room.
         """
         worst = DECODED_BYTES_PER_BYTE * len(body)
-        size = min(worst, self._budget.largest - self._size)
-        if self._budget.take(self._client, size):
-            self._size += size
-        else:
+        if not self.take(worst):
             await self.add(min(worst, count_decoded(body)))
 
     def __enter__(self) -> Self:

@@ -1,8 +1,9 @@
 """uvicorn's HTTP protocol, with reviews answered in it: without a task, an ASGI channel and the objects around them.
 
-A request takes this path if it is a POST to an endpoint that answers at once, has arrived whole in one read, and
-nothing else happens on its connection. `_find_endpoint` decides when the headers are known, `_settle` once everything
-that was read has been parsed. Any other request is started as uvicorn starts it, by the same calls in the same order.
+A request takes this path if it is a POST to an endpoint that answers at once, and nothing else happens on its
+connection. `_find_endpoint` decides when the headers are known, `_settle` once everything that was read has been
+parsed. A body that arrives in several reads is collected: a TLS record has 16 KiB at most, so most reviews do. Any
+other request is started as uvicorn starts it, by the same calls in the same order, with the bytes that were collected.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from typing import Any, Final, NamedTuple, cast
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
+from app.api.arriving import Arriving
 from app.api.bodies import client_of
 from app.api.closing import ClosingProtocol
 from app.api.endpoint import Endpoint
@@ -70,14 +72,31 @@ class DirectProtocol(ClosingProtocol):
         super().__init__(*args, **kwargs)
         self._find: Final = find_endpoint
         self._pending: Endpoint | None = None
-        self._parts: list[bytes] = []
+        self._body: bytes | bytearray = b""
         self._is_whole = False
+        self._arriving: Arriving | None = None
         self._client = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin with a connection."""
         super().connection_made(transport)
         self._client = client_of(self.client)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget a request that has not arrived whole: nobody waits for its answer."""
+        self.forget_pending()
+        super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """Leave a request that has not arrived whole to the app, and close the connection after its answer."""
+        if self._pending is not None:
+            self._start(self.app)
+        super().shutdown()
+
+    @property
+    def is_collecting(self) -> bool:
+        """Whether a request has arrived in part, and the app does not know of it."""
+        return self._arriving is not None
 
     def on_message_begin(self) -> None:
         """Begin with a request; if another one arrived before it in the same read, both wait for their turn."""
@@ -100,8 +119,13 @@ class DirectProtocol(ClosingProtocol):
         """Take a part of the body."""
         if self._pending is None:
             super().on_body(body)
+        elif not self._body:
+            self._body = body
         else:
-            self._parts.append(body)
+            # One buffer: thousands of tiny parts would take more memory than the budget is charged.
+            if isinstance(self._body, bytes):
+                self._body = bytearray(self._body)
+            self._body += body
 
     def on_message_complete(self) -> None:
         """Take the end of the request."""
@@ -118,8 +142,7 @@ class DirectProtocol(ClosingProtocol):
 
     def _find_endpoint(self) -> Endpoint | None:
         """Return the endpoint that may answer the request whose headers have arrived, None to leave it to the app."""
-        parser, flow, url = self.parser, self.flow, self.url
-        cycle: RequestResponseCycle | None = self.cycle  # None until the first request, whatever its type says
+        parser, url = self.parser, self.url
         is_usual = (
             self._find is not None
             and parser.get_method() == b"POST"
@@ -131,12 +154,7 @@ class DirectProtocol(ClosingProtocol):
             and url.startswith(b"/")
             and not (b"%" in url or b"#" in url)
         )
-        is_free = (
-            (cycle is None or cycle.response_complete)
-            and not (self.pipeline or flow.read_paused or flow.write_paused or self._shutting_down)
-            and not self.transport.is_closing()
-        )
-        if not is_usual or not is_free or self._find is None:
+        if not is_usual or not self._is_free() or self._find is None:
             return None
         raw_path, _, query = url.partition(b"?")
         try:
@@ -151,16 +169,30 @@ class DirectProtocol(ClosingProtocol):
             self.scope["query_string"] = query
         return endpoint
 
+    def _is_free(self) -> bool:
+        """Return whether the connection has nothing else to do or to send."""
+        cycle: RequestResponseCycle | None = self.cycle  # None until the first request, whatever its type says
+        return (
+            (cycle is None or cycle.response_complete)
+            and not (self.pipeline or self.flow.read_paused or self.flow.write_paused or self._shutting_down)
+            and not self.transport.is_closing()
+        )
+
     def _settle(self, endpoint: Endpoint) -> None:
-        """Answer the pending request, or leave it to the app if it is not whole or has to wait."""
+        """Answer the pending request, wait for the rest of it, or leave it to the app if that has to wait."""
         if self.transport.is_closing():
             # The bytes after the request were no HTTP. The client has been told so.
-            self._forget()
+            self.forget_pending()
             return
-        begun = self._begin(endpoint) if self._is_whole else None
+        if not self._is_whole and self._collect(endpoint):
+            return
+        is_ready = self._is_whole and (self._arriving is None or self._may_still_answer(endpoint))
+        # The endpoint charges the whole of a request that it goes on with.
+        self._end_collecting()
+        begun = self._begin(endpoint) if is_ready else None
         if isinstance(begun, Reply):
             if len(begun.body) <= PIECE_BYTES:
-                self._forget()
+                self.forget_pending()
                 self.cycle = _ANSWERED
                 self.transport.write(self._heads.encode(begun, self.server_state.default_headers))
                 self.on_response_complete()
@@ -168,30 +200,46 @@ class DirectProtocol(ClosingProtocol):
             begun = _replying(begun)
         self._start(self.app if begun is None else begun)
 
+    def _collect(self, endpoint: Endpoint) -> bool:
+        """Keep the part of a body that has arrived; return False if the app has to read it."""
+        if self._arriving is None:
+            self._arriving = endpoint.collect(cast("Scope", self.scope), client=self._client)
+        return self._arriving is not None and self._arriving.grow(len(self._body))
+
+    def _may_still_answer(self, endpoint: Endpoint) -> bool:
+        """Return whether a request that has arrived in several reads may be answered as its headers allowed."""
+        return self._find is not None and self._find(self.scope["path"]) is endpoint and self._is_free()
+
     def _begin(self, endpoint: Endpoint) -> Reply | ASGIApp | None:
         scope = cast("Scope", self.scope)
-        body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         try:
-            return endpoint.begin(scope, body, client=self._client)
+            return endpoint.begin(scope, bytes(self._body), client=self._client)
         except Exception as error:  # noqa: BLE001 - logged and answered by uvicorn
             return _failing(error)
 
     def _start(self, app: Any) -> None:
         """Have an app answer the pending request, and give it what has arrived, as uvicorn would have."""
-        parts, is_whole = self._parts, self._is_whole
-        self._forget()
+        body, is_whole = self._body, self._is_whole
+        self.forget_pending()
         usual, self.app = self.app, app
         try:
             super().on_headers_complete()
         finally:
             self.app = usual
-        for part in parts:
-            super().on_body(part)
+        if body:
+            super().on_body(bytes(body))
         if is_whole:
             super().on_message_complete()
 
-    def _forget(self) -> None:
-        self._pending, self._parts, self._is_whole = None, [], False
+    def forget_pending(self) -> None:
+        """Drop the pending request, and all that it holds."""
+        self._end_collecting()
+        self._pending, self._body, self._is_whole = None, b"", False
+
+    def _end_collecting(self) -> None:
+        if self._arriving is not None:
+            self._arriving.end()
+            self._arriving = None
 
 
 def _replying(reply: Reply) -> ASGIApp:

@@ -55,8 +55,6 @@ def _stale(error: StaleError) -> RequestError:
 class ReviewEndpoint(Endpoint):
     """One review route: reads the body, asks the handler, writes the answer, counts and logs it."""
 
-    answers_at_once = True
-
     def __init__(  # noqa: PLR0913 - all that an endpoint is made of, by name
         self,
         path: str,
@@ -101,7 +99,7 @@ class ReviewEndpoint(Endpoint):
         self._pure: Final = pure
         # Checks take up to 4 µs for a byte, eight times as long as rendering. People write what they check, so a hop to
         # a thread costs nobody anything.
-        self._max_on_loop: Final = MAX_ON_LOOP // 4 if pure or slices is not None else MAX_ON_LOOP
+        self.max_at_once = MAX_ON_LOOP // 4 if pure or slices is not None else MAX_ON_LOOP
         self._log: Final = log
         self._prepare: Final = prepare
         self._conclude: Final = conclude
@@ -110,7 +108,7 @@ class ReviewEndpoint(Endpoint):
     def _begin(self, body: bytes, request_id: str, scope: Scope) -> Answer | Awaitable[Answer]:
         del scope
         started = time.perf_counter()
-        if len(body) > self._max_on_loop:
+        if len(body) > self.max_at_once:
             return self._answer_large(body, request_id, started)
         try:
             review = decode_review(body)

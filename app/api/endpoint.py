@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app.api.arriving import Arriving
 from app.api.bodies import BodyBudget, BodyCharge, client_of
 from app.api.body import ClientGoneError, RequestError, check_headers, read_body
 from app.api.codec import encode_error
@@ -31,8 +32,8 @@ Answer = tuple[int, bytes]
 class Endpoint(ABC):
     """An endpoint that answers a POSTed JSON body with another: as a plain ASGI app, or at once in the protocol."""
 
-    answers_at_once: bool = False
-    """Whether `_begin` returns the answer to most requests, and not an awaitable."""
+    max_at_once: int = 0
+    """Bytes of the largest body to which `_begin` may return the answer, and not an awaitable; 0 if it never does."""
 
     def __init__(
         self,
@@ -79,6 +80,27 @@ class Endpoint(ABC):
         finally:
             self._metrics.in_flight -= 1
 
+    def collect(self, scope: Scope, *, client: str) -> Arriving | None:
+        """Begin to collect the body of a POST, if `begin` may answer it once it is complete.
+
+        Args:
+            scope: The request.
+            client: The client, as `app.api.bodies.client_of` returns it.
+
+        Returns:
+            The body, nothing of which has arrived yet; its owner calls `Arriving.end`. None if the request is refused
+            before its body is read, if it does not say how long that is, or if it is too long.
+        """
+        length = next((int(value) for name, value in scope["headers"] if name == b"content-length"), None)
+        if length is None or length > self.max_at_once:
+            return None
+        try:
+            self._check_caller(scope)
+            check_headers(scope["headers"], limit=self._body_limit)
+        except RequestError:
+            return None
+        return Arriving(self._metrics, None if self._bodies is None else BodyCharge(self._bodies, client))
+
     def begin(self, scope: Scope, body: bytes, *, client: str) -> Reply | ASGIApp | None:
         """Answer a POST that has arrived whole, at once if nothing has to be waited for.
 
@@ -91,7 +113,7 @@ class Endpoint(ABC):
             The answer. Or, if something has to be waited for, an ASGI app that goes on with the request and does not
             receive its body. Or None if the body is large, or if there is no room for it; nothing has been done then.
         """
-        if len(body) > MAX_ON_LOOP:
+        if len(body) > self.max_at_once:
             return None
         if self._bodies is not None and not self._bodies.has_room(client, len(body)):
             return None

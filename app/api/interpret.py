@@ -37,7 +37,7 @@ class _Review(NamedTuple):
 class InterpretEndpoint(Endpoint):
     """One interpreter route: its chain answers in the shape that asked."""
 
-    answers_at_once = True
+    max_at_once = MAX_ON_LOOP
 
     def __init__(
         self,

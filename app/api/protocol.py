@@ -89,11 +89,11 @@ class GuardedProtocol(DirectProtocol):
     def stage(self) -> Stage:
         """Return the state of the connection, for the choice which one is closed to make room for another."""
         cycle: RequestResponseCycle | None = self.cycle  # None until the first request, whatever its type says
-        if cycle is None:
+        if cycle is None and not self.is_collecting:
             return Stage.UNPROVEN
         if self._reading is not _Reading.NOTHING or self.flow.write_paused:
             return Stage.WAITING
-        return Stage.IDLE if cycle.response_complete else Stage.ANSWERING
+        return Stage.IDLE if cycle is None or cycle.response_complete else Stage.ANSWERING
 
     def end(self) -> None:
         """Close the connection without waiting for the client."""
@@ -223,6 +223,7 @@ class GuardedProtocol(DirectProtocol):
 
     def _refuse(self, status: int, text: str) -> None:
         self._disarm()
+        self.forget_pending()
         cycle: RequestResponseCycle | None = self.cycle
         # While a response is being written, more bytes would be read as part of it: closing has to say it all.
         if cycle is None or cycle.response_complete or not cycle.response_started:
