@@ -3,7 +3,7 @@
 import asyncio
 import json
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from uvicorn.server import ServerState
@@ -23,7 +23,8 @@ from tests.builders import entry, image, overrider, workload, yurt_app_set
 MUTATE = "/mutate-apps-v1-deployment"
 WAITING = "/waiting"
 FAILING = "/failing"
-LIMIT = 20_000
+LIMIT = 40_000
+"""Bytes: more than an endpoint answers at once."""
 TURNS = 25
 """Turns of the event loop within which any request of these tests is answered as far as it has arrived."""
 
@@ -84,7 +85,17 @@ def app_for_tests(**settings: Any) -> Fleethook:
     known: dict[str, Any] = {"metrics": Metrics(), "body_limit": LIMIT, "log": None, "bodies": app.bodies}
     app.reviews[WAITING] = ReviewEndpoint(WAITING, wait_and_patch, **known)
     app.reviews[FAILING] = Failing(FAILING, lambda _: patched([]), **known)
+    for endpoint in app.reviews.values():
+        endpoint._worker = OnLoop()  # type: ignore[attr-defined]
     return app
+
+
+class OnLoop:
+    """Runs the work on large reviews at once: a thread would end within no known number of turns of the event loop."""
+
+    async def run(self, _turn: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        await asyncio.sleep(0)
+        return function(*arguments)
 
 
 class Outcome(NamedTuple):
@@ -119,6 +130,12 @@ class Wire:
             await asyncio.sleep(0)
         return True
 
+    async def shut_down(self) -> None:
+        """Have the server begin to shut down."""
+        self.protocol.shutdown()
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+
     async def end(self) -> Outcome:
         """Have the client close its side, and return what it received until then."""
         outcome = Outcome(b"".join(self.transport.writes), self.transport.is_closed, len(self.transport.writes))
@@ -130,11 +147,13 @@ class Wire:
         return outcome
 
 
-async def ask(app: Fleethook, chunks: Sequence[bytes], *, direct: bool) -> Outcome:
-    """Return what comes of a connection that sends some bytes and is closed then."""
+async def ask(app: Fleethook, chunks: Sequence[bytes | None], *, direct: bool) -> Outcome:
+    """Return the outcome of a connection that sends some bytes and is closed then; at None, the server shuts down."""
     wire = Wire(app, direct=direct)
     for chunk in chunks:
-        if not await wire.read(chunk):
+        if chunk is None:
+            await wire.shut_down()
+        elif not await wire.read(chunk):
             break
     return await wire.end()
 
@@ -146,6 +165,13 @@ def review(uid: str = "u-1", document: Any = None) -> bytes:
     }  # fmt: skip
     envelope = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
     return json.dumps(envelope).encode()
+
+
+def long_review(size: int) -> bytes:
+    """Return a review of a Deployment with an annotation of ``size`` bytes."""
+    document = workload()
+    document["metadata"]["annotations"]["note"] = "x" * size
+    return review(document=document)
 
 
 def encode(body: bytes, *headers: str, method: str = "POST", path: str = MUTATE, version: str = "1.1") -> bytes:

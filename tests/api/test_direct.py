@@ -18,17 +18,21 @@ from tests.api.direct_connections import (
     app_for_tests,
     ask,
     encode,
+    long_review,
     review,
 )
 
 WHOLE = encode(review())
+LONG = encode(long_review(30_000))
+TOO_LONG = encode(long_review(LIMIT - 4_000))
+REFUSED = encode(review(), "Content-Type: text/plain")
 AT_ONCE = 1
 BY_ASGI = 2
 """Writes of an answer: head and body together, or one after the other."""
 
 BODIES = st.sampled_from([
     review(), review("u-2"), review("u" * 70), b"{}", b"", b"[", b"\xff", review(document={"kind": "Pod"}), b" " * 99,
-    review("x" * (LIMIT - 4000)), b" " * LIMIT, b" " * (LIMIT + 1),
+    long_review(9_000), long_review(30_000), long_review(LIMIT - 4000), b" " * LIMIT, b" " * (LIMIT + 1),
 ])  # fmt: skip
 PATHS = st.sampled_from([
     MUTATE, MUTATE, MUTATE, f"{MUTATE}?timeout=10s", f"{MUTATE}?a=%20", "/mutate%2dapps-v1-deployment", f"{MUTATE}#x",
@@ -52,17 +56,26 @@ BETWEEN = st.sampled_from([b""] * 6 + [b"\r\n", b"\r\n\r\n", b"garbage\r\n\r\n",
 
 
 @st.composite
-def framings(draw: st.DrawFn) -> list[bytes]:
-    """Return requests of one connection as they arrive: split anywhere, or several in one read, or cut off."""
+def framings(draw: st.DrawFn) -> list[bytes | None]:
+    """Return requests of one connection as they arrive: split anywhere, or several in one read, or cut off.
+
+    None is where the server begins to shut down.
+    """
     text = b"".join(
         part for request in draw(st.lists(REQUESTS | st.just(WHOLE), min_size=1, max_size=4)) for part in
         (request, draw(BETWEEN))
     )  # fmt: skip
     ends = [place + len(WHOLE) for place in range(len(text)) if text.startswith(WHOLE, place)]
     cuts = draw(st.lists(st.integers(0, len(text)) | st.sampled_from([*ends, 0]), max_size=6))
-    places = sorted({0, len(text), *cuts, *(ends if draw(st.booleans()) else [])})
-    chunks = [text[begin:end] for begin, end in pairwise(places)]
-    return chunks[: draw(st.integers(1, len(chunks)))] if draw(st.booleans()) else chunks
+    # As TLS records of an apiserver end: within the body, and where it begins and ends.
+    records = range(0, len(text), draw(st.sampled_from([400, 1_300, 16_384, len(text)])))
+    places = sorted({0, len(text), *cuts, *records, *(ends if draw(st.booleans()) else [])})
+    chunks: list[bytes | None] = [text[begin:end] for begin, end in pairwise(places)]
+    if draw(st.booleans()):
+        del chunks[draw(st.integers(1, len(chunks))) :]
+    if draw(st.integers(0, 3)) == 0:
+        chunks.insert(draw(st.integers(0, len(chunks))), None)
+    return chunks
 
 
 PATHS_TAKEN: Counter[str] = Counter()
@@ -70,7 +83,7 @@ PATHS_TAKEN: Counter[str] = Counter()
 
 @given(framings())
 @settings(max_examples=200, deadline=None)
-def test_both_paths_answer_the_same_bytes(chunks: list[bytes]) -> None:
+def test_both_paths_answer_the_same_bytes(chunks: list[bytes | None]) -> None:
     async def both() -> None:
         app = app_for_tests()
         # The same app: what one request leaves behind, the next one finds on either path.
@@ -100,7 +113,14 @@ def test_the_property_has_met_both_paths() -> None:
         ([encode(review(), "Content-Type: text/plain")], AT_ONCE),
         ([WHOLE, WHOLE, WHOLE], 3 * AT_ONCE),
         ([b"\r\n" + WHOLE + b"\r\n"], AT_ONCE),
-        ([WHOLE[:-1], WHOLE[-1:]], BY_ASGI),
+        ([WHOLE[:-1], WHOLE[-1:]], AT_ONCE),
+        ([WHOLE[:9], *(WHOLE[place : place + 1] for place in range(9, len(WHOLE)))], AT_ONCE),
+        ([LONG[:20_000], LONG[20_000:]], AT_ONCE),
+        ([LONG[:20_000], LONG[20_000:], WHOLE], 2 * AT_ONCE),
+        ([LONG[:20_000], LONG[20_000:] + WHOLE], 2 * BY_ASGI),
+        ([TOO_LONG[:20_000], TOO_LONG[20_000:]], BY_ASGI),
+        ([TOO_LONG], BY_ASGI),
+        ([REFUSED[:-1], REFUSED[-1:]], BY_ASGI),
         ([WHOLE[:50], WHOLE[50:]], AT_ONCE),
         ([WHOLE + WHOLE], 2 * BY_ASGI),
         ([encode(review(), "Transfer-Encoding: chunked")], BY_ASGI),
@@ -114,7 +134,7 @@ def test_the_property_has_met_both_paths() -> None:
         ([encode(review(), path="/clusters/a/mutate")], BY_ASGI),
         ([encode(b"", method="GET")], BY_ASGI),
     ],
-    ids=str,
+    ids=lambda value: None if isinstance(value, int) else f"{len(value)} reads, {value[0][:60]!r}",
 )  # fmt: skip
 async def test_a_whole_review_that_needs_no_waiting_is_answered_at_once(chunks: list[bytes], writes: int) -> None:
     assert (await ask(app_for_tests(), chunks, direct=True)).writes == writes
