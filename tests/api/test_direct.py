@@ -62,7 +62,7 @@ def framings(draw: st.DrawFn) -> list[bytes | None]:
     None is where the server begins to shut down.
     """
     text = b"".join(
-        part for request in draw(st.lists(REQUESTS | st.just(WHOLE), min_size=1, max_size=4)) for part in
+        part for request in draw(st.lists(REQUESTS | st.just(WHOLE) | st.just(LONG), min_size=1, max_size=4)) for part in
         (request, draw(BETWEEN))
     )  # fmt: skip
     ends = [place + len(WHOLE) for place in range(len(text)) if text.startswith(WHOLE, place)]
@@ -73,7 +73,7 @@ def framings(draw: st.DrawFn) -> list[bytes | None]:
     chunks: list[bytes | None] = [text[begin:end] for begin, end in pairwise(places)]
     if draw(st.booleans()):
         del chunks[draw(st.integers(1, len(chunks))) :]
-    if draw(st.integers(0, 3)) == 0:
+    if draw(st.integers(0, 7)) == 7:
         chunks.insert(draw(st.integers(0, len(chunks))), None)
     return chunks
 
