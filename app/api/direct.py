@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, cast
 
+import httptools
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
@@ -17,8 +18,7 @@ from app.api.arriving import Arriving
 from app.api.bodies import client_of
 from app.api.closing import ClosingProtocol
 from app.api.endpoint import Endpoint
-from app.api.reply import JSON_TYPE, Reply, send_reply
-from app.api.sending import PIECE_BYTES
+from app.api.reply import JSON_TYPE, Reply
 
 FindEndpoint = Callable[[str], Endpoint | None]
 """Returns the endpoint that may answer POSTs to a path at once."""
@@ -142,7 +142,7 @@ class DirectProtocol(ClosingProtocol):
 
     def _find_endpoint(self) -> Endpoint | None:
         """Return the endpoint that may answer the request whose headers have arrived, None to leave it to the app."""
-        parser, url = self.parser, self.url
+        parser = self.parser
         is_usual = (
             self._find is not None
             and parser.get_method() == b"POST"
@@ -150,23 +150,24 @@ class DirectProtocol(ClosingProtocol):
             and parser.should_keep_alive()
             and not parser.should_upgrade()
             and not self.expect_100_continue
-            # An absolute URL, a fragment or an escaped character is for uvicorn to understand.
-            and url.startswith(b"/")
-            and not (b"%" in url or b"#" in url)
         )
         if not is_usual or not self._is_free() or self._find is None:
             return None
-        raw_path, _, query = url.partition(b"?")
         try:
-            path = raw_path.decode("ascii")
-        except UnicodeDecodeError:
+            # As uvicorn does it, which answers 400 to a URL that llhttp accepts and this function does not.
+            url = httptools.parse_url(self.url)
+        except httptools.HttpParserInvalidURLError:
             return None
+        if url.path is None or not url.path.isascii():
+            return None
+        # No route has an escaped character in its path, so a path with one is left to uvicorn, which decodes it.
+        path = url.path.decode("ascii")
         endpoint = self._find(path)
         if endpoint is not None:
             self.scope["method"] = "POST"
             self.scope["path"] = path
-            self.scope["raw_path"] = raw_path
-            self.scope["query_string"] = query
+            self.scope["raw_path"] = url.path
+            self.scope["query_string"] = url.query or b""
         return endpoint
 
     def _is_free(self) -> bool:
@@ -191,14 +192,12 @@ class DirectProtocol(ClosingProtocol):
         self._end_collecting()
         begun = self._begin(endpoint) if is_ready else None
         if isinstance(begun, Reply):
-            if len(begun.body) <= PIECE_BYTES:
-                self.forget_pending()
-                self.cycle = _ANSWERED
-                self.transport.write(self._heads.encode(begun, self.server_state.default_headers))
-                self.on_response_complete()
-                return
-            begun = _replying(begun)
-        self._start(self.app if begun is None else begun)
+            self.forget_pending()
+            self.cycle = _ANSWERED
+            self.transport.write(self._heads.encode(begun, self.server_state.default_headers))
+            self.on_response_complete()
+        else:
+            self._start(self.app if begun is None else begun)
 
     def _collect(self, endpoint: Endpoint) -> bool:
         """Keep the part of a body that has arrived; return False if the app has to read it."""
@@ -214,7 +213,7 @@ class DirectProtocol(ClosingProtocol):
         scope = cast("Scope", self.scope)
         try:
             return endpoint.begin(scope, bytes(self._body), client=self._client)
-        except Exception as error:  # noqa: BLE001 - logged and answered by uvicorn
+        except BaseException as error:  # noqa: BLE001 - uvicorn logs and answers each, `sys.exit` of an interpreter too
             return _failing(error)
 
     def _start(self, app: Any) -> None:
@@ -242,16 +241,7 @@ class DirectProtocol(ClosingProtocol):
             self._arriving = None
 
 
-def _replying(reply: Reply) -> ASGIApp:
-    """Return an app that sends an answer in pieces, as the client reads them."""
-
-    async def send_it(_scope: Scope, _receive: Receive, send: Send) -> None:
-        await send_reply(send, reply)
-
-    return send_it
-
-
-def _failing(error: Exception) -> ASGIApp:
+def _failing(error: BaseException) -> ASGIApp:
     """Return an app that fails as an endpoint has failed."""
 
     async def fail(_scope: Scope, _receive: Receive, _send: Send) -> None:

@@ -14,6 +14,7 @@ from app.api.codec import encode_error
 from app.api.metrics import Metrics
 from app.api.numbers import check_numbers
 from app.api.reply import Reply, send_reply
+from app.api.sending import PIECE_BYTES
 from app.control.turns import Runs
 from app.control.worker import Worker
 
@@ -110,8 +111,9 @@ class Endpoint(ABC):
             client: The client, as `app.api.bodies.client_of` returns it.
 
         Returns:
-            The answer. Or, if something has to be waited for, an ASGI app that goes on with the request and does not
-            receive its body. Or None if the body is large, or if there is no room for it; nothing has been done then.
+            The answer, if it is short enough to be sent in one piece. Or an ASGI app that goes on with the request and
+            does not receive its body, if something has to be waited for, such as a client that reads a long answer. Or
+            None if the body is large, or if there is no room for it; nothing has been done then.
         """
         if len(body) > self.max_at_once:
             return None
@@ -123,7 +125,7 @@ class Endpoint(ABC):
             begun = self._begin(body, request_id, scope)
         except RequestError as error:
             return _refuse(error)
-        if isinstance(begun, tuple):
+        if isinstance(begun, tuple) and len(begun[1]) <= PIECE_BYTES:
             return _reply(*begun)
         charge = None
         if self._bodies is not None:
@@ -132,13 +134,13 @@ class Endpoint(ABC):
         return partial(self._go_on, begun, charge)
 
     async def _go_on(
-        self, begun: Awaitable[Answer], charge: BodyCharge | None, _scope: Scope, _receive: Receive, send: Send
+        self, begun: Answer | Awaitable[Answer], charge: BodyCharge | None, _scope: Scope, _receive: Receive, send: Send
     ) -> None:
         """Answer a request that `begin` has begun with."""
         self._metrics.in_flight += 1
         try:
             try:
-                reply = _reply(*await begun)
+                reply = _reply(*(begun if isinstance(begun, tuple) else await begun))
             except RequestError as error:
                 reply = _refuse(error)
             await send_reply(send, reply)

@@ -1,7 +1,8 @@
 """Log lines on standard error, many at a time: a system call for each line costs a tenth of a review.
 
-Lines wait for 50 ms at most, or until there are 64 KiB of them. Whoever ends the process flushes. Lines that wait are
-lost only if the process has no time to: SIGKILL (so also when memory is out), a crash of the interpreter, `os._exit`.
+Lines wait for 50 ms at most, or until there are 64 KiB of them, and `LogLines` writes the rest when its context ends.
+Lines that wait are lost only if it does not end: SIGKILL (so also when memory is out), another signal that the server
+does not handle, a crash of the interpreter, `os._exit`.
 """
 
 import asyncio
@@ -39,17 +40,20 @@ class LogLines:
         self._mutex: Final = threading.RLock()
         self._lines: list[bytes] = []
         self._size = 0
+        self._flushing: asyncio.AbstractEventLoop | None = None
 
     def write(self, line: bytes) -> None:
         """Take a line, which ends with a newline, from a running event loop."""
+        loop = asyncio.get_running_loop()
         with self._mutex:
             self._lines.append(line)
             self._size += len(line)
-            is_first, is_full = len(self._lines) == 1, self._size >= _FLUSH_BYTES
-        if is_full:
-            self.flush()
-        elif is_first:
-            asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self.flush)
+            if self._size >= _FLUSH_BYTES:
+                self.flush()
+            elif self._flushing is not loop:
+                # One timer at a time, also after a flush for another reason: no more than one write in 50 ms is its.
+                self._flushing = loop
+                loop.call_later(_FLUSH_SECONDS, self._flush_in_time)
 
     def write_at_once(self, line: bytes) -> None:
         """Write a line after those that wait, from any thread."""
@@ -73,13 +77,18 @@ class LogLines:
             finally:
                 fcntl.flock(self._lock_file, fcntl.LOCK_UN)
 
+    def _flush_in_time(self) -> None:
+        with self._mutex:
+            self._flushing = None
+            self.flush()
+
     def _write(self, text: bytes) -> None:
         view = memoryview(text)
         while view:
             try:
                 view = view[os.write(self._descriptor, view) :]
             except BlockingIOError:
-                # Whoever started this process made the pipe non-blocking, and it is full.
+                # The parent process made the pipe non-blocking, and it is full.
                 select.select([], [self._descriptor], [])
             except OSError:
                 # The reader has gone, or the disk is full. Reviews are answered without a log then.

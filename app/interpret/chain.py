@@ -86,7 +86,7 @@ class ChainError(InterpretError):
 
 _T_co = TypeVar("_T_co", covariant=True)
 _Asking = Generator[Awaitable[Any], Any, _T_co]
-"""Work that yields awaitables, is sent what they become, and returns its result."""
+"""Work that yields awaitables, is sent their results, and returns its own."""
 
 
 async def _wait(work: _Asking[Explained], waiting: Awaitable[Any]) -> Explained:
@@ -122,7 +122,7 @@ class Chain:
     def begin(
         self, question: Question, *, off_loop: OffLoop | None = None
     ) -> Explained | Coroutine[Any, Any, Explained]:
-        """Return what the first layer says that has an interpreter, at once if no layer has to be waited for.
+        """Return the answer of the first layer that has an interpreter, at once if no layer has to be waited for.
 
         Args:
             question: The question.
@@ -140,12 +140,12 @@ class Chain:
         return _wait(work, waiting)
 
     async def answer(self, question: Question, *, off_loop: OffLoop | None = None) -> Explained:
-        """Return what the first layer says that has an interpreter, as `begin` does."""
+        """Return the answer of the first layer that has an interpreter, as `begin` does."""
         begun = self.begin(question, off_loop=off_loop)
         return begun if isinstance(begun, Explained) else await begun
 
     def _ask(self, question: Question, off_loop: OffLoop | None) -> _Asking[Explained]:
-        """Ask the layers; yields answers that have to be waited for, and is sent what they become."""
+        """Ask the layers; yields answers that have to be waited for, and is sent their results."""
         steps: list[Step] = []
         for layer in self._layers:
             found = layer.find(question)
