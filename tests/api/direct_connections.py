@@ -1,9 +1,11 @@
 """One connection in memory, to the protocol of the real server: with answers given at once, or all by ASGI."""
 
 import asyncio
+import enum
 import json
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from uvicorn.server import ServerState
@@ -12,7 +14,7 @@ from app.api.connections import Connection, Connections
 from app.api.edge import ReviewEndpoint
 from app.api.endpoint import Answer
 from app.api.health import HealthOnly
-from app.api.metrics import Metrics
+from app.api.logs import LogSink
 from app.api.protocol import Guard, GuardedProtocol
 from app.asgi import Fleethook, create_app
 from app.cli.server import server_config
@@ -23,22 +25,55 @@ from tests.builders import entry, image, overrider, workload, yurt_app_set
 MUTATE = "/mutate-apps-v1-deployment"
 WAITING = "/waiting"
 FAILING = "/failing"
+EXITING = "/exiting"
+LENGTHY = "/lengthy"
 LIMIT = 40_000
 """Bytes: more than an endpoint answers at once."""
 TURNS = 25
 """Turns of the event loop within which any request of these tests is answered as far as it has arrived."""
 
 
-class Transport(asyncio.Transport):
-    """Keeps what is written."""
+Certificate = Mapping[str, Any]
+NOBODY: Certificate = {}
+"""TLS without a client certificate."""
+SOMEBODY: Certificate = {"subject": ((("commonName", "kube-apiserver"),),)}
 
-    def __init__(self) -> None:
+
+class Event(enum.Enum):
+    """An event beside the bytes of a connection."""
+
+    SHUT_DOWN = enum.auto()
+    """The server begins to shut down."""
+    STOP_READING = enum.auto()
+    """The client stops to read, and the buffers are full."""
+    READ_AGAIN = enum.auto()
+    TAKE_MEMORY = enum.auto()
+    """Another client takes all the memory of bodies."""
+    FREE_MEMORY = enum.auto()
+
+
+class Secured(NamedTuple):
+    """The TLS side of a connection."""
+
+    certificate: Certificate
+
+    def getpeercert(self) -> Certificate:
+        return self.certificate
+
+
+class Transport(asyncio.Transport):
+    """Keeps the bytes that are written."""
+
+    def __init__(self, certificate: Certificate | None = None) -> None:
         super().__init__()
         self.writes: list[bytes] = []
         self.is_paused = self.is_closed = False
+        self._infos: dict[str, Any] = {"peername": ("192.0.2.1", 1234)}
+        if certificate is not None:
+            self._infos["ssl_object"] = Secured(certificate)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return ("192.0.2.1", 1234) if name == "peername" else default
+        return self._infos.get(name, default)
 
     def write(self, data: Any) -> None:
         if not self.is_closed:
@@ -49,6 +84,9 @@ class Transport(asyncio.Transport):
 
     def resume_reading(self) -> None:
         self.is_paused = False
+
+    def set_read_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        del high, low
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         del high, low
@@ -69,8 +107,16 @@ class Transport(asyncio.Transport):
 class Failing(ReviewEndpoint):
     """Has a defect."""
 
+    error: type[BaseException] = LookupError
+
     def _begin(self, body: bytes, request_id: str, scope: Any) -> Answer:
-        raise LookupError(f"{len(body)} {request_id} {scope['path']}")
+        raise self.error(f"{len(body)} {request_id} {scope['path']}")
+
+
+class Exiting(Failing):
+    """Calls a function that ends the process."""
+
+    error = SystemExit
 
 
 async def wait_and_patch(request: AdmissionRequest) -> Response:
@@ -78,13 +124,24 @@ async def wait_and_patch(request: AdmissionRequest) -> Response:
     return patched([{"op": "add", "path": "/metadata/labels", "value": {"uid": request.uid}}])
 
 
-def app_for_tests(**settings: Any) -> Fleethook:
-    app = create_app(Settings(body_limit=LIMIT, **settings), log=None)
+def patch_at_length(_request: AdmissionRequest) -> Response:
+    return patched([{"op": "add", "path": "/metadata/labels", "value": {"x": "x" * 200_000}}])
+
+
+def app_for_tests(log: LogSink | None = None, *, known_clients_only: bool = False, **settings: Any) -> Fleethook:
+    if known_clients_only:
+        settings["client_ca_file"] = Path("ca.crt")
+    app = create_app(Settings(body_limit=LIMIT, **settings), log=log)
     for document in (yurt_app_set(), overrider(entry("*", items=[image("nginx", "nginx:2.0")]))):
         app.store.put(document)
-    known: dict[str, Any] = {"metrics": Metrics(), "body_limit": LIMIT, "log": None, "bodies": app.bodies}
+    known: dict[str, Any] = {
+        "metrics": app.metrics, "body_limit": LIMIT, "log": log, "bodies": app.bodies,
+        "known_clients_only": known_clients_only,
+    }  # fmt: skip
     app.reviews[WAITING] = ReviewEndpoint(WAITING, wait_and_patch, **known)
     app.reviews[FAILING] = Failing(FAILING, lambda _: patched([]), **known)
+    app.reviews[EXITING] = Exiting(EXITING, lambda _: patched([]), **known)
+    app.reviews[LENGTHY] = ReviewEndpoint(LENGTHY, patch_at_length, **known)
     for endpoint in app.reviews.values():
         endpoint._worker = OnLoop()  # type: ignore[attr-defined]
     return app
@@ -99,7 +156,7 @@ class OnLoop:
 
 
 class Outcome(NamedTuple):
-    """What a client saw of its connection."""
+    """The part of a connection that its client saw, and the number of writes that it took."""
 
     received: bytes
     is_closed: bool
@@ -109,7 +166,7 @@ class Outcome(NamedTuple):
 class Wire:
     """A connection to an app."""
 
-    def __init__(self, app: Fleethook, *, direct: bool) -> None:
+    def __init__(self, app: Fleethook, *, direct: bool, certificate: Certificate | None = None) -> None:
         loop = asyncio.get_running_loop()
         self.state = ServerState()
         self.state.default_headers = [(b"date", b"Thu, 01 Jan 1970 00:00:00 GMT")]
@@ -118,7 +175,7 @@ class Wire:
         with socket.socket() as unused:
             connection = Connection(unused, "192.0.2.1", health_only=False)
         self.protocol = GuardedProtocol(server_config(app), self.state, {}, loop, guard=guard, connection=connection)
-        self.transport = Transport()
+        self.transport = Transport(certificate)
         self.protocol.connection_made(self.transport)
 
     async def read(self, chunk: bytes) -> bool:
@@ -126,35 +183,75 @@ class Wire:
         if self.transport.is_paused or self.transport.is_closed:
             return False
         self.protocol.data_received(chunk)
-        for _ in range(TURNS):
-            await asyncio.sleep(0)
+        await turns()
         return True
 
     async def shut_down(self) -> None:
         """Have the server begin to shut down."""
         self.protocol.shutdown()
-        for _ in range(TURNS):
-            await asyncio.sleep(0)
+        await turns()
 
     async def end(self) -> Outcome:
         """Have the client close its side, and return what it received until then."""
         outcome = Outcome(b"".join(self.transport.writes), self.transport.is_closed, len(self.transport.writes))
-        self.protocol.eof_received()
-        self.protocol.connection_lost(None)
-        for _ in range(TURNS):
-            await asyncio.sleep(0)
+        self.close()
+        await turns()
         assert not self.state.tasks
         return outcome
 
+    def close(self) -> None:
+        """Have the client close its side: an event loop closes the transport then, unless the protocol objects."""
+        if not self.protocol.eof_received():  # type: ignore[func-returns-value]  # as an event loop asks
+            self.transport.close()
+        self.protocol.connection_lost(None)
 
-async def ask(app: Fleethook, chunks: Sequence[bytes | None], *, direct: bool) -> Outcome:
-    """Return the outcome of a connection that sends some bytes and is closed then; at None, the server shuts down."""
-    wire = Wire(app, direct=direct)
+
+async def turns() -> None:
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
+
+
+class Neighbour:
+    """Another client, which holds memory of bodies."""
+
+    def __init__(self, app: Fleethook) -> None:
+        self._bodies = app.bodies
+        self._held = 0
+
+    def take(self, *, leave: int = 0) -> None:
+        """Take all free memory but ``leave`` bytes."""
+        size = 2 * self._bodies.largest - self._bodies.total - leave
+        assert self._bodies.take("192.0.2.2", size)
+        self._held += size
+
+    def give_back(self) -> None:
+        self._bodies.give_back("192.0.2.2", self._held)
+        self._held = 0
+
+
+async def ask(
+    app: Fleethook, chunks: Sequence[bytes | Event], *, direct: bool, certificate: Certificate | None = None
+) -> Outcome:
+    """Return the outcome of a connection that sends some bytes, to a server to which other things happen, too."""
+    wire, neighbour = Wire(app, direct=direct, certificate=certificate), Neighbour(app)
+    happen: dict[Event, Callable[[], object]] = {
+        Event.SHUT_DOWN: wire.protocol.shutdown,
+        Event.STOP_READING: wire.protocol.pause_writing,
+        Event.READ_AGAIN: wire.protocol.resume_writing,
+        Event.TAKE_MEMORY: neighbour.take,
+        Event.FREE_MEMORY: neighbour.give_back,
+    }
     for chunk in chunks:
-        if chunk is None:
-            await wire.shut_down()
-        elif not await wire.read(chunk):
-            break
+        if isinstance(chunk, bytes):
+            if not await wire.read(chunk):
+                break
+        else:
+            happen[chunk]()
+            await turns()
+    # A request that waits for memory or for its client would wait in real time.
+    neighbour.give_back()
+    wire.protocol.resume_writing()
+    await turns()
     return await wire.end()
 
 

@@ -1,12 +1,11 @@
 """Reviews that arrive in several reads: what they hold meanwhile, and who answers when something else happens."""
 
-from collections import Counter
 from typing import Any
 
 import pytest
 
 from app.api.connections import Stage
-from tests.api.direct_connections import LIMIT, TURNS, Wire, app_for_tests, encode, long_review
+from tests.api.direct_connections import LIMIT, TURNS, Neighbour, Wire, app_for_tests, encode, long_review
 
 BODY = long_review(20_000)
 REQUEST = encode(BODY)
@@ -61,18 +60,12 @@ async def test_a_review_that_is_too_slow_is_answered_with_408() -> None:
 
 async def test_a_review_without_room_for_its_rest_is_left_to_the_app() -> None:
     app, wire = await arriving()
-    free = 2 * app.bodies.largest - app.bodies.total
-    others = Counter[str]()
-    while free > len(REQUEST):
-        client, size = f"192.0.2.{len(others) + 2}", free // 2
-        assert app.bodies.take(client, size)
-        others[client] = size
-        free -= size
+    neighbour = Neighbour(app)
+    neighbour.take()
     await wire.read(REQUEST[HALF:-1])
     assert not wire.protocol.is_collecting
     assert len(wire.state.tasks) == 1
-    for client, size in others.items():
-        app.bodies.give_back(client, size)
+    neighbour.give_back()
     await wire.read(REQUEST[-1:])
     outcome = await wire.end()
     assert (outcome.received[:15], outcome.writes) == (b"HTTP/1.1 200 OK", BY_ASGI)

@@ -1,25 +1,28 @@
-"""The two paths of a request give the same bytes, and each request takes the path that it should."""
+"""Each request takes the path that it should."""
 
 import asyncio
-from collections import Counter
-from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.api.direct_connections import (
+    EXITING,
     FAILING,
+    LENGTHY,
     LIMIT,
     MUTATE,
+    NOBODY,
+    SOMEBODY,
     WAITING,
+    Certificate,
+    Neighbour,
     Wire,
     app_for_tests,
     ask,
     encode,
     long_review,
     review,
+    turns,
 )
 
 WHOLE = encode(review())
@@ -29,79 +32,6 @@ REFUSED = encode(review(), "Content-Type: text/plain")
 AT_ONCE = 1
 BY_ASGI = 2
 """Writes of an answer: head and body together, or one after the other."""
-
-BODIES = st.sampled_from([
-    review(), review("u-2"), review("u" * 70), b"{}", b"", b"[", b"\xff", review(document={"kind": "Pod"}), b" " * 99,
-    long_review(9_000), long_review(30_000), long_review(LIMIT - 4000), b" " * LIMIT, b" " * (LIMIT + 1),
-])  # fmt: skip
-PATHS = st.sampled_from([
-    MUTATE, MUTATE, MUTATE, f"{MUTATE}?timeout=10s", f"{MUTATE}?a=%20", "/mutate%2dapps-v1-deployment", f"{MUTATE}#x",
-    f"https://localhost{MUTATE}", "/interpret", "/interpret?explain=1", WAITING, FAILING, "/none", "/healthz", "*",
-    "/clusters/a/mutate", "/validate-apps-openyurt-io-v1alpha1-yurtappoverrider",
-    f"{MUTATE}\xe9".encode().decode("latin-1"),
-])  # fmt: skip
-METHODS = st.sampled_from(["POST"] * 8 + ["GET", "HEAD", "PUT", "OPTIONS"])
-VERSIONS = st.sampled_from(["1.1"] * 8 + ["1.0", "2.0", "1.2"])
-HEADERS = st.lists(st.sampled_from([
-    "Expect: 100-continue", "Transfer-Encoding: chunked", "Connection: close", "Connection: keep-alive",
-    "Connection: Upgrade", "Upgrade: websocket", "Upgrade: h2c", "Content-Type: text/plain", "X-Request-Id: r-1",
-    "Content-Encoding: gzip", "Content-Encoding: identity", "Content-Type: application/json; charset=utf-8",
-    "Transfer-Encoding: gzip", "Content-Length: 3",
-]), max_size=2)  # fmt: skip
-REQUESTS = st.builds(
-    lambda body, headers, method, path, version: encode(body, *headers, method=method, path=path, version=version),
-    BODIES, HEADERS, METHODS, PATHS, VERSIONS,
-)  # fmt: skip
-BETWEEN = st.sampled_from([b""] * 6 + [b"\r\n", b"\r\n\r\n", b"garbage\r\n\r\n", b"\x00", b"POST / HT"])
-
-
-@st.composite
-def framings(draw: st.DrawFn) -> list[bytes | None]:
-    """Return requests of one connection as they arrive: split anywhere, or several in one read, or cut off.
-
-    None is where the server begins to shut down.
-    """
-    text = b"".join(
-        part for request in draw(st.lists(REQUESTS | st.just(WHOLE) | st.just(LONG), min_size=1, max_size=4)) for part in
-        (request, draw(BETWEEN))
-    )  # fmt: skip
-    ends = [place + len(WHOLE) for place in range(len(text)) if text.startswith(WHOLE, place)]
-    cuts = draw(st.lists(st.integers(0, len(text)) | st.sampled_from([*ends, 0]), max_size=6))
-    # As TLS records of an apiserver end: within the body, and where it begins and ends.
-    records = range(0, len(text), draw(st.sampled_from([400, 1_300, 16_384, len(text)])))
-    places = sorted({0, len(text), *cuts, *records, *(ends if draw(st.booleans()) else [])})
-    chunks: list[bytes | None] = [text[begin:end] for begin, end in pairwise(places)]
-    if draw(st.booleans()):
-        del chunks[draw(st.integers(1, len(chunks))) :]
-    if draw(st.integers(0, 7)) == 7:
-        chunks.insert(draw(st.integers(0, len(chunks))), None)
-    return chunks
-
-
-PATHS_TAKEN: Counter[str] = Counter()
-
-
-@given(framings())
-@settings(max_examples=200, deadline=None)
-def test_both_paths_answer_the_same_bytes(chunks: list[bytes | None]) -> None:
-    async def both() -> None:
-        app = app_for_tests()
-        # The same app: what one request leaves behind, the next one finds on either path.
-        by_asgi = await ask(app, chunks, direct=False)
-        direct = await ask(app, chunks, direct=True)
-        assert direct[:2] == by_asgi[:2]
-        assert app.metrics.in_flight == 0
-        assert app.bodies.total == 0
-        PATHS_TAKEN["at once"] += by_asgi.writes - direct.writes
-        PATHS_TAKEN["connections"] += 1
-
-    asyncio.run(both())
-
-
-def test_the_property_has_met_both_paths() -> None:
-    if PATHS_TAKEN["connections"] < 150:
-        pytest.skip("the property did not run in this process")
-    assert PATHS_TAKEN["at once"] > 25, PATHS_TAKEN
 
 
 @pytest.mark.parametrize(
@@ -130,6 +60,7 @@ def test_the_property_has_met_both_paths() -> None:
         ([encode(review(), version="1.0")], BY_ASGI),
         ([encode(review(), path=WAITING)], BY_ASGI),
         ([encode(review(), path=FAILING)], BY_ASGI),
+        ([encode(review(), path=LENGTHY)], BY_ASGI + 4),
         ([encode(review(), path="/none")], BY_ASGI),
         ([encode(review(), path="/clusters/a/mutate")], BY_ASGI),
         ([encode(b"", method="GET")], BY_ASGI),
@@ -138,6 +69,47 @@ def test_the_property_has_met_both_paths() -> None:
 )  # fmt: skip
 async def test_a_whole_review_that_needs_no_waiting_is_answered_at_once(chunks: list[bytes], writes: int) -> None:
     assert (await ask(app_for_tests(), chunks, direct=True)).writes == writes
+
+
+async def test_requests_behind_one_that_waits_are_left_to_the_app_in_their_order() -> None:
+    wire = Wire(app_for_tests(), direct=True)
+    wire.protocol.data_received(encode(review("first"), path=WAITING))
+    wire.protocol.data_received(encode(review("second")))
+    assert (wire.transport.is_paused, wire.transport.writes) == (True, [])
+    await turns()
+    outcome = await wire.end()
+    assert outcome.writes == 2 * BY_ASGI
+    assert outcome.received.index(b'"first"') < outcome.received.index(b'"second"')
+
+
+@pytest.mark.parametrize(
+    ("certificate", "status"), [(SOMEBODY, b"200"), (NOBODY, b"403"), (None, b"403")], ids=["known", "none", "no TLS"]
+)
+async def test_a_client_certificate_is_asked_for(certificate: Certificate | None, status: bytes) -> None:
+    app = app_for_tests(known_clients_only=True)
+    outcome = await ask(app, [WHOLE], direct=True, certificate=certificate)
+    assert (outcome.received.split()[1], outcome.writes) == (status, AT_ONCE)
+    # Without one, nothing of the body is kept.
+    wire = Wire(app, direct=True, certificate=certificate)
+    await wire.read(WHOLE[:-1])
+    assert wire.protocol.is_collecting == (status == b"200")
+    await wire.end()
+
+
+@pytest.mark.parametrize(("path", "error"), [(FAILING, LookupError), (EXITING, SystemExit)])
+async def test_a_defect_is_answered_with_500_and_logged(
+    path: str, error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    outcome = await ask(app_for_tests(), [encode(review(), path=path)], direct=True)
+    assert (outcome.received.split(b"\r\n")[0], outcome.is_closed) == (b"HTTP/1.1 500 Internal Server Error", True)
+    (record,) = [record for record in caplog.records if record.name == "uvicorn.error"]
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], error)
+
+
+async def test_a_url_that_uvicorn_does_not_accept_is_refused() -> None:
+    too_long = encode(review(), path=f"{MUTATE}?{65_535 * 'q'}")
+    assert (await ask(app_for_tests(), [too_long], direct=True)).received.split()[1] == b"400"
 
 
 async def test_a_draining_server_leaves_reviews_to_the_app_which_closes() -> None:
@@ -161,14 +133,13 @@ async def test_a_client_that_does_not_read_is_left_to_the_app_which_waits() -> N
 async def test_a_review_without_room_is_left_to_the_app_which_waits_for_room() -> None:
     app = app_for_tests()
     wire = Wire(app, direct=True)
-    for number in range(100):
-        # Another client, each time, takes all that it may.
-        app.bodies.take(f"192.0.2.{number + 2}", (2 * app.bodies.largest - app.bodies.total) // 2)
-        if not app.bodies.has_room("192.0.2.1", len(review())):
-            break
+    neighbour = Neighbour(app)
+    neighbour.take(leave=20 * len(review()))
     await wire.read(WHOLE)
     # Counted instead of estimated, it fits.
     assert (await wire.end()).writes == BY_ASGI
+    neighbour.give_back()
+    assert app.bodies.total == 0
 
 
 async def test_a_review_that_waits_is_begun_once_and_charged_while_it_waits() -> None:
@@ -191,6 +162,20 @@ async def test_a_review_that_waits_is_begun_once_and_charged_while_it_waits() ->
     assert begun == ["u-1"]
     assert app.bodies.total == 0
     assert b"HTTP/1.1 200 OK" in (await wire.end()).received
+
+
+async def test_a_long_answer_is_charged_until_its_client_has_read_it() -> None:
+    app = app_for_tests()
+    wire = Wire(app, direct=True)
+    wire.protocol.data_received(encode(review(), path=LENGTHY))
+    wire.protocol.pause_writing()
+    await turns()
+    assert (app.metrics.in_flight, app.bodies.total) == (1, 33 * len(review()))
+    assert wire.transport.writes == []
+    wire.protocol.resume_writing()
+    await turns()
+    assert (app.metrics.in_flight, app.bodies.total) == (0, 0)
+    assert len((await wire.end()).received) > 200_000
 
 
 async def test_an_answer_given_at_once_counts_as_a_request_and_starts_the_idle_time() -> None:
