@@ -182,7 +182,7 @@ class DirectProtocol(ClosingProtocol):
     def _settle(self, endpoint: Endpoint) -> None:
         """Answer the pending request, wait for the rest of it, or leave it to the app if that has to wait."""
         if self.transport.is_closing():
-            # The bytes after the request were no HTTP. The client has been told so.
+            # The connection has been given up: nobody waits for the answer.
             self.forget_pending()
             return
         if not self._is_whole and self._collect(endpoint):

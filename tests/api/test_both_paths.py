@@ -113,7 +113,6 @@ def test_both_paths_answer_and_record_the_same(
 def test_the_property_has_met_both_paths() -> None:
     if MET["connections"] < 250:
         pytest.skip("the property did not run in this process")
-    print(dict(MET))
     assert MET["answers at once"] > 40, MET
     assert MET["log lines"] > 100, MET
 
