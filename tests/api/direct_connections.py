@@ -219,7 +219,9 @@ class Neighbour:
         self._held = 0
 
     def take(self, *, leave: int = 0) -> None:
-        """Take all free memory but ``leave`` bytes."""
+        """Take all free memory but ``leave`` bytes, once until it is given back."""
+        if self._held:
+            return
         size = 2 * self._bodies.largest - self._bodies.total - leave
         assert self._bodies.take("192.0.2.2", size)
         self._held += size
