@@ -233,21 +233,24 @@ def _outcome(response: Response) -> str:
 
 def log_fields(path: str, review: Decoded, response: Response, *, seconds: float, request_id: str) -> ReviewLine:
     """Return the line of the log about an answered review."""
-    line = ReviewLine(
-        stamp(), "info", "review", path, shortened(request_id), shortened(review.uid), response.allowed,
-        len(response.patch), milliseconds(seconds),
-    )  # fmt: skip
+    described: tuple[str, ...] = ()
     if (request := review.request) is not None:
         kind = request.kind
         # Only what the handler decoded is looked into: a log line must not cost another decode.
         decoded = request.__dict__
         document = decoded.get("desired_object") or decoded.get("object") or decoded.get("old_object")
-        line.cluster = shortened(cluster_of(document)) if isinstance(document, dict) else ""
-        line.gvk = shortened(f"{kind.group}/{kind.version}/{kind.kind}")
-        line.namespace = shortened(request.namespace)
         name = request.name or as_object(as_object(document).get("metadata")).get("generateName", "")
-        line.name = shortened(name) if isinstance(name, str) else ""
-        line.operation = request.operation
+        described = (
+            shortened(cluster_of(document)) if isinstance(document, dict) else "",
+            shortened(f"{kind.group}/{kind.version}/{kind.kind}"),
+            shortened(request.namespace),
+            shortened(name) if isinstance(name, str) else "",
+            request.operation,
+        )
+    line = ReviewLine(
+        stamp(), "info", "review", path, shortened(request_id), shortened(review.uid), response.allowed,
+        len(response.patch), milliseconds(seconds), *described,
+    )  # fmt: skip
     if response.message:
         line.message = shortened(response.message)
     return line

@@ -43,17 +43,19 @@ class Stamps:
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock: Final = clock
-        self._second = -1
+        # Milliseconds of the second that the text has.
+        self._begin = -1000
         self._text = ""
 
     def __call__(self) -> str:
         """Return the time, in UTC, with milliseconds."""
-        now = self._clock()
-        second = int(now)
-        if second != self._second:
-            self._second = second
+        now = int(self._clock() * 1000)
+        place = now - self._begin
+        if not 0 <= place < 1000:
+            second, place = divmod(now, 1000)
+            self._begin = 1000 * second
             self._text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-        return self._text + _MILLISECONDS[int((now - second) * 1000)]
+        return self._text + _MILLISECONDS[place]
 
 
 stamp: Final = Stamps()
@@ -94,7 +96,7 @@ MAX_LOGGED: Final = 1000
 
 def shortened(text: str) -> str:
     """Return a text as far as a log line has it; a long one is not encoded first to be cut then."""
-    return shorten(text, MAX_LOGGED)
+    return text if len(text) <= MAX_LOGGED else shorten(text, MAX_LOGGED)
 
 
 def milliseconds(seconds: float) -> float:
