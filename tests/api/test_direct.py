@@ -58,6 +58,7 @@ BY_ASGI = 2
         ([encode(review(), "Connection: close")], BY_ASGI),
         ([encode(review(), "Connection: Upgrade", "Upgrade: h2c")], BY_ASGI),
         ([encode(review(), version="1.0")], BY_ASGI),
+        ([encode(review(), "Connection: keep-alive", version="1.0")], BY_ASGI),
         ([encode(review(), path=WAITING)], BY_ASGI),
         ([encode(review(), path=FAILING)], BY_ASGI),
         ([encode(review(), path=LENGTHY)], BY_ASGI + 4),
