@@ -158,7 +158,7 @@ class DirectProtocol(ClosingProtocol):
             url = httptools.parse_url(self.url)
         except httptools.HttpParserInvalidURLError:
             return None
-        if url.path is None or not url.path.isascii():
+        if not (url.path and url.path.isascii()):
             return None
         # No route has an escaped character in its path, so a path with one is left to uvicorn, which decodes it.
         path = url.path.decode("ascii")

@@ -36,6 +36,8 @@ Conclude = Callable[[AdmissionRequest, Response], Awaitable[None]]
 """What has to be done between the decision and the answer."""
 
 _log: Final = logging.getLogger(__name__)
+# A member of a log line that is left out.
+_UNSET: Final[str | msgspec.UnsetType] = msgspec.UNSET
 
 
 class _Asked(NamedTuple):
@@ -233,24 +235,21 @@ def _outcome(response: Response) -> str:
 
 def log_fields(path: str, review: Decoded, response: Response, *, seconds: float, request_id: str) -> ReviewLine:
     """Return the line of the log about an answered review."""
-    described: tuple[str, ...] = ()
+    cluster = gvk = namespace = name = operation = _UNSET
     if (request := review.request) is not None:
         kind = request.kind
         # Only what the handler decoded is looked into: a log line must not cost another decode.
         decoded = request.__dict__
         document = decoded.get("desired_object") or decoded.get("object") or decoded.get("old_object")
-        name = request.name or as_object(as_object(document).get("metadata")).get("generateName", "")
-        described = (
-            shortened(cluster_of(document)) if isinstance(document, dict) else "",
-            shortened(f"{kind.group}/{kind.version}/{kind.kind}"),
-            shortened(request.namespace),
-            shortened(name) if isinstance(name, str) else "",
-            request.operation,
-        )
-    line = ReviewLine(
+        cluster = shortened(cluster_of(document)) if isinstance(document, dict) else ""
+        gvk = shortened(f"{kind.group}/{kind.version}/{kind.kind}")
+        namespace = shortened(request.namespace)
+        generated = request.name or as_object(as_object(document).get("metadata")).get("generateName", "")
+        name = shortened(generated) if isinstance(generated, str) else ""
+        operation = request.operation
+    message = shortened(response.message) if response.message else _UNSET
+    # By position: members that are set one by one take a quarter more time.
+    return ReviewLine(
         stamp(), "info", "review", path, shortened(request_id), shortened(review.uid), response.allowed,
-        len(response.patch), milliseconds(seconds), *described,
+        len(response.patch), milliseconds(seconds), cluster, gvk, namespace, name, operation, message,
     )  # fmt: skip
-    if response.message:
-        line.message = shortened(response.message)
-    return line
