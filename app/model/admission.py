@@ -9,10 +9,11 @@ most handlers need one of them.
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated, Any, Final, Literal, TypedDict
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
+from app.model.desired import Desired
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import CLUSTER_ANNOTATION, cluster_of
@@ -24,39 +25,11 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 AdmissionAPIVersion = Literal["admission.k8s.io/v1", "admission.k8s.io/v1beta1"]
 
 
-class _DesiredMeta(TypedDict, total=False):
-    """``metav1.ObjectMeta`` but for its managed fields: what is not named here is skipped undecoded."""
-
-    name: Any
-    generateName: Any
-    namespace: Any
-    selfLink: Any
-    uid: Any
-    resourceVersion: Any
-    generation: Any
-    creationTimestamp: Any
-    deletionTimestamp: Any
-    deletionGracePeriodSeconds: Any
-    labels: Any
-    annotations: Any
-    ownerReferences: Any
-    finalizers: Any
-
-
-class _Desired(TypedDict, total=False):
-    """An object with a spec."""
-
-    apiVersion: Any
-    kind: Any
-    metadata: _DesiredMeta
-    spec: Any
-
-
 # Bytes of an object that may be decoded in part first and as a whole later.
 _MAX_DECODED_TWICE: Final = 32 * 1024
 _NULL: Final = msgspec.Raw(b"null")
 _decode = msgspec.json.Decoder().decode
-_decode_desired = msgspec.json.Decoder(_Desired).decode
+_decode_desired = msgspec.json.Decoder(Desired).decode
 
 
 def _null() -> msgspec.Raw:

@@ -63,8 +63,8 @@ _RETRY_SHARE: Final = 0.1
 _MAX_RECHECKED: Final = 500
 _FIRST_PAUSE_SECONDS: Final = 1.0
 # To look at a workload that is as it should be takes some 30 µs, to compile a plan 2 ms.
-_SLICE: Final = 40
-_PLAN_UNITS: Final = 40
+_SLICE: Final = 16
+_PLAN_UNITS: Final = 16
 # More of a subject's workloads than may be touched at a time, by any setting.
 _MAX_BRINGING: Final = 100
 _NEVER: Final = float("inf")
@@ -128,10 +128,12 @@ class OverriderController:
         self.queue: Final[WorkQueue[Binding]] = WorkQueue(
             backoff=(_FIRST_PAUSE_SECONDS, resync_seconds), scheduler=clock
         )
+        self._slices: Final = slices or Slices()
         self.workloads: Final = Workloads(
             connection,
             objects,
             plans,
+            slices=self._slices,
             limits=limits,
             absent_seconds=absent_seconds,
             every_cluster=source.every_cluster,
@@ -142,7 +144,6 @@ class OverriderController:
         self.resyncs = 0
         self._kinds: Final = InputKinds(source, objects)
         self._reading: Final = reading
-        self._slices: Final = slices or Slices()
         self._objects: Final = objects
         self._source: Final = source
         self._plans: Final = plans

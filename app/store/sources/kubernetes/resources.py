@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple, TypedDict
 import msgspec
 
 from app.model import karmada, kcp, openyurt, operator
+from app.model.desired import Desired
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 
@@ -96,6 +97,7 @@ class _Narrow(TypedDict, total=False):
 
 _decode_any: Final = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_narrow: Final = msgspec.json.Decoder(_Narrow).decode
+_decode_desired: Final = msgspec.json.Decoder(Desired).decode
 
 
 def whole(text: bytes | msgspec.Raw) -> JSONObject:
@@ -105,6 +107,11 @@ def whole(text: bytes | msgspec.Raw) -> JSONObject:
     if isinstance(metadata, dict):
         metadata.pop("managedFields", None)
     return document
+
+
+def without_status(text: bytes | msgspec.Raw) -> JSONObject:
+    """Decode a workload that is compared with its desired state; its status and managed fields say nothing about it."""
+    return dict(_decode_desired(text))
 
 
 def metadata_only(text: bytes | msgspec.Raw) -> JSONObject:
@@ -125,7 +132,9 @@ NODE_POOLS: Final = _openyurt("nodepools", openyurt.NODE_POOL, "v1beta2", "v1bet
 
 def _workloads(plural: str, kind: str) -> WatchedResource:
     # A change is compared with what is wanted, which takes the whole object. At the first reading hashes have to do.
-    return WatchedResource("apps", "v1", plural, kind, whole, openyurt.POOL_NAME_LABEL, decode_first=metadata_only)
+    return WatchedResource(
+        "apps", "v1", plural, kind, without_status, openyurt.POOL_NAME_LABEL, decode_first=metadata_only
+    )
 
 
 DEPLOYMENTS: Final = _workloads("deployments", "Deployment")

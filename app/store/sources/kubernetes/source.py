@@ -11,7 +11,7 @@ from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.store import ObjectKey, Store, Stored, key_of
 from app.store.sources.kubernetes.informer import Informer
-from app.store.sources.kubernetes.listing import Reader
+from app.store.sources.kubernetes.listing import Pause, Reader
 from app.store.sources.kubernetes.resources import DEFINITIONS, WatchedResource
 from app.store.sources.kubernetes.selection import Selection
 from app.store.sources.kubernetes.singleflight import SharedReads
@@ -50,6 +50,7 @@ class KubernetesSource:
         every_cluster: bool = False,
         advisory: Collection[GroupKind] = (),
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        pause: Pause | None = None,
     ) -> None:
         """Prepare to follow ``resources``.
 
@@ -64,6 +65,7 @@ class KubernetesSource:
             every_cluster: Whether the server is kcp's, and all its logical clusters are to be read at once. Their
                 objects say by annotation where they live.
             sleep: Waits that many seconds.
+            pause: Awaited between two slices of the work on objects, where that takes long; None where it does not.
         """
         self._store: Final = store
         self._reader: Final = reader
@@ -78,6 +80,7 @@ class KubernetesSource:
                 absent_seconds=absent_seconds,
                 served=partial(self._served_versions, resource),
                 sleep=sleep,
+                pause=pause,
             )
             for resource in resources
         }
