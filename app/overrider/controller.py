@@ -62,9 +62,8 @@ _RETRY_SHARE: Final = 0.1
 # How many workloads are asked about again at each resync although the apiserver did not keep their requests.
 _MAX_RECHECKED: Final = 500
 _FIRST_PAUSE_SECONDS: Final = 1.0
-# To look at a workload that is as it should be takes some 30 µs, to compile a plan 2 ms.
+# To look at a workload that is as it should be takes some 30 µs.
 _SLICE: Final = 16
-_PLAN_UNITS: Final = 16
 # More of a subject's workloads than may be touched at a time, by any setting.
 _MAX_BRINGING: Final = 100
 _NEVER: Final = float("inf")
@@ -302,9 +301,9 @@ class OverriderController:
         known: list[_Brought] = []
         pauses = Pauses(_SLICE)
         for key in at.keys:
-            compiled = self._plans.compiled
+            yield from self._prepare(key, at)
             target = self._aim(key, at, seen, patience)
-            if pauses.due(1 + _PLAN_UNITS * (self._plans.compiled - compiled)):
+            if pauses.due():
                 yield
             if isinstance(target, Target):
                 outcome = self._converger.decide(target)
@@ -314,6 +313,20 @@ class OverriderController:
                 target = self._brought(target, outcome)
             known += [] if target is None else [target]
         return targets, known
+
+    def _prepare(self, key: ObjectKey, at: Situation) -> Sliced[None]:
+        """Compile the plan of a workload, before anybody asks for it."""
+        workload, binding = self.workloads.get(key), at.binding
+        if workload is not None and at.subject is not None:
+            yield from self._plans.prepare(
+                binding.group_kind,
+                at.subject,
+                at.effective,
+                kind=key.group_kind.kind,
+                pool=pool_of(workload),
+                cluster=binding.cluster,
+                store=self._objects,
+            )
 
     async def _bring_all(self, targets: Sequence[Target]) -> list[_Brought]:
         """Bring each of these workloads to what it is to be."""

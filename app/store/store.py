@@ -198,13 +198,14 @@ class Store:
         cluster, place = key.cluster, key[2:]
         for index in self._indexes.get(key.group_kind, ()):
             entries = self._entries[index.name]
-            now = {} if after is None else dict.fromkeys(index.keys(cluster, after))
-            for index_key in () if before is None else index.keys(cluster, before):
-                if index_key not in now:
-                    entry = entries.get((cluster, index_key), {})
-                    entry.pop(place, None)
-                    if not entry:
-                        entries.pop((cluster, index_key), None)
+            now = [] if after is None else list(index.keys(cluster, after))
+            former = [] if before is None else list(index.keys(cluster, before))
+            # As a rule they are the same, and the object takes the place of the former one.
+            for index_key in () if former == now else set(former).difference(now):
+                entry = entries.get((cluster, index_key), {})
+                entry.pop(place, None)
+                if not entry:
+                    entries.pop((cluster, index_key), None)
             for index_key in now:
                 entries.setdefault((cluster, index_key), {})[place] = after
 
