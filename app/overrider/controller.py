@@ -201,7 +201,7 @@ class OverriderController:
         _log.warning("workloads that depend on it are left as they are: %s", self._kinds.problem(kind))
         await self._kinds.wait_for(kind)
         # Earlier comparisons of workloads were made without these objects.
-        while not await self._look_at_workloads():
+        while await self._look_at_workloads() is None:
             await sleep(self._clock, self._retry_seconds)
         self._kinds.add(kind)
         for binding in self._kinds.dependents(kind, self._inputs.bindings()):
@@ -212,23 +212,31 @@ class OverriderController:
         while True:
             pause = self._retry_seconds
             self.workloads.remainders.forget_lost(most=_MAX_RECHECKED)
-            if await self._look_at_workloads():
+            found = await self._look_at_workloads()
+            if found is not None:
                 pause = self._resync_seconds
                 self._tidy(bindings := self._inputs.bindings())
-                for binding in bindings:
+                # At the start all of them are queued anyway, and have to be looked at again for news only.
+                for binding in bindings if self.resyncs else bindings & found:
                     self.queue.add_retry(binding)
                 self.resyncs += 1
             await sleep(self._clock, pause)
 
-    async def _look_at_workloads(self) -> bool:
-        """Compare all workloads with what they are to be; return whether that was possible."""
+    async def _look_at_workloads(self) -> set[Binding] | None:
+        """Compare all workloads with what they are to be.
+
+        Returns:
+            The subjects of workloads that differ or are behind; None if the workloads could not be read.
+        """
+        found: set[Binding] = set()
         try:
-            async for key, document in self.workloads.look_at_all():
-                self._laggards.look(key, document)
+            async for key, binding, document in self.workloads.look_at_all():
+                if self._laggards.look(key, document) or self.workloads.drift(key) is not None:
+                    found.add(binding)
         except (APIError, UnreachableError, msgspec.DecodeError) as error:
             _log.warning("workloads were not gone through: %s", error)
-            return False
-        return True
+            return None
+        return found
 
     @property
     def _retry_seconds(self) -> float:

@@ -43,20 +43,21 @@ def _add_sizes(root: object, seen: set[int]) -> int:
     pending = [root]
     while pending:
         value = pending.pop()
-        if type(value) is str:
+        kind = type(value)
+        if kind is str:
             if len(value) > _MAX_NAME_LENGTH and id(value) not in seen:
                 seen.add(id(value))
                 total += getsizeof(value)
-        elif id(value) not in seen and not isinstance(value, _SCALARS):
+        elif id(value) in seen:
+            continue
+        elif kind is dict or kind is list or not isinstance(value, _SCALARS):
             seen.add(id(value))
             total += getsizeof(value) + _HEADER_BYTES
-            pending += _parts(value)
+            pending += value.values() if kind is dict else value if kind is list else _parts(value)
     return total
 
 
 def _parts(value: object) -> list[object]:
-    if type(value) is dict:
-        return list(value.values())
     if isinstance(value, FunctionType):
         # It refers to its module's globals, too; only its closure is its own.
         return [cell.cell_contents for cell in value.__closure__ or ()]

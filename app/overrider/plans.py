@@ -36,6 +36,8 @@ DEFAULT_CACHE_BYTES: Final = 256 << 20
 # Measured with tracemalloc: a pool that cannot be rendered, and a subject without any.
 _ERROR_BYTES: Final = 420
 _SUBJECT_BYTES: Final = 4_000
+# Subjects whose plans are compiled side by side: the controller works on eight.
+_MAX_RECENT: Final = 10
 Outcome = PoolPlan | SubjectError | RenderError
 _Shared = SharedPlan | SubjectError | RenderError | object
 """What pools of one configuration share; `NAMED_AFTER_POOL` where they share nothing."""
@@ -98,6 +100,8 @@ class SubjectPlans:
         with_topology = group_kind == YURT_APP_SET and self._selections is None
         self._configs: Final = topology(subject.get("spec")) if with_topology else {}
         self._bare: tuple[Hashable, BarePlan] | None = None
+        # Of the pool that was asked for last: its plan is compiled first and then looked for.
+        self._configured: tuple[str, str, JSONObject | None, _Configuration] | None = None
         self._plans: Final[dict[Hashable, _Shared]] = {}
         # The pool that was asked for least recently first.
         self._pools: Final[OrderedDict[tuple[str, str], tuple[JSONObject | None, Outcome]]] = OrderedDict()
@@ -219,6 +223,12 @@ class SubjectPlans:
         return self._bare[1]
 
     def _configuration(self, kind: str, pool: str, node_pool: JSONObject | None) -> _Configuration:
+        known = self._configured
+        if known is None or known[:2] != (kind, pool) or known[2] is not node_pool:
+            known = self._configured = (kind, pool, node_pool, self._configure(kind, pool, node_pool))
+        return known[3]
+
+    def _configure(self, kind: str, pool: str, node_pool: JSONObject | None) -> _Configuration:
         config = self._configs.get(pool)
         taints = as_object(as_object(node_pool or {}).get("spec")).get("taints")
         replicas = None if config is None else config.get("replicas")
@@ -265,7 +275,8 @@ class PlanCache:
         self.evicted = 0
         self._max_bytes: Final = max_bytes
         self._filled: Final = FilledPlans()
-        self._last: SubjectPlans | None = None
+        # Those that were asked for lately, the last one at the end.
+        self._recent: Final[OrderedDict[SubjectPlans, None]] = OrderedDict()
         self._subjects: Final[OrderedDict[tuple[str, str, str, str], SubjectPlans]] = OrderedDict()
 
     def plan(
@@ -320,10 +331,9 @@ class PlanCache:
         self, group_kind: GroupKind, subject: JSONObject, overrider: JSONObject | None, *, cluster: str
     ) -> SubjectPlans:
         plans = self.of_subject(group_kind, subject, overrider, cluster=cluster)
-        if plans is not self._last:
-            if self._last is not None:
-                self._last.forget_bare()
-            self._last = plans
+        if plans not in self._recent and len(self._recent) == _MAX_RECENT:
+            self._recent.popitem(last=False)[0].forget_bare()
+        self._recent[plans] = None
         return plans
 
     def _account(self, plans: SubjectPlans, before: int, compiled: int) -> None:

@@ -190,7 +190,7 @@ def find_names(documents: tuple[JSON, ...]) -> _Names | None:
     In the pool of that name a marked one may be another one of the template's. The order of an object's keys is part of
     the hash, so keys with a mark are not for sharing at all.
     """
-    found: set[str] = set()
+    found: list[JSON] = []
     seen: set[int] = set()  # What the documents share is looked at once.
     pending = [*documents]
     while pending:
@@ -199,20 +199,18 @@ def find_names(documents: tuple[JSON, ...]) -> _Names | None:
             continue
         seen.add(id(value))
         if isinstance(value, dict):
-            if any(POOL_MARK in name for name in value):
+            if POOL_MARK in "\n".join(value):
                 return None
             pending += value.values()
         else:
             pending += value
-            found.update(name for element in value for name in _names(element))
-    marked = frozenset(name for name in found if POOL_MARK in name)
-    return marked, frozenset(found - marked) if marked else frozenset()
+            for element in value:
+                if isinstance(element, dict):
+                    found += map(element.get, _IDENTIFYING)
+    names = frozenset(name for name in found if isinstance(name, str))
+    marked = frozenset(name for name in names if POOL_MARK in name)
+    return marked, names - marked if marked else frozenset()
 
 
-def _names(element: JSON) -> list[str]:
-    """Return the members of an element that may identify it."""
-    members = (element.get(name) for name in _IDENTIFYING) if isinstance(element, dict) else ()
-    return [member for member in members if isinstance(member, str)]
-
-
+# The members of an element that may identify it.
 _IDENTIFYING: Final = ("name", "mountPath", "devicePath", "ip", "key", "value", "topologyKey")

@@ -124,6 +124,9 @@ class Workloads:
         return lambda: self._told.remove(told)
 
     def _changed(self, key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
+        # Until all are read, nobody can look at any; then all subjects are looked at, and all workloads compared.
+        if not self.source.synced:
+            return
         kept: Narrow | None = before if after is None else self.get(key)
         binding = None if kept is None else binding_of(kept, key.cluster)
         drifted = False
@@ -131,8 +134,7 @@ class Workloads:
         if after is None or binding is None:
             self._drifts.pop(key, None)
             self.remainders.forget(key)
-        # At the first reading hashes have to do: to plan for each workload there and then would hold up reviews.
-        elif self.source.synced:
+        else:
             known = self._drifts.get(key)
             found = assess(after, kind=key.group_kind.kind, store=self._objects, plans=self._plans)
             self._compared = (after, found)
@@ -252,15 +254,17 @@ class Workloads:
         """Forget a workload that the apiserver does not have any more."""
         self._store.remove(key)
 
-    async def look_at_all(self) -> AsyncIterator[tuple[ObjectKey, JSONObject]]:
-        """Look at every workload that an overrider can apply to as the apiserver holds it, and yield it.
+    async def look_at_all(self) -> AsyncIterator[tuple[ObjectKey, Binding, JSONObject]]:
+        """Look at every workload that an overrider can apply to as the apiserver holds it; yield it with its subject.
 
         Raises APIError and UnreachableError.
         """
         async for key, document in self.client.read_all():
-            if (kept := self.get(key)) is not None and binding_of(kept, key.cluster) is not None:
+            kept = self.get(key)
+            binding = None if kept is None else binding_of(kept, key.cluster)
+            if binding is not None:
                 self.note(key, self.assess(key, document))
-                yield key, document
+                yield key, binding, document
 
 
 def _released(key: ObjectKey, before: Narrow | None, after: Narrow | None, binding: Binding | None) -> Iterator[Change]:

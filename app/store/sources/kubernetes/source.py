@@ -94,7 +94,7 @@ class KubernetesSource:
     @property
     def synced(self) -> bool:
         """Whether every resource that an answer depends on was listed once, or is known not to be served."""
-        return not self.missing(self._needed)
+        return all(self._informers[kind].synced for kind in self._needed)
 
     def missing(self, group_kinds: Iterable[GroupKind]) -> str:
         """Return why nothing can be answered that depends on these kinds, ``""`` if all of them were read."""
