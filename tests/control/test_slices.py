@@ -49,6 +49,28 @@ async def test_the_loop_turns_between_any_two_slices_of_all_work() -> None:
     assert texts.index("b0") < texts.index("a2")  # They take turns.
 
 
+async def test_pauses_and_slices_take_turns() -> None:
+    seen: list[str] = []
+    slices = Slices()
+
+    async def step(name: str) -> None:
+        for number in range(3):
+            await slices.pause()
+            seen.append(f"{name}{number}")
+
+    async def others() -> None:
+        while len(seen) < 9:
+            turns.append(len(seen))
+            await asyncio.sleep(0)
+
+    turns: list[int] = []
+    await asyncio.gather(step("a"), step("b"), step("c"), others())
+    assert sorted(seen) == [f"{name}{number}" for name in "abc" for number in range(3)]
+    # No two steps in one turn of the event loop.
+    assert max(after - before for before, after in zip(turns, turns[1:], strict=False)) == 1
+    assert seen.index("c0") < seen.index("a2")
+
+
 async def test_work_that_fails_or_is_cancelled_leaves_the_turn_to_others() -> None:
     slices = Slices()
     with pytest.raises(ValueError, match="broken"):
