@@ -262,8 +262,10 @@ class Workloads:
         async for key, document in self.client.read_all():
             kept = self.get(key)
             binding = None if kept is None else binding_of(kept, key.cluster)
-            if binding is not None:
-                self.note(key, self.assess(key, document))
+            if kept is not None and binding is not None:
+                # A version that the watch brought while the page was gone through has been compared already.
+                if kept.resource_version == document["metadata"].get("resourceVersion", ""):
+                    self.note(key, self.assess(key, document))
                 yield key, binding, document
 
 
