@@ -9,7 +9,7 @@ most handlers need one of them.
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""The values that an overrider replaces in a template: an edited overrider usually differs from the former in these alone.
+"""The values that an overrider replaces in a template: most edits of an overrider change these alone.
 
 A workload that the former overrider rendered then has everything that the edited one wants, but for these values. So
 its patch is known without rendering it: rendering lays the template over the workload, which takes the former values

@@ -36,7 +36,9 @@ class SharedPlan:
 
     __slots__ = ("__weakref__", "_text", "is_marked", "key", "names", "plan", "pools", "size")
 
-    def __init__(self, plan: Plan, *, key: Hashable, text: bytes, names: "_Names | None", size: int, is_marked: bool) -> None:
+    def __init__(
+        self, plan: Plan, *, key: Hashable, text: bytes, names: "_Names | None", size: int, is_marked: bool
+    ) -> None:
         """Keep a plan; see `share_plan`."""
         self.plan: Final = plan
         self.key: Final = key

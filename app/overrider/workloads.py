@@ -63,7 +63,7 @@ class Workloads:
         failed: How often one was not brought to what it is to be.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that it works with, by name
         self,
         connection: Connection,
         objects: StoreView,

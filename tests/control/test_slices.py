@@ -1,6 +1,7 @@
 """Long work in slices: its result, and who gets the event loop in between."""
 
 import asyncio
+import itertools
 import threading
 
 import pytest
@@ -67,7 +68,7 @@ async def test_pauses_and_slices_take_turns() -> None:
     await asyncio.gather(step("a"), step("b"), step("c"), others())
     assert sorted(seen) == [f"{name}{number}" for name in "abc" for number in range(3)]
     # No two steps in one turn of the event loop.
-    assert max(after - before for before, after in zip(turns, turns[1:], strict=False)) == 1
+    assert max(after - before for before, after in itertools.pairwise(turns)) == 1
     assert seen.index("c0") < seen.index("a2")
 
 

@@ -183,7 +183,9 @@ def test_an_edit_that_takes_a_label_back_is_rendered() -> None:
     subject, label = subject_of(), entry("*", items=[{"labels": {"more": "1"}}])
     workload = rendered_workload(subject, overrider(*rule_of("1")["entries"], label))
     assert operations_of(plan_of(subject, rule_of("2")), workload) is None
-    assert "more" not in rendered(workload, subject, rule_of("2"), operation="UPDATE", old=workload)["metadata"]["labels"]
+    assert (
+        "more" not in rendered(workload, subject, rule_of("2"), operation="UPDATE", old=workload)["metadata"]["labels"]
+    )
 
 
 def test_values_of_another_type_are_not_replaced() -> None:
