@@ -1,4 +1,4 @@
-"""The part of an object that a user desires: decoding no more of a workload takes a third less time."""
+"""The part of an object that a user desires: decoding no more of a workload takes a fifth less time."""
 
 from typing import Any, TypedDict
 

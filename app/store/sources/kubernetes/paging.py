@@ -1,6 +1,6 @@
 """How many objects of a list are requested at a time.
 
-Others wait while a page is split into objects, 1.2 ms for each MB. Objects of one kind have similar sizes, so each page
+Others wait while a page is split into objects, 1.5 ms for each MB. Objects of one kind have similar sizes, so each page
 tells how many objects the next one may have.
 """
 
