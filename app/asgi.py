@@ -20,7 +20,9 @@ from app.api.call_metrics import CallSlots
 from app.api.callers import NamedCallers
 from app.api.capacity import find_capacity
 from app.api.codec import encode_error
+from app.api.connections import Connections
 from app.api.dispatch import Standing
+from app.api.edge_metrics import EdgeMetrics
 from app.api.endpoint import Endpoint, Gate
 from app.api.health import Check, health_routes
 from app.api.logs import LogSink, write_line
@@ -100,6 +102,9 @@ class Fleethook(FastAPI):
         self.capacity: Final = find_capacity(settings)
         self.trimmer: Final = Trimmer(find_trim())
         self.bodies: Final = BodyBudget(self.capacity.body_bytes, released=self.trimmer.release)
+        self.connections: Connections | None = None
+        """Those of the server that listens, None if there is none."""
+        self.metrics.registry.register(EdgeMetrics(lambda: self.connections, self.bodies))
         self.manifest_report: Final = ManifestReport(self.store)
         self.hook_client: Final = HookClient(allow_private=True)
         self.webhook_client: Final = HookClient(

@@ -43,6 +43,13 @@ class BodyBudget:
         self._held: Final[Counter[str]] = Counter()
         self._waiting: Final[list[asyncio.Future[None]]] = []
         self.total = 0
+        self.refused = 0
+        """How many requests found no room in time."""
+
+    @property
+    def limit(self) -> int:
+        """The bytes that all requests may hold together."""
+        return self._limit
 
     @property
     def largest(self) -> int:
@@ -71,6 +78,7 @@ class BodyBudget:
                     self._waiting.append(waiter)
                     await waiter
         except TimeoutError:
+            self.refused += 1
             raise OverBudgetError from None
 
     def give_back(self, client: str, size: int) -> None:

@@ -130,6 +130,7 @@ class GracefulServer(uvicorn.Server):
         def make_protocol(connection: Connection) -> GuardedProtocol:
             return make(connection=connection)
 
+        self._app.connections = connections
         transports = Transports(self._context, settings.header_timeout, settings.write_timeout)
         return Acceptor(sockets, connections=connections, transports=transports, make=make_protocol)
 

@@ -89,11 +89,12 @@ class Child:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
+    # First, since a thread that reads or writes holds its stream, and closing waits for that thread.
+    process.kill()
+    process.wait()
     for stream in (process.stdin, process.stdout):
         if stream is not None:
             try:
                 stream.close()
             except OSError:
                 continue
-    process.kill()
-    process.wait()

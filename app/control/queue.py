@@ -13,16 +13,20 @@ count. Never `add` a key because of an event that the work itself caused, or the
 
 Fresh keys go before retries, and retries occupy half of the workers at most, so that an edit is handled at once however
 many keys fail. One in nine turns is a retry's even under constant load.
+
+Keys can have lanes, for example their namespaces. Lanes take turns, and a crowd in one leaves workers to the others.
 """
 
 import asyncio
 import logging
 import random
-from collections import OrderedDict
+import sys
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, Generic, NamedTuple, NoReturn, TypeVar
 
 from app.control.scheduler import LoopScheduler, Scheduler, Timer
+from app.control.shares import Shares
+from app.control.waiting_keys import WaitingKeys
 
 _log: Final = logging.getLogger(__name__)
 
@@ -65,6 +69,8 @@ class WorkQueue(Generic[Key]):
         backoff: tuple[float, float] = BACKOFF_SECONDS,
         scheduler: Scheduler | None = None,
         jitter: Callable[[], float] = spread,
+        lane: Callable[[Key], Hashable] = lambda _: None,
+        shares: Shares | None = None,
     ) -> None:
         """Prepare.
 
@@ -72,12 +78,16 @@ class WorkQueue(Generic[Key]):
             backoff: The first and the longest pause after failures in a row, in seconds.
             scheduler: The clock; None for the running event loop.
             jitter: Returns the factor that a pause is multiplied by.
+            lane: Returns the lane of a key.
+            shares: How many keys of a lane may be worked on at a time; None for any number.
         """
         self._backoff: Final = backoff
         self._scheduler: Final = scheduler or LoopScheduler()
         self._jitter: Final = jitter
-        self._fresh: Final[OrderedDict[Key, None]] = OrderedDict()
-        self._retries: Final[OrderedDict[Key, None]] = OrderedDict()
+        self._lane: Final = lane
+        self._shares: Final = shares or Shares(sys.maxsize)
+        self._fresh: Final[WaitingKeys[Key]] = WaitingKeys(lane)
+        self._retries: Final[WaitingKeys[Key]] = WaitingKeys(lane)
         # Keys that are worked on, and whether as a retry.
         self._working: Final[dict[Key, bool]] = {}
         self._added_meanwhile: Final[set[Key]] = set()
@@ -101,14 +111,14 @@ class WorkQueue(Generic[Key]):
         if key in self._working:
             self._added_meanwhile.add(key)
         elif key not in self._fresh:
-            self._retries.pop(key, None)
-            self._fresh[key] = None
+            self._retries.discard(key)
+            self._fresh.add(key)
             self._available.set()
 
     def add_retry(self, key: Key) -> None:
         """Have ``key`` worked on behind all fresh keys, because it has not been looked at for long."""
         if key not in self._working and key not in self._fresh and key not in self._retries:
-            self._retries[key] = None
+            self._retries.add(key)
             self._available.set()
 
     def add_after(self, key: Key, seconds: float) -> None:
@@ -128,15 +138,16 @@ class WorkQueue(Generic[Key]):
             max_retrying: How many retries may be worked on at a time.
         """
         retry_may = bool(self._retries) and sum(self._working.values()) < max_retrying
-        if retry_may and (not self._fresh or self._passed >= MAX_PASSED):
-            self._passed, retry = 0, True
-            key, _ = self._retries.popitem(last=False)
-        elif self._fresh:
-            self._passed, retry = self._passed + retry_may, False
-            key, _ = self._fresh.popitem(last=False)
-        else:
+        retry = retry_may and self._passed >= MAX_PASSED
+        key = (self._retries if retry else self._fresh).take(self._shares.allows)
+        if key is None and retry_may:
+            retry = not retry
+            key = (self._retries if retry else self._fresh).take(self._shares.allows)
+        if key is None:
             return None
+        self._passed = 0 if retry else self._passed + retry_may
         self._working[key] = retry
+        self._shares.take(self._lane(key))
         # This is the work that the failure asked for; how it ends decides about the next pause.
         self._stop_backoff(key)
         return key
@@ -149,6 +160,7 @@ class WorkQueue(Generic[Key]):
             outcome: How the work ended.
         """
         del self._working[key]
+        self._shares.give_back(self._lane(key))
         if outcome is False:
             failures = self._failures.get(key, 0)
             self._failures[key] = failures + 1

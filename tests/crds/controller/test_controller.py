@@ -380,10 +380,10 @@ async def test_a_download_is_shared_but_not_what_another_namespace_says(origin: 
         karmada = {"metadata": {"namespace": "a"}, "spec": {"crdTarball": tarball_}}
         chosen = source_of(karmada, version="v1.18.0")
         keys = [KEY._replace(namespace=namespace) for namespace in ("a", "b")]
-        one, other = (made.controller._flight(chosen, key) for key in keys)
+        one, other = (made.controller._fetcher.join(chosen, key) for key in keys)
         assert (one is other) is shared
-        assert made.controller._flight(chosen, keys[0]) is one
-    made.controller._cancellation.cancel()
+        assert made.controller._fetcher.join(chosen, keys[0]) is one
+    made.controller._fetcher.close()
     release.set()
 
 
