@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from typing import Final
 
-import msgspec
-
 from app.control.slots import Slots
+from app.crds.apply.asking import read_beside
 from app.crds.archive.manifest import Manifest
 from app.crds.cache.cache import Cache
 from app.crds.controller.flights import Flight, Flights
@@ -17,20 +16,17 @@ from app.crds.controller.options import Options
 from app.crds.controller.origins import Namespace, downloader_of
 from app.crds.controller.verifier import Load, Verifier
 from app.crds.download.cancellation import Cancellation
-from app.crds.failures import CRDsError, Exit
+from app.crds.failures import CRDsError
 from app.crds.fetch import Fetched, fetch
 from app.crds.instance.chosen import Chosen
 from app.kube.connection import Connection
-from app.kube.errors import APIError, UnreachableError
-from app.model.json import JSONObject, as_object
+from app.model.json import JSONObject
 from app.store import ObjectKey
-from app.store.sources.kubernetes.resources import api_path
 
 READING: Final = 4
 RESERVED: Final = 2
 """Tarballs in memory at a time, beside those that are verified. Each takes up to 30 MiB: 16 MiB, its largest file, and
 4 MiB of small files. A namespace reads two of them while others wait."""
-_NOT_FOUND: Final = 404
 
 
 class Fetcher:
@@ -77,10 +73,11 @@ class Fetcher:
         def verify(load: Load, *, strict: bool, normalize_dot: bool) -> Manifest:
             return flight.call(self._verifier.verify(load, lane=namespace, strict=strict, normalize_dot=normalize_dot))
 
-        beside = Namespace(
-            functools.partial(self._read, flight, namespace, "secrets"),
-            functools.partial(self._read, flight, namespace, "configmaps"),
-        )
+        def read(plural: str, name: str) -> JSONObject | None:
+            found: JSONObject | None = flight.call(read_beside(self._connection, namespace, plural, name))
+            return found
+
+        beside = Namespace(functools.partial(read, "secrets"), functools.partial(read, "configmaps"))
         started = time.monotonic()
         try:
             fetched = fetch(
@@ -109,15 +106,3 @@ class Fetcher:
             yield
         finally:
             flight.call(holding.aclose())
-
-    def _read(self, flight: Flight[Fetched], namespace: str, plural: str, name: str) -> JSONObject | None:
-        """Read an object beside an instance from a thread; the text of an error never has its content."""
-        path = f"{api_path('', 'v1')}/namespaces/{namespace}/{plural}/{name}"
-        try:
-            return dict(as_object(flight.call(self._connection.json("GET", path))))
-        except APIError as error:
-            if error.code == _NOT_FOUND:
-                return None
-            raise CRDsError(Exit.USAGE, f"cannot read {plural}/{name}: {error}", transient=True) from error
-        except (UnreachableError, msgspec.DecodeError) as error:
-            raise CRDsError(Exit.NETWORK, f"cannot read {plural}/{name}: {error}", transient=True) from error
