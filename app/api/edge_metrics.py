@@ -11,7 +11,7 @@ from app.api.connections import Connections
 
 
 class EdgeMetrics(Collector):
-    """What one worker process holds, its limits, and how often they refused something."""
+    """Connections and body memory of one worker process, their limits, and counters of refusals."""
 
     def __init__(self, connections: Callable[[], Connections | None], bodies: BodyBudget) -> None:
         """Read both when the metrics are scraped; ``connections`` returns None before the server listens."""

@@ -89,7 +89,7 @@ def apply(
 
     Exits as `fetch` does; 2 too where a patch needs --name, --namespace or --ca-file and it is not given, or the
     kubeconfig cannot be used; 20 too where the server does not answer or a CRD is not established in time, 21 where
-    the server refuses. First it prints what will change. A version that objects may be stored in (storedVersions) is
+    the server refuses. First it prints the changes. A version that objects may be stored in (storedVersions) is
     dropped only with --force, and only if the server agrees. Running it again is safe.
 
     With --instance or --all, address, credentials and CA of each API server come from the Secrets that Karmada's

@@ -70,7 +70,7 @@ def verify_entries(
     repair: Annotated[bool, typer.Option("--repair", help="Unpack tarballs again if their files differ.")] = False,
     output: option.OutputFormat = Output.TEXT,
 ) -> None:
-    """Read all of one entry, or of every one, and say what is wrong; exits 23 if something is and stays so."""
+    """Read one entry or all of them completely, and print their faults; exits 23 if a fault remains."""
     with leaving():
         kept = _of(context)
         problems: dict[str, list[str]] = {}
@@ -84,7 +84,7 @@ def verify_entries(
         lines = [f"{key}: {'; '.join(found) or 'whole'}" for key, found in problems.items()]
         show(output, lines or ["the cache is empty"], problems)
         if any(problems.values()):
-            raise CRDsError(Exit.INTEGRITY, "some entries are not whole: --repair mends what can be mended")
+            raise CRDsError(Exit.INTEGRITY, "some entries are damaged: run it with --repair")
 
 
 @cache.command()

@@ -1,4 +1,4 @@
-"""Which release the commands `render`, `apply` and `diff` are about, and for which instance."""
+"""The release and the instance that the commands `render`, `apply` and `diff` use."""
 
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self

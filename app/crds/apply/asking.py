@@ -39,7 +39,7 @@ async def ask(connection: Connection, method: str, path: str, *, about: str, **r
     except UnreachableError as error:
         raise CRDsError(Exit.NETWORK, f"{about}: {error}", transient=True) from None
     except msgspec.DecodeError:
-        raise CRDsError(Exit.HTTP, f"{about}: what answers at {connection.host} is no apiserver") from None
+        raise CRDsError(Exit.HTTP, f"{about}: {connection.host} does not answer like an apiserver") from None
 
 
 async def read_beside(host: Connection, namespace: str, plural: str, name: str) -> JSONObject | None:

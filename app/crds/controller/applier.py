@@ -119,8 +119,8 @@ async def _probe(connection: Connection) -> None:
     try:
         await connection.json("GET", "/version", timeout=PROBE_SECONDS)
     except APIError:
-        return  # It answers. What it refuses is seen when it is asked for CRDs.
+        return  # It answers. Requests for CRDs will show its refusals.
     except UnreachableError as error:
         raise CRDsError(Exit.NETWORK, str(error), transient=True) from None
     except msgspec.DecodeError:
-        raise CRDsError(Exit.HTTP, f"what answers at {connection.host} is no apiserver") from None
+        raise CRDsError(Exit.HTTP, f"{connection.host} does not answer like an apiserver") from None

@@ -38,11 +38,11 @@ class Fetcher:
         """Prepare.
 
         Args:
-            connection: To the apiserver that has the instances, and the Secrets and ConfigMaps that they name.
+            connection: To the apiserver of the instances, and of the Secrets and ConfigMaps that they name.
             cache: Where tarballs are brought to.
             verifier: Verifies them.
             options: How.
-            metrics: What counts fetches.
+            metrics: Counters of fetches.
         """
         self._connection: Final = connection
         self._cache: Final = cache

@@ -39,7 +39,7 @@ class Verifier:
 
         Args:
             at_once: How many processes there are.
-            module: What they run.
+            module: Python module that they run.
         """
         self._slots: Final = Slots(at_once)
         self._children: Final = tuple(Child(module) for _ in range(at_once))

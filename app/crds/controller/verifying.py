@@ -33,7 +33,7 @@ a verdict does not depend on the machine."""
 
 
 class Question(msgspec.Struct, frozen=True):
-    """Which tarball is verified, and how."""
+    """A tarball to verify or read, and how."""
 
     tarball: bytes
     strict: bool
@@ -121,7 +121,7 @@ def _json(value: JSON) -> bytes:
 
 def _answer_and_exit(message: bytes, writing: int) -> NoReturn:
     try:
-        # Whoever ends the process that forked waits for the end of its output, which is not to depend on this fork.
+        # The end of the parent process must close its output: `Child.stop` waits for that.
         os.closerange(0, sys.stderr.fileno())
         os.closerange(sys.stderr.fileno() + 1, writing)
         _limit()

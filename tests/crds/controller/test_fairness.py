@@ -1,4 +1,4 @@
-"""The whole controller beside hostile instances: an honest one is served while they still hold what they can get.
+"""The whole controller beside hostile instances: an honest one is served while they still hold their slots.
 
 Nothing here is timed. The hostile work never ends, so an honest instance that waited for it would wait for ever. Run
 `pytest -s -k beside_16` for the seconds that an honest instance takes.
@@ -130,7 +130,7 @@ async def test_crds_are_applied_beside_servers_that_stop_answering(
 async def test_an_instance_that_comes_last_beside_16_hostile_ones(
     origin: Origin, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Prints seconds; the order is what is asserted."""
+    """Prints seconds; asserts the order only."""
     crowd = Crowd(tmp_path)
     async with crowd.working():
         for number in range(HOSTILES):
