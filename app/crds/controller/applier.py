@@ -30,7 +30,7 @@ from app.store import ObjectKey
 AT_ONCE: Final = 24
 RESERVED: Final = 20
 """Slots for releases within the limits of a first try (`app.crds.controller.verifier`). Each holds the JSON of one: 1
-MiB for a release, at most 6 MiB, one decoded CRD and one response. A namespace gets 4 of them while others wait."""
+MiB for a release, at most 6 MiB, one decoded CRD and one response. A namespace holds 4 of them at most."""
 LARGE_AT_ONCE: Final = 2
 LARGE_RESERVED: Final = 1
 """Slots for larger tarballs, of which each takes up to four times as much."""

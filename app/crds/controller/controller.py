@@ -47,8 +47,8 @@ COMPONENT: Final = "karmada-operator-controller"
 """Whom events are from; the Go operator's own name."""
 WORKERS: Final = 256
 RESERVED: Final = 224
-"""Instances that are reconciled at once. A namespace gets 32 of these workers while there are others that want one, so
-instances that wait for a slow origin, a verification or an API server hold up no other namespace."""
+"""Instances that are reconciled at once. A namespace that has a worker gets another one only while fewer than 32 are
+busy, so instances that wait for a slow origin, a verification or an API server hold up no other namespace."""
 _BACKOFF_SECONDS: Final = (1.0, 300.0)
 _FAITHFUL_BACKOFF_SECONDS: Final = (0.005, 1000.0)
 _SLOWLY_SECONDS: Final = 300.0

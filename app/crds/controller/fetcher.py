@@ -26,7 +26,7 @@ from app.store import ObjectKey
 READING: Final = 4
 RESERVED: Final = 2
 """Tarballs in memory at a time, beside those that are verified. Each takes up to 30 MiB: 16 MiB, its largest file, and
-4 MiB of small files. A namespace reads two of them while others wait."""
+4 MiB of small files. A namespace holds two of them at most."""
 
 
 class Fetcher:
