@@ -20,8 +20,10 @@ from app.api.call_metrics import CallSlots
 from app.api.callers import NamedCallers
 from app.api.capacity import find_capacity
 from app.api.codec import encode_error
+from app.api.connections import Connections
 from app.api.dispatch import Standing
-from app.api.endpoint import Gate
+from app.api.edge_metrics import EdgeMetrics
+from app.api.endpoint import Endpoint, Gate
 from app.api.health import Check, health_routes
 from app.api.logs import LogSink, write_line
 from app.api.metrics import Metrics, plan_metrics, script_gauges, store_gauges
@@ -100,6 +102,9 @@ class Fleethook(FastAPI):
         self.capacity: Final = find_capacity(settings)
         self.trimmer: Final = Trimmer(find_trim())
         self.bodies: Final = BodyBudget(self.capacity.body_bytes, released=self.trimmer.release)
+        self.connections: Connections | None = None
+        """Those of the server that listens, None if there is none."""
+        self.metrics.registry.register(EdgeMetrics(lambda: self.connections, self.bodies))
         self.manifest_report: Final = ManifestReport(self.store)
         self.hook_client: Final = HookClient(allow_private=True)
         self.webhook_client: Final = HookClient(
@@ -241,6 +246,15 @@ class Fleethook(FastAPI):
         if self.cluster is None or not route.needs:
             return endpoint
         return Gate(endpoint, partial(self.cluster.source.missing, route.needs))
+
+    def find_direct(self, path: str) -> Endpoint | None:
+        """Return the endpoint of a path that may answer without ASGI around it, None if there is none now."""
+        if self.draining:
+            return None
+        endpoint = self.reviews.get(path)
+        if isinstance(endpoint, Gate):
+            endpoint = endpoint.endpoint
+        return endpoint if isinstance(endpoint, Endpoint) and endpoint.max_at_once else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer reviews here and leave everything else to FastAPI."""

@@ -43,6 +43,13 @@ class BodyBudget:
         self._held: Final[Counter[str]] = Counter()
         self._waiting: Final[list[asyncio.Future[None]]] = []
         self.total = 0
+        self.refused = 0
+        """How many requests found no room in time."""
+
+    @property
+    def limit(self) -> int:
+        """The bytes that all requests may hold together."""
+        return self._limit
 
     @property
     def largest(self) -> int:
@@ -57,6 +64,11 @@ class BodyBudget:
         self.total += size
         return True
 
+    def has_room(self, client: str, body_bytes: int) -> bool:
+        """Return whether a body, and all that can be decoded from it, finds room at once."""
+        size = min((1 + DECODED_BYTES_PER_BYTE) * body_bytes, self.largest)
+        return self._held.get(client, 0) + size <= self._limit - self.total
+
     async def wait(self, client: str, size: int) -> None:
         """Charge as soon as there is room; raises OverBudgetError if that takes too long."""
         try:
@@ -66,6 +78,7 @@ class BodyBudget:
                     self._waiting.append(waiter)
                     await waiter
         except TimeoutError:
+            self.refused += 1
             raise OverBudgetError from None
 
     def give_back(self, client: str, size: int) -> None:
@@ -97,16 +110,31 @@ class BodyCharge:
             await self._budget.wait(self._client, size)
         self._size += size
 
+    def take(self, size: int) -> bool:
+        """Charge ``size`` bytes more and return True, or return False if there is no room now."""
+        size = min(size, self._budget.largest - self._size)
+        if not self._budget.take(self._client, size):
+            return False
+        self._size += size
+        return True
+
+    def take_decoded(self, body_bytes: int) -> None:
+        """Charge a body, and all that can be decoded from it, for which `BodyBudget.has_room` has found room."""
+        self.take((1 + DECODED_BYTES_PER_BYTE) * body_bytes)
+
+    def give_back(self) -> None:
+        """Release all that is charged."""
+        if self._size:
+            self._budget.give_back(self._client, self._size)
+            self._size = 0
+
     async def add_decoded(self, body: bytes) -> None:
         """Charge what will be decoded from a body; raises OverBudgetError if there is no room in time.
 
         Counting takes milliseconds for 1 MiB. It is needed only where the worst case finds no room.
         """
         worst = DECODED_BYTES_PER_BYTE * len(body)
-        size = min(worst, self._budget.largest - self._size)
-        if self._budget.take(self._client, size):
-            self._size += size
-        else:
+        if not self.take(worst):
             await self.add(min(worst, count_decoded(body)))
 
     def __enter__(self) -> Self:
@@ -115,9 +143,7 @@ class BodyCharge:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._size:
-            self._budget.give_back(self._client, self._size)
-            self._size = 0
+        self.give_back()
 
 
 def count_decoded(body: bytes) -> int:

@@ -74,9 +74,12 @@ class ClosingProtocol(HttpToolsProtocol):
 
     def _unsent(self) -> int:
         """Return how many bytes the client has not acknowledged, as far as TLS and the system know."""
+        connected = self.transport.get_extra_info("socket")
         try:
-            queued = fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, bytes(4))
+            queued = None if connected is None else fcntl.ioctl(connected.fileno(), termios.TIOCOUTQ, bytes(4))
         except OSError:
-            # The connection is gone.
+            queued = None
+        if queued is None:
+            # The connection is gone, and the protocol is about to be told so.
             return 0
         return int.from_bytes(queued, sys.byteorder) + self.transport.get_write_buffer_size()

@@ -85,11 +85,15 @@ class Connections:
             limit: The number.
             removed: Called when a connection is gone.
         """
-        self._limit: Final = limit
+        self.limit: Final = limit
         self._reserve: Final = max(_MIN_RESERVE, limit // _RESERVE_SHARE)
         self._removed: Final = removed
         self._open: Final[dict[Connection, None]] = {}
         self._health: Final[dict[Connection, None]] = {}
+        self.closed = 0
+        """How many were closed to make room for others."""
+        self.crowded = 0
+        """How many were accepted for health checks only."""
 
     def __len__(self) -> int:
         """Return how many connections there are."""
@@ -103,10 +107,11 @@ class Connections:
             address: Of the client.
         """
         client = client_of(address)
-        if len(self._open) >= self._limit:
+        if len(self._open) >= self.limit:
             self._make_room(client)
-        health_only = len(self._open) >= self._limit
+        health_only = len(self._open) >= self.limit
         connection = Connection(accepted, client, health_only=health_only)
+        self.crowded += health_only
         if health_only and len(self._health) >= self._reserve:
             self._end(next(iter(self._health)))
         (self._health if health_only else self._open)[connection] = None
@@ -120,7 +125,7 @@ class Connections:
             self._removed()
 
     def _make_room(self, client: str) -> None:
-        count = max(1, self._limit // _CLOSED_AT_ONCE)
+        count = max(1, self.limit // _CLOSED_AT_ONCE)
         for connection in choose_victims(self._open, newcomer=client, count=count):
             self._end(connection)
 
@@ -128,6 +133,7 @@ class Connections:
         # Its memory is free in one of the next turns of the event loop, and its place at once.
         self._open.pop(connection, None)
         self._health.pop(connection, None)
+        self.closed += 1
         connection.end()
 
 

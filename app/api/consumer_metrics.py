@@ -4,11 +4,12 @@ from collections import Counter as Tally
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from app.api.series import ClusterNames
+from app.api.tallies import Counts, Observations
 
 # Few: there is a series for each of them and each cluster. `fleethook_review_duration_seconds` has more.
 _BUCKETS: Final = (0.005, 0.05, 0.5, 5.0, 30.0)
@@ -20,11 +21,10 @@ class ConsumerMetrics:
     def __init__(self, registry: CollectorRegistry, names: ClusterNames) -> None:
         """Prepare; ``names`` bounds the values of the label ``cluster``."""
         self._names: Final = names
-        self._requests: Final = Counter(
+        self._requests: Final = Counts(
             "fleethook_dispatch_requests",
             "Requests dispatched or explained, by logical cluster, route (mutate, validate, explain) and outcome.",
             ["cluster", "route", "outcome"],
-            registry=registry,
         )
         self._refused: Final = Counter(
             "fleethook_dispatch_requests_refused",
@@ -32,29 +32,20 @@ class ConsumerMetrics:
             ["cluster"],
             registry=registry,
         )
-        self._seconds: Final = Histogram(
+        self._seconds: Final = Observations(
             "fleethook_dispatch_duration_seconds",
             "Time from the last byte of a request to its answer, by logical cluster.",
             ["cluster"],
             buckets=_BUCKETS,
-            registry=registry,
         )
-        # labels() costs more than the increment itself, so each combination is looked up once.
-        self._counters: Final[dict[tuple[str, str, str], Counter]] = {}
-        self._histograms: Final[dict[str, Histogram]] = {}
+        registry.register(self._requests)
+        registry.register(self._seconds)
 
     def answered(self, cluster: str, route: str, outcome: str, *, seconds: float, is_known: bool) -> None:
         """Count one answered request; a cluster of which nothing is known gets no series of its own."""
         name = self._names.bounded(cluster, is_known=is_known)
-        key = (name, route, outcome)
-        counter = self._counters.get(key)
-        if counter is None:
-            counter = self._counters[key] = self._requests.labels(*key)
-        counter.inc()
-        histogram = self._histograms.get(name)
-        if histogram is None:
-            histogram = self._histograms[name] = self._seconds.labels(name)
-        histogram.observe(seconds)
+        self._requests.add((name, route, outcome))
+        self._seconds.add((name,), seconds)
 
     def refused(self, cluster: str, *, is_known: bool) -> None:
         """Count one request beyond the quota of its cluster."""

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +16,7 @@ from app.api.bodies import BodyBudget
 from app.api.body import RequestError
 from app.api.codec import Decoded, decode_review, encode_response
 from app.api.edge import failed, log_fields
-from app.api.endpoint import MAX_ON_LOOP, Endpoint
+from app.api.endpoint import MAX_ON_LOOP, Answer, Endpoint
 from app.api.logs import LogSink, encode_line
 from app.api.metrics import Metrics
 from app.api.quota import FullQuotaError, RequestQuota
@@ -109,7 +109,10 @@ class ClusterEndpoint(Endpoint):
     def _check_caller(self, scope: Scope) -> None:
         self._standing.access.check_credentials(scope)
 
-    async def _answer(self, body: bytes, request_id: str, scope: Scope) -> tuple[int, bytes]:
+    def _begin(self, body: bytes, request_id: str, scope: Scope) -> Awaitable[Answer]:
+        return self._answer(body, request_id, scope)
+
+    async def _answer(self, body: bytes, request_id: str, scope: Scope) -> Answer:
         started = time.perf_counter()
         deadline = Deadline(time.monotonic() + budget(scope["query_string"]))
         cluster = self._addressed(scope)
@@ -182,18 +185,18 @@ class ClusterEndpoint(Endpoint):
         self._metrics.reviewed(self._path, operation, _outcome(response), seconds=seconds, request_id=request_id)
         if self._log is None:
             return
-        fields = log_fields(self._path, review, response, seconds=seconds, request_id=request_id)
+        line = log_fields(self._path, review, response, seconds=seconds, request_id=request_id)
         if made.cluster:
             # A route without a cluster in its path has it from the objects, as the line has already.
-            fields["cluster"] = made.cluster
+            line.cluster = made.cluster
         if made.caller:
-            fields["caller"] = made.caller
+            line.caller = made.caller
         if target is not None:
-            fields["owner"], fields["ownerCase"] = target.ownership.cluster, target.ownership.case
+            line.owner, line.owner_case = target.ownership.cluster, target.ownership.case
             if target.ownership.problem:
-                fields["ownerProblem"] = target.ownership.problem
-            fields["hooks"] = len(target.relevant)
-        self._log(encode_line(fields))
+                line.owner_problem = target.ownership.problem
+            line.hooks = len(target.relevant)
+        self._log(encode_line(line))
 
 
 def _decode_whole(body: bytes) -> Decoded:

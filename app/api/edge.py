@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Generator
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from starlette.types import Scope
@@ -16,8 +16,8 @@ from starlette.types import Scope
 from app.api.bodies import BodyBudget
 from app.api.body import RequestError
 from app.api.codec import Decoded, decode_review, encode_error, encode_response
-from app.api.endpoint import MAX_ON_LOOP, Endpoint
-from app.api.logs import LogSink, encode_line, shortened, stamp
+from app.api.endpoint import MAX_ON_LOOP, Answer, Endpoint
+from app.api.logs import LogSink, ReviewLine, encode_line, milliseconds, shortened, stamp
 from app.api.metrics import Metrics
 from app.control.slices import Sliced, Slices, run_off_loop
 from app.control.turns import Executor
@@ -29,12 +29,29 @@ from app.overrider.freshness import StaleError
 
 ReviewHandler = Callable[[AdmissionRequest], Response | Sliced[Response] | Awaitable[Response]]
 """Answers a review, at once, in slices, or when something has been waited for."""
-Prepare = Callable[[AdmissionRequest], Awaitable[None]]
-"""What has to be waited for before a handler is asked; raises StaleError where that does not come."""
+Prepare = Callable[[AdmissionRequest], Awaitable[None] | None]
+"""Returns what has to be waited for before a handler is asked, None for nothing; raises StaleError, at once or when
+awaited, if it does not come."""
 Conclude = Callable[[AdmissionRequest, Response], Awaitable[None]]
 """What has to be done between the decision and the answer."""
 
 _log: Final = logging.getLogger(__name__)
+# A member of a log line that is left out.
+_UNSET: Final[str | msgspec.UnsetType] = msgspec.UNSET
+
+
+class _Asked(NamedTuple):
+    """A review that is being answered."""
+
+    review: Decoded
+    request_id: str
+    started: float
+    """Seconds of `time.perf_counter`."""
+
+
+def _stale(error: StaleError) -> RequestError:
+    # Not a verdict: the caller is to ask again, which an apiserver's clients do after a failed call.
+    return RequestError(503, "ServiceUnavailable", str(error))
 
 
 class ReviewEndpoint(Endpoint):
@@ -84,40 +101,80 @@ class ReviewEndpoint(Endpoint):
         self._pure: Final = pure
         # Checks take up to 4 µs for a byte, eight times as long as rendering. People write what they check, so a hop to
         # a thread costs nobody anything.
-        self._max_on_loop: Final = MAX_ON_LOOP // 4 if pure or slices is not None else MAX_ON_LOOP
+        self.max_at_once = MAX_ON_LOOP // 4 if pure or slices is not None else MAX_ON_LOOP
         self._log: Final = log
         self._prepare: Final = prepare
         self._conclude: Final = conclude
         self._slices: Final = slices or Slices()
 
-    async def _answer(self, body: bytes, request_id: str, scope: Scope) -> tuple[int, bytes]:
+    def _begin(self, body: bytes, request_id: str, scope: Scope) -> Answer | Awaitable[Answer]:
         del scope
         started = time.perf_counter()
-        is_large = len(body) > self._max_on_loop
+        if len(body) > self.max_at_once:
+            return self._answer_large(body, request_id, started)
         try:
-            review = await self._off_loop(decode_review, body) if is_large else decode_review(body)
+            review = decode_review(body)
         except BadReviewError as error:
-            self._metrics.reviewed(
-                self._path, "", "malformed", seconds=time.perf_counter() - started, request_id=request_id
-            )
-            return 400, encode_error(400, "BadRequest", str(error))
+            return self._refuse(error, request_id, started)
+        asked = _Asked(review, request_id or review.uid, started)
         if self._prepare is not None and review.request is not None:
             try:
-                await self._prepare(review.request)
+                waiting = self._prepare(review.request)
             except StaleError as error:
-                # Not a verdict: the caller is to ask again, which an apiserver's clients do after a failed call.
-                raise RequestError(503, "ServiceUnavailable", str(error)) from error
-        if is_large and review.request is not None:
-            response = await self._decide_off_loop(review, review.request)
-        else:
-            decided = self._decide(review)
-            response = decided if isinstance(decided, Response) else await self._finish(decided, review)
-        if self._conclude is not None and review.request is not None:
-            await self._conclude(review.request, response)
-        encode = partial(encode_response, response, uid=review.uid, api_version=review.api_version)
-        answer = await self._off_loop(encode) if is_large else encode()
-        self._record(review, response, seconds=time.perf_counter() - started, request_id=request_id or review.uid)
+                raise _stale(error) from error
+            if waiting is not None:
+                return self._wait(waiting, asked)
+        decided = self._decide(review)
+        if isinstance(decided, Response) and self._conclude is None:
+            return self._encode(decided, asked)
+        return self._complete(decided, asked)
+
+    async def _wait(self, waiting: Awaitable[None], asked: "_Asked") -> Answer:
+        try:
+            await waiting
+        except StaleError as error:
+            raise _stale(error) from error
+        return await self._complete(self._decide(asked.review), asked)
+
+    async def _complete(self, decided: Response | Sliced[Response] | Awaitable[Response], asked: "_Asked") -> Answer:
+        response = decided if isinstance(decided, Response) else await self._finish(decided, asked.review)
+        if self._conclude is not None and asked.review.request is not None:
+            await self._conclude(asked.review.request, response)
+        return self._encode(response, asked)
+
+    def _encode(self, response: Response, asked: "_Asked") -> Answer:
+        review = asked.review
+        answer = encode_response(response, uid=review.uid, api_version=review.api_version)
+        self._record(review, response, seconds=time.perf_counter() - asked.started, request_id=asked.request_id)
         return 200, answer
+
+    async def _answer_large(self, body: bytes, request_id: str, started: float) -> Answer:
+        """Answer a review that takes long, with the work on its bytes in a thread."""
+        try:
+            review = await self._off_loop(decode_review, body)
+        except BadReviewError as error:
+            return self._refuse(error, request_id, started)
+        asked = _Asked(review, request_id or review.uid, started)
+        request = review.request
+        try:
+            if self._prepare is not None and request is not None and (waiting := self._prepare(request)) is not None:
+                await waiting
+        except StaleError as error:
+            raise _stale(error) from error
+        if request is None:
+            return await self._complete(self._decide(review), asked)
+        response = await self._decide_off_loop(review, request)
+        if self._conclude is not None:
+            await self._conclude(request, response)
+        encode = partial(encode_response, response, uid=review.uid, api_version=review.api_version)
+        answer = await self._off_loop(encode)
+        self._record(review, response, seconds=time.perf_counter() - started, request_id=asked.request_id)
+        return 200, answer
+
+    def _refuse(self, error: BadReviewError, request_id: str, started: float) -> Answer:
+        seconds = time.perf_counter() - started
+        self._metrics.reviewed(self._path, "", "malformed", seconds=seconds, request_id=request_id)
+        return 400, encode_error(400, "BadRequest", str(error))
 
     def _decide(self, review: Decoded) -> Response | Sliced[Response] | Awaitable[Response]:
         if review.request is None:
@@ -176,30 +233,23 @@ def _outcome(response: Response) -> str:
     return "denied" if response.reason in ("Forbidden", "Invalid") else "errored"
 
 
-def log_fields(path: str, review: Decoded, response: Response, *, seconds: float, request_id: str) -> dict[str, object]:
-    """Return what a line of the log says about an answered review."""
-    fields: dict[str, object] = {
-        "ts": stamp(),
-        "level": "info",
-        "msg": "review",
-        "route": path,
-        "requestId": shortened(request_id),
-        "uid": shortened(review.uid),
-        "allowed": response.allowed,
-        "patchOps": len(response.patch),
-        "ms": round(seconds * 1000, 3),
-    }
+def log_fields(path: str, review: Decoded, response: Response, *, seconds: float, request_id: str) -> ReviewLine:
+    """Return the line of the log about an answered review."""
+    cluster = gvk = namespace = name = operation = _UNSET
     if (request := review.request) is not None:
         kind = request.kind
         # Only what the handler decoded is looked into: a log line must not cost another decode.
         decoded = request.__dict__
         document = decoded.get("desired_object") or decoded.get("object") or decoded.get("old_object")
-        fields["cluster"] = cluster_of(document) if isinstance(document, dict) else ""
-        fields["gvk"] = shortened(f"{kind.group}/{kind.version}/{kind.kind}")
-        fields["namespace"] = shortened(request.namespace)
-        name = request.name or as_object(as_object(document).get("metadata")).get("generateName")
-        fields["name"] = shortened(name) if isinstance(name, str) else ""
-        fields["operation"] = request.operation
-    if response.message:
-        fields["message"] = shortened(response.message)
-    return fields
+        cluster = shortened(cluster_of(document)) if isinstance(document, dict) else ""
+        gvk = shortened(f"{kind.group}/{kind.version}/{kind.kind}")
+        namespace = shortened(request.namespace)
+        generated = request.name or as_object(as_object(document).get("metadata")).get("generateName", "")
+        name = shortened(generated) if isinstance(generated, str) else ""
+        operation = request.operation
+    message = shortened(response.message) if response.message else _UNSET
+    # By position: members that are set one by one take a quarter more time.
+    return ReviewLine(
+        stamp(), "info", "review", path, shortened(request_id), shortened(review.uid), response.allowed,
+        len(response.patch), milliseconds(seconds), cluster, gvk, namespace, name, operation, message,
+    )  # fmt: skip

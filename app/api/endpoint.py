@@ -1,17 +1,20 @@
 """What all routes that take a review have in common: method, client, headers, body, and what goes wrong with those."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app.api.arriving import Arriving
 from app.api.bodies import BodyBudget, BodyCharge, client_of
 from app.api.body import ClientGoneError, RequestError, check_headers, read_body
 from app.api.codec import encode_error
 from app.api.metrics import Metrics
 from app.api.numbers import check_numbers
-from app.api.sending import send_body
+from app.api.reply import Reply, send_reply
+from app.api.sending import PIECE_BYTES
 from app.control.turns import Executor
 from app.control.worker import Worker
 
@@ -20,13 +23,18 @@ MAX_ON_LOOP: Final = 32 * 1024
 16 ms; an ordinary UPDATE has 26 KB, and takes 0.1 ms."""
 
 _T = TypeVar("_T")
-_JSON: Final = (b"content-type", b"application/json")
 # RFC 9110 section 11.6.1 wants a challenge with each 401.
 _CHALLENGE: Final = (b"www-authenticate", b"Bearer")
 
+Answer = tuple[int, bytes]
+"""An HTTP status and a body."""
+
 
 class Endpoint(ABC):
-    """A plain ASGI endpoint that answers a POSTed JSON body with another."""
+    """An endpoint that answers a POSTed JSON body with another: as a plain ASGI app, or at once in the protocol."""
+
+    max_at_once: int = 0
+    """Bytes of the largest body to which `_begin` may return the answer, and not an awaitable; 0 if it never does."""
 
     def __init__(
         self,
@@ -64,32 +72,95 @@ class Endpoint(ABC):
         self._metrics.in_flight += 1
         try:
             if self._bodies is None:
-                await self._exchange(scope, receive, send, charge=None)
+                await send_reply(send, await self._read_and_answer(scope, receive, charge=None))
             else:
                 with BodyCharge(self._bodies, client_of(scope.get("client"))) as charge:
-                    await self._exchange(scope, receive, send, charge=charge)
+                    await send_reply(send, await self._read_and_answer(scope, receive, charge=charge))
         except ClientGoneError:
             return
         finally:
             self._metrics.in_flight -= 1
 
-    async def _exchange(self, scope: Scope, receive: Receive, send: Send, *, charge: BodyCharge | None) -> None:
-        """Read a body and send its answer; raises ClientGoneError."""
-        headers: tuple[tuple[bytes, bytes], ...] = ()
+    def collect(self, scope: Scope, *, client: str) -> Arriving | None:
+        """Begin to collect the body of a POST, if `begin` may answer it once it is complete.
+
+        Args:
+            scope: The request.
+            client: The client, as `app.api.bodies.client_of` returns it.
+
+        Returns:
+            The body, nothing of which has arrived yet; its owner calls `Arriving.end`. None if the request is refused
+            before its body is read, if it does not say how long that is, or if it is too long.
+        """
+        length = next((int(value) for name, value in scope["headers"] if name == b"content-length"), None)
+        if length is None or length > self.max_at_once:
+            return None
+        try:
+            self._check_caller(scope)
+            check_headers(scope["headers"], limit=self._body_limit)
+        except RequestError:
+            return None
+        return Arriving(self._metrics, None if self._bodies is None else BodyCharge(self._bodies, client))
+
+    def begin(self, scope: Scope, body: bytes, *, client: str) -> Reply | ASGIApp | None:
+        """Answer a POST that has arrived whole, at once if nothing has to be waited for.
+
+        Args:
+            scope: The request.
+            body: Its body, as long as the Content-Length says.
+            client: The client, as `app.api.bodies.client_of` returns it.
+
+        Returns:
+            The answer, if it is short enough to be sent in one piece. Or an ASGI app that goes on with the request and
+            does not receive its body, if something has to be waited for, such as a client that reads a long answer. Or
+            None if the body is large, or if there is no room for it; nothing has been done then.
+        """
+        if len(body) > self.max_at_once:
+            return None
+        if self._bodies is not None and not self._bodies.has_room(client, len(body)):
+            return None
+        try:
+            self._check_caller(scope)
+            request_id = check_headers(scope["headers"], limit=self._body_limit)
+            begun = self._begin(body, request_id, scope)
+        except RequestError as error:
+            return _refuse(error)
+        if isinstance(begun, tuple) and len(begun[1]) <= PIECE_BYTES:
+            return _reply(*begun)
+        charge = None
+        if self._bodies is not None:
+            charge = BodyCharge(self._bodies, client)
+            charge.take_decoded(len(body))
+        return partial(self._go_on, begun, charge)
+
+    async def _go_on(
+        self, begun: Answer | Awaitable[Answer], charge: BodyCharge | None, _scope: Scope, _receive: Receive, send: Send
+    ) -> None:
+        """Answer a request that `begin` has begun with."""
+        self._metrics.in_flight += 1
+        try:
+            try:
+                reply = _reply(*(begun if isinstance(begun, tuple) else await begun))
+            except RequestError as error:
+                reply = _refuse(error)
+            await send_reply(send, reply)
+        finally:
+            self._metrics.in_flight -= 1
+            if charge is not None:
+                charge.give_back()
+
+    async def _read_and_answer(self, scope: Scope, receive: Receive, *, charge: BodyCharge | None) -> Reply:
+        """Read a body and return its answer; raises ClientGoneError."""
         try:
             self._check_caller(scope)
             request_id = check_headers(scope["headers"], limit=self._body_limit)
             body = await read_body(receive, limit=self._body_limit, charge=charge)
             if len(body) > MAX_ON_LOOP:
                 await self._off_loop(check_numbers, body)
-            status, answer = await self._answer(body, request_id, scope)
+            begun = self._begin(body, request_id, scope)
+            return _reply(*(begun if isinstance(begun, tuple) else await begun))
         except RequestError as error:
-            status, answer = error.code, encode_error(error.code, error.reason, str(error))
-            if error.retry_after is not None:
-                headers = ((b"retry-after", b"%d" % error.retry_after),)
-        if status == 401:
-            headers = (_CHALLENGE,)
-        await respond(send, status, answer, *headers)
+            return _refuse(error)
 
     def _check_caller(self, scope: Scope) -> None:
         """Refuse a caller before its body is read; raises RequestError."""
@@ -101,8 +172,24 @@ class Endpoint(ABC):
         return await self._worker.run(self._path, function, *arguments)
 
     @abstractmethod
-    async def _answer(self, body: bytes, request_id: str, scope: Scope) -> tuple[int, bytes]:
-        """Return the HTTP status and the body of the answer; raises RequestError."""
+    def _begin(self, body: bytes, request_id: str, scope: Scope) -> Answer | Awaitable[Answer]:
+        """Return the HTTP status and the body of the answer, at once or when something has been waited for.
+
+        Both may raise RequestError. The work that is returned has not begun: it needs a task to run in.
+        """
+
+
+def _reply(status: int, body: bytes) -> Reply:
+    return Reply(status, body, (_CHALLENGE,)) if status == 401 else Reply(status, body)
+
+
+def _refuse(error: RequestError) -> Reply:
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    if error.retry_after is not None:
+        headers = ((b"retry-after", b"%d" % error.retry_after),)
+    if error.code == 401:
+        headers = (_CHALLENGE,)
+    return Reply(error.code, encode_error(error.code, error.reason, str(error)), headers)
 
 
 def _has_certificate(scope: Scope) -> bool:
@@ -113,9 +200,7 @@ def _has_certificate(scope: Scope) -> bool:
 
 async def respond(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
     """Send an answer of JSON."""
-    length = (b"content-length", b"%d" % len(body))
-    await send({"type": "http.response.start", "status": status, "headers": [_JSON, length, *headers]})
-    await send_body(send, body)
+    await send_reply(send, Reply(status, body, headers))
 
 
 class Gate:
@@ -136,6 +221,11 @@ class Gate:
         self._endpoint: Final = endpoint
         self._missing: Final = missing
         self._open = False
+
+    @property
+    def endpoint(self) -> ASGIApp | None:
+        """The endpoint behind the gate, None as long as the gate was not seen open."""
+        return self._endpoint if self._open else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""

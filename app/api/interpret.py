@@ -2,20 +2,21 @@
 
 import logging
 import time
+from collections.abc import Awaitable
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import parse_qs
 
 from starlette.types import Scope
 
 from app.api.bodies import BodyBudget
 from app.api.codec import encode_error
-from app.api.endpoint import MAX_ON_LOOP, Endpoint
-from app.api.logs import LogSink, encode_line, shortened, stamp
+from app.api.endpoint import MAX_ON_LOOP, Answer, Endpoint
+from app.api.logs import LogSink, encode_line, milliseconds, shortened, stamp
 from app.api.metrics import Metrics
 from app.control.turns import Executor
 from app.interpret.access import InterpretError
-from app.interpret.chain import Chain, ChainError, Step
+from app.interpret.chain import Chain, ChainError, Explained, Step
 from app.interpret.codec import Asked, decode_review, encode_answer, encode_failure, question_of
 from app.interpret.question import Question
 from app.model.envelope import BadReviewError
@@ -23,8 +24,20 @@ from app.model.envelope import BadReviewError
 _log: Final = logging.getLogger(__name__)
 
 
+class _Review(NamedTuple):
+    """A review that is being answered."""
+
+    asked: Asked
+    request_id: str
+    started: float
+    """Seconds of `time.perf_counter`."""
+    explain: bool
+
+
 class InterpretEndpoint(Endpoint):
     """One interpreter route: its chain answers in the shape that asked."""
+
+    max_at_once = MAX_ON_LOOP
 
     def __init__(
         self,
@@ -49,55 +62,97 @@ class InterpretEndpoint(Endpoint):
         self._chain: Final = chain
         self._log: Final = log
 
-    async def _answer(self, body: bytes, request_id: str, scope: Scope) -> tuple[int, bytes]:
+    def _begin(self, body: bytes, request_id: str, scope: Scope) -> Answer | Awaitable[Answer]:
         started = time.perf_counter()
-        is_large = len(body) > MAX_ON_LOOP
-        try:
-            asked = await self._off_loop(decode_review, body) if is_large else decode_review(body)
-        except BadReviewError as error:
-            seconds = time.perf_counter() - started
-            self._metrics.reviewed(self._path, "", "malformed", seconds=seconds, request_id=request_id)
-            return 400, encode_error(400, "BadRequest", str(error))
         explain = b"explain" in scope["query_string"] and _wants_explanation(scope)
+        if len(body) > MAX_ON_LOOP:
+            return self._answer_large(body, request_id, started, explain=explain)
+        try:
+            asked = decode_review(body)
+        except BadReviewError as error:
+            return self._refuse(error, request_id, started)
+        review = _Review(asked, request_id or asked.uid, started, explain)
+        question: Question | None = None
+        try:
+            question = question_of(asked, built_in=self._chain.built_in)
+            explained = self._chain.begin(question)
+        except Exception as error:  # noqa: BLE001 - as for admission: a defect is answered, too, to its uid
+            return self._fail(review, question, error)
+        if isinstance(explained, Explained):
+            return self._succeed(review, question, explained)
+        return self._wait(review, question, explained)
+
+    async def _answer_large(self, body: bytes, request_id: str, started: float, *, explain: bool) -> Answer:
+        """Answer a review that takes long, with the work on its bytes in a thread."""
+        try:
+            asked = await self._off_loop(decode_review, body)
+        except BadReviewError as error:
+            return self._refuse(error, request_id, started)
+        review = _Review(asked, request_id or asked.uid, started, explain)
         question: Question | None = None
         steps: tuple[Step, ...] = ()
-        problem: InterpretError | None = None
         try:
-            if not is_large:
-                question = question_of(asked, built_in=self._chain.built_in)
-                explained = await self._chain.answer(question)
-                steps = explained.steps
-                answer = encode_answer(asked, question, explained.answer, steps if explain else None)
-            else:
-                # The chain is not asked in a thread, as the store may change its rules meanwhile.
-                decode = partial(question_of, asked, built_in=lambda _kind, _operation: False)
-                question = (await self._off_loop(decode))._replace(large=True)
-                explained = await self._chain.answer(question, off_loop=self._off_loop)
-                steps = explained.steps
-                shown = steps if explain else None
-                answer = await self._off_loop(encode_answer, asked, question, explained.answer, shown)
-        except InterpretError as error:
+            # The chain is not asked in a thread, as the store may change its rules meanwhile.
+            decode = partial(question_of, asked, built_in=lambda _kind, _operation: False)
+            question = (await self._off_loop(decode))._replace(large=True)
+            explained = await self._chain.answer(question, off_loop=self._off_loop)
+            steps = explained.steps
+            shown = steps if explain else None
+            answer = await self._off_loop(encode_answer, asked, question, explained.answer, shown)
+        except Exception as error:  # noqa: BLE001 - as above
+            return self._fail(review, question, error, steps)
+        self._record(review, question, steps, None)
+        return 200, answer
+
+    def _refuse(self, error: BadReviewError, request_id: str, started: float) -> Answer:
+        seconds = time.perf_counter() - started
+        self._metrics.reviewed(self._path, "", "malformed", seconds=seconds, request_id=request_id)
+        return 400, encode_error(400, "BadRequest", str(error))
+
+    async def _wait(self, review: "_Review", question: Question, waiting: Awaitable[Explained]) -> Answer:
+        try:
+            explained = await waiting
+        except Exception as error:  # noqa: BLE001 - as above
+            return self._fail(review, question, error)
+        return self._succeed(review, question, explained)
+
+    def _succeed(self, review: "_Review", question: Question, explained: Explained) -> Answer:
+        steps = explained.steps
+        try:
+            answer = encode_answer(review.asked, question, explained.answer, steps if review.explain else None)
+        except Exception as error:  # noqa: BLE001 - as above
+            return self._fail(review, question, error, steps)
+        self._record(review, question, steps, None)
+        return 200, answer
+
+    def _fail(
+        self, review: "_Review", question: Question | None, error: Exception, steps: tuple[Step, ...] = ()
+    ) -> Answer:
+        if isinstance(error, InterpretError):
             problem = error
             steps = error.steps if isinstance(error, ChainError) else ()
-        except RecursionError:
+        elif isinstance(error, RecursionError):
             problem = InterpretError("the object is nested too deep")
-        except Exception:  # noqa: BLE001 - as for admission: a defect is answered, too, to its uid
-            _log.exception("interpreter failed", extra={"fields": {"route": self._path, "uid": asked.uid}})
-            problem = InterpretError(
-                f"fleethook failed to answer; its log has the reason under uid {asked.uid}", code=500
-            )
-        if problem is not None:
-            answer = encode_failure(asked, problem, steps if explain else None)
+        else:
+            uid = review.asked.uid
+            _log.error("interpreter failed", exc_info=error, extra={"fields": {"route": self._path, "uid": uid}})
+            problem = InterpretError(f"fleethook failed to answer; its log has the reason under uid {uid}", code=500)
+        answer = encode_failure(review.asked, problem, steps if review.explain else None)
+        self._record(review, question, steps, problem)
+        return 200, answer
+
+    def _record(
+        self, review: "_Review", question: Question | None, steps: tuple[Step, ...], problem: InterpretError | None
+    ) -> None:
         operation = "" if question is None else question.operation.value
         outcome = "answered" if problem is None else "errored"
-        seconds = time.perf_counter() - started
-        self._metrics.reviewed(self._path, operation, outcome, seconds=seconds, request_id=request_id or asked.uid)
+        seconds = time.perf_counter() - review.started
+        self._metrics.reviewed(self._path, operation, outcome, seconds=seconds, request_id=review.request_id)
         if self._log is not None:
-            fields = self._fields(asked, question, steps, problem)
-            fields["requestId"] = shortened(request_id or asked.uid)
-            fields["ms"] = round(seconds * 1000, 3)
+            fields = self._fields(review.asked, question, steps, problem)
+            fields["requestId"] = shortened(review.request_id)
+            fields["ms"] = milliseconds(seconds)
             self._log(encode_line(fields))
-        return 200, answer
 
     def _fields(
         self, asked: Asked, question: Question | None, steps: tuple[Step, ...], problem: InterpretError | None

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from app.api.log_lines import LinesHandler, LogLines
 from app.model.text import escape, escape_json, shorten
 
 LogSink = Callable[[bytes], object]
@@ -34,25 +35,59 @@ def write_line(line: bytes) -> None:
     os.write(_STANDARD_ERROR, line)
 
 
+_MILLISECONDS: Final = [f".{number:03d}+00:00" for number in range(1000)]
+
+
 class Stamps:
-    """The time as log lines say it; what all of a second have in common is made once for them."""
+    """The time as log lines say it; the text of a second is made once for all lines of it."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock: Final = clock
-        self._second = -1
+        # Milliseconds of the second that the text has.
+        self._begin = -1000
         self._text = ""
 
     def __call__(self) -> str:
         """Return the time, in UTC, with milliseconds."""
-        now = self._clock()
-        second = int(now)
-        if second != self._second:
-            self._second = second
+        now = int(self._clock() * 1000)
+        place = now - self._begin
+        if not 0 <= place < 1000:
+            second, place = divmod(now, 1000)
+            self._begin = 1000 * second
             self._text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-        return f"{self._text}.{int((now - second) * 1000):03d}+00:00"
+        return self._text + _MILLISECONDS[place]
 
 
 stamp: Final = Stamps()
+
+
+class ReviewLine(msgspec.Struct, rename="camel", gc=False):
+    """A line of the log about an answered review; members that are not set are left out.
+
+    A struct is made and encoded in half the time of a dictionary.
+    """
+
+    ts: str
+    level: str
+    msg: str
+    route: str
+    request_id: str
+    uid: str
+    allowed: bool
+    patch_ops: int
+    ms: float
+    """Milliseconds from the review to its answer."""
+    cluster: str | msgspec.UnsetType = msgspec.UNSET
+    gvk: str | msgspec.UnsetType = msgspec.UNSET
+    namespace: str | msgspec.UnsetType = msgspec.UNSET
+    name: str | msgspec.UnsetType = msgspec.UNSET
+    operation: str | msgspec.UnsetType = msgspec.UNSET
+    message: str | msgspec.UnsetType = msgspec.UNSET
+    caller: str | msgspec.UnsetType = msgspec.UNSET
+    owner: str | msgspec.UnsetType | None = msgspec.UNSET
+    owner_case: str | msgspec.UnsetType = msgspec.UNSET
+    owner_problem: str | msgspec.UnsetType = msgspec.UNSET
+    hooks: int | msgspec.UnsetType = msgspec.UNSET
 
 
 MAX_LOGGED: Final = 1000
@@ -61,10 +96,15 @@ MAX_LOGGED: Final = 1000
 
 def shortened(text: str) -> str:
     """Return a text as far as a log line has it; a long one is not encoded first to be cut then."""
-    return shorten(text, MAX_LOGGED)
+    return text if len(text) <= MAX_LOGGED else shorten(text, MAX_LOGGED)
 
 
-def encode_line(fields: dict[str, object]) -> bytes:
+def milliseconds(seconds: float) -> float:
+    """Return a duration in milliseconds with three decimals; `round` takes three times as long."""
+    return int(seconds * 1e6 + 0.5) / 1000
+
+
+def encode_line(fields: dict[str, object] | ReviewLine) -> bytes:
     """Return ``fields`` as a line of JSON.
 
     Control, bidirectional and line separator characters are JSON escapes. A line of more than `MAX_LINE_BYTES` is cut:
@@ -72,16 +112,21 @@ def encode_line(fields: dict[str, object]) -> bytes:
     """
     line = _encoded(fields)
     if len(line) >= MAX_LINE_BYTES:
-        line = _cut_line(fields)
+        line = _cut_line(_members(fields))
     return line + b"\n"
 
 
-def _encoded(fields: dict[str, object]) -> bytes:
+def _members(fields: dict[str, object] | ReviewLine) -> dict[str, object]:
+    members: dict[str, object] = msgspec.to_builtins(fields) if isinstance(fields, ReviewLine) else fields
+    return members
+
+
+def _encoded(fields: dict[str, object] | ReviewLine) -> bytes:
     try:
         line = _encoder.encode(fields)
     except UnicodeEncodeError:
         # A surrogate without its other half, which UTF-8 does not have.
-        return escape_json(json.dumps(fields, default=str)).encode()
+        return escape_json(json.dumps(_members(fields), default=str)).encode()
     # JSON has escaped the other control characters of ASCII.
     if line.isascii() and b"\x7f" not in line:
         return line
@@ -126,9 +171,13 @@ class JSONFormatter(logging.Formatter):
         return encode_line(fields).decode().removesuffix("\n")
 
 
-def configure_logging() -> None:
-    """Send every logger's records to standard error as JSON lines."""
-    handler = logging.StreamHandler()
+def configure_logging(lines: LogLines | None = None) -> None:
+    """Send every logger's records to standard error as JSON lines.
+
+    Args:
+        lines: Other lines for standard error, among which records keep their place; None if there are none.
+    """
+    handler = logging.StreamHandler() if lines is None else LinesHandler(lines)
     handler.setFormatter(JSONFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -13,11 +13,10 @@ from prometheus_client.registry import Collector
 
 from app.api.consumer_metrics import ConsumerMetrics
 from app.api.series import MAX_CLUSTERS, ClusterNames, WebhookNames, bounded_code
+from app.api.tallies import MULTIPROCESS, Counts, Observations
 from app.dispatch.hooks import Hook
 from app.model.gvk import GroupKind
 from app.store.sources.source import PartState
-
-_MULTIPROCESS: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 # A review takes some 0.1 ms; an apiserver gives up after timeoutSeconds, 30 s at most.
 _BUCKETS: Final = (
@@ -37,19 +36,19 @@ class Metrics:
         """Prepare; ``max_clusters`` bounds the logical clusters that series name."""
         self.registry: Final = CollectorRegistry()
         self.consumers: Final = ConsumerMetrics(self.registry, ClusterNames(max_clusters=max_clusters))
-        self._reviews: Final = Counter(
+        self._reviews: Final = Counts(
             "fleethook_reviews",
             "Reviews answered, by route, operation and outcome.",
             ["route", "operation", "outcome"],
-            registry=self.registry,
         )
-        self._seconds: Final = Histogram(
+        self._seconds: Final = Observations(
             "fleethook_review_duration_seconds",
             "Time from the last byte of a review to its answer; exemplars carry the request id.",
             ["route"],
             buckets=_BUCKETS,
-            registry=self.registry,
         )
+        self.registry.register(self._reviews)
+        self.registry.register(self._seconds)
         self._calls: Final = Histogram(
             "fleethook_hook_call_duration_seconds",
             "Time that somebody's hook took to answer, by outcome: answered, failed, ignored. Names beyond 200 are "
@@ -84,11 +83,9 @@ class Metrics:
         self._webhook_names: Final = WebhookNames(max_clusters=max_clusters)
         self._hook_names: Final = WebhookNames(max_webhooks_per_cluster=_MAX_NAMES)
         self._rule_names: Final = WebhookNames(max_webhooks_per_cluster=_MAX_NAMES)
+        # labels() costs more than the increment itself, so each combination is looked up once.
         self._webhook_counters: Final[dict[tuple[str, ...], Counter]] = {}
         self._webhook_histograms: Final[dict[str, Histogram]] = {}
-        # labels() costs more than the increment itself, so each combination is looked up once.
-        self._counters: Final[dict[tuple[str, str, str], Counter]] = {}
-        self._histograms: Final[dict[str, Histogram]] = {}
         self._exemplars_due: Final[dict[str, float]] = {}
         self.in_flight = 0
         self.registry.register(Gauges("fleethook_reviews_in_flight", "Reviews being answered.", self._in_flight))
@@ -120,15 +117,8 @@ class Metrics:
 
     def reviewed(self, route: str, operation: str, outcome: str, *, seconds: float, request_id: str) -> None:
         """Count one answered review."""
-        key = (route, operation, outcome)
-        counter = self._counters.get(key)
-        if counter is None:
-            counter = self._counters[key] = self._reviews.labels(route, operation, outcome)
-        counter.inc()
-        histogram = self._histograms.get(route)
-        if histogram is None:
-            histogram = self._histograms[route] = self._seconds.labels(route)
-        histogram.observe(seconds, self._exemplar(route, seconds, request_id))
+        self._reviews.add((route, operation, outcome))
+        self._seconds.add((route,), seconds, exemplar=self._exemplar(route, seconds, request_id))
 
     def _exemplar(self, route: str, seconds: float, request_id: str) -> dict[str, str] | None:
         """Return the exemplar of an answer: each that took long has one, of the others one a second.
@@ -145,7 +135,7 @@ class Metrics:
     def exposition(self, accept: str) -> tuple[bytes, str]:
         """Return the metrics as text and its content type, in the format that ``accept`` asks for."""
         registry = self.registry
-        if os.environ.get(_MULTIPROCESS):
+        if os.environ.get(MULTIPROCESS):
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return exposition(registry, accept)

@@ -13,8 +13,8 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from app.api.callers import EXTENSION, client_extension, describe_certificate
-from app.api.closing import ClosingProtocol
 from app.api.connections import Connection, Connections, Stage
+from app.api.direct import DirectProtocol, FindEndpoint
 
 # An apiserver sends well under 1 KiB of headers; client certificates and proxies add some. 64 KiB is what nginx and
 # Apache accept in all, and a connection may not hold more of this process's memory before it is known who it is.
@@ -35,12 +35,14 @@ class Guard(NamedTuple):
         request_timeout: Seconds from the first byte of a request to its last.
         connections: Counts the connections.
         health_app: Answers on connections that are there for health checks only.
+        find_endpoint: Finds the endpoints that answer at once, on all other connections; None if there are none.
     """
 
     header_timeout: float
     request_timeout: float
     connections: Connections
     health_app: ASGIApp
+    find_endpoint: FindEndpoint | None = None
 
 
 class _Reading(enum.Enum):
@@ -55,7 +57,7 @@ class _RefusedError(Exception):
     """Ends parsing: the client is refused."""
 
 
-class GuardedProtocol(ClosingProtocol):
+class GuardedProtocol(DirectProtocol):
     """Answers 408 or 431 and closes; a request that arrives whole in one read costs no timer at all.
 
     Written against the internals of uvicorn 0.54; pyproject.toml bounds the version.
@@ -70,7 +72,7 @@ class GuardedProtocol(ClosingProtocol):
             connection: The accepted connection that this is the HTTP side of.
             kwargs: As uvicorn's protocol has them.
         """
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, find_endpoint=None if connection.health_only else guard.find_endpoint, **kwargs)
         self._guard: Final = guard
         self._connection: Final = connection
         if connection.health_only:
@@ -87,11 +89,11 @@ class GuardedProtocol(ClosingProtocol):
     def stage(self) -> Stage:
         """Return the state of the connection, for the choice which one is closed to make room for another."""
         cycle: RequestResponseCycle | None = self.cycle  # None until the first request, whatever its type says
-        if cycle is None:
+        if cycle is None and not self.is_collecting:
             return Stage.UNPROVEN
         if self._reading is not _Reading.NOTHING or self.flow.write_paused:
             return Stage.WAITING
-        return Stage.IDLE if cycle.response_complete else Stage.ANSWERING
+        return Stage.IDLE if cycle is None or cycle.response_complete else Stage.ANSWERING
 
     def end(self) -> None:
         """Close the connection without waiting for the client."""
@@ -221,6 +223,7 @@ class GuardedProtocol(ClosingProtocol):
 
     def _refuse(self, status: int, text: str) -> None:
         self._disarm()
+        self.forget_pending()
         cycle: RequestResponseCycle | None = self.cycle
         # While a response is being written, more bytes would be read as part of it: closing has to say it all.
         if cycle is None or cycle.response_complete or not cycle.response_started:

@@ -43,7 +43,7 @@ app = typer.Typer(
             "crds": Place(
                 "app.cli.crds",
                 "crds",
-                "CRD tarballs of Karmada: fetched by policy, verified, kept where the operator finds them.",
+                "Fetch, verify and cache the CRD tarballs of Karmada.",
             ),
             "interpret": Place(
                 "app.cli.interpret",

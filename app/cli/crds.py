@@ -7,21 +7,12 @@ from typing import Annotated, Any
 import platformdirs
 import typer
 
-from app.cli.crds_cache import NormalizeDot, cache
+from app.cli import crds_options as option
+from app.cli.crds_cache import cache
 from app.cli.crds_choice import check_reach, chosen_of, read_file
 from app.cli.crds_controller import DATA_DIR
 from app.cli.crds_progress import Style, reporting
-from app.cli.crds_provenance import (
-    BuilderOption,
-    ProvenanceOption,
-    SourceRepositoryOption,
-    SourceTagOption,
-    TrustRootOption,
-    Wanted,
-    document_provenance,
-    format_provenance,
-    pin_by,
-)
+from app.cli.crds_provenance import Wanted, document_provenance, format_provenance, pin_by
 from app.cli.crds_text import Output, leaving, show, warn
 from app.cli.later import Place, group_of
 from app.cli.terminal import write_error
@@ -39,7 +30,7 @@ from app.crds.source import Policy, Source
 
 crds = typer.Typer(
     name="crds",
-    help="CRD tarballs of Karmada: fetched by policy, verified, kept where the operator finds them.",
+    help="Fetch, verify and cache the CRD tarballs of Karmada.",
     no_args_is_help=True,
     cls=group_of(
         {
@@ -74,7 +65,9 @@ def _options(
     context: typer.Context,
     data_dir: Annotated[
         Path | None,
-        typer.Option(help="Where the cache is (default: of this user; for the controller /var/lib/karmada)."),
+        typer.Option(
+            help="Data directory of the cache (default: that of the user; for the controller /var/lib/karmada)."
+        ),
     ] = None,
 ) -> None:
     default = DATA_DIR if context.invoked_subcommand == "controller" else Path(platformdirs.user_data_dir("fleethook"))
@@ -82,55 +75,44 @@ def _options(
 
 
 @crds.command()
+@option.expand
 def fetch(
     context: typer.Context,
-    url: Annotated[str | None, typer.Argument(help="Address of the tarball.")] = None,
+    *,
+    url: option.URL = None,
     karmada: Annotated[
-        list[Path] | None, typer.Option(help="Manifest of Karmada instances: what their crdTarball says.")
+        list[Path] | None, typer.Option(help="Manifest of Karmada instances, for their crdTarball.")
     ] = None,
-    version: Annotated[
-        str | None, typer.Option(help="Release whose tarball it is; with --karmada the operator's own.")
-    ] = None,
-    follow_instance: Annotated[
-        bool, typer.Option("--follow-instance", help="The release of the instance's images before the operator's.")
-    ] = False,
-    policy: Annotated[
-        Policy | None, typer.Option(help="When the origin is asked (default: as the manifest says).")
-    ] = None,
-    sha256: Annotated[str, typer.Option(help="What the tarball must be.")] = "",
-    provenance: ProvenanceOption = None,
-    trust_root: TrustRootOption = None,
-    source_repository: SourceRepositoryOption = None,
-    source_tag: SourceTagOption = None,
-    builder: BuilderOption = None,
-    proxy: Annotated[str, typer.Option(help="Address of a proxy; wins over the environment's.")] = "",
-    ca: Annotated[Path | None, typer.Option(help="PEM authorities to trust instead of the system's.")] = None,
-    mirror: Annotated[list[str] | None, typer.Option(help="Asked when the address fails; may be repeated.")] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="The cache or nothing, as policy Never.")] = False,
+    version: option.Version = None,
+    follow_instance: option.Follow = False,
+    policy: option.DownloadPolicy = None,
+    sha256: option.SHA256 = "",
+    attestation: Wanted,
+    proxy: option.Proxy = "",
+    ca: option.CA = None,
+    mirror: option.Mirror = None,
+    offline: option.Offline = False,
     no_conditional: Annotated[
-        bool, typer.Option("--no-conditional", help="Do not ask whether it has changed: download it.")
+        bool, typer.Option("--no-conditional", help="Download the tarball even if it has not changed.")
     ] = False,
-    stale_if_error: Annotated[
-        bool, typer.Option("--stale-if-error", help="With Always: the entry at hand where the origin fails.")
-    ] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="What is only odd is an error.")] = False,
-    normalize_dot: NormalizeDot = False,
-    no_env_proxy: Annotated[bool, typer.Option("--no-env-proxy", help="Ignore HTTPS_PROXY and the like.")] = False,
-    progress: Annotated[Style, typer.Option(help="How progress is shown, on standard error.")] = Style.AUTO,
-    output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
+    stale_if_error: option.Stale = False,
+    strict: option.Strict = False,
+    normalize_dot: option.NormalizeDot = False,
+    no_env_proxy: option.NoEnvProxy = False,
+    progress: option.Progress = Style.AUTO,
+    output: option.OutputFormat = Output.TEXT,
 ) -> None:
-    """Bring the right tarball into the cache: verified, unpacked, or not there at all.
+    """Download a tarball into the cache, verified and unpacked.
 
-    Exits 0; 2 for what it is told; 10 if it is not cached and must not be downloaded; 11 while somebody else brings it
-    in for too long; 20 network, 21 HTTP status, 22 TLS; 23 not what it must be, 24 no CRD tarball, 25 too large; 26
-    disk; 130 interrupted.
+    Exit codes: 0 success; 2 invalid arguments; 10 not cached, and a download is not allowed; 11 another process held
+    the lock for too long; 20 network, 21 HTTP status, 22 TLS; 23 digest mismatch; 24 not a CRD tarball; 25 too large;
+    26 disk; 130 interrupted.
     """
     with leaving():
         chosen = list(chosen_of(url, karmada, version, follow_instance=follow_instance, strict=strict))
         # --version names the release, so its attestation must be of that tag; with --karmada it is the operator's own.
-        tag = source_tag or (version if provenance and url is None and not karmada else None)
-        wanted = Wanted(provenance, trust_root, source_repository, tag, builder)
-        proven, sha256 = pin_by(wanted, sha256=sha256, strict=strict)
+        tag = attestation.source_tag or (version if attestation.provenance and url is None and not karmada else None)
+        proven, sha256 = pin_by(attestation._replace(source_tag=tag), sha256=sha256, strict=strict)
         changes: dict[str, Any] = {"sha256": sha256, "proxy_url": proxy, "mirrors": tuple(mirror or ())}
         if ca is not None:
             changes["ca_pem"] = read_file(ca)
@@ -168,25 +150,22 @@ def _print(fetched: Fetched, proven: Provenance | None, output: Output) -> None:
 
 
 @crds.command()
+@option.expand
 def verify(
-    file: Annotated[Path, typer.Argument(help="A tarball.")],
-    sha256: Annotated[str, typer.Option(help="What it must be.")] = "",
-    provenance: ProvenanceOption = None,
-    trust_root: TrustRootOption = None,
-    source_repository: SourceRepositoryOption = None,
-    source_tag: SourceTagOption = None,
-    builder: BuilderOption = None,
-    strict: Annotated[bool, typer.Option("--strict", help="What is only odd is an error.")] = False,
-    normalize_dot: NormalizeDot = False,
-    output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
+    *,
+    file: Annotated[Path, typer.Argument(help="Path of the tarball.")],
+    sha256: option.SHA256 = "",
+    attestation: Wanted,
+    strict: option.Strict = False,
+    normalize_dot: option.NormalizeDot = False,
+    output: option.OutputFormat = Output.TEXT,
 ) -> None:
-    """Say whether a tarball is whole, harmless, full of CRDs, and whether Karmada's own operator can use it.
+    """Check that a tarball is complete, safe and has CRDs, and whether Karmada's own operator can use it.
 
-    Nothing is unpacked. Exits 0 also for a tarball that only the operator cannot use, unless --strict is given.
+    Nothing is unpacked. The exit code is 0 also if only the operator cannot use it, unless --strict is given.
     """
     with leaving():
-        wanted = Wanted(provenance, trust_root, source_repository, source_tag, builder)
-        proven, sha256 = pin_by(wanted, sha256=sha256, strict=strict)
+        proven, sha256 = pin_by(attestation, sha256=sha256, strict=strict)
         manifest, files = archive.read_files(file, strict=strict, normalize_dot=normalize_dot)
         if sha256 and manifest.sha256 != sha256:
             raise CRDsError(Exit.INTEGRITY, f"{file} is {manifest.sha256}, and {sha256} is wanted")
@@ -197,22 +176,20 @@ def verify(
 
 
 @crds.command()
+@option.expand
 def pin(
+    *,
     url: Annotated[str, typer.Argument(help="Address of the tarball.")],
-    proxy: Annotated[str, typer.Option(help="Address of a proxy; wins over the environment's.")] = "",
-    ca: Annotated[Path | None, typer.Option(help="PEM authorities to trust instead of the system's.")] = None,
-    provenance: ProvenanceOption = None,
-    trust_root: TrustRootOption = None,
-    source_repository: SourceRepositoryOption = None,
-    source_tag: SourceTagOption = None,
-    builder: BuilderOption = None,
-    normalize_dot: NormalizeDot = False,
-    progress: Annotated[Style, typer.Option(help="How progress is shown, on standard error.")] = Style.AUTO,
-    output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
+    proxy: option.Proxy = "",
+    ca: option.CA = None,
+    attestation: Wanted,
+    normalize_dot: option.NormalizeDot = False,
+    progress: option.Progress = Style.AUTO,
+    output: option.OutputFormat = Output.TEXT,
 ) -> None:
     """Download a tarball, verify it, and print the digest for --sha256 and for httpSource.sha256; nothing is kept."""
     with leaving(), tempfile.TemporaryDirectory() as directory:
-        proven, sha256 = pin_by(Wanted(provenance, trust_root, source_repository, source_tag, builder), sha256="")
+        proven, sha256 = pin_by(attestation, sha256="")
         source = Source(url, sha256=sha256, proxy_url=proxy, ca_pem=b"" if ca is None else read_file(ca))
         path = Path(directory, "crds.tar.gz")
         with reporting(Style.NONE if output is Output.JSON else progress, redacted(url)) as report:

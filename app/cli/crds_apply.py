@@ -1,4 +1,4 @@
-"""``fleethook crds render`` and ``apply``: what is in a tarball, patched for an instance, printed or put in place."""
+"""``fleethook crds render`` and ``apply``: the CRDs of a tarball, patched for an instance, printed or applied."""
 
 import asyncio
 import contextlib
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from app.cli import crds_options as option
 from app.cli.crds_instances import How, apply_to_instances, check_names
-from app.cli.crds_release import Wanted, read_release, takes_release
+from app.cli.crds_release import Wanted, read_release
 from app.cli.crds_server import connected, kubeconfig_of, lines_of
 from app.cli.crds_text import Output, leaving, show
 from app.cli.json_output import write_json
@@ -29,12 +30,12 @@ class Form(StrEnum):
     JSON = "json"
 
 
-@takes_release
+@option.expand
 def render(
     context: typer.Context,
     wanted: Wanted,
     *,
-    output: Annotated[Form, typer.Option("--output", "-o", help="How to print it.")] = Form.YAML,
+    output: Annotated[Form, typer.Option("--output", "-o", help="Output format.")] = Form.YAML,
 ) -> None:
     """Print the CRDs of a tarball, patched for an instance, in the order in which they are applied.
 
@@ -52,7 +53,7 @@ def render(
             write_json(listed)
 
 
-@takes_release
+@option.expand
 def apply(
     context: typer.Context,
     wanted: Wanted,
@@ -60,33 +61,35 @@ def apply(
     kubeconfig: Annotated[
         Path | None,
         typer.Option(
-            help="Of the API server of the instance ($KUBECONFIG, then ~/.kube/config); with --instance or --all of "
-            "the host cluster."
+            help="Kubeconfig of the instance's API server ($KUBECONFIG, then ~/.kube/config); with --instance or --all "
+            "of the host cluster."
         ),
     ] = None,
     wait_seconds: Annotated[
-        float, typer.Option(min=0, help="How long the CRDs may take to be established; 0 does not wait.")
+        float, typer.Option(min=0, help="Seconds to wait until the CRDs are established; 0 does not wait.")
     ] = 60.0,
     one: Annotated[
         list[str] | None,
         typer.Option(
             "--instance",
             metavar="NAMESPACE/NAME",
-            help="Instance of the cluster of --kubeconfig, applied to by its Secrets; may be repeated.",
+            help="Instance in the cluster of --kubeconfig; its Secrets name its API server; may be repeated.",
         ),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All instances of the cluster of --kubeconfig.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Have the server try it; nothing changes.")] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Ask the server also to drop versions that objects may be stored in.")
+    every: Annotated[
+        bool, typer.Option("--all", help="Apply to all instances in the cluster of --kubeconfig.")
     ] = False,
-    output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Send dry-run requests only; nothing changes.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Drop also versions that objects may be stored in, if the server agrees.")
+    ] = False,
+    output: option.OutputFormat = Output.TEXT,
 ) -> None:
     """Apply the CRDs of a tarball and its patches to the API server of an instance; none is ever deleted.
 
     Exits as `fetch` does; 2 too where a patch needs --name, --namespace or --ca-file and it is not given, or the
     kubeconfig cannot be used; 20 too where the server does not answer or a CRD is not established in time, 21 where
-    the server refuses. First it prints what will change. A version that objects may be stored in (storedVersions) is
+    the server refuses. First it prints the changes. A version that objects may be stored in (storedVersions) is
     dropped only with --force, and only if the server agrees. Running it again is safe.
 
     With --instance or --all, address, credentials and CA of each API server come from the Secrets that Karmada's

@@ -1,4 +1,4 @@
-"""``fleethook crds cache``: what is kept, and what becomes of it."""
+"""``fleethook crds cache``: commands about the entries of the cache."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -6,17 +6,8 @@ from typing import Annotated
 
 import typer
 
-from app.cli.crds_provenance import (
-    BuilderOption,
-    ProvenanceOption,
-    SourceRepositoryOption,
-    SourceTagOption,
-    TrustRootOption,
-    Wanted,
-    document_provenance,
-    format_provenance,
-    pin_by,
-)
+from app.cli import crds_options as option
+from app.cli.crds_provenance import Wanted, document_provenance, format_provenance, pin_by
 from app.cli.crds_sizes import bytes_of, seconds_of
 from app.cli.crds_text import Output, leaving, show, warn
 from app.crds.cache.cache import Cache, Origin
@@ -26,14 +17,9 @@ from app.crds.download.redaction import redacted
 from app.crds.failures import CRDsError, Exit
 from app.crds.source import Source
 
-cache = typer.Typer(name="cache", help="What is kept, and what becomes of it.", no_args_is_help=True)
+cache = typer.Typer(name="cache", help="List, check, export and remove the entries of the cache.", no_args_is_help=True)
 
-_Which = Annotated[str, typer.Argument(metavar="URL|KEY", help="Address of a tarball, or the key of its entry.")]
-_Output = Annotated[Output, typer.Option("--output", "-o", help="How to print it.")]
-NormalizeDot = Annotated[
-    bool,
-    typer.Option("--normalize-dot", help="Names may begin with ./ (`tar -C directory .`), which upstream refuses."),
-]
+_Which = Annotated[str, typer.Argument(metavar="URL|KEY", help="URL of a tarball, or the key of its entry.")]
 
 
 def _key(which: str) -> str:
@@ -54,7 +40,7 @@ def _document(one: Listed) -> dict[str, object]:
 
 
 @cache.command(name="ls")
-def list_entries(context: typer.Context, output: _Output = Output.TEXT) -> None:
+def list_entries(context: typer.Context, output: option.OutputFormat = Output.TEXT) -> None:
     """List the entries."""
     with leaving():
         found = _of(context).entries()
@@ -62,7 +48,7 @@ def list_entries(context: typer.Context, output: _Output = Output.TEXT) -> None:
 
 
 @cache.command(name="show")
-def show_entry(context: typer.Context, which: _Which, output: _Output = Output.TEXT) -> None:
+def show_entry(context: typer.Context, which: _Which, output: option.OutputFormat = Output.TEXT) -> None:
     """Show one entry; exits 10 if there is none."""
     with leaving():
         one = _listed(_of(context), _key(which))
@@ -80,11 +66,11 @@ def print_path(context: typer.Context, which: _Which) -> None:
 @cache.command(name="verify")
 def verify_entries(
     context: typer.Context,
-    which: Annotated[str | None, typer.Argument(metavar="[URL|KEY]", help="One entry; else all.")] = None,
-    repair: Annotated[bool, typer.Option("--repair", help="Unpack tarballs anew whose trees are wrong.")] = False,
-    output: _Output = Output.TEXT,
+    which: Annotated[str | None, typer.Argument(metavar="[URL|KEY]", help="Entry to check (default: all).")] = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Unpack tarballs again if their files differ.")] = False,
+    output: option.OutputFormat = Output.TEXT,
 ) -> None:
-    """Read all of one entry, or of every one, and say what is wrong; exits 23 if something is and stays so."""
+    """Read one entry or all of them completely, and print their faults; exits 23 if a fault remains."""
     with leaving():
         kept = _of(context)
         problems: dict[str, list[str]] = {}
@@ -98,17 +84,21 @@ def verify_entries(
         lines = [f"{key}: {'; '.join(found) or 'whole'}" for key, found in problems.items()]
         show(output, lines or ["the cache is empty"], problems)
         if any(problems.values()):
-            raise CRDsError(Exit.INTEGRITY, "some entries are not whole: --repair mends what can be mended")
+            raise CRDsError(Exit.INTEGRITY, "some entries are damaged: run it with --repair")
 
 
 @cache.command()
 def prune(
     context: typer.Context,
-    older_than: Annotated[str | None, typer.Option(help="Such as 30d: the origin has not said so since.")] = None,
-    max_size: Annotated[str | None, typer.Option(help="Such as 200MiB: the oldest beyond that go.")] = None,
-    keep: Annotated[int, typer.Option(min=0, help="So many of the youngest stay in any case.")] = 0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
-    output: _Output = Output.TEXT,
+    older_than: Annotated[
+        str | None, typer.Option(help="Age, such as 30d, since the origin last confirmed an entry.")
+    ] = None,
+    max_size: Annotated[
+        str | None, typer.Option(help="Size of the cache, such as 200MiB; the oldest entries beyond it are removed.")
+    ] = None,
+    keep: Annotated[int, typer.Option(min=0, help="Number of newest entries to keep in any case.")] = 0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the entries without removing them.")] = False,
+    output: option.OutputFormat = Output.TEXT,
 ) -> None:
     """Remove entries that are too old, then those that do not fit; those in use stay."""
     with leaving():
@@ -132,24 +122,21 @@ def remove(context: typer.Context, which: _Which) -> None:
 
 
 @cache.command(name="import")
+@option.expand
 def import_tarball(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="A tarball that was brought here by other means.")],
-    url: Annotated[str, typer.Option(help="Address whose tarball it is.")],
-    sha256: Annotated[str, typer.Option(help="What it must be.")] = "",
-    provenance: ProvenanceOption = None,
-    trust_root: TrustRootOption = None,
-    source_repository: SourceRepositoryOption = None,
-    source_tag: SourceTagOption = None,
-    builder: BuilderOption = None,
-    strict: Annotated[bool, typer.Option("--strict", help="What is only odd is an error.")] = False,
-    normalize_dot: NormalizeDot = False,
-    output: _Output = Output.TEXT,
+    *,
+    file: Annotated[Path, typer.Argument(help="Path of the tarball.")],
+    url: Annotated[str, typer.Option(help="URL of the tarball.")],
+    sha256: option.SHA256 = "",
+    attestation: Wanted,
+    strict: option.Strict = False,
+    normalize_dot: option.NormalizeDot = False,
+    output: option.OutputFormat = Output.TEXT,
 ) -> None:
     """Make a tarball the entry of an address, as if it had been downloaded: for sites without a network."""
     with leaving():
-        wanted = Wanted(provenance, trust_root, source_repository, source_tag, builder)
-        proven, sha256 = pin_by(wanted, sha256=sha256, strict=strict)
+        proven, sha256 = pin_by(attestation, sha256=sha256, strict=strict)
         kept, key = _of(context), Source(url).key
         origin = Origin(url=redacted(url), asked=0)
         entry = kept.bring(key, file, origin, sha256=sha256, strict=strict, normalize_dot=normalize_dot)
@@ -163,7 +150,7 @@ def import_tarball(
 def export(
     context: typer.Context,
     which: _Which,
-    to: Annotated[Path, typer.Option(help="The file to write; it must not be there.")],
+    to: Annotated[Path, typer.Option(help="File to write; it must not exist.")],
 ) -> None:
     """Write the tarball of an entry to a file, to be imported elsewhere; exits 10 if there is none."""
     with leaving():

@@ -1,4 +1,4 @@
-"""Which tarballs the commands about CRDs are told of."""
+"""The tarballs that the arguments of a command name."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def chosen_of(
     """Yield the tarballs that a command is about: the one at an address, of a release, or of each instance in files.
 
     Raises:
-        CRDsError: USAGE when nothing or too much is given, or an instance says what cannot be.
+        CRDsError: USAGE for missing or contradictory arguments, and for an invalid instance.
     """
     if karmada:
         if url is not None:
@@ -58,7 +58,7 @@ def check_version(text: str) -> str:
 
 
 def check_reach(chosen: Chosen) -> None:
-    """Refuse what only a controller in the cluster could get at; raises CRDsError USAGE."""
+    """Refuse a tarball that only a controller in the cluster can read; raises CRDsError USAGE."""
     secrets = sorted({name for name in chosen.references if name})
     if chosen.held is not None:
         text = f"the tarball is at {chosen.source.url}, which is not downloaded: bring it in with `crds cache import`"
@@ -68,7 +68,7 @@ def check_reach(chosen: Chosen) -> None:
 
 
 def read_file(path: Path) -> bytes:
-    """Return what is in a file; raises CRDsError USAGE."""
+    """Return the content of a file; raises CRDsError USAGE."""
     try:
         return path.read_bytes()
     except OSError as error:

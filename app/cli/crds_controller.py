@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
+from app.cli import crds_options as option
 from app.cli.crds_text import leaving
 from app.crds.cache.cache import Cache
 from app.crds.controller.options import Options, Reach
@@ -24,36 +25,33 @@ def controller(
     ] = None,
     beside_operator: Annotated[
         bool,
-        typer.Option("--beside-operator", help="Karmada's own operator runs, too: leave all but CRDsPrepared to it."),
+        typer.Option("--beside-operator", help="Run beside Karmada's own operator: write only conditions about CRDs."),
     ] = False,
-    version: Annotated[str, typer.Option(help="The operator's own release, for instances that name none.")] = "",
-    follow_instance: Annotated[
-        bool, typer.Option("--follow-instance", help="The release of the instance's images before the operator's.")
-    ] = False,
-    stale_if_error: Annotated[
-        bool, typer.Option("--stale-if-error", help="With Always: the entry at hand where the origin fails.")
-    ] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="What is only odd is an error.")] = False,
-    no_env_proxy: Annotated[bool, typer.Option("--no-env-proxy", help="Ignore HTTPS_PROXY and the like.")] = False,
+    version: Annotated[str, typer.Option(help="Release of the operator, for instances that name none.")] = "",
+    follow_instance: option.Follow = False,
+    stale_if_error: option.Stale = False,
+    strict: option.Strict = False,
+    no_env_proxy: option.NoEnvProxy = False,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="Host that may be asked, or .suffix; may be repeated (default: any).")
+        list[str] | None, typer.Option(help="Host to allow downloads from, or .suffix; may be repeated (default: any).")
     ] = None,
     no_private: Annotated[
-        bool, typer.Option("--no-private", help="Ask no private, loopback or link-local address.")
+        bool, typer.Option("--no-private", help="Refuse private, loopback and link-local addresses.")
     ] = False,
     local_root: Annotated[
-        Path | None, typer.Option(help="Directory that localSource may name files of (default: none).")
+        Path | None, typer.Option(help="Directory of the files that localSource may name (default: none).")
     ] = None,
     faithful_backoff: Annotated[
-        bool, typer.Option("--faithful-backoff", help="Try again at the Go operator's pace: 5 ms, doubled, to 1000 s.")
+        bool,
+        typer.Option("--faithful-backoff", help="Retry at the Go operator's pace: after 5 ms, doubled, up to 1000 s."),
     ] = False,
     apply: Annotated[
         bool,
-        typer.Option("--apply", help="Apply the CRDs to the API server of each instance, by its Secrets."),
+        typer.Option("--apply", help="Apply the CRDs to the API server of each instance, found in its Secrets."),
     ] = False,
     namespace: Annotated[str, typer.Option(help="Namespace of the Lease.")] = "karmada-system",
     lease_duration: Annotated[
-        float, typer.Option(help="Seconds after which another replica takes over from one that is gone.", min=1)
+        float, typer.Option(help="Seconds after which another replica takes over from one that has ended.", min=1)
     ] = 15.0,
     host: Annotated[str, typer.Option(help="Address of /healthz, /readyz and /metrics.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port of these; 0 takes a free one.", min=0, max=65535)] = 8080,

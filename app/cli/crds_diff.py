@@ -1,4 +1,4 @@
-"""``fleethook crds diff``: what sets a release apart from a server's CRDs, or from another release."""
+"""``fleethook crds diff``: the differences of a release from a server's CRDs, or from another release."""
 
 import asyncio
 import contextlib
@@ -7,7 +7,8 @@ from typing import Annotated, Final
 
 import typer
 
-from app.cli.crds_release import Wanted, read_release, read_tree, takes_release
+from app.cli import crds_options as option
+from app.cli.crds_release import Wanted, read_release, read_tree
 from app.cli.crds_server import connected, kubeconfig_of, lines_of
 from app.cli.crds_text import Output, leaving, show
 from app.cli.failures import CHECK_FAILED
@@ -21,18 +22,18 @@ from app.crds.failures import CRDsError, Exit
 _READ: Final = ("crds/bases", "crds/patches")
 
 
-@takes_release
+@option.expand
 def diff(
     context: typer.Context,
     wanted: Wanted,
     *,
     kubeconfig: Annotated[
-        Path | None, typer.Option(help="Of the API server of the instance ($KUBECONFIG, then ~/.kube/config).")
+        Path | None, typer.Option(help="Kubeconfig of the instance's API server ($KUBECONFIG, then ~/.kube/config).")
     ] = None,
     against: Annotated[
-        Path | None, typer.Option(help="Compare with this tarball or directory (that has crds/), not with a server.")
+        Path | None, typer.Option(help="Tarball, or directory with crds/, to compare with instead of a server.")
     ] = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="How to print it.")] = Output.TEXT,
+    output: option.OutputFormat = Output.TEXT,
 ) -> None:
     """Print what a release would change: CRDs and versions added, changed, removed, or lost with objects.
 

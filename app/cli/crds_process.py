@@ -29,14 +29,14 @@ from app.kube.errors import APIError, UnreachableError
 from app.kube.lease import Elector, LeaseName, Timing, identity
 from app.lifetime import running
 
-# The Go operator's own: whichever of the two holds it, the other one waits.
+# The Go operator's own: the process that does not hold it waits.
 _OPERATOR_LEASE: Final = "karmada-operator"
 _LEASE: Final = "fleethook-crds"
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class Place(NamedTuple):
-    """Where the process is and what it serves."""
+    """The cluster, Lease and address of the process."""
 
     kubeconfig: Path | None
     """None for the service account of the pod."""
@@ -93,7 +93,7 @@ def _lease(options: Options, place: Place) -> LeaseName:
 
 
 class _Candidate:
-    """One of the processes that may look after the instances, and what is known of its work."""
+    """A process that competes for the Lease, and the state of its controller."""
 
     def __init__(
         self, connection: Connection, lease: LeaseName, seconds: float, make: Callable[[], KarmadaController]
@@ -107,7 +107,7 @@ class _Candidate:
         await self._elector.run(self._lead)
 
     async def _lead(self) -> None:
-        # A new one each time: what it knew when it led before may have changed since.
+        # A new one each time: the state of an earlier term may be stale.
         self._controller = self._make()
         try:
             await self._controller.run()
@@ -115,7 +115,7 @@ class _Candidate:
             self._controller = None
 
     def checks(self) -> Iterator[Check]:
-        """Yield what readiness depends on: of a process that waits its turn, nothing."""
+        """Yield the conditions of readiness. A process that waits for the Lease is ready."""
         if self._controller is None:
             yield Check("lease", ok=True, detail=f"another process holds {self._lease.namespace}/{self._lease.name}")
             return

@@ -2,10 +2,9 @@
 
 import stat
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
-import typer
-
+from app.cli import crds_options as option
 from app.cli.crds_choice import check_sha256
 from app.crds.failures import CRDsError, Exit
 from app.crds.provenance.attestation import MAX_BYTES, parse_attestation
@@ -13,34 +12,15 @@ from app.crds.provenance.identity import BUILDER, SOURCE, Expected
 from app.crds.provenance.trust_root import read_trust_root
 from app.crds.provenance.verify import Provenance, verify_attestation
 
-ProvenanceOption = Annotated[
-    Path | None,
-    typer.Option(help="Attestation of the tarball, as the release has it (karmada-crds.intoto.jsonl)."),
-]
-TrustRootOption = Annotated[
-    Path | None,
-    typer.Option(help="Sigstore trusted_root.json, or Fulcio's certificates as PEM, that --provenance is verified by."),
-]
-SourceRepositoryOption = Annotated[
-    str | None, typer.Option(help=f"Repository that --provenance must be from (default: {SOURCE}).")
-]
-SourceTagOption = Annotated[
-    str | None, typer.Option(help="Tag that --provenance must be from, such as v1.18.0 (default: any ref).")
-]
-BuilderOption = Annotated[
-    str | None,
-    typer.Option(help="Workflow that must have signed --provenance (default: slsa-github-generator's generic one)."),
-]
-
 
 class Wanted(NamedTuple):
-    """The values of the flags."""
+    """Options of commands (`app.cli.crds_options.expand`)."""
 
-    provenance: Path | None
-    trust_root: Path | None
-    source_repository: str | None
-    source_tag: str | None
-    builder: str | None
+    provenance: option.Provenance = None
+    trust_root: option.TrustRoot = None
+    source_repository: option.SourceRepository = None
+    source_tag: option.SourceTag = None
+    builder: option.Builder = None
 
 
 def pin_by(wanted: Wanted, *, sha256: str, strict: bool = False) -> tuple[Provenance | None, str]:

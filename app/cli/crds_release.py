@@ -1,13 +1,11 @@
-"""Which release the commands `render`, `apply` and `diff` are about, and for which instance."""
+"""The release and the instance that the commands `render`, `apply` and `diff` use."""
 
-import inspect
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Concatenate, NamedTuple, ParamSpec, Self, get_type_hints
+from typing import Annotated, Any, NamedTuple, Self
 
 import typer
 
-from app.cli.crds_cache import NormalizeDot
+from app.cli import crds_options as option
 from app.cli.crds_choice import check_reach, check_sha256, chosen_of, read_file
 from app.cli.crds_progress import Style, reporting
 from app.cli.crds_text import warn
@@ -25,56 +23,38 @@ from app.crds.source import Policy
 from app.model.json import JSONObject, as_object
 from app.model.operator import KARMADA
 
-_P = ParamSpec("_P")
-
-URLArgument = Annotated[str | None, typer.Argument(help="Address of the tarball.")]
 KarmadaOption = Annotated[
     Path | None,
-    typer.Option(help="Manifest of one Karmada instance: what its crdTarball says, its name and namespace."),
+    typer.Option(help="Manifest of one Karmada instance, for its crdTarball, name and namespace."),
 ]
-VersionOption = Annotated[
-    str | None, typer.Option(help="Release whose tarball it is; with --karmada the operator's own.")
+TarballOption = Annotated[
+    Path | None, typer.Option(help="Local tarball to use instead of a download; the cache is not used.")
 ]
-TarballOption = Annotated[Path | None, typer.Option(help="A tarball that is here; the cache is left alone.")]
-FollowOption = Annotated[
-    bool, typer.Option("--follow-instance", help="The release of the instance's images before the operator's.")
-]
-PolicyOption = Annotated[Policy | None, typer.Option(help="When the origin is asked (default: as the manifest says).")]
-SHA256Option = Annotated[str, typer.Option(help="What the tarball must be.")]
-ProxyOption = Annotated[str, typer.Option(help="Address of a proxy; wins over the environment's.")]
-CAOption = Annotated[Path | None, typer.Option(help="PEM authorities that the origin is trusted by, not the system's.")]
-MirrorOption = Annotated[list[str] | None, typer.Option(help="Asked when the address fails; may be repeated.")]
-OfflineOption = Annotated[bool, typer.Option("--offline", help="The cache or nothing, as policy Never.")]
-StrictOption = Annotated[bool, typer.Option("--strict", help="What is only odd is an error.")]
-NoEnvProxyOption = Annotated[bool, typer.Option("--no-env-proxy", help="Ignore HTTPS_PROXY and the like.")]
-ProgressOption = Annotated[Style, typer.Option(help="How progress is shown, on standard error.")]
 NameOption = Annotated[
-    str, typer.Option(help="Name of the instance, after which its webhook is called (default: as the manifest says).")
+    str, typer.Option(help="Name of the instance, part of its webhook's name (default: the manifest's).")
 ]
-NamespaceOption = Annotated[str, typer.Option(help="Namespace of the instance (default: as the manifest says).")]
-CAFileOption = Annotated[
-    Path | None, typer.Option(help="PEM certificates of the instance's CA, by which its webhook is trusted.")
-]
+NamespaceOption = Annotated[str, typer.Option(help="Namespace of the instance (default: the manifest's).")]
+CAFileOption = Annotated[Path | None, typer.Option(help="PEM certificates of the instance's CA, to trust its webhook.")]
 
 
 class Wanted(NamedTuple):
-    """Which tarball, how it is brought in, and for which instance: the options that `takes_release` gives a command."""
+    """The tarball, how to get it, and its instance: options of commands (`app.cli.crds_options.expand`)."""
 
-    url: URLArgument = None
+    url: option.URL = None
     karmada: KarmadaOption = None
-    version: VersionOption = None
+    version: option.Version = None
     tarball: TarballOption = None
-    follow_instance: FollowOption = False
-    policy: PolicyOption = None
-    sha256: SHA256Option = ""
-    proxy: ProxyOption = ""
-    ca: CAOption = None
-    mirror: MirrorOption = None
-    offline: OfflineOption = False
-    strict: StrictOption = False
-    normalize_dot: NormalizeDot = False
-    no_env_proxy: NoEnvProxyOption = False
-    progress: ProgressOption = Style.AUTO
+    follow_instance: option.Follow = False
+    policy: option.DownloadPolicy = None
+    sha256: option.SHA256 = ""
+    proxy: option.Proxy = ""
+    ca: option.CA = None
+    mirror: option.Mirror = None
+    offline: option.Offline = False
+    strict: option.Strict = False
+    normalize_dot: option.NormalizeDot = False
+    no_env_proxy: option.NoEnvProxy = False
+    progress: option.Progress = Style.AUTO
     name: NameOption = ""
     namespace: NamespaceOption = ""
     ca_file: CAFileOption = None
@@ -82,26 +62,6 @@ class Wanted(NamedTuple):
     def show_progress(self, *, shown: bool) -> Self:
         """Return the same, without progress unless ``shown``: standard output has JSON for a program then."""
         return self if shown else self._replace(progress=Style.NONE)
-
-
-def takes_release(command: Callable[Concatenate[typer.Context, Wanted, _P], None]) -> Callable[..., None]:
-    """Give a command the options of `Wanted`; its second parameter has their values."""
-    context, _, *own = inspect.signature(command, eval_str=True).parameters.values()
-    hints, defaults = get_type_hints(Wanted, include_extras=True), Wanted._field_defaults
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    options = [
-        *(inspect.Parameter(name, keyword, default=defaults[name], annotation=hints[name]) for name in Wanted._fields),
-        *(one.replace(kind=keyword) for one in own),
-    ]
-
-    def run(context: typer.Context, **given: Any) -> None:
-        wanted = Wanted(**{name: given.pop(name) for name in Wanted._fields})
-        command(context, wanted, **given)  # type: ignore[call-arg]
-
-    run.__doc__, run.__name__ = command.__doc__, command.__name__
-    run.__signature__ = inspect.Signature([context, *options])  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in (context, *options)}
-    return run
 
 
 def read_release(context: typer.Context, wanted: Wanted) -> tuple[Tree, list[Patch]]:

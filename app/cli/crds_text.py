@@ -1,4 +1,4 @@
-"""What the commands about CRD tarballs have in common: how they print, and how they leave."""
+"""Output and exit codes of the commands about CRD tarballs."""
 
 import contextlib
 from collections.abc import Iterable, Iterator

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from app.api.logs import write_line
+from app.api.log_lines import LogLines
 from app.api.trimming import tune_allocator
 from app.asgi import Fleethook, create_app
 from app.certs.context import ReloadingContext
@@ -32,8 +32,12 @@ class _Certificates(NamedTuple):
     bundle: Callable[[], bytes]
 
 
-async def run_server(settings: Settings) -> bool:
+async def run_server(settings: Settings, lines: LogLines) -> bool:
     """Serve until told to stop; return whether it ever served.
+
+    Args:
+        settings: The settings.
+        lines: Takes the log lines of reviews; flushed by the time that signals end the process at once again.
 
     Raises:
         CertificateError: There is no usable certificate.
@@ -43,7 +47,7 @@ async def run_server(settings: Settings) -> bool:
     """
     tune_allocator()
     async with contextlib.AsyncExitStack() as stack:
-        app = create_app(settings, log=write_line)
+        app = create_app(settings, log=lines.write)
 
         async def beside(work: Coroutine[Any, Any, None], name: str) -> None:
             await stack.enter_async_context(running(work, name=name, ended=app.ended.append))
@@ -62,7 +66,7 @@ async def run_server(settings: Settings) -> bool:
             await beside(lead(settings, app, certificates.bundle, listening), "leader")
         if withdraws_selection(settings):
             await beside(withdraw_selection(app, listening), "selection")
-        server = GracefulServer(app, reloading.context, ready=announce)
+        server = GracefulServer(app, reloading.context, ready=announce, ended=lines.flush)
         await server.serve(sockets=inherited_listeners() or bind(settings.host, settings.port))
         return server.started
 

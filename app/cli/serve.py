@@ -10,12 +10,13 @@ import typer
 import uvloop
 from pydantic import ValidationError
 
+from app.api.log_lines import LogLines
 from app.api.logs import configure_logging
 from app.certs.files import CertificateError
 from app.cli.failures import fail
 from app.cli.options import InterpretersOption
 from app.cli.running import run_server
-from app.cli.workers import LISTENER_VARIABLE, Workers, listen
+from app.cli.workers import LISTENER_VARIABLE, LOCK_VARIABLE, Workers, listen
 from app.dispatch.credentials.files import CredentialFileError
 from app.interpret.registry import LoadError
 from app.kube.errors import APIError, UnreachableError
@@ -99,10 +100,14 @@ def serve(
         fail(f"--manifests: {settings.manifests} is not a directory")
     if settings.workers > 1 and LISTENER_VARIABLE not in os.environ:
         raise typer.Exit(_serve_with_workers(settings))
-    configure_logging()
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    lock_file = os.environ.get(LOCK_VARIABLE)
+    with (
+        LogLines(lock_file=None if lock_file is None else Path(lock_file)) as lines,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        configure_logging(lines)
         try:
-            served = runner.run(run_server(settings))
+            served = runner.run(run_server(settings, lines))
         except (CertificateError, CredentialFileError, LoadError, APIError, UnreachableError, OSError) as error:
             fail(str(error))
     if not served:

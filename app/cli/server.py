@@ -52,18 +52,27 @@ class GracefulServer(uvicorn.Server):
     a moment to reach every node, and until then requests still arrive.
     """
 
-    def __init__(self, app: Fleethook, context: ssl.SSLContext, *, ready: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        app: Fleethook,
+        context: ssl.SSLContext,
+        *,
+        ready: Callable[[int], None],
+        ended: Callable[[], None] = lambda: None,
+    ) -> None:
         """Prepare.
 
         Args:
             app: The application, whose settings are used.
             context: The TLS context to serve with.
             ready: Called with the port once the server listens.
+            ended: Called when no more requests are answered, before a signal ends the process at once again.
         """
         super().__init__(server_config(app))
         self._app: Final = app
         self._context: Final = context
         self._ready: Final = ready
+        self._ended: Final = ended
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -74,6 +83,7 @@ class GracefulServer(uvicorn.Server):
         try:
             yield
         finally:
+            self._ended()
             for number in _SIGNALS:
                 loop.remove_signal_handler(number)
 
@@ -108,12 +118,19 @@ class GracefulServer(uvicorn.Server):
         settings, loop = self._app.settings, asyncio.get_running_loop()
         freed = partial(self._app.trimmer.release, CONNECTION_BYTES)
         connections = Connections(self._app.capacity.connections, removed=freed)
-        guard = Guard(settings.header_timeout, settings.request_timeout, connections, HealthOnly(self._app))
+        guard = Guard(
+            settings.header_timeout,
+            settings.request_timeout,
+            connections,
+            HealthOnly(self._app),
+            self._app.find_direct,
+        )
         make = partial(GuardedProtocol, self.config, self.server_state, self.lifespan.state, loop, guard=guard)
 
         def make_protocol(connection: Connection) -> GuardedProtocol:
             return make(connection=connection)
 
+        self._app.connections = connections
         transports = Transports(self._context, settings.header_timeout, settings.write_timeout)
         return Acceptor(sockets, connections=connections, transports=transports, make=make_protocol)
 

@@ -7,11 +7,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
 LISTENER_VARIABLE: Final = "FLEETHOOK_LISTEN_FD"
 _METRICS_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
+LOCK_VARIABLE: Final = "FLEETHOOK_LOG_LOCK_FILE"
+"""The environment variable with the file that worker processes lock while they write log lines."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -72,6 +75,7 @@ class Workers:
             **os.environ,
             LISTENER_VARIABLE: str(self._listener.fileno()),
             _METRICS_VARIABLE: metrics,
+            LOCK_VARIABLE: str(Path(metrics) / "log.lock"),
         }
         child = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             [sys.executable, "-m", "app", *self._arguments], env=environment, pass_fds=[self._listener.fileno()]

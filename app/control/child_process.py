@@ -89,12 +89,12 @@ class ChildProcess:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    # Closing a stream waits for a thread that reads it, so the process has to end first.
+    # First, since a thread that reads or writes holds its stream, and closing waits for that thread.
     process.kill()
+    process.wait()
     for stream in (process.stdin, process.stdout):
         if stream is not None:
             try:
                 stream.close()
             except OSError:
                 continue
-    process.wait()

@@ -1,6 +1,7 @@
 """A queue in lanes that take turns, so that a lane with 10,000 waiting callers does not delay another lane."""
 
 import asyncio
+import itertools
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from typing import Final
@@ -24,14 +25,20 @@ class FairQueue:
         return turn
 
     def next(self) -> "asyncio.Future[None] | None":
-        """Remove and return the first future of the next lane; None if no future waits."""
-        while self._waiting:
-            lane, turns = self._waiting.popitem(last=False)
+        """Return the first future of the lane whose turn it is; None if no future waits any more."""
+        found = self.next_of(lambda _: True)
+        return None if found is None else found[1]
+
+    def next_of(self, eligible: Callable[[Hashable], bool]) -> "tuple[Hashable, asyncio.Future[None]] | None":
+        """Return the next eligible lane and its first future; None if no eligible lane has one."""
+        while found := list(itertools.islice(filter(eligible, self._waiting), 1)):
+            (lane,) = found
+            turns = self._waiting.pop(lane)
             turn = turns.popleft()
             if turns:
                 self._waiting[lane] = turns
             if not turn.done():
-                return turn
+                return lane, turn
         return None
 
 

@@ -10,18 +10,22 @@ is queued again afterwards, so no change is missed. Three causes queue a key, an
 An `add` does not shorten the back-off of later failures: it causes one more attempt, and only success resets the
 count. Never `add` a key because of an event that its own work caused, or the back-off has no effect.
 
-Fresh keys precede retries, and retries occupy at most half of the workers, so that edits are handled at once even if
-many keys fail. Under constant load, one in nine turns is a retry.
+Fresh keys go before retries, and retries occupy half of the workers at most, so that an edit is handled at once however
+many keys fail. One in nine turns is a retry's even under constant load.
+
+Keys can have lanes, for example their namespaces. Lanes take turns, and a crowd in one leaves workers to the others.
 """
 
 import asyncio
 import logging
 import random
-from collections import OrderedDict
+import sys
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, Generic, NamedTuple, NoReturn, TypeVar
 
 from app.control.scheduler import LoopScheduler, Scheduler, Timer
+from app.control.shares import Shares
+from app.control.waiting_keys import WaitingKeys
 
 _log: Final = logging.getLogger(__name__)
 
@@ -64,6 +68,8 @@ class WorkQueue(Generic[Key]):
         backoff: tuple[float, float] = BACKOFF_SECONDS,
         scheduler: Scheduler | None = None,
         jitter: Callable[[], float] = draw_jitter,
+        lane: Callable[[Key], Hashable] = lambda _: None,
+        shares: Shares | None = None,
     ) -> None:
         """Prepare.
 
@@ -71,12 +77,16 @@ class WorkQueue(Generic[Key]):
             backoff: The first and the longest pause after consecutive failures, in seconds.
             scheduler: The clock; None for the running event loop.
             jitter: Returns a factor for each pause.
+            lane: Returns the lane of a key.
+            shares: How many keys of a lane may be worked on at a time; None for any number.
         """
         self._backoff: Final = backoff
         self._scheduler: Final = scheduler or LoopScheduler()
         self._jitter: Final = jitter
-        self._fresh: Final[OrderedDict[Key, None]] = OrderedDict()
-        self._retries: Final[OrderedDict[Key, None]] = OrderedDict()
+        self._lane: Final = lane
+        self._shares: Final = shares or Shares(sys.maxsize)
+        self._fresh: Final[WaitingKeys[Key]] = WaitingKeys(lane)
+        self._retries: Final[WaitingKeys[Key]] = WaitingKeys(lane)
         # Keys in progress, and whether each is a retry.
         self._in_progress: Final[dict[Key, bool]] = {}
         self._added_in_progress: Final[set[Key]] = set()
@@ -100,14 +110,14 @@ class WorkQueue(Generic[Key]):
         if key in self._in_progress:
             self._added_in_progress.add(key)
         elif key not in self._fresh:
-            self._retries.pop(key, None)
-            self._fresh[key] = None
+            self._retries.discard(key)
+            self._fresh.add(key)
             self._available.set()
 
     def add_retry(self, key: Key) -> None:
         """Queue ``key`` as a retry, behind all fresh keys."""
         if key not in self._in_progress and key not in self._fresh and key not in self._retries:
-            self._retries[key] = None
+            self._retries.add(key)
             self._available.set()
 
     def add_after(self, key: Key, seconds: float) -> None:
@@ -127,15 +137,16 @@ class WorkQueue(Generic[Key]):
             max_retrying: The maximum number of retries in progress.
         """
         retry_may = bool(self._retries) and sum(self._in_progress.values()) < max_retrying
-        if retry_may and (not self._fresh or self._passed >= MAX_PASSED):
-            self._passed, retry = 0, True
-            key, _ = self._retries.popitem(last=False)
-        elif self._fresh:
-            self._passed, retry = self._passed + retry_may, False
-            key, _ = self._fresh.popitem(last=False)
-        else:
+        retry = retry_may and self._passed >= MAX_PASSED
+        key = (self._retries if retry else self._fresh).take(self._shares.allows)
+        if key is None and retry_may:
+            retry = not retry
+            key = (self._retries if retry else self._fresh).take(self._shares.allows)
+        if key is None:
             return None
+        self._passed = 0 if retry else self._passed + retry_may
         self._in_progress[key] = retry
+        self._shares.take(self._lane(key))
         # This attempt is the retry of a former failure. Its outcome decides about the next pause.
         self._stop_backoff(key)
         return key
@@ -148,6 +159,7 @@ class WorkQueue(Generic[Key]):
             outcome: The outcome of its work.
         """
         del self._in_progress[key]
+        self._shares.give_back(self._lane(key))
         if outcome is False:
             failures = self._failures.get(key, 0)
             self._failures[key] = failures + 1

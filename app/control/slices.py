@@ -62,6 +62,11 @@ class Slices:
                 result: T = end.value
                 return result
 
+    async def pause(self) -> None:
+        """Wait until it is the turn of a slice that the caller does next, without waiting in it."""
+        async with self._turn:
+            await asyncio.sleep(0)
+
 
 async def run_off_loop(work: Sliced[T], *, worker: Executor, turn: str) -> T:
     """Do sliced work in a thread, except for slices that read the store, and return its result.

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple, Protocol
 
 from app.crds.cache.cache import Cache, Entry, Origin
-from app.crds.cache.places import LOCK_SECONDS
-from app.crds.cache.record import TARBALL
+from app.crds.cache.layout import LOCK_SECONDS
+from app.crds.cache.metadata import TARBALL
 from app.crds.download.download import Downloaded, Progress, Validators, download
 from app.crds.download.redaction import redacted
 from app.crds.failures import CRDsError, Exit

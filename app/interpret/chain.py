@@ -1,6 +1,6 @@
 """Who answers: the first layer that knows the kind and the operation, from the user's own to what is built in."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
@@ -84,6 +84,25 @@ class ChainError(InterpretError):
         self.steps: Final = steps
 
 
+_T_co = TypeVar("_T_co", covariant=True)
+_Asking = Generator[Awaitable[Any], Any, _T_co]
+"""Work that yields awaitables, is sent their results, and returns its own."""
+
+
+async def _wait(work: _Asking[Explained], waiting: Awaitable[Any]) -> Explained:
+    try:
+        while True:
+            try:
+                answer = await waiting
+            except Exception as error:  # noqa: BLE001 - the layers are asked where they handle it
+                waiting = work.throw(error)
+            else:
+                waiting = work.send(answer)
+    except StopIteration as end:
+        explained: Explained = end.value
+        return explained
+
+
 class Chain:
     """Layers, asked in order; an error of one stops, as a kind that has an interpreter is not to be guessed at."""
 
@@ -100,16 +119,33 @@ class Chain:
         """Return the kinds and operations that some layer answers itself."""
         return frozenset(pair for layer in self._layers for pair in layer.answers())
 
-    async def answer(self, question: Question, *, off_loop: OffLoop | None = None) -> Explained:
-        """Return what the first layer says that has an interpreter.
+    def begin(
+        self, question: Question, *, off_loop: OffLoop | None = None
+    ) -> Explained | Coroutine[Any, Any, Explained]:
+        """Return the answer of the first layer that has an interpreter, at once if no layer has to be waited for.
 
         Args:
             question: The question.
             off_loop: Runs work on a large question in a thread; None where nobody else waits.
 
         Raises:
-            ChainError: None has one, or it failed.
+            ChainError: None has one, or it failed; the work that is returned raises it, too.
         """
+        work = self._ask(question, off_loop)
+        try:
+            waiting = next(work)
+        except StopIteration as end:
+            explained: Explained = end.value
+            return explained
+        return _wait(work, waiting)
+
+    async def answer(self, question: Question, *, off_loop: OffLoop | None = None) -> Explained:
+        """Return the answer of the first layer that has an interpreter, as `begin` does."""
+        begun = self.begin(question, off_loop=off_loop)
+        return begun if isinstance(begun, Explained) else await begun
+
+    def _ask(self, question: Question, off_loop: OffLoop | None) -> _Asking[Explained]:
+        """Ask the layers; yields answers that have to be waited for, and is sent their results."""
         steps: list[Step] = []
         for layer in self._layers:
             found = layer.find(question)
@@ -117,7 +153,7 @@ class Chain:
                 steps.append(self._none[layer.name])
                 continue
             try:
-                final = await _final(found, question, off_loop if question.large else None)
+                final = yield from _final(found, question, off_loop if question.large else None)
             except IgnoredError as error:
                 steps.append(Step(layer.name, found.hook, "ignored", str(error)))
                 continue
@@ -134,15 +170,15 @@ class Chain:
         raise ChainError(InterpretError(message, code=_NOT_FOUND), tuple(steps))
 
 
-async def _final(found: Found, question: Question, off_loop: OffLoop | None) -> Answer:
+def _final(found: Found, question: Question, off_loop: OffLoop | None) -> _Asking[Answer]:
     """Return the answer of a layer in its final form; raises InterpretError and IgnoredError."""
     if off_loop is not None and found.in_thread:
-        answer = await off_loop(found.answer, question)
+        answer = yield off_loop(found.answer, question)
     else:
         answer = found.answer(question)
     if not isinstance(answer, Answer):
-        answer = await answer
-    return checked(question, answer) if off_loop is None else await off_loop(checked, question, answer)
+        answer = yield answer
+    return checked(question, answer) if off_loop is None else (yield off_loop(checked, question, answer))
 
 
 @lru_cache(maxsize=1024)

@@ -9,10 +9,11 @@ twice, and most handlers need one of them.
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated, Any, Final, Literal, TypedDict
+from typing import Annotated, Final, Literal
 
 import msgspec
 
+from app.model.desired import Desired
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import CLUSTER_ANNOTATION, cluster_of
@@ -24,39 +25,11 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 AdmissionAPIVersion = Literal["admission.k8s.io/v1", "admission.k8s.io/v1beta1"]
 
 
-class _DesiredMeta(TypedDict, total=False):
-    """``metav1.ObjectMeta`` without managed fields; msgspec skips all other fields undecoded."""
-
-    name: Any
-    generateName: Any
-    namespace: Any
-    selfLink: Any
-    uid: Any
-    resourceVersion: Any
-    generation: Any
-    creationTimestamp: Any
-    deletionTimestamp: Any
-    deletionGracePeriodSeconds: Any
-    labels: Any
-    annotations: Any
-    ownerReferences: Any
-    finalizers: Any
-
-
-class _Desired(TypedDict, total=False):
-    """An object without its status."""
-
-    apiVersion: Any
-    kind: Any
-    metadata: _DesiredMeta
-    spec: Any
-
-
 # Maximum bytes of an object that may be decoded partially first and completely later.
 _MAX_DECODED_TWICE: Final = 32 * 1024
 _NULL: Final = msgspec.Raw(b"null")
 _decode = msgspec.json.Decoder().decode
-_decode_desired = msgspec.json.Decoder(_Desired).decode
+_decode_desired = msgspec.json.Decoder(Desired).decode
 
 
 def _null() -> msgspec.Raw:

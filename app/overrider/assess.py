@@ -7,7 +7,7 @@ from app.model.gvk import GroupKind, parse_api_version
 from app.model.json import JSONObject
 from app.model.openyurt import POOL_NAME_LABEL
 from app.overrider.differences import Difference, find_differences, fingerprint
-from app.overrider.owner import SUBJECT_KINDS, Owner, find_owner
+from app.overrider.owner import SUBJECT_KINDS, Owner, find_owner, find_owner_in
 from app.overrider.plans import PlanCache
 from app.overrider.pool_template import SubjectError
 from app.overrider.render import Place, render
@@ -53,13 +53,13 @@ AS_WANTED: Final = Assessment((), "")
 
 def binding_of(workload: PartialObject, cluster: str) -> Binding | None:
     """Return what a workload belongs to, None if no overrider can apply to it."""
-    owner = find_owner({"ownerReferences": list(workload.owners)})
+    owner = find_owner_in(workload.owners)
     return None if owner is None else Binding(cluster, owner.group_kind, workload.namespace, owner.name)
 
 
 def owner_version(workload: PartialObject) -> str:
     """Return the API version in which a workload names its owner, ``""`` if no overrider can apply to it."""
-    owner = find_owner({"ownerReferences": list(workload.owners)})
+    owner = find_owner_in(workload.owners)
     return "" if owner is None else owner.api_version
 
 

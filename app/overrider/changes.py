@@ -27,12 +27,18 @@ class _Workload(msgspec.Struct):
     spec: msgspec.Raw = _ABSENT
 
 
+class _Members(msgspec.Struct):
+    metadata: msgspec.Raw = _ABSENT
+    spec: msgspec.Raw = _ABSENT
+
+
 class _Overrider(msgspec.Struct):
     subject: msgspec.Raw = _ABSENT
     entries: msgspec.Raw = _ABSENT
 
 
 _decode_workload: Final = msgspec.json.Decoder(_Workload).decode
+_decode_members: Final = msgspec.json.Decoder(_Members).decode
 _decode_overrider: Final = msgspec.json.Decoder(_Overrider).decode
 
 
@@ -46,6 +52,16 @@ def changes_workload(request: AdmissionRequest) -> bool:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return True
     return bytes(before.spec) != bytes(after.spec) or _revision(before) != _revision(after)
+
+
+def unchanged_members(request: AdmissionRequest) -> frozenset[str]:
+    """Return which of an object's ``metadata`` and ``spec`` an update surely leaves alone."""
+    try:
+        before, after = _decode_members(request.old_object_raw), _decode_members(request.object_raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return frozenset()
+    pairs = {"metadata": (before.metadata, after.metadata), "spec": (before.spec, after.spec)}
+    return frozenset(name for name, (known, now) in pairs.items() if bytes(known) == bytes(now))
 
 
 def changes_overrider(request: AdmissionRequest) -> bool:

@@ -62,9 +62,8 @@ _RETRY_SHARE: Final = 0.1
 # How many workloads are asked about again at each resync although the apiserver did not keep their requests.
 _MAX_RECHECKED: Final = 500
 _FIRST_PAUSE_SECONDS: Final = 1.0
-# To look at a workload that is as it should be takes some 30 µs, to compile a plan 2 ms.
-_SLICE: Final = 40
-_PLAN_UNITS: Final = 40
+# To look at a workload that is as it should be takes some 30 µs.
+_SLICE: Final = 16
 # More of a subject's workloads than may be touched at a time, by any setting.
 _MAX_BRINGING: Final = 100
 _NEVER: Final = float("inf")
@@ -128,10 +127,12 @@ class OverriderController:
         self.queue: Final[WorkQueue[Binding]] = WorkQueue(
             backoff=(_FIRST_PAUSE_SECONDS, resync_seconds), scheduler=clock
         )
+        self._slices: Final = slices or Slices()
         self.workloads: Final = Workloads(
             connection,
             objects,
             plans,
+            slices=self._slices,
             limits=limits,
             absent_seconds=absent_seconds,
             every_cluster=source.every_cluster,
@@ -142,7 +143,6 @@ class OverriderController:
         self.resyncs = 0
         self._kinds: Final = InputKinds(source, objects)
         self._reading: Final = reading
-        self._slices: Final = slices or Slices()
         self._objects: Final = objects
         self._source: Final = source
         self._plans: Final = plans
@@ -201,7 +201,7 @@ class OverriderController:
         _log.warning("workloads that depend on it are left as they are: %s", self._kinds.problem(kind))
         await self._kinds.wait_for(kind)
         # Earlier comparisons of workloads were made without these objects.
-        while not await self._look_at_workloads():
+        while await self._look_at_workloads() is None:
             await sleep(self._clock, self._retry_seconds)
         self._kinds.add(kind)
         for binding in self._kinds.dependents(kind, self._inputs.bindings()):
@@ -212,23 +212,31 @@ class OverriderController:
         while True:
             pause = self._retry_seconds
             self.workloads.remainders.forget_lost(most=_MAX_RECHECKED)
-            if await self._look_at_workloads():
+            found = await self._look_at_workloads()
+            if found is not None:
                 pause = self._resync_seconds
                 self._tidy(bindings := self._inputs.bindings())
-                for binding in bindings:
+                # At the start all of them are queued anyway, and have to be looked at again for news only.
+                for binding in bindings if self.resyncs else bindings & found:
                     self.queue.add_retry(binding)
                 self.resyncs += 1
             await sleep(self._clock, pause)
 
-    async def _look_at_workloads(self) -> bool:
-        """Compare all workloads with what they are to be; return whether that was possible."""
+    async def _look_at_workloads(self) -> set[Binding] | None:
+        """Compare all workloads with what they are to be.
+
+        Returns:
+            The subjects of workloads that differ or are behind; None if the workloads could not be read.
+        """
+        found: set[Binding] = set()
         try:
-            async for key, document in self.workloads.look_at_all():
-                self._laggards.look(key, document)
+            async for key, binding, document in self.workloads.look_at_all():
+                if self._laggards.look(key, document) or self.workloads.drift(key) is not None:
+                    found.add(binding)
         except (APIError, UnreachableError, msgspec.DecodeError) as error:
             _log.warning("workloads were not gone through: %s", error)
-            return False
-        return True
+            return None
+        return found
 
     @property
     def _retry_seconds(self) -> float:
@@ -301,9 +309,9 @@ class OverriderController:
         known: list[_Brought] = []
         pauses = Pauses(_SLICE)
         for key in at.keys:
-            compiled = self._plans.compiled
+            yield from self._prepare(key, at)
             target = self._aim(key, at, seen, patience)
-            if pauses.due(1 + _PLAN_UNITS * (self._plans.compiled - compiled)):
+            if pauses.due():
                 yield
             if isinstance(target, Target):
                 outcome = self._converger.decide(target)
@@ -313,6 +321,20 @@ class OverriderController:
                 target = self._brought(target, outcome)
             known += [] if target is None else [target]
         return targets, known
+
+    def _prepare(self, key: ObjectKey, at: Situation) -> Sliced[None]:
+        """Compile the plan of a workload, before anybody asks for it."""
+        workload, binding = self.workloads.get(key), at.binding
+        if workload is not None and at.subject is not None:
+            yield from self._plans.prepare(
+                binding.group_kind,
+                at.subject,
+                at.effective,
+                kind=key.group_kind.kind,
+                pool=pool_of(workload),
+                cluster=binding.cluster,
+                store=self._objects,
+            )
 
     async def _bring_all(self, targets: Sequence[Target]) -> list[_Brought]:
         """Bring each of these workloads to what it is to be."""

@@ -157,8 +157,8 @@ class Converger:
         """
         key = target.key
         self._attempts.wrote(key, target.plan.digest, self._time(), conflict=conflict)
-        document = await self._workloads.client.touch(key, seen=target.seen, lane=target.binding)
-        found = self._workloads.assess(key, document)
+        written = await self._workloads.client.touch(key, seen=target.seen, lane=target.binding)
+        document, found = self._workloads.assess_written(key, written)
         if found.error:
             return self._with_problem(key, found.error)
         if found.as_wanted or self._workloads.remainders.explains(key, found.identity):

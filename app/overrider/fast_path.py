@@ -1,13 +1,16 @@
 """The patch of a workload that matches its template, without rendering it.
 
 That is how a workload arrives from its owner's controller, so it is the usual case. The operations are compiled once
-per plan. A review only has to check that an index in them means the same in the workload.
+per plan. A review only has to check that an index in them means the same in the workload. The other usual case is a
+workload that the overrider has rendered before its last edit.
 """
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from app.model.json import JSONObject
 from app.overrider.delta import MISSING, Assign, Change, ListDelta, ObjectDelta
+from app.overrider.edited_values import EditedValue, find_edited_values, set_values
 from app.overrider.matching import Path, matches, value_of
 from app.overrider.overlay import EXCLUSIVE
 from app.overrider.pool_mark import PoolValues, has_mark
@@ -41,12 +44,18 @@ class PrecompiledPatch(NamedTuple):
     """What a workload says that matches the template."""
     rendered: JSONObject
     """What it says as the overrider wants it."""
+    edited: tuple[EditedValue, ...]
+    """The values that the overrider replaces."""
 
     def is_settled(self, workload: JSONObject, memory: Memory, *, wanted: Memory, values: PoolValues) -> bool:
         """Return whether ``workload`` was rendered by this plan and says so still; False where that takes a look."""
-        if memory != wanted or remembered(workload) != memory or not matches(workload, self.rendered, values):
+        if memory != wanted or remembered(workload) != memory or not self._is_rendered(workload, values):
             return False
-        if self.replicas is not None and workload["spec"].get("replicas") != values.fill_number(self.replicas):
+        return self.replicas is None or workload["spec"].get("replicas") == values.fill_number(self.replicas)
+
+    def _is_rendered(self, workload: JSONObject, values: PoolValues) -> bool:
+        """Return whether ``workload`` says all that the overrider wants; the number of replicas aside."""
+        if not matches(workload, self.rendered, values):
             return False
         try:
             return _has_none(workload, self.removed) and self._is_placed(workload)
@@ -58,16 +67,41 @@ class PrecompiledPatch(NamedTuple):
         annotations = workload["metadata"].get("annotations")
         if type(annotations) is not dict or not self._fits(workload, values):
             return None
-        operations: list[JSONObject] = []
-        for name, value in annotations_of(*wanted).items():
-            if (known := annotations.get(name)) != value:
-                operation = "add" if known is None else "replace"
-                operations.append({"op": operation, "path": _ANNOTATION_POINTERS[name], "value": value})
-        operations += map(values.fill, self.operations) if self.is_marked else self.operations
+        made = map(values.fill, self.operations) if self.is_marked else self.operations
+        return [*_annotate(annotations, wanted), *made, *self._scale(workload, values)]
+
+    def operations_after_edit(
+        self, workload: JSONObject, memory: Memory, *, wanted: Memory, values: PoolValues
+    ) -> list[JSONObject] | None:
+        """Return the operations for a workload that the overrider rendered before it was edited.
+
+        Args:
+            workload: The workload.
+            memory: What its last render left.
+            wanted: What a render by this plan leaves.
+            values: Those of the workload's pool.
+
+        Returns:
+            None if the workload has to be rendered: the edit adds or removes anything, or somebody else has changed the
+            workload since.
+        """
+        # With the same undo, the former overrider added and removed the same members.
+        if not memory.digest or memory.digest == wanted.digest or memory.undo_text != wanted.undo_text:
+            return None
+        if remembered(workload) != memory or (made := set_values(workload, self.edited, values)) is None:
+            return None
+        edited, operations = made
+        if scale := list(self._scale(workload, values)):
+            edited = {**edited, "spec": {**edited["spec"], "replicas": scale[0]["value"]}}
+        if not self._is_rendered(edited, values):
+            return None
+        return [*_annotate(workload["metadata"]["annotations"], wanted), *operations, *scale]
+
+    def _scale(self, workload: JSONObject, values: PoolValues) -> Iterator[JSONObject]:
+        """Yield the operation that sets the number of replicas, where the overrider claims another one."""
         replicas = None if self.replicas is None else values.fill_number(self.replicas)
         if replicas is not None and workload["spec"].get("replicas") != replicas:
-            operations.append({"op": "add", "path": _REPLICAS, "value": replicas})
-        return operations
+            yield {"op": "add", "path": _REPLICAS, "value": replicas}
 
     def _fits(self, workload: JSONObject, values: PoolValues) -> bool:
         if not matches(workload, self.bare, values):
@@ -86,6 +120,13 @@ class PrecompiledPatch(NamedTuple):
         if self.template.expressions and self.template.dropped_affinity is None:
             return True
         return is_placed(workload["spec"]["template"]["spec"], self.template)
+
+
+def _annotate(annotations: JSONObject, wanted: Memory) -> Iterator[JSONObject]:
+    """Yield the operations that set the annotations of a render."""
+    for name, value in annotations_of(*wanted).items():
+        if (known := annotations.get(name)) != value:
+            yield {"op": "add" if known is None else "replace", "path": _ANNOTATION_POINTERS[name], "value": value}
 
 
 def _has_none(workload: JSONObject, places: tuple[tuple[Path, str], ...]) -> bool:
@@ -128,6 +169,7 @@ def compile_fast_path(
         template,
         _compared(base),
         _compared(target),
+        tuple(one for one in find_edited_values(delta) if one.pointer != _REPLICAS),
     )
 
 

@@ -93,35 +93,53 @@ class _Workload(NamedTuple):
     """Whether the workload carries the hash of a render, or did before this write."""
 
 
-async def freshen_workload(request: AdmissionRequest, *, store: StoreView, live: LiveSource) -> None:
-    """Bring the store up to what the review of a workload depends on.
+def freshen_workload(
+    request: AdmissionRequest, *, store: StoreView, live: LiveSource
+) -> Coroutine[Any, Any, None] | None:
+    """Return the work that brings the store up to what the review of a workload depends on, None if it is.
 
     An update of a workload's spec is caused by a subject that is newer than the store, as far as anybody can tell. A
     read that fails leaves the store as it is: nothing says that it is behind.
 
     Raises:
-        StaleError: The store is behind or does not hold a kind that the answer depends on.
+        StaleError: The store is behind or does not hold a kind that the answer depends on; the work raises it, too.
     """
     workload = _workload_of(request)
     if workload is None:
-        return
+        return None
     if problem := live.missing(_OVERRIDERS):
         raise StaleError(problem)
     inputs = _inputs(workload.owner.group_kind, workload.owner.api_version, pool=workload.pool)
     unread = live.missing(inputs)
     depends = request.operation == "CREATE" or (_is_overridden(workload, store) and changes_workload(request))
-    behind = bool(workload.trigger) and not unread and await _is_behind(workload, live)
-    if depends or behind:
-        owner = workload.owner
-        overriders = select_overriders(workload.namespace, owner.group_kind.kind, owner.name)
-        reads = [live.read_selected(overriders, cluster=workload.cluster)]
-        if not unread:
-            reads += [_read_input(kind, workload, live) for kind in inputs]
-        problem = await _read(reads)
-        if problem and behind:
-            raise StaleError(f"overriders or their subject changed and cannot be read now: {problem}")
-    if unread and depends and _is_overridden(workload, store):
-        raise StaleError(unread)
+    late = _late(workload, live) if workload.trigger and not unread else []
+    if not depends and not late:
+        return None
+    return _Freshening(workload, inputs, unread, late, depends).run(store, live)
+
+
+class _Freshening(NamedTuple):
+    """The work for one review: the kinds that its answer depends on, and the changes that the store lacks."""
+
+    workload: _Workload
+    inputs: tuple[GroupKind, ...]
+    unread: str
+    late: list[tuple[GroupKind, int]]
+    depends: bool
+
+    async def run(self, store: StoreView, live: LiveSource) -> None:
+        workload, owner = self.workload, self.workload.owner
+        behind = bool(self.late) and await _is_behind(self.late, live)
+        if self.depends or behind:
+            overriders = select_overriders(workload.namespace, owner.group_kind.kind, owner.name)
+            reads = [live.read_selected(overriders, cluster=workload.cluster)]
+            if not self.unread:
+                reads += [_read_input(kind, workload, live) for kind in self.inputs]
+            problem = await _read(reads)
+            if problem and behind:
+                raise StaleError(f"overriders or their subject changed and cannot be read now: {problem}")
+        if self.unread and self.depends and _is_overridden(workload, store):
+            raise StaleError(self.unread)
 
 
 async def freshen_overrider(request: AdmissionRequest, *, store: StoreView, live: LiveSource) -> None:
@@ -211,15 +229,17 @@ def _subject_of(overrider: JSONObject, *, cluster: str, namespace: str) -> Objec
     return ObjectKey(cluster, group_kind, namespace, subject[1]) if group_kind in SUBJECT_KINDS else None
 
 
-async def _is_behind(workload: _Workload, live: LiveSource) -> bool:
-    """Wait until the store has what the trigger names; return whether it still has not."""
+def _late(workload: _Workload, live: LiveSource) -> list[tuple[GroupKind, int]]:
+    """Return the kinds and resourceVersions that the trigger names and the store may lack."""
     seen = {
         YURT_APP_OVERRIDER: _SEEN_OVERRIDER.search(workload.trigger),
         workload.owner.group_kind: _SEEN_SUBJECT.search(workload.trigger),
     }
-    late = [(kind, int(found[1])) for kind, found in seen.items() if found and live.behind(kind, int(found[1]))]
-    if not late:
-        return False
+    return [(kind, int(found[1])) for kind, found in seen.items() if found and live.behind(kind, int(found[1]))]
+
+
+async def _is_behind(late: Iterable[tuple[GroupKind, int]], live: LiveSource) -> bool:
+    """Wait until the store has these resourceVersions; return whether it still has not."""
     waits = (live.catch_up(kind, version, seconds=CATCH_UP_SECONDS) for kind, version in late)
     return not all(await asyncio.gather(*waits))
 

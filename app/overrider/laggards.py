@@ -41,12 +41,14 @@ class Laggards:
         # What workloads lack that the apiserver would not store for their owner either.
         self._unkept: Final[dict[ObjectKey, frozenset[str]]] = {}
 
-    def look(self, key: ObjectKey, document: JSONObject) -> None:
-        """Compare a whole workload, as the apiserver holds it, with its template."""
+    def look(self, key: ObjectKey, document: JSONObject) -> bool:
+        """Compare a whole workload, as the apiserver holds it, with its template; return whether it is behind."""
         self._behind.discard(key)
         lag = self._lag(key, document)
-        if lag is not None and self._unkept.get(key) != lag.lacks:
-            self._behind.add(key)
+        if lag is None or self._unkept.get(key) == lag.lacks:
+            return False
+        self._behind.add(key)
+        return True
 
     def changed(self, key: ObjectKey, *, gone: bool) -> None:
         """Forget what was found about a workload that has changed."""

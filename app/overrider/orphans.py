@@ -13,7 +13,7 @@ from app.model.gvk import GroupKind, parse_api_version
 from app.model.json import JSONObject
 from app.model.openyurt import REF_APP_SET_LABEL, SUBJECT_KINDS, YURT_APP_SET
 from app.overrider.assess import Binding, hash_of, pool_of
-from app.overrider.owner import Owner, find_owner
+from app.overrider.owner import Owner, find_owner_in
 from app.overrider.pools import pools_of_subject
 from app.store import Index, ObjectKey, StoreView, key_of
 from app.store.partial import PartialBuilder, PartialObject
@@ -88,7 +88,7 @@ def find_orphans(workloads: Iterable[JSONObject], store: StoreView) -> Iterator[
 def _reason(workload: PartialObject, cluster: str, store: StoreView, pools: dict[ObjectKey, frozenset[str]]) -> str:
     if is_released(workload):
         return RELEASED
-    owner = find_owner({"ownerReferences": list(workload.owners)})
+    owner = find_owner_in(workload.owners)
     if owner is None or not pool_of(workload) or workload.deleting:
         return ""
     name = f"{owner.group_kind.kind} {owner.name}"

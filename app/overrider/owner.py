@@ -1,13 +1,18 @@
 """Which YurtAppSet or YurtAppDaemon a workload belongs to."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
-from app.model.gvk import GroupKind, parse_api_version
+from app.model.gvk import GroupKind
 from app.model.json import JSON
 from app.model.openyurt import SUBJECT_KINDS, SUBJECT_VERSIONS
 
-__all__ = ["SUBJECT_KINDS", "Owner", "find_owner"]
+__all__ = ["SUBJECT_KINDS", "Owner", "find_owner", "find_owner_in"]
+
+# Every change of a workload asks several times.
+_KINDS: Final = {
+    (f"{kind.group}/{version}", kind.kind): kind for kind, versions in SUBJECT_VERSIONS.items() for version in versions
+}
 
 
 class Owner(NamedTuple):
@@ -30,8 +35,11 @@ def find_owner(metadata: Mapping[str, JSON]) -> Owner | None:
         metadata: The workload's metadata, as sent; nothing about its shape is taken for granted.
     """
     references = metadata.get("ownerReferences")
-    if not isinstance(references, list):
-        return None
+    return find_owner_in(references) if isinstance(references, list) else None
+
+
+def find_owner_in(references: Sequence[JSON]) -> Owner | None:
+    """Return the same for the owner references of a workload."""
     owners = [(reference, owner) for reference in references if (owner := _subject_of(reference))]
     for reference, owner in owners:
         if reference.get("controller") is True:
@@ -45,8 +53,8 @@ def _subject_of(reference: JSON) -> Owner | None:
     api_version, kind, name = reference.get("apiVersion"), reference.get("kind"), reference.get("name")
     if not (isinstance(api_version, str) and isinstance(kind, str) and isinstance(name, str) and name):
         return None
-    group_kind = GroupKind(parse_api_version(api_version)[0], kind)
-    if parse_api_version(api_version)[1] not in SUBJECT_VERSIONS.get(group_kind, ()):
+    group_kind = _KINDS.get((api_version, kind))
+    if group_kind is None:
         return None
     uid = reference.get("uid")
     return Owner(group_kind, name, uid if isinstance(uid, str) else "", api_version)

@@ -1,9 +1,10 @@
 """How many bytes a plan takes: its own objects, without those that it shares with its subject."""
 
+from collections.abc import Iterable
 from gc import get_referents
 from sys import getsizeof
 from types import FunctionType, ModuleType
-from typing import Final
+from typing import Any, Final
 
 from app.model.json import JSON
 from app.model.merge_keys import WORKLOAD
@@ -40,23 +41,28 @@ def _add_parts(value: JSON, seen: set[int]) -> None:
 
 def _add_sizes(root: object, seen: set[int]) -> int:
     total = 0
-    pending = [root]
+    pending: list[Any] = [root]
     while pending:
         value = pending.pop()
-        if type(value) is str:
+        kind = type(value)
+        if kind is str:
             if len(value) > _MAX_NAME_LENGTH and id(value) not in seen:
                 seen.add(id(value))
                 total += getsizeof(value)
-        elif id(value) not in seen and not isinstance(value, _SCALARS):
+        elif id(value) in seen:
+            continue
+        elif kind is dict or kind is list or not isinstance(value, _SCALARS):
             seen.add(id(value))
             total += getsizeof(value) + _HEADER_BYTES
             pending += _parts(value)
     return total
 
 
-def _parts(value: object) -> list[object]:
+def _parts(value: Any) -> Iterable[object]:
     if type(value) is dict:
-        return list(value.values())
+        return value.values()
+    if type(value) is list:
+        return value
     if isinstance(value, FunctionType):
         # It refers to its module's globals, too; only its closure is its own.
         return [cell.cell_contents for cell in value.__closure__ or ()]

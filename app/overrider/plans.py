@@ -10,11 +10,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from app.control.slices import Sliced, run_at_once
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import NODE_POOL, NODEPOOL_TOKEN, TWEAK_POOL_TOKEN, YURT_APP_DAEMON, YURT_APP_SET
 from app.overrider.entry_pattern import Applied, EntryPatterns
-from app.overrider.plan import BarePlan, compile_bare, compile_plan
+from app.overrider.plan import BarePlan, compile_bare, compile_steps_in_slices
 from app.overrider.pool_mark import (
     POOL_MARK,
     REPLICAS_MARK,
@@ -25,8 +26,8 @@ from app.overrider.pool_mark import (
 )
 from app.overrider.pool_template import PoolSettings, SubjectError, workload_prefix
 from app.overrider.pools import topology
-from app.overrider.shared_plan import FilledPlans, PoolPlan, SharedPlan, find_names
-from app.overrider.steps import RenderError
+from app.overrider.shared_plan import FilledPlans, PoolPlan, SharedPlan, find_names, share_plan
+from app.overrider.steps import RenderError, compile_entries
 from app.overrider.subject_parts import SetSelections, depends_on_node_pools, is_v1beta1, templates_of, tweaks_of
 from app.overrider.template import lacks_pool, subject_name
 from app.store import StoreView
@@ -35,7 +36,11 @@ DEFAULT_CACHE_BYTES: Final = 256 << 20
 # Measured with tracemalloc: a pool that cannot be rendered, and a subject without any.
 _ERROR_BYTES: Final = 420
 _SUBJECT_BYTES: Final = 4_000
+# Subjects whose plans are compiled side by side: the controller works on eight.
+_MAX_RECENT: Final = 10
 Outcome = PoolPlan | SubjectError | RenderError
+_Shared = SharedPlan | SubjectError | RenderError | object
+"""What pools of one configuration share; `NAMED_AFTER_POOL` where they share nothing."""
 
 
 class _Configuration(NamedTuple):
@@ -95,7 +100,9 @@ class SubjectPlans:
         with_topology = group_kind == YURT_APP_SET and self._selections is None
         self._configs: Final = topology(subject.get("spec")) if with_topology else {}
         self._bare: tuple[Hashable, BarePlan] | None = None
-        self._plans: Final[dict[Hashable, SharedPlan | SubjectError | RenderError | object]] = {}
+        # Of the pool that was asked for last: its plan is compiled first and then looked for.
+        self._configured: tuple[str, str, JSONObject | None, _Configuration] | None = None
+        self._plans: Final[dict[Hashable, _Shared]] = {}
         # The pool that was asked for least recently first.
         self._pools: Final[OrderedDict[tuple[str, str], tuple[JSONObject | None, Outcome]]] = OrderedDict()
 
@@ -153,11 +160,11 @@ class SubjectPlans:
             name = subject_name(self._group_kind, self.inputs[0])
             return SubjectError(f"{name}: replicas of pool {pool!r} in spec.topology.pools must be a whole number")
         of = self._configuration(kind, pool, node_pool)
-        shared = self._plans.get(of.key) or self._share(of, kind)
+        shared = self._plans.get(of.key) or self._share(of, run_at_once(self._compile_shared(of, kind)))
         if shared is NAMED_AFTER_POOL or (isinstance(shared, SharedPlan) and shared.confuses(pool)):
             applied, config = self._patterns.find_literal(pool), self._configs.get(pool)
             of = of._replace(key=(kind, pool), pool=pool, applied=applied, config=config)
-            shared = self._plans.get(of.key) or self._share(of, kind)
+            shared = self._plans.get(of.key) or self._share(of, run_at_once(self._compile_shared(of, kind)))
         values = PoolValues(pool, of.replicas, of.applied.values)
         if isinstance(shared, SharedPlan):
             return PoolPlan(shared, values, filled=self._filled)
@@ -171,34 +178,38 @@ class SubjectPlans:
             return self._selections.selects(pool, node_pool)
         return self._group_kind != YURT_APP_SET or pool in self._configs
 
-    def _share(self, of: _Configuration, kind: str) -> "SharedPlan | SubjectError | RenderError | object":
-        subject, overrider = self.inputs
-        shared: SharedPlan | SubjectError | RenderError | object
+    def prepare(self, kind: str, pool: str, node_pool: JSONObject | None) -> Sliced[None]:
+        """Compile in slices what `plan` would compile at once for a pool; arguments as there."""
+        if (kind, pool) in self._pools or not self._has_pool(pool, node_pool):
+            return
+        of = self._configuration(kind, pool, node_pool)
+        if of.key not in self._plans:
+            shared = yield from self._compile_shared(of, kind)
+            if of.key not in self._plans:  # A review that came in between has compiled it.
+                self._share(of, shared)
+
+    def _share(self, of: _Configuration, shared: "_Shared") -> "_Shared":
+        """Keep what was compiled for pools of a configuration, and return it."""
         self.compiled += 1
-        try:
-            bare = self._compile_bare(of, kind)
-            plan = compile_plan(
-                self._group_kind,
-                subject,
-                overrider,
-                kind=kind,
-                pool=of.pool,
-                node_pool=of.node_pool,
-                applying=self._patterns.entries_of(of.applied),
-                bare=bare,
-            )
-            shared = SharedPlan(plan, kind=kind, pool=of.pool, key=of.key, template=self._template)
-            # A tweak may name an element of the template after the pool, which an entry then finds in that pool alone.
-            in_template = plan.of_v1beta1 and plan.steps and of.pool == POOL_MARK and find_names((plan.bare,))
-            if shared.names is None or (in_template and in_template[0]):
-                shared = NAMED_AFTER_POOL
-        except (SubjectError, RenderError) as error:
-            # An entry that names the pool may fit in another pool, and says its name in the reason.
-            named = of.pool == POOL_MARK and self._says_pool
-            shared = NAMED_AFTER_POOL if named else error.with_traceback(None)
         self._plans[of.key] = shared
         self.size += shared.size if isinstance(shared, SharedPlan) else _ERROR_BYTES
         return shared
+
+    def _compile_shared(self, of: _Configuration, kind: str) -> "Sliced[_Shared]":
+        try:
+            bare = self._compile_bare(of, kind)
+            yield
+            steps = compile_entries(self._patterns.entries_of(of.applied), of.pool)
+            work = compile_steps_in_slices(steps, self.inputs[0], bare=bare, kind=kind, pool=of.pool)
+            plan = yield from work
+            shared = yield from share_plan(plan, kind=kind, pool=of.pool, key=of.key, template=self._template)
+            # A tweak may name an element of the template after the pool, which an entry then finds in that pool alone.
+            in_template = plan.of_v1beta1 and plan.steps and of.pool == POOL_MARK and find_names((plan.bare,))
+        except (SubjectError, RenderError) as error:
+            # An entry that names the pool may fit in another pool, and says its name in the reason.
+            named = of.pool == POOL_MARK and self._says_pool
+            return NAMED_AFTER_POOL if named else error.with_traceback(None)
+        return NAMED_AFTER_POOL if shared.names is None or (in_template and in_template[0]) else shared
 
     def _compile_bare(self, of: _Configuration, kind: str) -> BarePlan:
         """Return what plans have in common that differ by their entries; that of the last pool is kept."""
@@ -212,6 +223,12 @@ class SubjectPlans:
         return self._bare[1]
 
     def _configuration(self, kind: str, pool: str, node_pool: JSONObject | None) -> _Configuration:
+        known = self._configured
+        if known is None or known[:2] != (kind, pool) or known[2] is not node_pool:
+            known = self._configured = (kind, pool, node_pool, self._configure(kind, pool, node_pool))
+        return known[3]
+
+    def _configure(self, kind: str, pool: str, node_pool: JSONObject | None) -> _Configuration:
         config = self._configs.get(pool)
         taints = as_object(as_object(node_pool or {}).get("spec")).get("taints")
         replicas = None if config is None else config.get("replicas")
@@ -258,7 +275,8 @@ class PlanCache:
         self.evicted = 0
         self._max_bytes: Final = max_bytes
         self._filled: Final = FilledPlans()
-        self._last: SubjectPlans | None = None
+        # Those that were asked for lately, the last one at the end.
+        self._recent: Final[OrderedDict[SubjectPlans, None]] = OrderedDict()
         self._subjects: Final[OrderedDict[tuple[str, str, str, str], SubjectPlans]] = OrderedDict()
 
     def plan(
@@ -278,28 +296,58 @@ class PlanCache:
             SubjectError: Nothing can be built from the subject.
             RenderError: An entry does not fit the template, or is broken in itself.
         """
-        depends = depends_on_node_pools(group_kind, subject)
-        node_pool = store.get(cluster, NODE_POOL, "", pool) if depends else None
-        plans = self.of_subject(group_kind, subject, overrider, cluster=cluster)
-        if plans is not self._last:
-            if self._last is not None:
-                self._last.forget_bare()
-            self._last = plans
+        plans = self._select(group_kind, subject, overrider, cluster=cluster)
+        node_pool = _find_node_pool(group_kind, subject, pool=pool, cluster=cluster, store=store)
         before, compiled = plans.size, plans.compiled
         try:
             return plans.plan(kind, pool, node_pool)
         finally:
-            self.compiled += plans.compiled - compiled
-            if plans.size != before:
-                self.size += plans.size - before
-                self._make_room(plans)
+            self._account(plans, before, compiled)
+
+    def prepare(
+        self,
+        group_kind: GroupKind,
+        subject: JSONObject,
+        overrider: JSONObject | None,
+        *,
+        kind: str,
+        pool: str,
+        cluster: str,
+        store: StoreView,
+    ) -> Sliced[None]:
+        """Compile in slices what `plan` would compile at once; reviews in between may do the same."""
+        plans = self._select(group_kind, subject, overrider, cluster=cluster)
+        node_pool = _find_node_pool(group_kind, subject, pool=pool, cluster=cluster, store=store)
+        before, compiled = plans.size, plans.compiled
+        for _ in plans.prepare(kind, pool, node_pool):
+            yield
+            # What reviews compiled meanwhile is counted already.
+            before, compiled = plans.size, plans.compiled
+        key = _key_of(group_kind, subject, cluster=cluster)
+        if self._subjects.get(key) is plans:  # Otherwise they were replaced or dropped meanwhile.
+            self._account(plans, before, compiled)
+
+    def _select(
+        self, group_kind: GroupKind, subject: JSONObject, overrider: JSONObject | None, *, cluster: str
+    ) -> SubjectPlans:
+        plans = self.of_subject(group_kind, subject, overrider, cluster=cluster)
+        if plans not in self._recent and len(self._recent) == _MAX_RECENT:
+            self._recent.popitem(last=False)[0].forget_bare()
+        self._recent[plans] = None
+        return plans
+
+    def _account(self, plans: SubjectPlans, before: int, compiled: int) -> None:
+        """Count what was compiled since the plans had a size and a number, and make room for it."""
+        self.compiled += plans.compiled - compiled
+        if plans.size != before:
+            self.size += plans.size - before
+            self._make_room(plans)
 
     def of_subject(
         self, group_kind: GroupKind, subject: JSONObject, overrider: JSONObject | None, *, cluster: str
     ) -> SubjectPlans:
         """Return the plans of a subject with an overrider."""
-        metadata = subject["metadata"]
-        key = (cluster, metadata.get("namespace") or "", group_kind.kind, metadata["name"])
+        key = _key_of(group_kind, subject, cluster=cluster)
         plans = self._subjects.get(key)
         if plans is not None:
             known_subject, known_overrider = plans.inputs
@@ -327,6 +375,20 @@ class PlanCache:
             more = asked.drop_oldest()
             self.size -= before - asked.size
             self.evicted += 1
+
+
+def _key_of(group_kind: GroupKind, subject: JSONObject, *, cluster: str) -> tuple[str, str, str, str]:
+    metadata = subject["metadata"]
+    return cluster, metadata.get("namespace") or "", group_kind.kind, metadata["name"]
+
+
+def _find_node_pool(
+    group_kind: GroupKind, subject: JSONObject, *, pool: str, cluster: str, store: StoreView
+) -> JSONObject | None:
+    """Return the NodePool object where plans depend on it."""
+    depends = depends_on_node_pools(group_kind, subject)
+    found: JSONObject | None = store.get(cluster, NODE_POOL, "", pool) if depends else None
+    return found
 
 
 _NO_INPUT: Final = frozenset({"metadata", "status"})

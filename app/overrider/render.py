@@ -13,6 +13,7 @@ from app.model.kcp import cluster_of
 from app.model.merge_keys import WORKLOAD
 from app.model.openyurt import POOL_NAME_LABEL
 from app.overrider.binding import overriders_of
+from app.overrider.changes import unchanged_members
 from app.overrider.delta import MISSING, apply_delta, describe_place, foreign_container, leaves, value_at
 from app.overrider.overlay import overlay
 from app.overrider.owner import Owner, find_owner
@@ -314,6 +315,8 @@ def _operations(plan: PoolPlan, workload: JSONObject, *, memory: Memory | None, 
             return ()
         if memory is None or memory.undo_text in ("", plan.undo_text):
             operations = fast.operations_for(workload, wanted=wanted, values=plan.values)
+            if operations is None and memory is not None:
+                operations = fast.operations_after_edit(workload, memory, wanted=wanted, values=plan.values)
             if operations is not None:
                 return operations
     if (problem := shape_problem(workload)) is not None:
@@ -351,6 +354,8 @@ def _replaced_values(request: AdmissionRequest, workload: JSONObject, rendering:
     """
     if rendering.plan is None or not rendering.plan.applies:
         return ()
+    if unchanged_members(request).issuperset(name for name, _ in rendering.plan.shared.plan.update.delta.members):
+        return ()  # As the controller's touch, which changes an annotation.
     plan = rendering.plan.for_update
     stored = request.old_object
     unchanged = {name for name in ("metadata", "spec") if workload.get(name) == as_object(stored).get(name)}

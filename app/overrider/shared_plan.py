@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from app.control.slices import Sliced
 from app.model.json import JSON
 from app.overrider.fast_path import PrecompiledPatch
 from app.overrider.plan import Plan, digest_text, hash_text
@@ -25,7 +26,9 @@ MAX_FILLED: Final = 64
 _POOL_BYTES: Final = 430
 _VALUES_BYTES: Final = 330
 
-_NO_NAMES: Final[tuple[frozenset[str], frozenset[str]]] = (frozenset(), frozenset())
+_Names = tuple[frozenset[str], frozenset[str]]
+"""The names of elements that have the mark, and the others."""
+_NO_NAMES: Final[_Names] = (frozenset(), frozenset())
 
 
 class SharedPlan:
@@ -33,25 +36,18 @@ class SharedPlan:
 
     __slots__ = ("__weakref__", "_text", "is_marked", "key", "names", "plan", "pools", "size")
 
-    def __init__(self, plan: Plan, *, kind: str, pool: str, key: Hashable, template: JSON) -> None:
-        """Keep a plan.
-
-        Args:
-            plan: Compiled for the mark, or for the one pool that it is for.
-            kind: Deployment or StatefulSet.
-            pool: The name that it was compiled for.
-            key: The settings that the pools with this plan have in common.
-            template: The subject's, which is not counted into its size.
-        """
+    def __init__(
+        self, plan: Plan, *, key: Hashable, text: bytes, names: "_Names | None", size: int, is_marked: bool
+    ) -> None:
+        """Keep a plan; see `share_plan`."""
         self.plan: Final = plan
         self.key: Final = key
         self.pools = 0
         """How many pools share it."""
-        self.is_marked: Final = pool == POOL_MARK
-        self.names: Final = find_names((plan.bare, plan.rendered)) if self.is_marked else _NO_NAMES
-        has_text = self.is_marked and plan.steps
-        self._text: Final = digest_text(kind, pool, plan.rendered, plan.undo_text) if has_text else b""
-        self.size: Final = size_of((plan, self.names, key), shared=template) + len(self._text)
+        self.is_marked: Final = is_marked
+        self.names: Final = names
+        self.size: Final = size
+        self._text: Final = text
 
     def confuses(self, pool: str) -> bool:
         """Return whether an element that is named after its pool has, in ``pool``, the name of another one."""
@@ -72,6 +68,25 @@ class SharedPlan:
         if not creating:
             plan = msgspec.structs.replace(plan, create=plan.update, rendered=plan.bare, fast=None)
         return Filler(msgspec.structs.astuple(plan))
+
+
+def share_plan(plan: Plan, *, kind: str, pool: str, key: Hashable, template: JSON) -> Sliced[SharedPlan]:
+    """Return a plan for all pools that differ by `PoolValues` alone.
+
+    Args:
+        plan: Compiled for the mark, or for the one pool that it is for.
+        kind: Deployment or StatefulSet.
+        pool: The name that it was compiled for.
+        key: The settings that the pools with this plan have in common.
+        template: The subject's, which is not counted into its size.
+    """
+    is_marked = pool == POOL_MARK
+    names = find_names((plan.bare, plan.rendered)) if is_marked else _NO_NAMES
+    text = digest_text(kind, pool, plan.rendered, plan.undo_text) if is_marked and plan.steps else b""
+    yield
+    size = size_of((plan, names, key), shared=template) + len(text)
+    yield
+    return SharedPlan(plan, key=key, text=text, names=names, size=size, is_marked=is_marked)
 
 
 class FilledPlans:
@@ -171,13 +186,13 @@ class PoolPlan:
         return self._filled.get(self, creating=False)
 
 
-def find_names(documents: tuple[JSON, ...]) -> tuple[frozenset[str], frozenset[str]] | None:
+def find_names(documents: tuple[JSON, ...]) -> _Names | None:
     """Return the names of elements that have the mark, and the others; None where an object's key has it.
 
     In the pool of that name a marked one may be another one of the template's. The order of an object's keys is part of
     the hash, so keys with a mark are not for sharing at all.
     """
-    found: set[str] = set()
+    found: list[JSON] = []
     seen: set[int] = set()  # What the documents share is looked at once.
     pending = [*documents]
     while pending:
@@ -186,20 +201,18 @@ def find_names(documents: tuple[JSON, ...]) -> tuple[frozenset[str], frozenset[s
             continue
         seen.add(id(value))
         if isinstance(value, dict):
-            if any(POOL_MARK in name for name in value):
+            if POOL_MARK in "\n".join(value):
                 return None
             pending += value.values()
         else:
             pending += value
-            found.update(name for element in value for name in _names(element))
-    marked = frozenset(name for name in found if POOL_MARK in name)
-    return marked, frozenset(found - marked) if marked else frozenset()
+            for element in value:
+                if isinstance(element, dict):
+                    found += map(element.get, _IDENTIFYING)
+    names = frozenset(name for name in found if isinstance(name, str))
+    marked = frozenset(name for name in names if POOL_MARK in name)
+    return marked, names - marked if marked else frozenset()
 
 
-def _names(element: JSON) -> list[str]:
-    """Return the members of an element that may identify it."""
-    members = (element.get(name) for name in _IDENTIFYING) if isinstance(element, dict) else ()
-    return [member for member in members if isinstance(member, str)]
-
-
+# The members of an element that may identify it.
 _IDENTIFYING: Final = ("name", "mountPath", "devicePath", "ip", "key", "value", "topologyKey")

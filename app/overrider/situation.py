@@ -12,7 +12,7 @@ from app.overrider.binding import overriders_of
 from app.overrider.entry_selection import EntrySelection
 from app.overrider.gaps import Gaps
 from app.overrider.orphans import Orphan, is_former
-from app.overrider.owner import Owner, find_owner
+from app.overrider.owner import Owner, find_owner_in
 from app.overrider.owner_controller import (
     DAEMONS_WITHOUT_CONTROLLER,
     describe_lack_of_controller,
@@ -177,7 +177,7 @@ def _sort_by_owner(keys: Sequence[ObjectKey], subject: JSONObject | None, worklo
             continue
         shared = workload.owners
         if id(shared) not in owners:
-            owners[id(shared)] = find_owner({"ownerReferences": list(shared)})
+            owners[id(shared)] = find_owner_in(shared)
             kept.append(shared)
         owner = owners[id(shared)]
         if owner is None:

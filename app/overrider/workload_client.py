@@ -12,6 +12,7 @@ import msgspec
 
 from app.control.rate_limit import RateLimiter
 from app.control.scheduler import Scheduler
+from app.control.slices import Slices
 from app.kube.connection import JSON_PATCH, MERGE_PATCH, Connection
 from app.kube.errors import APIError
 from app.model.json import JSONObject
@@ -20,12 +21,13 @@ from app.overrider.assess import Binding
 from app.overrider.freshness import trigger
 from app.overrider.owner_waits import OWNER_SECONDS
 from app.store import ObjectKey
+from app.store.sources.kubernetes.paging import PageSize
 from app.store.sources.kubernetes.resources import WORKLOADS, WatchedResource
 from app.store.sources.kubernetes.source import KubernetesSource
 from app.store.sources.kubernetes.wire import decode_page
 
-# 200 Deployments are some 2 MB, which takes 3 ms to split into objects; others wait that long.
-_PAGE: Final = "200"
+# Workloads that are decoded and compared between two pauses, at some 0.15 ms each.
+_SLICE: Final = 4
 _GONE: Final = 404
 
 
@@ -50,6 +52,14 @@ class Seen(NamedTuple):
     """The resourceVersion of the subject."""
 
 
+class Written(NamedTuple):
+    """The answer to a write of a workload."""
+
+    text: bytes
+    document: JSONObject | None
+    """The workload as it is stored then, None if the watch had brought that version before the answer arrived."""
+
+
 class WorkloadClient:
     """Calls within limits; answers that were stored are learned by the source.
 
@@ -62,6 +72,7 @@ class WorkloadClient:
         connection: Connection,
         source: KubernetesSource,
         *,
+        slices: Slices,
         limits: Limits,
         now: Callable[[], datetime],
         scheduler: Scheduler | None = None,
@@ -71,11 +82,13 @@ class WorkloadClient:
         Args:
             connection: To the apiserver.
             source: What follows the workloads.
+            slices: Whose turns it takes to decode workloads.
             limits: How fast workloads are touched.
             now: The time.
             scheduler: The clock of the limits; None for the running event loop.
         """
         self.touched = 0
+        self._slices: Final = slices
         self._connection: Final = connection
         self._source: Final = source
         self._now: Final = now
@@ -92,31 +105,46 @@ class WorkloadClient:
         """Yield every workload as the apiserver holds it."""
         for resource in WORKLOADS:
             token: str | None = ""
+            size = PageSize()
             while token is not None:
-                items, token = await self._read_page(resource, token)
-                for item in items:
-                    # Whoever iterates lets reviews in between, so no page is decoded in one go.
+                items, token = await self._read_page(resource, token, size)
+                for number, item in enumerate(items):
+                    # To plan for a workload may take a millisecond or two; reviews come in between.
+                    if number % _SLICE == 0:
+                        await self._slices.pause()
                     document = resource.decode(item)
                     yield self._source.informer(resource.group_kind).learn(document), document
 
-    async def _read_page(self, resource: WatchedResource, token: str) -> tuple[list[msgspec.Raw], str | None]:
-        query = {"limit": _PAGE, "labelSelector": resource.selector, **({"continue": token} if token else {})}
+    async def _read_page(
+        self, resource: WatchedResource, token: str, size: PageSize
+    ) -> tuple[list[msgspec.Raw], str | None]:
+        query = {"limit": size.limit, "labelSelector": resource.selector, **({"continue": token} if token else {})}
         try:
             answer = await self._connection.request("GET", self._source.everywhere + resource.path, query=query)
         except APIError as error:
             if error.code == _GONE:
                 return [], None  # Not served; the informer asks again.
             raise
+        await self._slices.pause()
         page = decode_page(answer)
+        size.note(objects=len(page.items), size=len(answer))
         return page.items, page.continue_token or None
 
     async def read(self, key: ObjectKey) -> JSONObject:
         """Return one workload as the apiserver holds it."""
         async with self._slots:
-            return self._learn(key, await self._connection.request("GET", self._path(key)))
+            text = await self._connection.request("GET", self._path(key))
+            await self._slices.pause()
+            return self._learn(key, text)
 
-    async def touch(self, key: ObjectKey, *, seen: Seen, lane: Binding) -> JSONObject:
-        """Have a workload rendered, and return it as it is stored then.
+    def decode(self, key: ObjectKey, written: Written) -> JSONObject:
+        """Return the workload of an answer."""
+        if written.document is not None:
+            return written.document
+        return self._source.informer(key.group_kind).resource.decode(written.text)
+
+    async def touch(self, key: ObjectKey, *, seen: Seen, lane: Binding) -> Written:
+        """Have a workload rendered.
 
         Args:
             key: The workload.
@@ -128,9 +156,11 @@ class WorkloadClient:
         async with self._pace.turn(lane):
             self._writing[key] = text
             try:
-                written = await self._patch(key, body, content_type=MERGE_PATCH)
+                text_written = await self._patch(key, body, content_type=MERGE_PATCH)
                 self.touched += 1
-                return self._learn(key, written)
+                await self._slices.pause()
+                is_known = self._source.informer(key.group_kind).has_version_of(key, text_written)
+                return Written(text_written, None if is_known else self._learn(key, text_written))
             finally:
                 del self._writing[key]
 

@@ -1,15 +1,16 @@
 """The workloads of node pools: followed, compared with what is wanted, and announced where somebody changed them."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Final, NamedTuple
 
 from app.control.scheduler import Scheduler
+from app.control.slices import Slices
 from app.kube.connection import Connection
 from app.model.json import JSONObject, as_object
 from app.model.openyurt import TRIGGER_ANNOTATION
 from app.overrider.assess import (
+    AS_WANTED,
     OTHER_VERSION_INDEXES,
     RENDERED_INDEXES,
     WORKLOAD_INDEXES,
@@ -23,7 +24,7 @@ from app.overrider.assess import (
 from app.overrider.orphans import ORPHAN_INDEXES, Orphan, former_bindings, orphan_keys_of
 from app.overrider.plans import PlanCache
 from app.overrider.remainders import Remainders
-from app.overrider.workload_client import Limits, WorkloadClient
+from app.overrider.workload_client import Limits, WorkloadClient, Written
 from app.store import ObjectKey, Store, Stored, StoreView
 from app.store.freeing import free_in_slices
 from app.store.partial import PartialObject
@@ -62,12 +63,13 @@ class Workloads:
         failed: How often one was not brought to what it is to be.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that it works with, by name
         self,
         connection: Connection,
         objects: StoreView,
         plans: PlanCache,
         *,
+        slices: Slices,
         limits: Limits,
         absent_seconds: float,
         every_cluster: bool,
@@ -80,6 +82,7 @@ class Workloads:
             connection: To the apiserver.
             objects: Overriders, subjects and node pools.
             plans: What was compiled from them.
+            slices: Whose turns it takes to read and compare workloads.
             limits: How fast workloads are touched.
             absent_seconds: How often to ask for a resource that is not served.
             every_cluster: Whether the server is kcp's, and all logical clusters are meant.
@@ -93,9 +96,18 @@ class Workloads:
         indexes = (WORKLOAD_INDEXES, OTHER_VERSION_INDEXES, ORPHAN_INDEXES, RENDERED_INDEXES)
         self._store: Final = Store([index for of_kind in indexes for index in of_kind.values()])
         self.source: Final = KubernetesSource(
-            WORKLOADS, connection, self._store, absent_seconds=absent_seconds, every_cluster=every_cluster
+            WORKLOADS,
+            connection,
+            self._store,
+            absent_seconds=absent_seconds,
+            every_cluster=every_cluster,
+            pause=slices.pause,
         )
-        self.client: Final = WorkloadClient(connection, self.source, limits=limits, now=now, scheduler=scheduler)
+        self.client: Final = WorkloadClient(
+            connection, self.source, slices=slices, limits=limits, now=now, scheduler=scheduler
+        )
+        # The workload that was compared last, for the caller that compares it right after its change was announced.
+        self._compared: tuple[JSONObject, Assessment] | None = None
         # What the last look at a workload found wrong with it; a new look finds it again.
         self._drifts: Final[dict[ObjectKey, _Drift]] = {}
         self._told: Final[list[Callable[[Change], None]]] = []
@@ -112,6 +124,9 @@ class Workloads:
         return lambda: self._told.remove(told)
 
     def _changed(self, key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
+        # Until all are read, nobody can look at any; then all subjects are looked at, and all workloads compared.
+        if not self.source.synced:
+            return
         kept: PartialObject | None = before if after is None else self.get(key)
         binding = None if kept is None else binding_of(kept, key.cluster)
         drifted = False
@@ -119,10 +134,11 @@ class Workloads:
         if after is None or binding is None:
             self._drifts.pop(key, None)
             self.remainders.forget(key)
-        # At the first reading hashes have to do: to plan for each workload there and then would hold up reviews.
-        elif self.source.synced:
+        else:
             known = self._drifts.get(key)
-            identity = self.note(key, self.assess(key, after))
+            found = assess(after, kind=key.group_kind.kind, store=self._objects, plans=self._plans)
+            self._compared = (after, found)
+            identity = self.note(key, found)
             news = identity != (known.identity if known else "") or respecified
             drifted = bool(identity) and news and not self._is_ours(key, before, after)
         for released in _released(key, before, None if after is None else kept, binding):
@@ -213,7 +229,20 @@ class Workloads:
 
     def assess(self, key: ObjectKey, workload: JSONObject) -> Assessment:
         """Return how a whole workload compares with what is wanted."""
+        compared, self._compared = self._compared, None
+        if compared is not None and compared[0] is workload:
+            return compared[1]
         return assess(workload, kind=key.group_kind.kind, store=self._objects, plans=self._plans)
+
+    def assess_written(self, key: ObjectKey, written: Written) -> tuple[JSONObject, Assessment]:
+        """Return a workload that was written, and how it compares with what is wanted.
+
+        It is neither decoded nor compared where its event has been seen and is as wanted.
+        """
+        if written.document is None and key not in self._drifts and self.remainders.get(key) is None:
+            return {}, AS_WANTED
+        document = self.client.decode(key, written)
+        return document, self.assess(key, document)
 
     def release(self) -> None:
         """Forget all workloads: nobody follows them any more, and they take most of a leader's memory."""
@@ -225,17 +254,19 @@ class Workloads:
         """Forget a workload that the apiserver does not have any more."""
         self._store.remove(key)
 
-    async def look_at_all(self) -> AsyncIterator[tuple[ObjectKey, JSONObject]]:
-        """Look at every workload that an overrider can apply to as the apiserver holds it, and yield it.
+    async def look_at_all(self) -> AsyncIterator[tuple[ObjectKey, Binding, JSONObject]]:
+        """Look at every workload that an overrider can apply to as the apiserver holds it; yield it with its subject.
 
         Raises APIError and UnreachableError.
         """
         async for key, document in self.client.read_all():
-            # To plan for one may take a millisecond or two; reviews come in between.
-            await asyncio.sleep(0)
-            if (kept := self.get(key)) is not None and binding_of(kept, key.cluster) is not None:
-                self.note(key, self.assess(key, document))
-                yield key, document
+            kept = self.get(key)
+            binding = None if kept is None else binding_of(kept, key.cluster)
+            if kept is not None and binding is not None:
+                # A version that the watch brought while the page was gone through has been compared already.
+                if kept.resource_version == document["metadata"].get("resourceVersion", ""):
+                    self.note(key, self.assess(key, document))
+                yield key, binding, document
 
 
 def _released(

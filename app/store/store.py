@@ -77,10 +77,12 @@ class Store:
     def __init__(self, indexes: Iterable[Index] = ()) -> None:
         # By cluster and kind, then namespace, then name: listing one namespace must not visit all others.
         self._objects: Final[dict[tuple[str, GroupKind], dict[str, dict[str, Stored]]]] = {}
-        self._indexes: Final = tuple(indexes)
+        self._indexes: Final[dict[GroupKind, list[Index]]] = {}
+        for index in indexes:
+            self._indexes.setdefault(index.group_kind, []).append(index)
         self._partials: Final = PartialBuilder()
         self._entries: Final[dict[str, dict[tuple[str, Hashable], dict[tuple[str, str], Stored]]]] = {
-            index.name: {} for index in self._indexes
+            index.name: {} for of_kind in self._indexes.values() for index in of_kind
         }
         self._subscribers: Final[list[Subscriber]] = []
         self._sizes: Final[Counter[str]] = Counter()
@@ -149,16 +151,11 @@ class Store:
         )
         if before == kept:
             return
-        self._remove(key)
+        if before is None:
+            self._sizes[key.cluster] += 1
+            self._kinds[key.group_kind] += 1
         self._objects.setdefault(key[:2], {}).setdefault(key.namespace, {})[key.name] = kept
-        place = key[2:]
-        self._sizes[key.cluster] += 1
-        self._kinds[key.group_kind] += 1
-        for index in self._indexes:
-            if index.group_kind == key.group_kind:
-                entries = self._entries[index.name]
-                for index_key in index.keys(key.cluster, kept):
-                    entries.setdefault((key.cluster, index_key), {})[place] = kept
+        self._enter(key, before, kept)
         for subscriber in self._subscribers:
             subscriber(key, before, document)
 
@@ -196,15 +193,24 @@ class Store:
         if not self._sizes[key.cluster]:
             del self._sizes[key.cluster]
         self._kinds[key.group_kind] -= 1
-        for index in self._indexes:
-            if index.group_kind == key.group_kind:
-                entries = self._entries[index.name]
-                for index_key in index.keys(key.cluster, document):
-                    entry = entries.get((key.cluster, index_key), {})
-                    entry.pop(key[2:], None)
-                    if not entry:
-                        entries.pop((key.cluster, index_key), None)
+        self._enter(key, document, None)
         return document
+
+    def _enter(self, key: ObjectKey, before: Stored | None, after: Stored | None) -> None:
+        """Bring the indexes from an object to the one that replaces it; None stands for no object."""
+        cluster, place = key.cluster, key[2:]
+        for index in self._indexes.get(key.group_kind, ()):
+            entries = self._entries[index.name]
+            now = [] if after is None else list(index.keys(cluster, after))
+            former = [] if before is None else list(index.keys(cluster, before))
+            # As a rule they are the same, and the object takes the place of the former one.
+            for index_key in () if former == now else set(former).difference(now):
+                entry = entries.get((cluster, index_key), {})
+                entry.pop(place, None)
+                if not entry:
+                    entries.pop((cluster, index_key), None)
+            for index_key in now:
+                entries.setdefault((cluster, index_key), {})[place] = after
 
     def counts(self) -> dict[GroupKind, int]:
         """Return how many objects of each kind are stored, over all clusters."""

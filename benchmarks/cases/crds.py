@@ -13,7 +13,7 @@ from typing import Any
 
 from app.crds.archive.archive import verify
 from app.crds.cache.cache import Cache
-from app.crds.cache.record import TARBALL
+from app.crds.cache.metadata import TARBALL
 from app.crds.failures import CRDsError
 from app.crds.fetch import fetch
 from app.crds.source import Policy, Source

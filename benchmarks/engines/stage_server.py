@@ -32,7 +32,7 @@ class Staged(ReviewEndpoint):
         self.__dict__.update(whole.__dict__)
         self._stages, self._whole = stages, answer
 
-    async def _answer(self, body: bytes, request_id: str, scope: Any) -> tuple[int, bytes]:
+    def _begin(self, body: bytes, request_id: str, scope: Any) -> tuple[int, bytes]:
         del scope
         if self._stages < 1:
             return 200, self._whole
@@ -62,7 +62,7 @@ class Timed(ReviewEndpoint):
         self.__dict__.update(whole.__dict__)
         self.sums, self.count = [0] * len(ANSWERING), 0
 
-    async def _answer(self, body: bytes, request_id: str, scope: Any) -> tuple[int, bytes]:
+    def _begin(self, body: bytes, request_id: str, scope: Any) -> tuple[int, bytes]:
         del scope
         now = time.thread_time_ns
         t0 = now()
@@ -142,7 +142,7 @@ def main() -> None:
     given = parser.parse_args()
     app = app_of(argparse.Namespace(name="fleethook", port=0, cert_dir=given.cert_dir, overriders=10, objects=0))
     whole = app.reviews[PATH]
-    answer = asyncio.run(whole._answer(review("UPDATE"), "", {}))[1]  # noqa: SLF001 - only its bytes are wanted
+    answer = whole._begin(review("UPDATE"), "", {})[1]  # noqa: SLF001 - only its bytes are wanted
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         if given.stage == CONNECTION:
             runner.run(_serve_connections(given.cert_dir, answer))

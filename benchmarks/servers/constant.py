@@ -14,7 +14,8 @@ from app.api.body import check_headers, read_body
 from app.api.edge import ReviewEndpoint
 from app.api.endpoint import respond
 from app.api.interpret import InterpretEndpoint
-from app.api.logs import encode_line, write_line
+from app.api.log_lines import LogLines
+from app.api.logs import encode_line
 from app.asgi import Fleethook
 from app.interpret.chain import Chain
 from app.interpret.codec import decode_review
@@ -32,7 +33,7 @@ def answer_constantly(app: Fleethook, settings: Settings, *, decoded: bool) -> N
         app.reviews[PATH] = constant_bytes(settings.body_limit)
         return
     verdict = patched([OPERATION])
-    known: dict[str, Any] = {"metrics": app.metrics, "body_limit": settings.body_limit, "log": write_line}
+    known: dict[str, Any] = {"metrics": app.metrics, "body_limit": settings.body_limit, "log": LogLines().write}
     app.reviews[PATH] = ReviewEndpoint(PATH, lambda _: verdict, **known)
     app.reviews[EXPLORE] = ConstantAnswer(EXPLORE, Chain([]), **known)
 
@@ -40,7 +41,7 @@ def answer_constantly(app: Fleethook, settings: Settings, *, decoded: bool) -> N
 class ConstantAnswer(InterpretEndpoint):
     """The least that an interpreter does: the review is decoded, answered to its uid, counted and logged."""
 
-    async def _answer(self, body: bytes, request_id: str, scope: Any) -> tuple[int, bytes]:
+    def _begin(self, body: bytes, request_id: str, scope: Any) -> tuple[int, bytes]:
         del request_id, scope
         started = time.perf_counter()
         asked = decode_review(body)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import uvloop
 
-from app.api.logs import configure_logging, write_line
+from app.api.log_lines import LogLines
+from app.api.logs import configure_logging
 from app.asgi import Fleethook, create_app
 from app.certs.context import ReloadingContext
 from app.certs.files import ensure_certificates
@@ -29,8 +30,9 @@ _NUMBERED = "the-name-of-one-of-them"
 def app_of(given: argparse.Namespace) -> Fleethook:
     """Return the app with a store filled as a source fills it, the collector switched off as long as that takes."""
     settings = Settings(port=given.port, cert_dir=given.cert_dir)
-    configure_logging()
-    app = create_app(settings, log=write_line)
+    lines = LogLines()
+    configure_logging(lines)
+    app = create_app(settings, log=lines.write)
     gc.disable()
     app.store.put(yurt_app_set())
     template = json.dumps(overrider(_NUMBERED)).encode()

@@ -70,6 +70,8 @@ def test_operations_endpoints_answer(server: Server) -> None:
 
 def test_each_review_is_one_line_of_json_in_the_log(server: Server) -> None:
     server.request("POST", MUTATE, REVIEW.read_bytes(), X_Request_Id="log-me")
+    # Lines are written together, up to 50 ms later.
+    wait_for(lambda: '"requestId":"log-me"' in server.log.read_text())
     lines = [json.loads(line) for line in server.log.read_text().splitlines()]
     (line,) = [line for line in lines if line.get("requestId") == "log-me"]
     assert (line["namespace"], line["operation"], line["allowed"], line["patchOps"]) == ("story-2", "CREATE", True, 4)

@@ -8,7 +8,7 @@ import yaml
 
 from app.crds.cache.cache import Cache
 from app.crds.cache.cache import Origin as CacheOrigin
-from app.crds.cache.record import TARBALL
+from app.crds.cache.metadata import TARBALL
 from app.crds.failures import CRDsError
 from app.crds.source import Policy, Source
 from tests.crds.fetching import bring

@@ -93,3 +93,23 @@ async def test_the_slot_of_cancelled_work_is_granted_again(given: bool) -> None:
         await work.cancel("gone")
         await work.end("first")
     assert work.running == ["next"]
+
+
+async def test_a_crowd_in_one_lane_leaves_the_reserved_slots_to_other_lanes() -> None:
+    work = Work(PrioritySlots(4, reserved=2))
+    for number in range(5):
+        await work.add(f"crowd {number}", "crowd", long=False)
+    assert work.running == ["crowd 0", "crowd 1"]
+    for lane in "abc":
+        await work.add(lane, lane, long=False)
+    await work.add("a again", "a", long=False)
+    assert work.running == ["crowd 0", "crowd 1", "a", "b"]
+    await work.end("a")
+    assert work.running == ["crowd 0", "crowd 1", "b", "c"]
+    # A slot that is free beyond the reserved ones goes to any lane, in turns.
+    for name in ("b", "c"):
+        await work.end(name)
+    assert work.running == ["crowd 0", "crowd 1", "a again"]
+    await work.end("a again")
+    await work.end("crowd 0")
+    assert work.running == ["crowd 1", "crowd 2"]

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from app.control.queue import MAX_PASSED, Again, Outcome, WorkQueue
+from app.control.shares import Shares
 from tests.control.clock import FakeClock
 from tests.waiting import settled
 
@@ -183,6 +184,46 @@ def test_a_hundred_failing_keys_do_not_delay_another() -> None:
     clock.advance(1)
     queue.add("edit")
     assert work(queue, True) == "edit"
+
+
+def laned(*, reserved: int, count: int = 4) -> WorkQueue[str]:
+    """A queue whose lanes are the first characters of its keys."""
+    return WorkQueue(
+        scheduler=FakeClock(), jitter=lambda: 1.0, lane=lambda key: key[0], shares=Shares(count, reserved=reserved)
+    )
+
+
+def test_lanes_take_turns() -> None:
+    queue = laned(reserved=0)
+    for key in ("a1", "a2", "a3", "b1", "c1", "b2"):
+        queue.add(key)
+    assert [work(queue, True) for _ in range(7)] == ["a1", "b1", "c1", "a2", "b2", "a3", None]
+
+
+def test_a_crowd_in_one_lane_leaves_workers_to_other_lanes() -> None:
+    queue = laned(reserved=2)
+    for key in ("a1", "a2", "a3", "b1"):
+        queue.add(key)
+    assert [take(queue) for _ in range(4)] == ["a1", "b1", None, None]
+    queue.finish("b1", True)
+    assert [take(queue), take(queue)] == ["a2", None]
+    queue.add("c1")
+    queue.add("d1")
+    queue.add("e1")
+    assert [take(queue) for _ in range(3)] == ["c1", "d1", None]
+    assert len(queue) == 2
+
+
+def test_a_retry_goes_before_fresh_keys_of_a_lane_that_has_its_share() -> None:
+    clock = FakeClock()
+    queue: WorkQueue[str] = WorkQueue(
+        scheduler=clock, jitter=lambda: 1.0, lane=lambda key: key[0], shares=Shares(2, reserved=1)
+    )
+    fail(queue, "b1")
+    clock.advance(1)
+    queue.add("a1")
+    queue.add("a2")
+    assert [take(queue) for _ in range(3)] == ["a1", "b1", None]
 
 
 # The workers.

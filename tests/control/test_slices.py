@@ -1,6 +1,7 @@
 """Long work in slices: its result, and its use of the event loop."""
 
 import asyncio
+import itertools
 import threading
 
 import pytest
@@ -47,6 +48,28 @@ async def test_each_iteration_of_the_event_loop_runs_one_slice() -> None:
     texts = "".join(seen)
     assert all(f"{first}{second}" not in texts for first in "012" for second in "ab"), texts
     assert texts.index("b0") < texts.index("a2")  # They take turns.
+
+
+async def test_pauses_and_slices_take_turns() -> None:
+    seen: list[str] = []
+    slices = Slices()
+
+    async def step(name: str) -> None:
+        for number in range(3):
+            await slices.pause()
+            seen.append(f"{name}{number}")
+
+    async def others() -> None:
+        while len(seen) < 9:
+            turns.append(len(seen))
+            await asyncio.sleep(0)
+
+    turns: list[int] = []
+    await asyncio.gather(step("a"), step("b"), step("c"), others())
+    assert sorted(seen) == [f"{name}{number}" for name in "abc" for number in range(3)]
+    # No two steps in one turn of the event loop.
+    assert max(after - before for before, after in itertools.pairwise(turns)) == 1
+    assert seen.index("c0") < seen.index("a2")
 
 
 async def test_failed_or_cancelled_work_releases_its_turn() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from app.crds.cache.cache import Cache
 from app.crds.cache.cache import Origin as CacheOrigin
-from app.crds.cache.record import TARBALL
+from app.crds.cache.metadata import TARBALL
 from app.crds.failures import CRDsError, Exit
 from app.crds.fetch import Fetched
 from app.crds.source import Source

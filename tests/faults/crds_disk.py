@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from app.crds.cache.cache import Cache
-from app.crds.cache.record import TARBALL
+from app.crds.cache.metadata import TARBALL
 from app.crds.failures import CRDsError
 from app.crds.source import Policy, Source
 from tests.crds.fetching import bring

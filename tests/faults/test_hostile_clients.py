@@ -159,4 +159,5 @@ def test_what_is_no_http_is_400(patient: Server) -> None:
 def test_after_all_of_that_the_server_answers_as_before(server: Server) -> None:
     wait_for(lambda: server.request("POST", MUTATE, REVIEW.read_bytes())[0] == 200)
     wait_for(lambda: "fleethook_reviews_in_flight 0.0" in server.request("GET", "/metrics")[1].decode())
+    wait_for(lambda: "fleethook_connections 1.0" in server.request("GET", "/metrics")[1].decode())
     assert "Traceback" not in Path(server.log).read_text()

@@ -100,7 +100,8 @@ class Fleethook:
     async def review(self, old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
         """Return the workload that the apiserver stores."""
         asked = request(new, operation="UPDATE" if old else "CREATE", old=old)
-        await freshen_workload(asked, store=self.store, live=self.source)
+        if (reading := freshen_workload(asked, store=self.store, live=self.source)) is not None:
+            await reading
         answer = mutate_workload(asked, store=self.store, plans=self._plans)
         assert answer.allowed, answer.message
         return dict(apply(new, answer.patch))

@@ -76,7 +76,9 @@ async def asked(
     operation: str, document: Any, live: Live | None = None, *, store: Store | None = None, **fields: Any
 ) -> list[str]:
     live = live or Live()
-    await freshen_workload(request(operation, document, **fields), store=store or store_of(yurt_app_set()), live=live)
+    asked = request(operation, document, **fields)
+    if (reading := freshen_workload(asked, store=store or store_of(yurt_app_set()), live=live)) is not None:
+        await reading
     return live.asked
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from app.control.queue import WorkQueue
+from app.control.slices import Slices
 from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from app.overrider.assess import Binding
 from app.overrider.inputs import Inputs
@@ -31,6 +32,7 @@ class World:
             Apiserver(self.store, PlanCache()),  # type: ignore[arg-type] - the part of a connection that is used
             self.store,
             PlanCache(),
+            slices=Slices(),
             limits=Limits(),
             absent_seconds=10.0,
             every_cluster=False,

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from app.control.slices import Sliced
+from app.control.slices import Sliced, Slices
 from app.model.gvk import GroupKind
 from app.model.openyurt import YURT_APP_SET
 from app.overrider.assess import Binding
@@ -34,8 +34,8 @@ def test_a_look_at_many_workloads_pauses_and_finds_all_of_them() -> None:
     names = [f"p{number}" for number in range(COUNT)]
     store = store_of(yurt_app_set(pools=[pool(name) for name in names]), overrider())
     workloads = Workloads(
-        cast("Any", None), store, PlanCache(), limits=Limits(), absent_seconds=1.0, every_cluster=False,
-        now=lambda: datetime.now(UTC), scheduler=Fleet().clock,
+        cast("Any", None), store, PlanCache(), slices=Slices(), limits=Limits(), absent_seconds=1.0,
+        every_cluster=False, now=lambda: datetime.now(UTC), scheduler=Fleet().clock,
     )  # fmt: skip
     for name in names[1:]:
         made = workload(pool=name)

@@ -7,7 +7,7 @@ from app.control.slices import Slice
 from app.model.admission import Response
 from app.overrider import plans
 from app.overrider.patch_limits import LIMITS, MAX_VALUES
-from app.overrider.plan import compile_plan
+from app.overrider.plan import compile_steps_in_slices
 from app.overrider.review import default_overrider, validate_overrider, validate_overrider_in_slices
 from app.store import Store
 from tests.builders import (
@@ -274,9 +274,9 @@ def test_pools_that_differ_by_name_and_replicas_are_rendered_once(monkeypatch: p
 
     def compile_counted(*arguments: Any, **rest: Any) -> Any:
         compiled.append(rest["pool"])
-        return compile_plan(*arguments, **rest)
+        return compile_steps_in_slices(*arguments, **rest)
 
-    monkeypatch.setattr(plans, "compile_plan", compile_counted)
+    monkeypatch.setattr(plans, "compile_steps_in_slices", compile_counted)
     pools = [pool(f"p{number}", number % 3) for number in range(300)]
     items = [image("nginx", "registry.example.org/{{nodepool}}:1"), {"replicas": 2}, {"replicas": 2}]
     rule = overrider(entry("*", items=items), entry("p7", items=[image("absent-{{nodepool}}", "x")]))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from app.crds.apply import server
-from app.crds.apply.patches import Patch, rendered
+from app.crds.apply.patches import Patch, check_patches, render_one
 from app.crds.failures import CRDsError
 from app.kube.connection import Connection
 from app.model.json import JSON, JSONObject, as_object
@@ -57,13 +57,13 @@ async def apply(
     Raises:
         CRDsError: NETWORK or HTTP, with what had been applied before. Doing it all again does no harm.
     """
-    whole = rendered(crds, patches)
+    check_patches(crds, patches)
     done: dict[str, _Written] = {}
     try:
-        for name, crd in crds.items():
+        for name in crds:
             before = await server.find(connection, name)
-            # What a dry run has created is not there to be patched.
-            tried = whole[name] if dry_run and before is None else crd
+            # A CRD that a dry run has created is not there to be patched.
+            tried = render_one(name, crds, patches) if dry_run and before is None else crds[name]
             known = None if before is None else _digest(before)
             done[name] = _Written(known, _digest(await server.apply(connection, name, tried, dry_run=dry_run)))
     except CRDsError as error:

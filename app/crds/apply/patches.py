@@ -1,6 +1,6 @@
 """The patches of a tarball: for an instance, and merged into their CRDs (research 2.5)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from app.crds.apply.documents import Tree, first_document
@@ -38,19 +38,31 @@ def patches_of(tree: Tree, values: Mapping[str, str], limits: Limits = LIMITS) -
     return [_patch(tree, path, substituted(path, text, values), budget) for path, text in tree.patches.items()]
 
 
-def rendered(crds: Mapping[str, JSONObject], patches: Iterable[Patch]) -> dict[str, JSONObject]:
+def rendered(crds: Mapping[str, JSONObject], patches: Sequence[Patch]) -> dict[str, JSONObject]:
     """Return the CRDs with the patches merged into them, by name and in order; neither is changed.
 
     Raises:
         CRDsError: ARCHIVE when a patch does not fit.
     """
-    merged = dict(crds)
+    return {name: render_one(name, crds, patches) for name in crds}
+
+
+def render_one(name: str, crds: Mapping[str, JSONObject], patches: Sequence[Patch]) -> JSONObject:
+    """Return one of the CRDs that `rendered` returns; raises as that."""
+    crd = crds[name]
     for patch in patches:
-        try:
-            merged[patch.crd] = strategic_merge(merged[patch.crd], patch.body, _CRD)
-        except StrategicMergeError as error:
-            raise CRDsError(Exit.ARCHIVE, f"{patch.path} does not fit {patch.crd}: {error}") from None
-    return merged
+        if patch.crd == name:
+            try:
+                crd = strategic_merge(crd, patch.body, _CRD)
+            except StrategicMergeError as error:
+                raise CRDsError(Exit.ARCHIVE, f"{patch.path} does not fit {name}: {error}") from None
+    return crd
+
+
+def check_patches(crds: Mapping[str, JSONObject], patches: Sequence[Patch]) -> None:
+    """Raise the CRDsError that `rendered` raises, with one CRD in memory at a time."""
+    for name in dict.fromkeys(patch.crd for patch in patches):
+        render_one(name, crds, patches)
 
 
 def _patch(tree: Tree, path: str, text: str, budget: YAMLBudget) -> Patch:

@@ -5,7 +5,7 @@ from typing import Final
 
 from app.crds.apply import server
 from app.crds.apply.diff import CRDChange, compare, lost_versions
-from app.crds.apply.patches import Patch, rendered
+from app.crds.apply.patches import Patch, check_patches, render_one, rendered
 from app.crds.failures import CRDsError, Exit
 from app.kube.connection import Connection
 from app.model.json import JSON, JSONObject, as_object
@@ -63,9 +63,10 @@ async def check_stored(connection: Connection, crds: Mapping[str, JSONObject], p
         CRDsError: ARCHIVE when a patch does not fit; NETWORK, HTTP as `app.crds.apply.server`.
     """
     lost: dict[str, Sequence[str]] = {}
-    for name, crd in rendered(crds, patches).items():
+    check_patches(crds, patches)
+    for name in crds:
         stored = await server.find(connection, name)
-        if stored is not None and (versions := lost_versions(stored, crd)):
+        if stored is not None and (versions := lost_versions(stored, render_one(name, crds, patches))):
             lost[name] = versions
     if lost:
         raise StoredVersionsError(lost, "run `crds apply --force`")

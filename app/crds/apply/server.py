@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 from typing import Final
 
-import msgspec
-
+from app.crds.apply.asking import ask
 from app.crds.apply.patches import Patch
 from app.crds.failures import CRDsError, Exit
 from app.kube.connection import APPLY_PATCH, Connection
-from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSON, JSONObject, as_object
 
 FIELD_MANAGER: Final = "karmada-operator"
@@ -16,9 +14,6 @@ FIELD_MANAGER: Final = "karmada-operator"
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _KIND: Final = "customresourcedefinitions"
-_NOT_FOUND: Final = 404
-_TOO_MANY_REQUESTS: Final = 429
-_SERVER_ERROR: Final = 500
 
 
 async def find(connection: Connection, name: str) -> Mapping[str, JSON] | None:
@@ -61,14 +56,4 @@ async def _written(connection: Connection, name: str, **rest: JSON) -> Mapping[s
 
 
 async def _answer(connection: Connection, method: str, name: str, **rest: JSON) -> Mapping[str, JSON] | None:
-    try:
-        return as_object(await connection.json(method, f"{_CRDS}/{name}".rstrip("/"), **rest))
-    except APIError as error:
-        if error.code == _NOT_FOUND:
-            return None
-        transient = error.code >= _SERVER_ERROR or error.code == _TOO_MANY_REQUESTS
-        raise CRDsError(Exit.HTTP, f"{name or _KIND}: {error}", transient=transient) from None
-    except UnreachableError as error:
-        raise CRDsError(Exit.NETWORK, f"{name or _KIND}: {error}", transient=True) from None
-    except msgspec.DecodeError:
-        raise CRDsError(Exit.HTTP, f"{name or _KIND}: what answers at {connection.host} is no apiserver") from None
+    return await ask(connection, method, f"{_CRDS}/{name}".rstrip("/"), about=name or _KIND, **rest)

@@ -9,20 +9,17 @@ import binascii
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-import msgspec
-
+from app.crds.apply.asking import read_beside
 from app.crds.failures import CRDsError, Exit
 from app.crds.instance.kubeconfig import read_kubeconfig
 from app.crds.instance.naming import admin_config_secret_name, cert_secret_name
 from app.kube.access import MAX_RESPONSE_BYTES, DirectAccess
 from app.kube.connection import Connection
-from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSON, as_object
 from app.model.names import is_dns1123_label, is_dns1123_subdomain
 
 _KUBECONFIG: Final = "karmada.config"
 _AUTHORITY: Final = "ca.crt"
-_NOT_FOUND: Final = 404
 
 
 class Target(NamedTuple):
@@ -79,14 +76,9 @@ async def read_target(
 
 
 async def _member(host: Connection, namespace: str, name: str, key: str) -> bytes:
-    try:
-        secret = as_object(await host.json("GET", f"/api/v1/namespaces/{namespace}/secrets/{name}"))
-    except APIError as error:
-        if error.code == _NOT_FOUND:
-            raise CRDsError(Exit.USAGE, f"there is no Secret {namespace}/{name}", transient=True) from None
-        raise CRDsError(Exit.USAGE, f"cannot read secrets/{name}: {error}", transient=True) from None
-    except (UnreachableError, msgspec.DecodeError) as error:
-        raise CRDsError(Exit.NETWORK, f"cannot read secrets/{name}: {error}", transient=True) from None
+    secret = await read_beside(host, namespace, "secrets", name)
+    if secret is None:
+        raise CRDsError(Exit.USAGE, f"there is no Secret {namespace}/{name}", transient=True)
     try:
         value = base64.b64decode(str(as_object(secret.get("data")).get(key) or ""), validate=True)
     except (binascii.Error, ValueError):

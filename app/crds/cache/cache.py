@@ -7,7 +7,9 @@
 import hashlib
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, Self
 
@@ -17,9 +19,9 @@ from app.crds.archive import archive
 from app.crds.archive.limits import LIMITS, Limits
 from app.crds.cache.checking import check_entry, read_tarball, tree_problems
 from app.crds.cache.guard import has_tarball, on_disk
+from app.crds.cache.layout import LOCK_SECONDS, Layout
 from app.crds.cache.listing import Listed, State, removable, size_of
-from app.crds.cache.places import LOCK_SECONDS, Places
-from app.crds.cache.record import TARBALL, TREE, Record, read_record, replace_record, write_record
+from app.crds.cache.metadata import TARBALL, TREE, Record, read_record, replace_record, write_record
 from app.crds.cache.staging import Staged
 from app.crds.descriptors import EXISTING, FILE_MODE, opened, write_new
 from app.crds.failures import CRDsError, Exit
@@ -28,8 +30,8 @@ from app.crds.failures import CRDsError, Exit
 class Verify(Protocol):
     """Verifies a tarball as `archive.verify` does, elsewhere."""
 
-    def __call__(self, tarball: bytes, *, strict: bool, normalize_dot: bool) -> archive.Manifest:
-        """Return what the tarball has; raises CRDsError."""
+    def __call__(self, load: Callable[[], bytes], *, strict: bool, normalize_dot: bool) -> archive.Manifest:
+        """Return the manifest of the tarball that ``load`` returns; raises CRDsError."""
         ...
 
 
@@ -64,7 +66,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-class Cache(Places):
+class Cache(Layout):
     """Entries by key, for threads and processes at once."""
 
     def __init__(
@@ -74,6 +76,7 @@ class Cache(Places):
         limits: Limits = LIMITS,
         clock: Callable[[], datetime] = _now,
         verify: Verify | None = None,
+        reading: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         """Prepare; nothing is made on disk before something is to be written.
 
@@ -82,15 +85,17 @@ class Cache(Places):
             limits: What an archive may be.
             clock: Tells what records are dated with; nothing is decided by it but what `prune` takes for old.
             verify: Verifies tarballs that are taken in, before they are unpacked; None to do that in this process.
+            reading: Entered while a tarball is in memory, except within ``verify``. It is never nested.
         """
         super().__init__(root)
         self._verify: Final = verify
+        self._reading: Final = reading
         self._limits: Final = limits
         self._clock: Final = clock
 
-    def verified_by(self, verify: Verify) -> Self:
-        """Return this cache with another way to verify the tarballs that it takes in."""
-        return type(self)(self.directory.parent, limits=self._limits, clock=self._clock, verify=verify)
+    def bounded_by(self, verify: Verify, reading: Callable[[], AbstractContextManager[None]]) -> Self:
+        """Return this cache with other ways to verify tarballs and to wait for the memory that they take."""
+        return type(self)(self.directory.parent, limits=self._limits, clock=self._clock, verify=verify, reading=reading)
 
     # --- Looking ------------------------------------------------------------------------------------------------------
 
@@ -111,7 +116,8 @@ class Cache(Places):
         with self.opened(key) as directory:
             if directory is None:
                 return None
-            record, tarball, problems = check_entry(directory, self._limits)
+            with self._reading():
+                record, tarball, problems = check_entry(directory, self._limits)
         return None if record is None or problems else (Entry(key, self.path(key), record), tarball)
 
     def verify(self, key: str) -> list[str]:
@@ -204,16 +210,18 @@ class Cache(Places):
             if directory is None or not has_tarball(directory):
                 return None
             before = read_record(directory)
-            with on_disk(f"copying the tarball of {key}"):
-                tarball = read_tarball(directory, self._limits)
-            if before is not None and hashlib.sha256(tarball).hexdigest() != before.sha256:
-                return None
             normalize_dot = normalize_dot or (before is not None and before.normalize_dot)
             with self.staging() as staged:
-                with on_disk(f"copying the tarball of {key}"):
+                with self._reading(), on_disk(f"copying the tarball of {key}"):
+                    tarball = read_tarball(directory, self._limits)
+                    if before is not None and hashlib.sha256(tarball).hexdigest() != before.sha256:
+                        return None
                     write_new(TARBALL, staged.directory, tarball)
+                    del tarball
                 record = self._build(key, staged, _origin_of(before, url), strict=strict, normalize_dot=normalize_dot)
-                found = tree_problems(directory, TREE, tarball, self._limits, normalize_dot=normalize_dot)
+                with self._reading():
+                    tarball = read_tarball(staged.directory, self._limits)
+                    found = tree_problems(directory, TREE, tarball, self._limits, normalize_dot=normalize_dot)
                 self.put(key, staged, seconds=seconds)
         return Adopted(Entry(key, self.path(key), record), tuple(found))
 
@@ -301,17 +309,17 @@ class Cache(Places):
     def _build(
         self, key: str, staged: Staged, origin: Origin, *, sha256: str = "", strict: bool, normalize_dot: bool
     ) -> Record:
-        with on_disk(f"reading what came for {key}"):
-            tarball = read_tarball(staged.directory, self._limits)
-        verified = None if self._verify is None else self._verify(tarball, strict=strict, normalize_dot=normalize_dot)
-        manifest = archive.unpack(
-            tarball,
-            staged.directory,
-            limits=self._limits,
-            strict=strict,
-            normalize_dot=normalize_dot,
-            verified=verified,
-        )
+        load = partial(_load_staged, key, staged, self._limits)
+        verified = None if self._verify is None else self._verify(load, strict=strict, normalize_dot=normalize_dot)
+        with self._reading():
+            manifest = archive.unpack(
+                load(),
+                staged.directory,
+                limits=self._limits,
+                strict=strict,
+                normalize_dot=normalize_dot,
+                verified=verified,
+            )
         if sha256 and manifest.sha256 != sha256.strip().lower():
             raise CRDsError(Exit.INTEGRITY, f"the tarball is {manifest.sha256}, and {sha256.strip().lower()} is wanted")
         with on_disk(f"recording {key}"):
@@ -338,6 +346,11 @@ def _load(file: Path, limits: Limits) -> bytes:
         # A file that somebody named, and not our disk.
         exit_code = Exit.USAGE if error.exit is Exit.DISK else error.exit
         raise CRDsError(exit_code, str(error)) from None
+
+
+def _load_staged(key: str, staged: Staged, limits: Limits) -> bytes:
+    with on_disk(f"reading what came for {key}"):
+        return read_tarball(staged.directory, limits)
 
 
 def _origin_of(record: Record | None, url: str) -> Origin:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from app.crds.cache.record import TARBALL
+from app.crds.cache.metadata import TARBALL
 from app.crds.descriptors import DIRECTORY, NO_DIRECTORY
 from app.crds.failures import CRDsError, Exit
 

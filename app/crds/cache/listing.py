@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from app.crds.cache.record import Record
+from app.crds.cache.metadata import Record
 
 State = Literal["ready", "bare", "changed", "refused"]
 """As recorded; a tarball without a record, adopted when it is wanted; not what was recorded; not to be touched."""

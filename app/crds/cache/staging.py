@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from app.crds.cache.exchange import Name
+from app.crds.cache.atomic_swap import Name
 from app.crds.cache.locks import try_exclusive
 from app.crds.descriptors import DIRECTORY, DIRECTORY_MODE, NO_DIRECTORY, names_in, opened, remove
 from app.crds.failures import CRDsError

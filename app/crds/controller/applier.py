@@ -1,11 +1,12 @@
 """Applies the CRDs of a tarball in the cache to the API server of an instance, for the controller.
 
 The server and its credentials are those that a Secret in the namespace of the instance names, and so is the tarball.
-Neither may hold up other instances: the tarball is read in a process with limits, responses are limited, and a server
-that does not answer never holds one of the slots.
+Neither may hold up other namespaces: the tarball is read in a process with limits, responses are limited, and the slots
+are shared between namespaces.
 """
 
 import asyncio
+import functools
 import hashlib
 from typing import Final
 
@@ -26,8 +27,13 @@ from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
 from app.store import ObjectKey
 
-AT_ONCE: Final = 4
-"""Each holds the CRDs of one release: 20 MiB, and at most 100 MiB at the limits of a tarball."""
+AT_ONCE: Final = 24
+RESERVED: Final = 20
+"""Slots for releases within the limits of a first try (`app.crds.controller.verifier`). Each holds the JSON of one: 1
+MiB for a release, at most 6 MiB, one decoded CRD and one response. A namespace holds 4 of them at most."""
+LARGE_AT_ONCE: Final = 2
+LARGE_RESERVED: Final = 1
+"""Slots for larger tarballs, of which each takes up to four times as much."""
 MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
 """Of one CRD: kube-apiserver takes 3 MiB at most."""
 MAX_APPLY_SECONDS: Final = 120.0
@@ -49,13 +55,14 @@ class Applier:
         self._host: Final = host
         self._cache: Final = cache
         self._verifier: Final = verifier
-        self._slots: Final = PrioritySlots(AT_ONCE)
+        self._slots: Final = PrioritySlots(AT_ONCE, reserved=RESERVED)
+        self._large: Final = PrioritySlots(LARGE_AT_ONCE, reserved=LARGE_RESERVED)
 
     async def apply(self, key: ObjectKey, karmada: JSONObject, fetched: Fetched) -> list[Applied]:
         """Apply the CRDs of a tarball to an instance's API server and wait until they are established.
 
         Args:
-            key: The instance; instances take turns.
+            key: The instance; namespaces take turns.
             karmada: The same, as it is stored.
             fetched: The tarball.
 
@@ -68,8 +75,12 @@ class Applier:
         try:
             async with Connection(target.access) as connection:
                 await _probe(connection)
-                async with self._slots.hold(key, long=False):
-                    applied = await self._apply(connection, key, fetched, values)
+                async with self._slots.hold(key.namespace):
+                    applied = await self._apply(connection, key, fetched, values, whole=False)
+                if applied is None:
+                    async with self._large.hold(key.namespace):
+                        applied = await self._apply(connection, key, fetched, values, whole=True)
+                assert applied is not None, "the whole tarball was read"
                 names = [one.name for one in applied]
                 await wait_established(connection, names, seconds=ESTABLISHED_SECONDS)
         except CRDsError as error:
@@ -77,10 +88,16 @@ class Applier:
         return applied
 
     async def _apply(
-        self, connection: Connection, key: ObjectKey, fetched: Fetched, values: dict[str, str]
-    ) -> list[Applied]:
-        tarball, normalize_dot = await asyncio.to_thread(self._read, fetched)
-        crds, patches = await self._verifier.read(tarball, values, lane=key, normalize_dot=normalize_dot)
+        self, connection: Connection, key: ObjectKey, fetched: Fetched, values: dict[str, str], *, whole: bool
+    ) -> list[Applied] | None:
+        """Apply a tarball; return None if it takes more than ``whole`` allows."""
+        load = functools.partial(self._load, fetched)
+        try:
+            crds, patches = await self._verifier.read(load, values, lane=key.namespace, whole=whole)
+        except CRDsError as error:
+            if error.exit is Exit.LIMIT and not whole:
+                return None
+            raise
         try:
             async with asyncio.timeout(MAX_APPLY_SECONDS):
                 await check_stored(connection, crds, patches)
@@ -89,13 +106,12 @@ class Applier:
             text = f"{connection.host}: applying takes more than {MAX_APPLY_SECONDS:g} s"
             raise CRDsError(Exit.NETWORK, text, transient=True) from None
 
-    def _read(self, fetched: Fetched) -> tuple[bytes, bool]:
-        with self._cache.reading(fetched.key):
-            found = self._cache.tarball(fetched.key)
+    def _load(self, fetched: Fetched) -> bytes:
+        found = self._cache.tarball(fetched.key)
         if found is None or hashlib.sha256(found[1]).hexdigest() != fetched.sha256:
             text = f"the tarball sha256:{fetched.sha256} is not in the cache any more"
             raise CRDsError(Exit.NOT_CACHED, text, transient=True)
-        return found[1], found[0].record.normalize_dot
+        return found[1]
 
 
 async def _probe(connection: Connection) -> None:
@@ -103,8 +119,8 @@ async def _probe(connection: Connection) -> None:
     try:
         await connection.json("GET", "/version", timeout=PROBE_SECONDS)
     except APIError:
-        return  # It answers. What it refuses is seen when it is asked for CRDs.
+        return  # It answers. Requests for CRDs will show its refusals.
     except UnreachableError as error:
         raise CRDsError(Exit.NETWORK, str(error), transient=True) from None
     except msgspec.DecodeError:
-        raise CRDsError(Exit.HTTP, f"what answers at {connection.host} is no apiserver") from None
+        raise CRDsError(Exit.HTTP, f"{connection.host} does not answer like an apiserver") from None

@@ -9,39 +9,36 @@ operator of the instances (finalizer, defaults, ``Ready``); beside the Go operat
 import asyncio
 import functools
 import logging
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 import msgspec
 
 from app.control.conditions import Condition, read_condition
 from app.control.events import Recorder, Reference
 from app.control.queue import WorkQueue
-from app.crds.archive.manifest import Manifest
+from app.control.shares import Shares
 from app.crds.cache.cache import Cache
 from app.crds.controller.application import Application, applied, known_application, not_applied
 from app.crds.controller.applier import Applier
-from app.crds.controller.flights import Flight, Flights
+from app.crds.controller.fetcher import Fetcher
+from app.crds.controller.flights import Flight
 from app.crds.controller.lifecycle import cascades, ending, ensured, released, same, suspended, to_look_at
 from app.crds.controller.metrics import FetchMetrics
 from app.crds.controller.options import Options
-from app.crds.controller.origins import Namespace, downloader_of
 from app.crds.controller.outcome import PREPARED, READY, Outcome, Told, asking, failed, leaving, prepared, refused
 from app.crds.controller.status import status_patch
 from app.crds.controller.verifier import Verifier
-from app.crds.download.cancellation import Cancellation
 from app.crds.download.redaction import redacted
 from app.crds.failures import CRDsError, Exit
-from app.crds.fetch import Fetched, fetch
-from app.crds.instance.chosen import Chosen, source_of
+from app.crds.instance.chosen import source_of
 from app.kube.connection import MERGE_PATCH, Connection
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSON, JSONObject, as_object
 from app.model.operator import API_VERSION, KARMADA
 from app.store import ObjectKey, Store, Stored
-from app.store.sources.kubernetes.resources import KARMADAS, api_path
+from app.store.sources.kubernetes.resources import KARMADAS
 from app.store.sources.kubernetes.source import KubernetesSource
 
 _log: Final = logging.getLogger(__name__)
@@ -49,8 +46,9 @@ _log: Final = logging.getLogger(__name__)
 COMPONENT: Final = "karmada-operator-controller"
 """Whom events are from; the Go operator's own name."""
 WORKERS: Final = 256
-"""Instances that are looked at at once: one that waits for a slow origin or for its tarball to be verified holds up
-none of the others."""
+RESERVED: Final = 224
+"""Instances that are reconciled at once. A namespace that has a worker gets another one only while fewer than 32 are
+busy, so instances that wait for a slow origin, a verification or an API server hold up no other namespace."""
 _BACKOFF_SECONDS: Final = (1.0, 300.0)
 _FAITHFUL_BACKOFF_SECONDS: Final = (0.005, 1000.0)
 _SLOWLY_SECONDS: Final = 300.0
@@ -94,7 +92,9 @@ class KarmadaController:
             now: The time.
         """
         first, longest = _FAITHFUL_BACKOFF_SECONDS if options.faithful_backoff else _BACKOFF_SECONDS
-        self.queue: Final[WorkQueue[ObjectKey]] = WorkQueue(backoff=(first, longest))
+        self.queue: Final[WorkQueue[ObjectKey]] = WorkQueue(
+            backoff=(first, longest), lane=lambda key: key.namespace, shares=Shares(WORKERS, reserved=RESERVED)
+        )
         self._store: Final = Store()
         self.source: Final = KubernetesSource((KARMADAS,), connection, self._store, absent_seconds=absent_seconds)
         self._connection: Final = connection
@@ -103,9 +103,9 @@ class KarmadaController:
         self._metrics: Final = metrics
         self._now: Final = now
         self._recorder: Final = Recorder(connection, component=COMPONENT, now=now)
-        self._flights: Final[Flights[Fetched]] = Flights()
-        self._cancellation: Final = Cancellation()
         self._verifier: Final = Verifier()
+        self._fetcher: Final = Fetcher(connection, cache, self._verifier, options, metrics)
+        self._fetched: Final = asyncio.Event()
         self._applier: Final = Applier(connection, cache, self._verifier) if options.apply else None
         self._done: Final[dict[ObjectKey, _Done]] = {}
         self._wiped: Final[set[ObjectKey]] = set()
@@ -117,9 +117,21 @@ class KarmadaController:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.source.run(), name="karmadas")
                 tasks.create_task(self.queue.run(self.reconcile, workers=WORKERS), name="karmada workers")
+                tasks.create_task(self._measure(), name="cache metrics")
         finally:
-            self._cancellation.cancel()
+            self._fetcher.close()
             self._verifier.close()
+
+    async def _measure(self) -> NoReturn:
+        """Measure the cache after fetches, one time after another: it looks at each file of each entry."""
+        while True:
+            await self._fetched.wait()
+            self._fetched.clear()
+            measuring: Flight[None] = Flight(lambda _: self._metrics.measure(self._cache), name="cache metrics")
+            try:
+                await measuring.landed
+            except CRDsError as error:
+                _log.warning("cannot measure the cache: %s", error)
 
     def _changed(self, key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
         if after is None:
@@ -231,63 +243,12 @@ class KarmadaController:
                 await self._say(key, told[1:] if options.beside else told, generation=generation)
 
         try:
-            fetched = await self._flight(chosen, key).wait(asked)
+            fetched = await self._fetcher.join(chosen, key).wait(asked)
         except CRDsError as error:
             return failed(error)
+        self._fetched.set()
         # Of the instance, and not of the tarball, which it may share with others.
         return prepared(fetched._replace(warnings=(*chosen.warnings, *fetched.warnings)))
-
-    def _flight(self, chosen: Chosen, instance: ObjectKey) -> Flight[Fetched]:
-        named = instance.namespace if any(chosen.references) or chosen.held is not None else ""
-        key = (chosen.source, chosen.policy, chosen.references, chosen.held, named)
-        return self._flights.join(
-            key, functools.partial(self._fetch, chosen, instance), name=f"crds {chosen.source.key}"
-        )
-
-    def _fetch(self, chosen: Chosen, instance: ObjectKey, flight: Flight[Fetched]) -> Fetched:
-        """Bring in the tarball; runs on a thread."""
-        options, namespace = self._options, instance.namespace
-
-        def verify(tarball: bytes, *, strict: bool, normalize_dot: bool) -> Manifest:
-            return flight.call(
-                self._verifier.verify(tarball, lane=instance, strict=strict, normalize_dot=normalize_dot)
-            )
-
-        beside = Namespace(
-            functools.partial(self._blocking, flight, namespace, "secrets"),
-            functools.partial(self._blocking, flight, namespace, "configmaps"),
-        )
-        started = time.monotonic()
-        try:
-            fetched = fetch(
-                self._cache.verified_by(verify),
-                chosen.source,
-                chosen.policy,
-                stale_if_error=options.stale_if_error,
-                strict=options.strict,
-                env_proxies=options.env_proxies,
-                downloader=downloader_of(
-                    chosen, beside, options.reach, cancellation=self._cancellation, starting=flight.starting
-                ),
-            )
-        except CRDsError as error:
-            self._metrics.failed(error, time.monotonic() - started)
-            raise
-        self._metrics.fetched(fetched)
-        self._metrics.measure(self._cache)
-        return fetched
-
-    def _blocking(self, flight: Flight[Fetched], namespace: str, plural: str, name: str) -> JSONObject | None:
-        """Read an object beside an instance from a thread; the text of an error never has what is in it."""
-        path = f"{api_path('', 'v1')}/namespaces/{namespace}/{plural}/{name}"
-        try:
-            return dict(as_object(flight.call(self._connection.json("GET", path))))
-        except APIError as error:
-            if error.code == _NOT_FOUND:
-                return None
-            raise CRDsError(Exit.USAGE, f"cannot read {plural}/{name}: {error}", transient=True) from error
-        except (UnreachableError, msgspec.DecodeError) as error:
-            raise CRDsError(Exit.NETWORK, f"cannot read {plural}/{name}: {error}", transient=True) from error
 
     # --- What is written ----------------------------------------------------------------------------------------------
 

@@ -31,7 +31,13 @@ class Flight(Generic[T]):
 
     def call(self, work: Coroutine[Any, Any, R]) -> R:
         """Run a coroutine on the loop and return its result; called on the thread."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        try:
+            called = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:
+            # The loop is closed.
+            work.close()
+            raise
+        return called.result()
 
     async def wait(self, asked: Callable[[], Awaitable[None]]) -> T:
         """Return what comes of it; ``asked`` is awaited if the origin is asked meanwhile."""

@@ -14,7 +14,7 @@ from app.crds.controller.options import Reach
 from app.crds.download.cancellation import Cancellation
 from app.crds.download.download import Downloaded, Progress, Validators, download
 from app.crds.download.partial import Partial
-from app.crds.download.timing import AttemptError
+from app.crds.download.retry import AttemptError
 from app.crds.failures import CRDsError, Exit
 from app.crds.fetch import Downloader
 from app.crds.instance.chosen import Chosen

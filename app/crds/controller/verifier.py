@@ -1,8 +1,8 @@
-"""Verifying tarballs beside the controller: in processes with limits, a few at once, and fairly among instances."""
+"""Verifying tarballs beside the controller: in processes with limits, a few at once, and fairly among namespaces."""
 
 import asyncio
 import json
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -10,24 +10,28 @@ import msgspec
 
 from app.control.child_process import ChildProcess
 from app.control.priority_slots import PrioritySlots
+from app.crds.apply.encoded import EncodedCRDs
 from app.crds.apply.patches import Patch
 from app.crds.archive.manifest import Manifest
 from app.crds.controller.verifying import MODULE, Answer, Question
 from app.crds.failures import CRDsError, Exit
-from app.model.json import JSONObject
 
 AT_ONCE: Final = 2
 _WHOLE: Final = 1
 SHORT: Final = 4
 """A first try has a quarter of all limits, which is 1.5 times a release: a tarball beyond that is long work."""
 
+Load = Callable[[], bytes]
+"""Returns the bytes of a tarball. It is called on a thread once a process is free, so that no tarball waits in memory;
+it may raise CRDsError."""
+
 
 class Verifier:
     """Verifies tarballs in processes of their own.
 
     A tarball is tried with small limits first. One that takes more waits until no other waits for its first try, and
-    such tarballs never have all processes. So an instance with a release waits for the first try of each other one, at
-    most, and not for what these are in whole.
+    such tarballs never have all processes. So a namespace with a release waits for one first try of each other
+    namespace, at most, and not for any tarball that takes more.
     """
 
     def __init__(self, *, at_once: int = AT_ONCE, module: str = MODULE) -> None:
@@ -35,50 +39,49 @@ class Verifier:
 
         Args:
             at_once: How many processes there are.
-            module: What they run.
+            module: Python module that they run.
         """
         self._slots: Final = PrioritySlots(at_once)
-        self._children: Final = [ChildProcess(module) for _ in range(at_once)]
+        self._children: Final = tuple(ChildProcess(module) for _ in range(at_once))
+        self._free: Final = list(self._children)
         self._threads: Final = ThreadPoolExecutor(at_once, "verifying")
 
-    async def verify(self, tarball: bytes, *, lane: Hashable, strict: bool, normalize_dot: bool) -> Manifest:
+    async def verify(self, load: Load, *, lane: Hashable, strict: bool, normalize_dot: bool) -> Manifest:
         """Verify a tarball as `app.crds.archive.archive.verify` does.
 
         Args:
-            tarball: Its bytes.
-            lane: The instance that it is for; instances take turns.
+            load: Returns its bytes.
+            lane: The namespace that it is for; namespaces take turns.
             strict: Take a warning for an error.
             normalize_dot: Take ``./crds/…`` for ``crds/…``.
 
         Raises:
             CRDsError: As there; LIMIT also for too much memory or CPU time.
         """
-        return (await self._answer(Question(tarball, strict, normalize_dot, SHORT), lane)).manifest()
+        question = Question(b"", strict, normalize_dot, SHORT)
+        answer = await self._ask(question, load, lane)
+        if answer.exit == Exit.LIMIT:
+            answer = await self._ask(msgspec.structs.replace(question, scale=_WHOLE), load, lane)
+        return answer.manifest()
 
     async def read(
-        self, tarball: bytes, values: Mapping[str, str], *, lane: Hashable, normalize_dot: bool
-    ) -> tuple[dict[str, JSONObject], list[Patch]]:
-        """Return the CRDs by name, and the patches, of a tarball that has been verified.
+        self, load: Load, values: Mapping[str, str], *, lane: Hashable, whole: bool
+    ) -> tuple[EncodedCRDs, list[Patch]]:
+        """Return the CRDs and the patches of a tarball that has been verified.
 
         Args:
-            tarball: Its bytes.
+            load: Returns its bytes.
             values: Of the placeholders in patches (`app.crds.apply.placeholders.values_of`).
-            lane: The instance that it is for; instances take turns.
-            normalize_dot: Take ``./crds/…`` for ``crds/…``.
+            lane: The namespace that it is for; namespaces take turns.
+            whole: Whether it may take more than a first try may.
 
         Raises:
-            CRDsError: ARCHIVE when a patch does not fit; LIMIT as in `verify`.
+            CRDsError: ARCHIVE when a patch does not fit; LIMIT as in `verify`, and for a first try that is not enough.
         """
-        answer = await self._answer(Question(tarball, False, normalize_dot, SHORT, dict(values)), lane)
+        # Names without `./` are the same either way, and others were admitted when it was verified.
+        answer = await self._ask(Question(b"", False, True, _WHOLE if whole else SHORT, dict(values)), load, lane)
         answer.check()
-        crds, patches = json.loads(answer.release)
-        return crds, [Patch(*one) for one in patches]
-
-    async def _answer(self, question: Question, lane: Hashable) -> Answer:
-        answer = await self._ask(question, lane)
-        if answer.exit != Exit.LIMIT:
-            return answer
-        return await self._ask(msgspec.structs.replace(question, scale=_WHOLE), lane)
+        return EncodedCRDs(answer.crds), [Patch(*one) for one in json.loads(answer.patches)]
 
     def close(self) -> None:
         """End the processes."""
@@ -86,18 +89,21 @@ class Verifier:
         for child in self._children:
             child.stop()
 
-    async def _ask(self, question: Question, lane: Hashable) -> Answer:
+    async def _ask(self, question: Question, load: Load, lane: Hashable) -> Answer:
         async with self._slots.hold(lane, long=question.scale == _WHOLE):
-            child = self._children.pop()
-            message = msgspec.msgpack.encode(question)
-            asking = asyncio.get_running_loop().run_in_executor(self._threads, child.ask, message)
+            child = self._free.pop()
+            asking = asyncio.get_running_loop().run_in_executor(self._threads, _answer, child, question, load)
             try:
                 answer = await asyncio.shield(asking)
             except asyncio.CancelledError:
                 child.stop()
                 raise
             finally:
-                self._children.append(child)
+                self._free.append(child)
         if answer is None:
             raise CRDsError(Exit.INTERNAL, "the process that verifies tarballs cannot be used", transient=True)
         return msgspec.msgpack.decode(answer, type=Answer)
+
+
+def _answer(child: ChildProcess, question: Question, load: Load) -> bytes | None:
+    return child.ask(msgspec.msgpack.encode(msgspec.structs.replace(question, tarball=load())))

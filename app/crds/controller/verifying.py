@@ -20,6 +20,7 @@ from app.crds.archive import archive
 from app.crds.archive.limits import LIMITS, Limits
 from app.crds.archive.manifest import FileDigest, Manifest
 from app.crds.failures import CRDsError, Exit
+from app.model.json import JSON
 
 MODULE: Final = "app.crds.controller.verifying"
 MAX_MEMORY_BYTES: Final = 512 * 1024 * 1024
@@ -32,7 +33,7 @@ a verdict does not depend on the machine."""
 
 
 class Question(msgspec.Struct, frozen=True):
-    """Which tarball is verified, and how."""
+    """A tarball to verify or read, and how."""
 
     tarball: bytes
     strict: bool
@@ -51,8 +52,10 @@ class Answer(msgspec.Struct, frozen=True):
     files: dict[str, tuple[int, str]] = {}
     warnings: tuple[str, ...] = ()
     operator_problems: tuple[str, ...] = ()
-    release: bytes = b""
-    """CRDs by name, and patches, as JSON."""
+    crds: dict[str, bytes] = {}
+    """By name, each as JSON."""
+    patches: bytes = b""
+    """As JSON."""
     exit: int = Exit.OK
     text: str = ""
 
@@ -93,7 +96,7 @@ def verified(message: bytes) -> Answer:
     limits, strict, normalize_dot = limits_of(question.scale), question.strict, question.normalize_dot
     try:
         if question.values is not None:
-            return Answer(release=_read(question, question.values, limits))
+            return _read(question, question.values, limits)
         found = archive.verify(question.tarball, limits=limits, strict=strict, normalize_dot=normalize_dot)
     except CRDsError as error:
         return Answer(exit=error.exit, text=str(error))
@@ -103,17 +106,24 @@ def verified(message: bytes) -> Answer:
     return Answer(found.sha256, found.size, files, found.warnings, found.operator_problems)
 
 
-def _read(question: Question, values: dict[str, str], limits: Limits) -> bytes:
+def _read(question: Question, values: dict[str, str], limits: Limits) -> Answer:
     _, files = archive.read_files(question.tarball, limits=limits, normalize_dot=question.normalize_dot, again=True)
     tree = read_files(files, limits)
     patches = patches_of(tree, values, limits)
     rendered(tree.crds, patches)
     # Not by msgspec: a schema may have integers of more than 64 bits.
-    return json.dumps([tree.crds, patches]).encode()
+    return Answer(crds={name: _json(crd) for name, crd in tree.crds.items()}, patches=_json(patches))
+
+
+def _json(value: JSON) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
 
 
 def _answer_and_exit(message: bytes, writing: int) -> NoReturn:
     try:
+        # The end of the parent process must close its output: `Child.stop` waits for that.
+        os.closerange(0, sys.stderr.fileno())
+        os.closerange(sys.stderr.fileno() + 1, writing)
         _limit()
         with os.fdopen(writing, "wb") as stream:
             stream.write(_encoded(verified(message)))

@@ -17,11 +17,11 @@ from urllib3.response import BaseHTTPResponse
 from urllib3.util import Timeout, make_headers
 
 from app.crds.download.cancellation import Cutoff
-from app.crds.download.dialling import dialled
-from app.crds.download.reasons import MalformedError
+from app.crds.download.dial import dialled
+from app.crds.download.errors import MalformedError
 from app.crds.download.redaction import redacted
+from app.crds.download.retry import CONNECT_SECONDS, IDLE_SECONDS
 from app.crds.download.socks import SCHEMES, dialled_through, socks_of
-from app.crds.download.timing import CONNECT_SECONDS, IDLE_SECONDS
 from app.crds.failures import CRDsError, Exit
 from app.outbound.addresses import PrivateAddressError
 

@@ -4,12 +4,12 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from app.crds.download.answers import Address, address_of
 from app.crds.download.cancellation import Cancellation
 from app.crds.download.partial import Partial
 from app.crds.download.redaction import redacted
 from app.crds.download.requests import Validators, check_credentials
-from app.crds.download.timing import ATTEMPTS, AttemptError, Timing, delay_after
+from app.crds.download.response import Address, address_of
+from app.crds.download.retry import ATTEMPTS, AttemptError, Timing, delay_after
 from app.crds.download.transfer import Job, Progress, Received, transfer
 from app.crds.failures import CRDsError, Exit
 from app.crds.source import Source

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from app.crds.download.timing import AttemptError
+from app.crds.download.retry import AttemptError
 from app.crds.failures import CRDsError, Exit
 
 

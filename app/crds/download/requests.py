@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 from urllib3.util import make_headers
 
-from app.crds.download.answers import Address
+from app.crds.download.response import Address
 from app.crds.failures import CRDsError, Exit
 from app.crds.source import Source
 

@@ -18,8 +18,8 @@ from urllib3.exceptions import LocationParseError
 from urllib3.util.connection import allowed_gai_family
 
 from app.crds.download.cancellation import Cutoff
-from app.crds.download.reasons import SlowLookupError
-from app.crds.download.timing import CONNECT_SECONDS
+from app.crds.download.errors import SlowLookupError
+from app.crds.download.retry import CONNECT_SECONDS
 from app.outbound.daemon_thread import call_in_daemon_thread
 
 Info = tuple[int, int, int, str, tuple[Any, ...]]

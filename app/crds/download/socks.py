@@ -13,8 +13,8 @@ from python_socks.sync import Proxy
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, LocationParseError, ProxyError
 
 from app.crds.download.cancellation import Cutoff
-from app.crds.download.dialling import addresses_of, dialled
-from app.crds.download.timing import CONNECT_SECONDS, AttemptError
+from app.crds.download.dial import addresses_of, dialled
+from app.crds.download.retry import CONNECT_SECONDS, AttemptError
 from app.crds.failures import CRDsError, Exit
 
 SCHEMES: Final = ("socks5", "socks5h")

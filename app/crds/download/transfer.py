@@ -8,7 +8,15 @@ from urllib.parse import urlsplit
 from urllib3.exceptions import HTTPError
 from urllib3.response import BaseHTTPResponse
 
-from app.crds.download.answers import (
+from app.crds.download.cancellation import Cancellation, Cutoff
+from app.crds.download.connection import Request, answer_to
+from app.crds.download.dial import refuse_private_literal
+from app.crds.download.errors import cut_off, failure_of
+from app.crds.download.partial import Partial
+from app.crds.download.proxies import proxy_of
+from app.crds.download.redaction import redacted
+from app.crds.download.requests import Validators, conditions_of, identity_of
+from app.crds.download.response import (
     REDIRECTS,
     SNIFFED_BYTES,
     Address,
@@ -19,15 +27,7 @@ from app.crds.download.answers import (
     refusal_of,
     strong_etag,
 )
-from app.crds.download.cancellation import Cancellation, Cutoff
-from app.crds.download.connection import Request, answer_to
-from app.crds.download.dialling import refuse_private_literal
-from app.crds.download.partial import Partial
-from app.crds.download.proxies import proxy_of
-from app.crds.download.reasons import cut_off, failure_of
-from app.crds.download.redaction import redacted
-from app.crds.download.requests import Validators, conditions_of, identity_of
-from app.crds.download.timing import AttemptError, Timing
+from app.crds.download.retry import AttemptError, Timing
 from app.crds.download.trust import context_of
 from app.crds.failures import Exit
 from app.crds.source import Source

@@ -112,7 +112,7 @@ async def test_a_dry_run_tries_what_is_new_with_its_patch(api: ApiServer, connec
     [
         ((403, {"reason": "Forbidden", "message": "no"}), Exit.HTTP, False, "403 Forbidden: no"),
         ((500, "oops"), Exit.HTTP, True, "500: oops"),
-        ((200, "<html>"), Exit.HTTP, False, "what answers at {address} is no apiserver"),
+        ((200, "<html>"), Exit.HTTP, False, "{address} does not answer like an apiserver"),
         ((404, {"reason": "NotFound", "message": "gone"}), Exit.HTTP, False, "the server has no such CRD"),
         ("cut", Exit.NETWORK, True, "{address}: Server disconnected"),
     ],

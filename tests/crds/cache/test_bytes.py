@@ -10,7 +10,7 @@ import pytest
 
 from app.crds.archive.limits import Limits
 from app.crds.cache.cache import Cache, Origin
-from app.crds.cache.record import TARBALL
+from app.crds.cache.metadata import TARBALL
 from app.crds.failures import CRDsError, Exit
 from app.crds.fetch import fetch
 from app.crds.source import Policy, Source

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from app.crds.archive.limits import Limits
-from app.crds.cache import places
+from app.crds.cache import layout
 from app.crds.cache.cache import Cache, Entry, Origin
-from app.crds.cache.record import TARBALL
+from app.crds.cache.metadata import TARBALL
 from app.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import build, dotted, release, small
 
@@ -140,7 +140,7 @@ def test_a_new_tarball_takes_the_place_of_the_old_one(
     cache: Cache, monkeypatch: pytest.MonkeyPatch, *, atomic: bool
 ) -> None:
     if not atomic:
-        monkeypatch.setattr(places, "exchange", lambda *_: False)
+        monkeypatch.setattr(layout, "exchange", lambda *_: False)
     put(cache)
     new = release(properties=2)
     put(cache, new)

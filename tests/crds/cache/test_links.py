@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.crds.cache.cache import Cache, Origin
-from app.crds.cache.record import TARBALL
+from app.crds.cache.metadata import TARBALL
 from app.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import build, release, small
 

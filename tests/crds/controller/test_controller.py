@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from app.crds.apply.applying import Applied
 from app.crds.cache.cache import Cache
 from app.crds.controller.controller import KarmadaController
+from app.crds.controller.flights import Flight
 from app.crds.controller.metrics import FetchMetrics
 from app.crds.controller.options import Options
 from app.crds.failures import CRDsError, Exit
@@ -371,7 +372,7 @@ async def test_a_download_is_shared_but_not_what_another_namespace_says(origin: 
         release.wait(NET)
 
     origin.answer = held
-    open_to_all = {"httpSource": {"url": origin.url}}
+    open_to_all, flights = {"httpSource": {"url": origin.url}}, set[Flight[Any]]()
     for tarball_, shared in (
         (open_to_all, True),
         ({"httpSource": {"url": origin.url, "secretRef": {"name": "mirror"}}}, False),
@@ -380,11 +381,13 @@ async def test_a_download_is_shared_but_not_what_another_namespace_says(origin: 
         karmada = {"metadata": {"namespace": "a"}, "spec": {"crdTarball": tarball_}}
         chosen = source_of(karmada, version="v1.18.0")
         keys = [KEY._replace(namespace=namespace) for namespace in ("a", "b")]
-        one, other = (made.controller._flight(chosen, key) for key in keys)
+        one, other = (made.controller._fetcher.join(chosen, key) for key in keys)
+        flights.update((one, other))
         assert (one is other) is shared
-        assert made.controller._flight(chosen, keys[0]) is one
-    made.controller._cancellation.cancel()
+        assert made.controller._fetcher.join(chosen, keys[0]) is one
+    made.controller._fetcher.close()
     release.set()
+    await asyncio.wait([flight.landed for flight in flights])
 
 
 # --- Applying ---------------------------------------------------------------------------------------------------------

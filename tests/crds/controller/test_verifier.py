@@ -1,7 +1,6 @@
 """Tarballs verified beside the controller, in processes with limits."""
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -14,7 +13,8 @@ from app.crds.apply.patches import patches_of
 from app.crds.archive import archive
 from app.crds.controller.verifier import Verifier
 from app.crds.failures import CRDsError, Exit
-from tests.crds.tarballs import build, crd, dotted, release, small
+from tests.crds.controller.hostile import expensive
+from tests.crds.tarballs import build, dotted, release, small
 
 HOSTILES = 16
 
@@ -48,13 +48,6 @@ def raised(found: Any) -> Any:
     return found
 
 
-def expensive() -> bytes:
-    """A tarball that is refused in the end, after as much work as one may take."""
-    words = random.Random(16)  # gzip takes 99 % of repetitions away, which is more than a tarball may be packed
-    items = b"".join(b"    - x%x\n" % words.getrandbits(48) for _ in range(250_000))
-    return build({**small(), "crds/bases/work/a.yaml": crd("as", "work.karmada.io") + b"more:\n" + items, "x": b""})
-
-
 async def test_the_verdict_is_that_of_the_archive(verifier: Verifier) -> None:
     for body, strict, normalize_dot in (
         (release(), False, False),
@@ -67,7 +60,8 @@ async def test_the_verdict_is_that_of_the_archive(verifier: Verifier) -> None:
     ):
         expected = verdict(lambda: archive.verify(body, strict=strict, normalize_dot=normalize_dot))  # noqa: B023
         found = await asyncio.gather(
-            verifier.verify(body, lane=1, strict=strict, normalize_dot=normalize_dot), return_exceptions=True
+            verifier.verify(lambda: body, lane=1, strict=strict, normalize_dot=normalize_dot),  # noqa: B023
+            return_exceptions=True,
         )
         assert verdict(lambda: raised(found[0])) == expected  # noqa: B023
 
@@ -86,7 +80,7 @@ async def test_a_tarball_that_is_too_much_for_the_process_is_refused(
 ) -> None:
     for _ in range(2):  # the process lives on
         with pytest.raises(CRDsError, match=text) as caught:
-            await greedy.verify(defect.encode(), lane=1, strict=False, normalize_dot=False)
+            await greedy.verify(defect.encode, lane=1, strict=False, normalize_dot=False)
         assert caught.value.exit is exit_code
     assert not any((tmp_path / "written").read_bytes() for _ in range((tmp_path / "written").exists()))
 
@@ -99,7 +93,7 @@ async def test_an_instance_with_a_release_waits_for_no_whole_tarball_of_others(
 
     async def verified(body: bytes, lane: str) -> None:
         with nullcontext() if body == honest else suppress(CRDsError):
-            await verifier.verify(body, lane=lane, strict=False, normalize_dot=False)
+            await verifier.verify(lambda: body, lane=lane, strict=False, normalize_dot=False)
         done.append(lane)
 
     async with asyncio.TaskGroup() as tasks:
@@ -120,12 +114,32 @@ async def test_a_release_is_read_as_this_process_reads_it(verifier: Verifier) ->
         values = {"{{name}}": "n", "{{namespace}}": "s", "{{caBundle}}": "QQ=="}
         _, files = archive.read_files(body, normalize_dot=normalize_dot)
         tree = read_files(files)
-        crds, patches = await verifier.read(body, values, lane=1, normalize_dot=normalize_dot)
-        assert (crds, patches) == (tree.crds, patches_of(tree, values))
+        crds, patches = await verifier.read(lambda: body, values, lane=1, whole=False)  # noqa: B023
+        assert (dict(crds), patches) == (tree.crds, patches_of(tree, values))
         assert list(crds) == list(tree.crds)
 
 
 async def test_a_release_that_cannot_be_patched_is_refused(verifier: Verifier) -> None:
     with pytest.raises(CRDsError, match="needs the namespace of the instance") as raised:
-        await verifier.read(release(), {"{{name}}": "n", "{{caBundle}}": "QQ=="}, lane=1, normalize_dot=False)
+        await verifier.read(release, {"{{name}}": "n", "{{caBundle}}": "QQ=="}, lane=1, whole=False)
     assert raised.value.exit is Exit.USAGE
+
+
+async def test_a_tarball_beyond_the_limits_of_a_first_try_is_read_as_a_whole_only(verifier: Verifier) -> None:
+    body = release(properties=200)
+    values = {"{{name}}": "n", "{{namespace}}": "s", "{{caBundle}}": "QQ=="}
+    with pytest.raises(CRDsError) as raised:
+        await verifier.read(lambda: body, values, lane=1, whole=False)
+    assert raised.value.exit is Exit.LIMIT
+    crds, _ = await verifier.read(lambda: body, values, lane=1, whole=True)
+    assert len(crds) == 19
+
+
+async def test_a_tarball_that_cannot_be_loaded_takes_no_process(verifier: Verifier) -> None:
+    def gone() -> bytes:
+        raise CRDsError(Exit.NOT_CACHED, "gone")
+
+    for _ in range(3):
+        with pytest.raises(CRDsError, match="gone"):
+            await verifier.verify(gone, lane=1, strict=False, normalize_dot=False)
+    assert (await verifier.verify(release, lane=1, strict=False, normalize_dot=False)).files

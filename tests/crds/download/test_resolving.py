@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.download import dialling, resolving, timing
+from app.crds.download import dial, resolving, retry
 from app.crds.download.cancellation import Cutoff
-from app.crds.download.reasons import SlowLookupError
+from app.crds.download.errors import SlowLookupError
 from app.crds.download.resolving import Lookups
 from app.crds.failures import Exit
 from tests.crds.downloading import BODY, fetched, refused
@@ -31,13 +31,13 @@ def test_a_name_is_looked_up_once_for_each_connection(into: Path, monkeypatch: p
 
 def test_its_addresses_are_dialled_in_order_until_one_takes_it(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dialled = []
-    real = dialling._dialled
+    real = dial._dialled
 
     def watched(info: resolving.Info, cutoff: Cutoff) -> socket.socket:
         dialled.append(info[4][0])
         return real(info, cutoff)
 
-    monkeypatch.setattr(dialling, "_dialled", watched)
+    monkeypatch.setattr(dial, "_dialled", watched)
     addresses = ["127.0.0.3", "127.0.0.2", "127.0.0.1", "127.0.0.4"]
     with naming(monkeypatch, crds=addresses) as names, serving(tarball(BODY)) as origin:
         assert fetched(origin, into, url=f"http://crds.test:{origin.port}/x").attempts == 1
@@ -61,8 +61,8 @@ def test_what_is_dialled_is_what_was_judged(into: Path, monkeypatch: pytest.Monk
             dialled.append(info[4][0])
             raise OSError(22, "not for this test")
 
-        monkeypatch.setattr(dialling, "_dialled", refusing)
-        monkeypatch.setattr(timing, "ATTEMPTS", 1)
+        monkeypatch.setattr(dial, "_dialled", refusing)
+        monkeypatch.setattr(retry, "ATTEMPTS", 1)
         url = f"http://crds.test:{origin.port}/x"
         failure = refused(origin, into, Exit.NETWORK, url=url, allow_private=False)
     assert "invalid argument" in str(failure)
@@ -78,7 +78,7 @@ def test_a_connection_that_breaks_while_it_is_made_is_tried_again(
     def breaking(*_: object) -> socket.socket:
         raise broken(errno.ECONNRESET, "S3CR3T")
 
-    monkeypatch.setattr(dialling, "_dialled", breaking)
+    monkeypatch.setattr(dial, "_dialled", breaking)
     with serving(tarball(BODY)) as origin:
         failure = refused(origin, into, Exit.NETWORK)
     assert str(failure) == f"{origin.url}: connection reset by peer (after 4 attempts)"

@@ -22,7 +22,7 @@ from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
 from app.store import ObjectKey, Store, key_of
 from app.store.sources.kubernetes.discovery_polling import DiscoveryPauses
-from app.store.sources.kubernetes.listing import GONE, Lister, NotServedError, Reader, RelistError, identified
+from app.store.sources.kubernetes.listing import GONE, Lister, NotServedError, Pause, Reader, RelistError, identified
 from app.store.sources.kubernetes.progress import Progress
 from app.store.sources.kubernetes.resources import WatchedResource
 from app.store.sources.kubernetes.versions import NOT_FOUND, ServedVersions, unknown_versions
@@ -69,6 +69,7 @@ class Informer:
         absent_seconds: float = _ABSENT_SECONDS,
         served: ServedVersions = unknown_versions,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        pause: Pause | None = None,
     ) -> None:
         """Prepare to watch ``resource``.
 
@@ -81,11 +82,15 @@ class Informer:
                 does not serve (its CustomResourceDefinition is not installed or has no such version).
             served: Returns the versions that the resource's CustomResourceDefinition serves, None if they are unknown.
             sleep: Sleeps for a number of seconds.
+            pause: Awaited before each event where to handle one takes long; None where it does not.
         """
         self.relists = 0
         self._reader: Final = reader
         self._prefix: Final = prefix
-        self._lister: Final = Lister(resource, reader, store, prefix=prefix, served=served)
+        self._pause: Final = pause
+        self._lister: Final = Lister(
+            resource, reader, store, prefix=prefix, served=served, pause=pause or _let_others_go_on
+        )
         self._versions: Final = self._lister.versions
         self._store: Final = store
         self._absences: Final = DiscoveryPauses(absent_seconds, sleep=sleep)
@@ -176,6 +181,10 @@ class Informer:
         if _version(document) > max(self.stored_version(key), self._progress.seen):
             self._store.put(document)
         return key
+
+    def has_version_of(self, key: ObjectKey, text: bytes) -> bool:
+        """Return whether the object of an answer is stored in the version that the answer has."""
+        return self.stored_version(key) == as_number(version_of(text)) != 0
 
     def learn_text(self, text: msgspec.Raw, *, cluster: str) -> ObjectKey:
         """Store an object as `learn` does, without decoding it if this version is stored already.
@@ -313,11 +322,14 @@ class Informer:
             self._clear_problem()
             handled = 0
             async for line in lines:
+                # Events that arrived together are read without waiting.
+                if self._pause is not None:
+                    await self._pause()
+                elif handled % _SLICE == _SLICE - 1:
+                    await _let_others_go_on()
                 self._handle(line)
                 self._set_heard()
                 handled += 1
-                if handled % _SLICE == 0:
-                    await asyncio.sleep(0)  # reading buffered events does not yield to the event loop
                 if not received:
                     received = True
                     self._reset_backoff()
@@ -342,6 +354,10 @@ class Informer:
 
     def _identify(self, document: JSONObject) -> ObjectKey:
         return key_of(identified(document, self.resource))
+
+
+async def _let_others_go_on() -> None:
+    await asyncio.sleep(0)
 
 
 def _is_server_fault(error: Exception) -> bool:

@@ -1,7 +1,6 @@
 """Read the complete list of a resource into the store, in the best version that the apiserver serves."""
 
-import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Final, Protocol
 
@@ -9,16 +8,18 @@ from app.kube.errors import APIError
 from app.model.json import JSONObject
 from app.store import ObjectKey, Store, key_of
 from app.store.freeing import free_in_slices
+from app.store.sources.kubernetes.paging import PageSize
 from app.store.sources.kubernetes.resources import WatchedResource
 from app.store.sources.kubernetes.versions import NOT_FOUND, ServedVersions, VersionChoice
 from app.store.sources.kubernetes.wire import Page, decode_page
 
-# 200 Deployments are about 2 MB. Splitting them into objects blocks the event loop for 3 ms.
-_PAGE_SIZE: Final = "200"
 # Objects that are decoded, or keys that are compared, between two iterations of the event loop.
-_SLICE: Final = 20
+_SLICE: Final = 10
 _KEYS_SLICE: Final = 2_000
 GONE: Final = 410
+
+Pause = Callable[[], Awaitable[None]]
+"""Awaited between two slices of work; returns when others have had their turn."""
 
 
 class Reader(Protocol):
@@ -56,7 +57,14 @@ class Lister:
     """
 
     def __init__(
-        self, resource: WatchedResource, reader: Reader, store: Store, *, prefix: str, served: ServedVersions
+        self,
+        resource: WatchedResource,
+        reader: Reader,
+        store: Store,
+        *,
+        prefix: str,
+        served: ServedVersions,
+        pause: Pause,
     ) -> None:
         """Prepare; arguments as for `Informer`."""
         self.versions: Final = VersionChoice(resource, self._is_served, served=served)
@@ -64,6 +72,8 @@ class Lister:
         self._store: Final = store
         self._prefix: Final = prefix
         self._was_read = False
+        self._pause: Final = pause
+        self._size: Final = PageSize()
 
     async def read(self) -> str:
         """Read the complete list, make the store equal to it, and return its resourceVersion.
@@ -93,13 +103,13 @@ class Lister:
             place = page.resource_version
             for number, item in enumerate(page.items):
                 if number % _SLICE == _SLICE - 1:
-                    await asyncio.sleep(0)  # let the event loop serve reviews
+                    await self._pause()  # Reviews that arrived meanwhile come first.
                 document = identified(decode(item), resource)
                 seen.add(key_of(document))
                 self._store.put(document)
         for number, key in enumerate(list(self._store.keys(resource.group_kind))):
             if number % _KEYS_SLICE == _KEYS_SLICE - 1:
-                await asyncio.sleep(0)
+                await self._pause()
             if key not in seen:
                 self._store.remove(key)
         self._was_read = True
@@ -130,21 +140,26 @@ class Lister:
         page = await self._page(resource, "")
         while True:
             yield page
-            await asyncio.sleep(0)  # let the event loop serve reviews
+            # Reviews that arrived meanwhile come first.
+            await self._pause()
             if not page.continue_token:
                 return
             page = await self._page(resource, page.continue_token)
 
     async def _page(self, resource: WatchedResource, continue_token: str) -> Page:
-        query = {"limit": _PAGE_SIZE, **resource.selectors}
+        query = {"limit": self._size.limit, **resource.selectors}
         if continue_token:
             query["continue"] = continue_token
         try:
-            return decode_page(await self._reader.request("GET", self._prefix + resource.path, query=query))
+            text = await self._reader.request("GET", self._prefix + resource.path, query=query)
         except APIError as error:
             if error.code == GONE and continue_token:
                 raise RelistError("the continue token of the list has expired") from error
             raise
+        await self._pause()
+        page = decode_page(text)
+        self._size.note(objects=len(page.items), size=len(text))
+        return page
 
     async def _is_served(self, resource: WatchedResource) -> bool:
         """Return whether the apiserver serves a version of the resource; raises APIError, UnreachableError."""

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple, TypedDict
 import msgspec
 
 from app.model import karmada, kcp, openyurt, operator
+from app.model.desired import Desired
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 
@@ -96,6 +97,7 @@ class _Partial(TypedDict, total=False):
 
 _decode_any: Final = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_partial: Final = msgspec.json.Decoder(_Partial).decode
+_decode_desired: Final = msgspec.json.Decoder(Desired).decode
 
 
 def decode_object(text: bytes | msgspec.Raw) -> JSONObject:
@@ -105,6 +107,11 @@ def decode_object(text: bytes | msgspec.Raw) -> JSONObject:
     if isinstance(metadata, dict):
         metadata.pop("managedFields", None)
     return document
+
+
+def decode_without_status(text: bytes | msgspec.Raw) -> JSONObject:
+    """Decode a workload that is compared with its desired state; its status and managed fields say nothing about it."""
+    return dict(_decode_desired(text))
 
 
 def decode_metadata(text: bytes | msgspec.Raw) -> JSONObject:
@@ -126,7 +133,7 @@ NODE_POOLS: Final = _openyurt("nodepools", openyurt.NODE_POOL, "v1beta2", "v1bet
 def _workloads(plural: str, kind: str) -> WatchedResource:
     # Detecting drift after a change takes the complete object. For the first list, the hash annotation suffices.
     return WatchedResource(
-        "apps", "v1", plural, kind, decode_object, openyurt.POOL_NAME_LABEL, decode_first=decode_metadata
+        "apps", "v1", plural, kind, decode_without_status, openyurt.POOL_NAME_LABEL, decode_first=decode_metadata
     )
 
 

@@ -12,7 +12,7 @@ from app.model.json import JSONObject
 from app.store import ObjectKey, Store, Stored, key_of
 from app.store.sources.kubernetes.field_selection import FieldSelection
 from app.store.sources.kubernetes.informer import Informer
-from app.store.sources.kubernetes.listing import Reader
+from app.store.sources.kubernetes.listing import Pause, Reader
 from app.store.sources.kubernetes.resources import DEFINITIONS, WatchedResource
 from app.store.sources.kubernetes.singleflight import SharedReads
 from app.store.sources.kubernetes.versions import NOT_FOUND, versions_served
@@ -50,20 +50,22 @@ class KubernetesSource:
         every_cluster: bool = False,
         advisory: Collection[GroupKind] = (),
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        pause: Pause | None = None,
     ) -> None:
         """Prepare to watch ``resources``.
 
         Args:
-            resources: The resources to watch.
-            reader: The connection to the apiserver.
-            store: Receives the objects.
-            absent_seconds: Seconds between two requests for a resource, or a better version of it, that the apiserver
-                does not serve. If CustomResourceDefinitions are among ``resources``, a change of the definition causes
-                a request at once.
-            advisory: Kinds that no response depends on; readiness does not wait for them.
-            every_cluster: Whether the server is a kcp whose logical clusters are all read with one request. An
-                annotation of each object names its cluster.
-            sleep: Sleeps for a number of seconds.
+            resources: What to follow.
+            reader: Where from.
+            store: Where to.
+            absent_seconds: How often to ask again for a resource, or for a better version of it, that the server does
+                not serve. It is asked for at once when its CustomResourceDefinition changes, if those are among
+                ``resources``.
+            advisory: Kinds that no answer depends on; nothing waits for them.
+            every_cluster: Whether the server is kcp's, and all its logical clusters are to be read at once. Their
+                objects say by annotation where they live.
+            sleep: Waits that many seconds.
+            pause: Awaited between two slices of the work on objects, where that takes long; None where it does not.
         """
         self._store: Final = store
         self._reader: Final = reader
@@ -78,6 +80,7 @@ class KubernetesSource:
                 absent_seconds=absent_seconds,
                 served=partial(self._served_versions, resource),
                 sleep=sleep,
+                pause=pause,
             )
             for resource in resources
         }
@@ -91,7 +94,7 @@ class KubernetesSource:
     @property
     def synced(self) -> bool:
         """Whether each resource that responses depend on was listed once, or is known not to be served."""
-        return not self.missing(self._needed)
+        return all(self._informers[kind].synced for kind in self._needed)
 
     def missing(self, group_kinds: Iterable[GroupKind]) -> str:
         """Return why requests that need these kinds cannot be answered, ``""`` if all of the kinds were read."""

@@ -75,7 +75,7 @@ def decode_event(line: bytes) -> Event:
     return _decode_event(line)
 
 
-def version_of(text: msgspec.Raw) -> str:
+def version_of(text: bytes | msgspec.Raw) -> str:
     """Return the resourceVersion of an object or bookmark; raises msgspec.DecodeError."""
     return _decode_bookmark(text).metadata.resource_version
 

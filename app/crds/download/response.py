@@ -9,9 +9,9 @@ from urllib.parse import urljoin, urlsplit
 from urllib3.exceptions import LocationParseError
 from urllib3.util import parse_url
 
-from app.crds.download.reasons import proxy_wants_credentials
+from app.crds.download.errors import proxy_wants_credentials
 from app.crds.download.redaction import redacted
-from app.crds.download.timing import RETRIED, AttemptError, retry_after
+from app.crds.download.retry import RETRIED, AttemptError, retry_after
 from app.crds.failures import Exit
 
 REDIRECTS: Final = 5

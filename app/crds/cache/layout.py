@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from app.crds.cache.exchange import Name, exchange
+from app.crds.cache.atomic_swap import Name, exchange
 from app.crds.cache.guard import is_key, on_disk, open_directory, open_entry
 from app.crds.cache.locks import Lock, exclusive, shared
 from app.crds.cache.staging import Staged, staging, sweep
@@ -28,7 +28,7 @@ _STAGING: Final = ".staging"
 _TRASH: Final = ".trash"
 
 
-class Places:
+class Layout:
     """``<root>/cache``: an entry's directory for each key, and ``.locks``, ``.staging`` and ``.trash`` beside them."""
 
     def __init__(self, root: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.cache.exchange import Name, exchange
+from app.crds.cache.atomic_swap import Name, exchange
 
 
 @pytest.fixture

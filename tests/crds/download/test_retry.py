@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.crds.download.timing import ATTEMPTS, AttemptError, delay_after, retry_after
+from app.crds.download.retry import ATTEMPTS, AttemptError, delay_after, retry_after
 from app.crds.failures import Exit
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)

@@ -11,7 +11,7 @@ from typing import Final
 
 from urllib3 import exceptions
 
-from app.crds.download.timing import CONNECT_SECONDS, RETRIED, AttemptError
+from app.crds.download.retry import CONNECT_SECONDS, RETRIED, AttemptError
 from app.crds.failures import Exit
 from app.outbound.addresses import PrivateAddressError
 from app.outbound.trust import UNKNOWN_AUTHORITY, VERIFY_ERRORS

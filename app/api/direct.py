@@ -1,0 +1,250 @@
+"""uvicorn's HTTP protocol, with reviews answered in it: without a task, an ASGI channel and the objects around them.
+
+A request takes this path if it is a POST to an endpoint that answers at once, and nothing else happens on its
+connection. `_find_endpoint` decides when the headers are known, `_settle` once everything that was read has been
+parsed. A body that arrives in several reads is collected: a TLS record has 16 KiB at most, so most reviews do. Any
+other request is started as uvicorn starts it, by the same calls in the same order, with the bytes that were collected.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, cast
+
+import httptools
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+from app.api.arriving import Arriving
+from app.api.bodies import client_of
+from app.api.closing import ClosingProtocol
+from app.api.endpoint import Endpoint
+from app.api.reply import JSON_TYPE, Reply
+
+FindEndpoint = Callable[[str], Endpoint | None]
+"""Returns the endpoint that may answer POSTs to a path at once."""
+
+
+class _Answered(NamedTuple):
+    """Stands for uvicorn's cycle of a request that was answered here."""
+
+    message_event: asyncio.Event
+    response_started: bool = True
+    response_complete: bool = True
+
+
+# It never changes and nobody waits for its event, so all connections share it.
+_ANSWERED: Final[Any] = _Answered(asyncio.Event())
+
+
+class _Heads:
+    """The beginnings of answers. The headers of uvicorn in them change each second."""
+
+    def __init__(self) -> None:
+        self._defaults: list[tuple[bytes, bytes]] | None = None
+        self._beginnings: dict[int, bytes] = {}
+
+    def encode(self, reply: Reply, defaults: list[tuple[bytes, bytes]]) -> bytes:
+        """Return an answer as uvicorn writes it; ``defaults`` are the headers that each answer has."""
+        if defaults is not self._defaults:
+            self._defaults, self._beginnings = defaults, {}
+        beginning = self._beginnings.get(reply.status)
+        if beginning is None:
+            lines = [b"%b: %b\r\n" % header for header in (*defaults, JSON_TYPE)]
+            beginning = b"".join((STATUS_LINE[reply.status], *lines, b"content-length: "))
+            self._beginnings[reply.status] = beginning
+        further = b"".join([b"%b: %b\r\n" % header for header in reply.headers])
+        return b"%b%d\r\n%b\r\n%b" % (beginning, len(reply.body), further, reply.body)
+
+
+class DirectProtocol(ClosingProtocol):
+    """Answers a request at once if that needs no waiting, and leaves every other one to the ASGI app."""
+
+    _heads: Final = _Heads()
+
+    def __init__(self, *args: Any, find_endpoint: FindEndpoint | None, **kwargs: Any) -> None:
+        """Prepare.
+
+        Args:
+            args: As uvicorn's protocol has them.
+            find_endpoint: Finds endpoints that answer at once; None to leave all requests to the ASGI app.
+            kwargs: As uvicorn's protocol has them.
+        """
+        super().__init__(*args, **kwargs)
+        self._find: Final = find_endpoint
+        self._pending: Endpoint | None = None
+        self._body: bytes | bytearray = b""
+        self._is_whole = False
+        self._arriving: Arriving | None = None
+        self._client = ""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin with a connection."""
+        super().connection_made(transport)
+        self._client = client_of(self.client)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget a request that has not arrived whole: nobody waits for its answer."""
+        self.forget_pending()
+        super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """Leave a request that has not arrived whole to the app, and close the connection after its answer."""
+        if self._pending is not None:
+            self._start(self.app)
+        super().shutdown()
+
+    @property
+    def is_collecting(self) -> bool:
+        """Whether a request has arrived in part, and the app does not know of it."""
+        return self._arriving is not None
+
+    def on_message_begin(self) -> None:
+        """Begin with a request; if another one arrived before it in the same read, both wait for their turn."""
+        if self._pending is not None:
+            self._start(self.app)
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Choose the path of a request."""
+        self._pending = self._find_endpoint()
+        if self._pending is None:
+            super().on_headers_complete()
+
+    def on_chunk_header(self) -> None:
+        """Leave a body without Content-Length to the app, which limits it as it reads it."""
+        if self._pending is not None:
+            self._start(self.app)
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        if self._pending is None:
+            super().on_body(body)
+        elif not self._body:
+            self._body = body
+        else:
+            # One buffer: thousands of tiny parts would take more memory than the budget is charged.
+            if isinstance(self._body, bytes):
+                self._body = bytearray(self._body)
+            self._body += body
+
+    def on_message_complete(self) -> None:
+        """Take the end of the request."""
+        if self._pending is None:
+            super().on_message_complete()
+        else:
+            self._is_whole = True
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what arrived, and answer the request in it."""
+        super().data_received(data)
+        if self._pending is not None:
+            self._settle(self._pending)
+
+    def _find_endpoint(self) -> Endpoint | None:
+        """Return the endpoint that may answer the request whose headers have arrived, None to leave it to the app."""
+        parser = self.parser
+        is_usual = (
+            self._find is not None
+            and parser.get_method() == b"POST"
+            and parser.get_http_version() == "1.1"
+            and parser.should_keep_alive()
+            and not parser.should_upgrade()
+            and not self.expect_100_continue
+        )
+        if not is_usual or not self._is_free() or self._find is None:
+            return None
+        try:
+            # As uvicorn does it, which answers 400 to a URL that llhttp accepts and this function does not.
+            url = httptools.parse_url(self.url)
+        except httptools.HttpParserInvalidURLError:
+            return None
+        if not (url.path and url.path.isascii()):
+            return None
+        # No route has an escaped character in its path, so a path with one is left to uvicorn, which decodes it.
+        path = url.path.decode("ascii")
+        endpoint = self._find(path)
+        if endpoint is not None:
+            self.scope["method"] = "POST"
+            self.scope["path"] = path
+            self.scope["raw_path"] = url.path
+            self.scope["query_string"] = url.query or b""
+        return endpoint
+
+    def _is_free(self) -> bool:
+        """Return whether the connection has nothing else to do or to send."""
+        cycle: RequestResponseCycle | None = self.cycle  # None until the first request, whatever its type says
+        return (
+            (cycle is None or cycle.response_complete)
+            and not (self.pipeline or self.flow.read_paused or self.flow.write_paused or self._shutting_down)
+            and not self.transport.is_closing()
+        )
+
+    def _settle(self, endpoint: Endpoint) -> None:
+        """Answer the pending request, wait for the rest of it, or leave it to the app if that has to wait."""
+        if self.transport.is_closing():
+            # The connection has been given up: nobody waits for the answer.
+            self.forget_pending()
+            return
+        if not self._is_whole and self._collect(endpoint):
+            return
+        is_ready = self._is_whole and (self._arriving is None or self._may_still_answer(endpoint))
+        # The endpoint charges the whole of a request that it goes on with.
+        self._end_collecting()
+        begun = self._begin(endpoint) if is_ready else None
+        if isinstance(begun, Reply):
+            self.forget_pending()
+            self.cycle = _ANSWERED
+            self.transport.write(self._heads.encode(begun, self.server_state.default_headers))
+            self.on_response_complete()
+        else:
+            self._start(self.app if begun is None else begun)
+
+    def _collect(self, endpoint: Endpoint) -> bool:
+        """Keep the part of a body that has arrived; return False if the app has to read it."""
+        if self._arriving is None:
+            self._arriving = endpoint.collect(cast("Scope", self.scope), client=self._client)
+        return self._arriving is not None and self._arriving.grow(len(self._body))
+
+    def _may_still_answer(self, endpoint: Endpoint) -> bool:
+        """Return whether a request that has arrived in several reads may be answered as its headers allowed."""
+        return self._find is not None and self._find(self.scope["path"]) is endpoint and self._is_free()
+
+    def _begin(self, endpoint: Endpoint) -> Reply | ASGIApp | None:
+        scope = cast("Scope", self.scope)
+        try:
+            return endpoint.begin(scope, bytes(self._body), client=self._client)
+        except BaseException as error:  # noqa: BLE001 - uvicorn logs and answers each, `sys.exit` of an interpreter too
+            return _failing(error)
+
+    def _start(self, app: Any) -> None:
+        """Have an app answer the pending request, and give it what has arrived, as uvicorn would have."""
+        body, is_whole = self._body, self._is_whole
+        self.forget_pending()
+        usual, self.app = self.app, app
+        try:
+            super().on_headers_complete()
+        finally:
+            self.app = usual
+        if body:
+            super().on_body(bytes(body))
+        if is_whole:
+            super().on_message_complete()
+
+    def forget_pending(self) -> None:
+        """Drop the pending request, and all that it holds."""
+        self._end_collecting()
+        self._pending, self._body, self._is_whole = None, b"", False
+
+    def _end_collecting(self) -> None:
+        if self._arriving is not None:
+            self._arriving.end()
+            self._arriving = None
+
+
+def _failing(error: BaseException) -> ASGIApp:
+    """Return an app that fails as an endpoint has failed."""
+
+    async def fail(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise error
+
+    return fail

@@ -1,0 +1,168 @@
+"""Counters and histograms for the path of a review: plain numbers, which a collector reads when it is scraped.
+
+prometheus_client takes a lock for each number, which costs more than the addition. Reviews are counted on the event
+loop only, and scrapes are answered there, so nothing has to be locked. Names, labels and samples are those of its
+`Counter` and `Histogram`, exemplars included. With several worker processes, each number is written to a file of the
+directory that prometheus_client shares between them, and its `MultiProcessCollector` adds them up.
+"""
+
+import os
+import time
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from prometheus_client.core import CounterMetricFamily, Exemplar, HistogramMetricFamily, Metric
+from prometheus_client.mmap_dict import MmapedDict, mmap_key
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+
+MULTIPROCESS: Final = "PROMETHEUS_MULTIPROC_DIR"
+"""The environment variable with the directory that worker processes share."""
+
+Labels = tuple[str, ...]
+
+
+class _Shared:
+    """Numbers of one metric in a file that every worker process reads."""
+
+    def __init__(self, kind: str, name: str, directory: str) -> None:
+        # The reader takes the kind from the beginning of the file's name.
+        path = Path(directory) / f"{kind}_{name}_{os.getpid()}.db"
+        self._numbers: Final = MmapedDict(str(path))  # type: ignore[no-untyped-call]
+
+    def write(self, key: str, number: float) -> None:
+        self._numbers.write_value(key, number, 0.0)  # type: ignore[no-untyped-call]
+
+
+def _share(kind: str, name: str) -> _Shared | None:
+    directory = os.environ.get(MULTIPROCESS)
+    return _Shared(kind, name, directory) if directory else None
+
+
+class _Count:
+    """One counter."""
+
+    __slots__ = ("created", "key", "value")
+
+    def __init__(self, key: str) -> None:
+        self.key: Final = key
+        self.created: Final = time.time()
+        self.value = 0.0
+
+
+class Counts(Collector):
+    """A counter by labels."""
+
+    def __init__(self, name: str, text: str, labels: Sequence[str]) -> None:
+        """Prepare.
+
+        Args:
+            name: Of the metric, without ``_total``.
+            text: Its help text.
+            labels: The names of its labels.
+        """
+        self._name: Final = name
+        self._text: Final = text
+        self._labels: Final = tuple(labels)
+        self._counts: Final[dict[Labels, _Count]] = {}
+        self._shared: Final = _share("counter", name)
+
+    def add(self, labels: Labels) -> None:
+        """Count one."""
+        count = self._counts.get(labels)
+        if count is None:
+            count = self._counts[labels] = _Count(_key(self._name, "_total", self._labels, labels, self._text))
+        count.value += 1.0
+        if self._shared is not None:
+            self._shared.write(count.key, count.value)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the counter with its current samples."""
+        family = CounterMetricFamily(self._name, self._text, labels=self._labels)
+        for labels, count in self._counts.items():
+            family.add_metric(labels, count.value, created=count.created)
+        yield family
+
+
+class _Observed:
+    """One histogram: how many values fell into each bucket, not cumulated."""
+
+    __slots__ = ("buckets", "created", "exemplars", "keys", "sum", "sum_key")
+
+    def __init__(self, sum_key: str, keys: list[str]) -> None:
+        self.sum_key: Final = sum_key
+        self.keys: Final = keys
+        self.created: Final = time.time()
+        self.sum = 0.0
+        self.buckets: Final = [0.0] * len(keys)
+        self.exemplars: Final[list[Exemplar | None]] = [None] * len(keys)
+
+
+class Observations(Collector):
+    """A histogram by labels."""
+
+    def __init__(self, name: str, text: str, labels: Sequence[str], *, buckets: Sequence[float]) -> None:
+        """Prepare.
+
+        Args:
+            name: Of the metric.
+            text: Its help text.
+            labels: The names of its labels.
+            buckets: The upper bounds, ascending, without infinity.
+        """
+        self._name: Final = name
+        self._text: Final = text
+        self._labels: Final = tuple(labels)
+        self._bounds: Final = tuple(buckets)
+        self._names: Final = [floatToGoString(bound) for bound in (*buckets, float("inf"))]  # type: ignore[no-untyped-call]
+        self._series: Final[dict[Labels, _Observed]] = {}
+        self._shared: Final = _share("histogram", name)
+
+    def add(self, labels: Labels, value: float, *, exemplar: dict[str, str] | None = None) -> None:
+        """Count one value.
+
+        Args:
+            labels: The values of the labels.
+            value: The value.
+            exemplar: Labels of an example for the value's bucket; 128 characters at most.
+        """
+        series = self._series.get(labels)
+        if series is None:
+            series = self._series[labels] = self._make(labels)
+        # A value that is equal to a bound belongs below it.
+        place = bisect_left(self._bounds, value)
+        series.buckets[place] += 1.0
+        series.sum += value
+        if exemplar is not None:
+            series.exemplars[place] = Exemplar(exemplar, value, time.time())
+        if self._shared is not None:
+            self._shared.write(series.keys[place], series.buckets[place])
+            self._shared.write(series.sum_key, series.sum)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the histogram with its current samples."""
+        family = HistogramMetricFamily(self._name, self._text, labels=self._labels)
+        for labels, series in self._series.items():
+            named, below = dict(zip(self._labels, labels, strict=True)), 0.0
+            for bound, count, exemplar in zip(self._names, series.buckets, series.exemplars, strict=True):
+                below += count
+                family.add_sample(f"{self._name}_bucket", {**named, "le": bound}, below, exemplar=exemplar)
+            family.add_sample(f"{self._name}_count", named, below)
+            family.add_sample(f"{self._name}_sum", named, series.sum)
+            family.add_sample(f"{self._name}_created", named, series.created)
+        yield family
+
+    def _make(self, labels: Labels) -> _Observed:
+        names = (*self._labels, "le")
+        keys = [_key(self._name, "_bucket", names, (*labels, bound), self._text) for bound in self._names]
+        series = _Observed(_key(self._name, "_sum", self._labels, labels, self._text), keys)
+        if self._shared is not None:
+            for key in (*keys, series.sum_key):
+                self._shared.write(key, 0.0)
+        return series
+
+
+def _key(name: str, suffix: str, names: Labels, values: Labels, text: str) -> str:
+    return mmap_key(name, f"{name}{suffix}", list(names), list(values), text)

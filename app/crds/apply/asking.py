@@ -1,0 +1,58 @@
+"""Requests to an API server for the commands and the controller, with errors as CRDsError."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from app.crds.failures import CRDsError, Exit
+from app.kube.connection import Connection
+from app.kube.errors import APIError, UnreachableError
+from app.model.json import JSON, JSONObject, as_object
+from app.store.sources.kubernetes.resources import api_path
+
+_NOT_FOUND: Final = 404
+_TOO_MANY_REQUESTS: Final = 429
+_SERVER_ERROR: Final = 500
+
+
+async def ask(connection: Connection, method: str, path: str, *, about: str, **rest: JSON) -> Mapping[str, JSON] | None:
+    """Return the object that a request answers with, None if there is none.
+
+    Args:
+        connection: To the server.
+        method: Of the request.
+        path: Of the request.
+        about: The object or kind, for errors.
+        rest: As `app.kube.connection.Connection.request` takes it.
+
+    Raises:
+        CRDsError: NETWORK when there is no answer, HTTP with the server's words when it refuses.
+    """
+    try:
+        return as_object(await connection.json(method, path, **rest))
+    except APIError as error:
+        if error.code == _NOT_FOUND:
+            return None
+        transient = error.code >= _SERVER_ERROR or error.code == _TOO_MANY_REQUESTS
+        raise CRDsError(Exit.HTTP, f"{about}: {error}", transient=transient) from None
+    except UnreachableError as error:
+        raise CRDsError(Exit.NETWORK, f"{about}: {error}", transient=True) from None
+    except msgspec.DecodeError:
+        raise CRDsError(Exit.HTTP, f"{about}: {connection.host} does not answer like an apiserver") from None
+
+
+async def read_beside(host: Connection, namespace: str, plural: str, name: str) -> JSONObject | None:
+    """Return an object of the core group in the namespace of an instance, None if there is none.
+
+    Raises:
+        CRDsError: USAGE when it may not be read, NETWORK when there is no answer. No value of it is in the text.
+    """
+    try:
+        return dict(as_object(await host.json("GET", f"{api_path('', 'v1')}/namespaces/{namespace}/{plural}/{name}")))
+    except APIError as error:
+        if error.code == _NOT_FOUND:
+            return None
+        raise CRDsError(Exit.USAGE, f"cannot read {plural}/{name}: {error}", transient=True) from None
+    except (UnreachableError, msgspec.DecodeError) as error:
+        raise CRDsError(Exit.NETWORK, f"cannot read {plural}/{name}: {error}", transient=True) from None

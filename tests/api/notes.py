@@ -1,0 +1,48 @@
+"""Notes of the log lines, records and numbers that requests leave, to compare two runs."""
+
+import contextlib
+import json
+import logging
+from collections import Counter
+from collections.abc import Iterator
+
+from app.asgi import Fleethook
+
+
+class Notes(logging.Handler):
+    """Log lines and records in their order, then the numbers that were added; all without times."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note a record."""
+        error = record.exc_info[1] if record.exc_info else None
+        self.texts.append(f"{record.name} {record.levelname} {record.getMessage()} {error!r}")
+
+    def add_line(self, line: bytes) -> None:
+        """Note a log line of a review."""
+        fields = json.loads(line)
+        assert fields.pop("ts")
+        assert fields.pop("ms") >= 0
+        self.texts.append(json.dumps(fields))
+
+    @contextlib.contextmanager
+    def taken(self, app: Fleethook) -> Iterator[None]:
+        """Take note of all that happens within the context, and of the numbers that it adds."""
+        before = _numbers(app)
+        logging.getLogger().addHandler(self)
+        try:
+            yield
+        finally:
+            logging.getLogger().removeHandler(self)
+        self.texts += sorted(f"{name} {number}" for name, number in (_numbers(app) - before).items())
+
+
+def _numbers(app: Fleethook) -> Counter[str]:
+    samples = (sample for metric in app.metrics.registry.collect() for sample in metric.samples)
+    return Counter({
+        f"{sample.name}{sample.labels}": int(sample.value)
+        for sample in samples if sample.name.startswith("fleethook_review") and sample.name.endswith(("_total", "_count"))
+    })  # fmt: skip

@@ -1,0 +1,24 @@
+"""Verifies tarballs as `app.crds.controller.verifying` does, but never ends with one that takes more than a first try."""
+
+import os
+import time
+from typing import Any
+
+from app.control.child_process import answer_questions
+from app.crds.archive import archive
+from app.crds.archive.limits import LIMITS
+from app.crds.controller import verifying
+
+_verify = archive.verify
+
+
+def _stuck(tarball: bytes, **options: Any) -> Any:
+    parent = os.getppid()
+    while options["limits"] == LIMITS and os.getppid() == parent:
+        time.sleep(0.05)
+    return _verify(tarball, **options)
+
+
+if __name__ == "__main__":
+    archive.verify = _stuck
+    answer_questions(verifying.answer)
