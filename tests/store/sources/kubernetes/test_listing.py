@@ -1,5 +1,7 @@
 """Lists against a scripted apiserver, without a watch."""
 
+import asyncio
+
 import pytest
 
 from app.kube.errors import APIError
@@ -9,9 +11,13 @@ from app.store.sources.kubernetes.versions import unknown_versions
 from tests.store.sources.kubernetes.scripted import GADGETS, NOT_SERVED, Script, gadget, names, page
 
 
+async def pause() -> None:
+    await asyncio.sleep(0)
+
+
 def lister(script: Script, store: Store, *older: str) -> Lister:
     resource = GADGETS._replace(older_versions=older)
-    return Lister(resource, script, store, prefix="", served=unknown_versions)
+    return Lister(resource, script, store, prefix="", served=unknown_versions, pause=pause)
 
 
 async def test_a_list_replaces_all_objects_and_returns_its_resource_version() -> None:

@@ -2,11 +2,10 @@
 
 import asyncio
 
-from tests.store.scripted import GADGETS, Script, gadget, page
-
 from app.store import Store
 from app.store.sources.kubernetes.informer import Informer
 from app.store.sources.kubernetes.paging import MAX_OBJECTS, PageSize
+from tests.store.sources.kubernetes.scripted import GADGETS, Script, gadget, page
 from tests.waiting import settled
 
 
