@@ -17,8 +17,8 @@ from app.api.codec import encode_response
 from app.api.dispatch import Asked, DispatchEndpoint, Standing, refusal
 from app.api.edge import failed
 from app.api.routes import ReviewRoute
-from app.dispatch.annotated import annotated_cluster
 from app.dispatch.call import Deadline
+from app.dispatch.cluster_annotation import annotated_cluster
 from app.dispatch.dispatcher import Dispatched
 from app.dispatch.failures import StatusError
 from app.registration.paths import DISPATCH_MUTATE, DISPATCH_VALIDATE

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.annotated import annotated_cluster
+from app.dispatch.cluster_annotation import annotated_cluster
 from app.dispatch.failures import StatusError
 from tests.dispatch.builders import request_of, review, widget
 
