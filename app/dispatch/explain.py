@@ -7,7 +7,6 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from app.control.slices import Pauses
-from app.dispatch.asking import Asking, Means
 from app.dispatch.attributes import Attributes
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatcher, Target
@@ -27,6 +26,7 @@ from app.dispatch.match import (
 from app.dispatch.own import OwnEndpoints
 from app.dispatch.records import Audit
 from app.dispatch.rules import Invocation, nearest_miss
+from app.dispatch.should_call import Asking, Means
 from app.model.admission import AdmissionRequest
 from app.model.gvk import GroupVersionKind
 

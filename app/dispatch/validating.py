@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Sequence
 
-from app.dispatch.asking import MATCHED_PER_TURN, Asking, Means, Versioned
 from app.dispatch.attributes import Attributes
 from app.dispatch.failures import CallingError, StatusError, internal, timed_out
 from app.dispatch.hook_set import Relevant
 from app.dispatch.limits import too_many_webhooks
 from app.dispatch.review import Answer
+from app.dispatch.should_call import MATCHED_PER_TURN, Asking, Means, Versioned
 
 
 async def validate(relevant: Sequence[Relevant], attributes: Attributes, means: Means) -> list[StatusError]:

@@ -16,7 +16,6 @@ from aiohttp import web
 from app.api.timeout import budget
 from app.control.turns import Turns
 from app.control.worker import Worker
-from app.dispatch.asking import Means
 from app.dispatch.assembly import dispatcher_of
 from app.dispatch.attributes import as_sent, attributes_of
 from app.dispatch.call import Caller, Deadline
@@ -31,6 +30,7 @@ from app.dispatch.mutating import Mutating
 from app.dispatch.owner import find_owner
 from app.dispatch.patching import Patching
 from app.dispatch.records import Audit
+from app.dispatch.should_call import Means
 from app.dispatch.validating import validate
 from app.model.gvk import parse_api_version
 from app.outbound.client import HookClient
