@@ -35,9 +35,9 @@ from app.api.tokens import Tokens
 from app.api.trimming import Trimmer, find_trim
 from app.control.slices import Slices
 from app.control.worker import Worker
-from app.dispatch.assembly import INDEXES as DISPATCH_INDEXES
-from app.dispatch.assembly import dispatcher_of
 from app.dispatch.credentials.reloading import Credentials
+from app.dispatch.factory import INDEXES as DISPATCH_INDEXES
+from app.dispatch.factory import dispatcher_of
 from app.dispatch.limits import RequestLimits
 from app.dispatch.own import Address, OwnEndpoints, own_addresses
 from app.dispatch.validation.reviewing import ConfigurationReviews

@@ -15,12 +15,12 @@ from app.cli.failures import CHECK_FAILED, fail
 from app.cli.manifests import documents, values
 from app.cli.requests import NAMESPACE, Asked, Operation, Question, Subject, is_review, question_of
 from app.cli.terminal import write_error
-from app.dispatch.assembly import INDEXES, offline_dispatcher
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatcher
 from app.dispatch.equivalents import DEFINITION
 from app.dispatch.explain import Explanation
 from app.dispatch.explain import explain as explain_request
+from app.dispatch.factory import INDEXES, offline_dispatcher
 from app.dispatch.failures import StatusError
 from app.dispatch.hooks import PHASES
 from app.dispatch.paths import resolve_cluster

@@ -12,9 +12,9 @@ import msgspec
 
 from app.api.dispatch import DispatchEndpoint, Standing
 from app.asgi import Fleethook, create_app
-from app.dispatch.assembly import dispatcher_of
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatcher
+from app.dispatch.factory import dispatcher_of
 from app.model.admission import AdmissionReview
 from app.outbound.client import HookClient
 from app.outbound.trust import trusting

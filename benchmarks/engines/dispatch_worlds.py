@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from app.control.turns import Work
-from app.dispatch.assembly import INDEXES
 from app.dispatch.configurations import Configurations
 from app.dispatch.conversion import Conversion
 from app.dispatch.dispatcher import Dispatcher, Outside
+from app.dispatch.factory import INDEXES
 from app.dispatch.hook_set import Relevant
 from app.dispatch.hooks import EVERY
 from app.dispatch.rules import match_rules

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from app.cli import app
 from app.cli.resources import resource_of
-from app.dispatch.assembly import offline_dispatcher
 from app.dispatch.call import Deadline
 from app.dispatch.explain import Explanation
+from app.dispatch.factory import offline_dispatcher
 from app.model.gvk import GroupVersionKind, GroupVersionResource, parse_api_version
 from tests.dispatch.builders import (
     WIDGETS,

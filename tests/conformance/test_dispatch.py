@@ -16,10 +16,10 @@ from aiohttp import web
 from app.api.timeout import budget
 from app.control.turns import Turns
 from app.control.worker import Worker
-from app.dispatch.assembly import dispatcher_of
 from app.dispatch.attributes import as_sent, attributes_of
 from app.dispatch.call import Caller, Deadline
 from app.dispatch.cel.compiler import Compiler
+from app.dispatch.factory import dispatcher_of
 from app.dispatch.failures import StatusError
 from app.dispatch.hook_set import HookSet
 from app.dispatch.hooks import compile_hooks

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.assembly import dispatcher_of
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatched, Dispatcher
+from app.dispatch.factory import dispatcher_of
 from app.dispatch.hooks import Phase
 from app.outbound.client import HookClient
 from app.store import Store

@@ -25,7 +25,7 @@ def lint(store: Store, *, places: Mapping[ObjectKey, str] = _NOWHERE) -> list[Fi
     """Return everything that is found, by cluster, kind and name of the object.
 
     Args:
-        store: Indexed by `app.dispatch.assembly.INDEXES`.
+        store: Indexed by `app.dispatch.factory.INDEXES`.
         places: Where objects stand.
     """
     found: list[tuple[ObjectKey, str, Found]] = []
