@@ -17,7 +17,7 @@ from app.cli.requests import NAMESPACE, Asked, Operation, Question, Subject, is_
 from app.cli.terminal import write_error
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatcher
-from app.dispatch.equivalents import DEFINITION
+from app.dispatch.equivalent_resources import DEFINITION
 from app.dispatch.explain import Explanation
 from app.dispatch.explain import explain as explain_request
 from app.dispatch.factory import INDEXES, offline_dispatcher

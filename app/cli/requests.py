@@ -9,7 +9,7 @@ from app.api.codec import decode_review
 from app.cli.failures import fail
 from app.cli.resources import resource_of
 from app.dispatch.attributes import claimed_cluster
-from app.dispatch.equivalents import equivalents_of, namespaced
+from app.dispatch.equivalent_resources import equivalents_of, namespaced
 from app.dispatch.owner import find_owner
 from app.model.admission import API_VERSIONS, KIND, AdmissionRequest, Kind, Resource
 from app.model.envelope import BadReviewError

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from app.dispatch.equivalents import DEFINITION, namespaced
+from app.dispatch.equivalent_resources import DEFINITION, namespaced
 from app.dispatch.owner import BINDINGS_BY_RESOURCE
 from app.model.gvk import GroupVersionKind, GroupVersionResource
 from app.model.json import JSON, as_object

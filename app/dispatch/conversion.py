@@ -12,7 +12,7 @@ from app.dispatch.attributes import annotated
 from app.dispatch.call import Deadline
 from app.dispatch.convert import ConversionError, NeedsWebhook, conversion_review, converted, plan
 from app.dispatch.dispatcher import Target
-from app.dispatch.equivalents import definition_of
+from app.dispatch.equivalent_resources import definition_of
 from app.dispatch.failures import internal, too_many_requests
 from app.dispatch.hooks import endpoint_of
 from app.model.gvk import GroupVersionKind

@@ -12,7 +12,7 @@ from app.dispatch.call import Deadline
 from app.dispatch.cel.access import AccessDecision, AccessQuestion
 from app.dispatch.cel.compiler import Compiler
 from app.dispatch.configurations import Configurations
-from app.dispatch.equivalents import Equivalent, equivalents_of
+from app.dispatch.equivalent_resources import Equivalent, equivalents_of
 from app.dispatch.failures import StatusError, forbidden
 from app.dispatch.hook_set import Relevant
 from app.dispatch.hooks import Hook, Phase
@@ -106,7 +106,7 @@ class Dispatcher:
         """Prepare.
 
         Args:
-            store: The objects; indexed as `app.dispatch.owner` and `app.dispatch.equivalents` say.
+            store: The objects; indexed as `app.dispatch.owner` and `app.dispatch.equivalent_resources` say.
             configurations: The webhooks, compiled.
             outside: How webhooks and others are reached.
             as_kcp: Whether what cannot be decided goes as in kcp, which lets it through (`app.dispatch.owner`), and

@@ -8,7 +8,7 @@ from app.dispatch.configurations import Configurations
 from app.dispatch.conversion import Conversion
 from app.dispatch.convert import ConversionError, convert
 from app.dispatch.dispatcher import Dispatcher, Outside, Target
-from app.dispatch.equivalents import DEFINITIONS_BY_RESOURCE, definition_of
+from app.dispatch.equivalent_resources import DEFINITIONS_BY_RESOURCE, definition_of
 from app.dispatch.failures import internal
 from app.dispatch.limits import RequestLimits
 from app.dispatch.live import LiveSource, Post, authorize, read_namespace

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from app.control.slices import Pauses
 from app.control.turns import Work, do_at_once
-from app.dispatch.equivalents import Equivalent
+from app.dispatch.equivalent_resources import Equivalent
 from app.dispatch.hooks import EVERY, Hook, Rule
 from app.model.gvk import GroupVersionKind, GroupVersionResource
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.dispatch.attributes import attributes_of
-from app.dispatch.equivalents import Equivalent
+from app.dispatch.equivalent_resources import Equivalent
 from app.dispatch.failures import denial
 from app.dispatch.hooks import compile_hooks
 from app.dispatch.match import NamespaceLabels, match_namespace, match_object

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.dispatch import equivalents
-from app.dispatch.equivalents import (
+from app.dispatch import equivalent_resources
+from app.dispatch.equivalent_resources import (
     DEFINITIONS_BY_RESOURCE,
     SCALE,
     Equivalent,

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from app.dispatch.attributes import attributes_of
-from app.dispatch.equivalents import Equivalent
+from app.dispatch.equivalent_resources import Equivalent
 from app.dispatch.failures import StatusError
 from app.dispatch.hook_set import HookSet
 from app.dispatch.hooks import compile_hooks

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from app.dispatch.equivalents import equivalents_of, namespaced
+from app.dispatch.equivalent_resources import equivalents_of, namespaced
 from app.dispatch.hooks import EVERY
 from app.dispatch.owner import find_owner
 from app.model.gvk import GroupVersionKind, GroupVersionResource
