@@ -5,8 +5,8 @@ from typing import Final, NoReturn
 
 from app.dispatch.call import Caller, Deadline, FindCredential, Observe
 from app.dispatch.configurations import Configurations
-from app.dispatch.conversion import Conversion
-from app.dispatch.convert import ConversionError, convert
+from app.dispatch.conversion_rules import ConversionError, convert
+from app.dispatch.converter import Conversion
 from app.dispatch.dispatcher import Dispatcher, Outside, Target
 from app.dispatch.equivalent_resources import DEFINITIONS_BY_RESOURCE, definition_of
 from app.dispatch.failures import internal

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from app.control.turns import Work
 from app.dispatch.configurations import Configurations
-from app.dispatch.conversion import Conversion
+from app.dispatch.converter import Conversion
 from app.dispatch.dispatcher import Dispatcher, Outside
 from app.dispatch.factory import INDEXES
 from app.dispatch.hook_set import Relevant

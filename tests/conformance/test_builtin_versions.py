@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.convert import convert
+from app.dispatch.conversion_rules import convert
 from app.dispatch.equivalent_resources import equivalents_of
 from app.model.gvk import GroupVersionKind, GroupVersionResource, parse_api_version
 from tests.dispatch.builders import store_of

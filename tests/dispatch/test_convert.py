@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.dispatch.convert import ConversionError, NeedsWebhook, conversion_review, convert, converted, plan
+from app.dispatch.conversion_rules import ConversionError, NeedsWebhook, conversion_review, convert, converted, plan
 from app.model.gvk import GroupVersionKind
 
 V1 = GroupVersionKind("example.org", "v1", "Widget")

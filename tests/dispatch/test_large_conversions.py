@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from app.dispatch import conversion
+from app.dispatch import converter
 from tests.dispatch.builders import WIDGETS, configuration, definition, review, store_of, widget
 from tests.dispatch.conftest import Front
 from tests.dispatch.webhook_server import Webhooks, allow, hook
@@ -15,7 +15,7 @@ _METRICS = "autoscaling.alpha.kubernetes.io/metrics"
 
 
 class Threads:
-    """Notes the thread that a function of `app.dispatch.conversion` runs in."""
+    """Notes the thread that a function of `app.dispatch.converter` runs in."""
 
     def __init__(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.names: list[str] = []

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from app.dispatch.attributes import Attributes
 from app.dispatch.call import Deadline
 from app.dispatch.configurations import Configurations
-from app.dispatch.conversion import Conversion
+from app.dispatch.converter import Conversion
 from app.dispatch.dispatcher import Dispatched, Dispatcher, Outside
 from app.dispatch.hook_set import Relevant
 from app.dispatch.hooks import Phase

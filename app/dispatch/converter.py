@@ -10,7 +10,7 @@ import msgspec
 from app.control.worker import Worker
 from app.dispatch.attributes import annotated
 from app.dispatch.call import Deadline
-from app.dispatch.convert import ConversionError, NeedsWebhook, conversion_review, converted, plan
+from app.dispatch.conversion_rules import ConversionError, NeedsWebhook, conversion_review, converted, plan
 from app.dispatch.dispatcher import Target
 from app.dispatch.equivalent_resources import definition_of
 from app.dispatch.failures import internal, too_many_requests
