@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from app.dispatch.builtin.versions import convert_builtin
+from app.dispatch.builtin_conversion.versions import convert_builtin
 from app.model.gvk import GroupVersionKind, parse_api_version
 from app.model.json import JSON, JSONObject, as_object
 from app.model.meta import label_key_problem, label_value_problem

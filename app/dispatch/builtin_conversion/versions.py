@@ -8,9 +8,9 @@ versions have the same members.
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from app.dispatch.builtin.autoscalers import convert_autoscaler
-from app.dispatch.builtin.devices import convert_claim, convert_slice, convert_template
-from app.dispatch.builtin.events import convert_event
+from app.dispatch.builtin_conversion.autoscalers import convert_autoscaler
+from app.dispatch.builtin_conversion.devices import convert_claim, convert_slice, convert_template
+from app.dispatch.builtin_conversion.events import convert_event
 from app.model.gvk import GroupVersionKind
 from app.model.json import JSONObject
 

@@ -7,7 +7,7 @@ flat.
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from app.dispatch.builtin.members import object_of, objects_of, present
+from app.dispatch.builtin_conversion.go_json import object_of, objects_of, present
 from app.model.json import JSON, JSONObject
 
 _V1BETA1: Final = "resource.k8s.io/v1beta1"

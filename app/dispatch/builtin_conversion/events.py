@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from app.dispatch.builtin.members import object_of
+from app.dispatch.builtin_conversion.go_json import object_of
 from app.model.json import JSONObject
 
 GROUP: Final = "events.k8s.io"

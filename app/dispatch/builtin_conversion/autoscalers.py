@@ -8,8 +8,15 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from app.dispatch.builtin.members import given, go_json, in_any_case, object_of, objects_of, present, text_of
-from app.dispatch.builtin.metrics import METRIC_NAMES, new_metric, new_status, old_metric, old_status, reference
+from app.dispatch.builtin_conversion.autoscaler_metrics import (
+    METRIC_NAMES,
+    new_metric,
+    new_status,
+    old_metric,
+    old_status,
+    reference,
+)
+from app.dispatch.builtin_conversion.go_json import given, go_json, in_any_case, object_of, objects_of, present, text_of
 from app.model.json import JSON, JSONObject
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ Members of the older form stand in the order of Go's structs (k8s.io/api/autosca
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from app.dispatch.builtin.members import ZERO, converted_if_there, given, object_of, present, text_of
+from app.dispatch.builtin_conversion.go_json import ZERO, converted_if_there, given, object_of, present, text_of
 from app.model.json import JSON, JSONObject
 from app.model.quantity_text import stored_quantity
 
