@@ -11,12 +11,12 @@ from app.dispatch.attributes import Attributes, attributes_of, claimed_cluster
 from app.dispatch.call import Deadline
 from app.dispatch.cel.access import AccessDecision, AccessQuestion
 from app.dispatch.cel.compiler import Compiler
+from app.dispatch.condition_evaluator import Judge
 from app.dispatch.configurations import Configurations
 from app.dispatch.equivalent_resources import Equivalent, equivalents_of
 from app.dispatch.failures import StatusError, forbidden
 from app.dispatch.hook_set import Relevant
 from app.dispatch.hooks import Hook, Phase
-from app.dispatch.judge import Judge
 from app.dispatch.limits import Authorizer, RequestLimits
 from app.dispatch.match import NamespaceLabels, asked_of, is_exempt, labels_of, needs_namespace
 from app.dispatch.mutating import Mutating

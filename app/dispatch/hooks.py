@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
-from app.dispatch.conditions import Condition
+from app.dispatch.match_conditions import Condition
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.selectors import Selects, compile_selector, validate_selector

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from app.dispatch.attributes import Attributes
 from app.dispatch.cel.access import AccessDecision, AccessQuestion
-from app.dispatch.conditions import MAX_COST_OF_REQUEST
 from app.dispatch.failures import StatusError, forbidden
+from app.dispatch.match_conditions import MAX_COST_OF_REQUEST
 
 Questions = frozenset[AccessQuestion]
 Decisions = Mapping[AccessQuestion, AccessDecision]

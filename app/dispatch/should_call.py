@@ -7,13 +7,13 @@ from app.control.turns import Turns
 from app.dispatch.attributes import Attributes
 from app.dispatch.call import Deadline
 from app.dispatch.cel import AccessDecision, AccessQuestion, Scope
-from app.dispatch.conditions import Budget
+from app.dispatch.condition_evaluator import Judge
 from app.dispatch.failures import forbidden
 from app.dispatch.hook_set import Relevant
 from app.dispatch.hooks import Hook
-from app.dispatch.judge import Judge
 from app.dispatch.limits import RequestLimits
 from app.dispatch.match import NamespaceLabels, Stage, Verdict, decide, verdicts
+from app.dispatch.match_conditions import Budget
 from app.dispatch.own import OwnEndpoints
 from app.dispatch.patching import Patching
 from app.dispatch.records import Audit

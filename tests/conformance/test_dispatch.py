@@ -19,11 +19,11 @@ from app.control.worker import Worker
 from app.dispatch.attributes import as_sent, attributes_of
 from app.dispatch.call import Caller, Deadline
 from app.dispatch.cel.compiler import Compiler
+from app.dispatch.condition_evaluator import Judge
 from app.dispatch.factory import dispatcher_of
 from app.dispatch.failures import StatusError
 from app.dispatch.hook_set import HookSet
 from app.dispatch.hooks import compile_hooks
-from app.dispatch.judge import Judge
 from app.dispatch.limits import RequestLimits
 from app.dispatch.match import NamespaceLabels, asked_of, labels_of
 from app.dispatch.mutating import Mutating

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from app.dispatch.cel import AccessDecision, AccessQuestion, Scope, compile_condition
-from app.dispatch.conditions import Condition, ConditionsVerdict, judge_conditions
+from app.dispatch.match_conditions import Condition, ConditionsVerdict, judge_conditions
 from app.dispatch.validation.conditions import condition_problems
 
 SUITES: Final = yaml.safe_load((Path(__file__).parent / "dispatch_conditions.yaml").read_text())["suites"]

@@ -1,5 +1,5 @@
 from app.dispatch.cel import AccessDecision, AccessQuestion, Scope
-from app.dispatch.conditions import Condition, ConditionsVerdict, judge_conditions
+from app.dispatch.match_conditions import Condition, ConditionsVerdict, judge_conditions
 
 BROKEN = Condition("broken", "object.absent == 1")
 NOT_ONE = Condition("not-one", "absent")

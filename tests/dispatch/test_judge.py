@@ -6,9 +6,9 @@ from app.control.turns import Turns
 from app.control.worker import Worker
 from app.dispatch.cel import Scope
 from app.dispatch.cel.compiler import Compiler
-from app.dispatch.conditions import Budget, Condition, ConditionsVerdict, judge_conditions
+from app.dispatch.condition_evaluator import Judge
 from app.dispatch.hooks import compile_hooks
-from app.dispatch.judge import Judge
+from app.dispatch.match_conditions import Budget, Condition, ConditionsVerdict, judge_conditions
 
 DEAR = "object.numbers.all(x, object.numbers.all(y, x + y >= 0))"
 OVER_BUDGET = (

@@ -13,8 +13,8 @@ from app.dispatch.cel import ExpressionError, Program, Scope
 from app.dispatch.cel.cache import ProgramCache
 from app.dispatch.cel.compiler import Compiled, Compiler, Rejected, compile_here, is_short
 from app.dispatch.cel.program import Limits
-from app.dispatch.conditions import Answer, Budget, Condition, ConditionsVerdict, answer_condition, judging
 from app.dispatch.hooks import Hook
+from app.dispatch.match_conditions import Answer, Budget, Condition, ConditionsVerdict, answer_condition, judging
 from app.store.garbage import Lasting
 
 # About 1 ms: a unit of cost takes some 0.5 us here. All but loops over large objects cost less.
