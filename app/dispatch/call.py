@@ -9,11 +9,11 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from app.control.worker import Worker
+from app.dispatch.admission_review import Answer, ReviewError, review_of, review_version, understand
 from app.dispatch.attributes import Attributes
 from app.dispatch.failures import CallingError, StatusError, internal, too_many_requests
 from app.dispatch.hook_set import Relevant
 from app.dispatch.hooks import Hook
-from app.dispatch.review import Answer, ReviewError, review_of, review_version, understand
 from app.model.gvk import GroupVersionKind
 from app.outbound.client import Encode, HookClient, Parties
 from app.outbound.credential import Credential

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Final
 
+from app.dispatch.admission_review import Answer, ReviewError
 from app.dispatch.attributes import Attributes
 from app.dispatch.failures import CallingError, StatusError, internal, timed_out
 from app.dispatch.hook_set import Relevant
 from app.dispatch.hooks import Hook
 from app.dispatch.limits import too_many_webhooks
 from app.dispatch.patching import Patched
-from app.dispatch.review import Answer, ReviewError
 from app.dispatch.should_call import MATCHED_PER_TURN, Asking, Means, Versioned
 from app.model.json import JSON
 from app.patch import PatchError

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar
 
 from app.control.worker import Worker
+from app.dispatch.admission_review import Answer, check_patch_type, operations_of
 from app.dispatch.attributes import as_sent
-from app.dispatch.review import Answer, check_patch_type, operations_of
 from app.model.json import JSON, JSONObject
 from app.model.size import count_values
 from app.patch import LIMITS, apply, diff

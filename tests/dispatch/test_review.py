@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.review import ReviewError, operations_of, understand
+from app.dispatch.admission_review import ReviewError, operations_of, understand
 
 PATCH = base64.b64encode(b"[]").decode()
 

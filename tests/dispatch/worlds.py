@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
+from app.dispatch.admission_review import Answer
 from app.dispatch.attributes import Attributes
 from app.dispatch.call import Deadline
 from app.dispatch.configurations import Configurations
@@ -13,7 +14,6 @@ from app.dispatch.converter import Conversion
 from app.dispatch.dispatcher import Dispatched, Dispatcher, Outside
 from app.dispatch.hook_set import Relevant
 from app.dispatch.hooks import Phase
-from app.dispatch.review import Answer
 from app.model.gvk import GroupVersionKind
 from app.outbound.client import HookClient
 from app.store import Store
