@@ -8,7 +8,7 @@ import yaml
 
 from app.dispatch.cel import AccessDecision, AccessQuestion, Scope, compile_condition
 from app.dispatch.match_conditions import Condition, ConditionsVerdict, judge_conditions
-from app.dispatch.validation.conditions import condition_problems
+from app.dispatch.validation.match_conditions import condition_problems
 
 SUITES: Final = yaml.safe_load((Path(__file__).parent / "dispatch_conditions.yaml").read_text())["suites"]
 INTEGRATION: Final = SUITES["match_conditions_integration"]["cases"]

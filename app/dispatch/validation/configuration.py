@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from app.dispatch.defaults import MUTATING
-from app.dispatch.validation.conditions import CompileExpression, condition_problems, expressions_of
+from app.dispatch.validation.match_conditions import CompileExpression, condition_problems, expressions_of
 from app.dispatch.validation.metadata import metadata_problems
 from app.dispatch.validation.rules import rules_problems
 from app.dispatch.validation.selectors import selector_problems

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.dispatch.defaults import MUTATING, VALIDATING, defaulted
+from app.dispatch.validation.admission import validate_configuration
 from app.dispatch.validation.configuration import problems
-from app.dispatch.validation.review import validate_configuration
 from app.dispatch.validation.warnings import warnings
 from app.model.admission import AdmissionRequest, Response, StatusCause
 

@@ -5,8 +5,8 @@ from itertools import islice
 from typing import Final
 
 from app.dispatch.defaults import MUTATING, VALIDATING, defaulted
-from app.dispatch.validation.conditions import CompileExpression
 from app.dispatch.validation.configuration import problems
+from app.dispatch.validation.match_conditions import CompileExpression
 from app.dispatch.validation.warnings import warnings
 from app.model import admission
 from app.model.admission import AdmissionRequest, Response, StatusCause, not_for_review

@@ -8,8 +8,8 @@ from app.control.slices import Pauses
 from app.control.turns import Runs, Turns
 from app.dispatch.cel import ExpressionError, compile_condition
 from app.dispatch.cel.compiler import Compiler, Rejected, compile_here, is_short
-from app.dispatch.validation.conditions import expressions_of
-from app.dispatch.validation.review import validate_configuration
+from app.dispatch.validation.admission import validate_configuration
+from app.dispatch.validation.match_conditions import expressions_of
 from app.model.admission import AdmissionRequest, Response
 from app.model.json import JSON, as_object
 from app.model.kcp import cluster_of
