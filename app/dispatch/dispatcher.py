@@ -8,6 +8,7 @@ import msgspec
 from app.control.turns import Turns, do_in_turns
 from app.control.worker import Worker
 from app.dispatch.attributes import Attributes, attributes_of, claimed_cluster
+from app.dispatch.audit import Audit, warnings_of
 from app.dispatch.call import Deadline
 from app.dispatch.cel.access import AccessDecision, AccessQuestion
 from app.dispatch.cel.compiler import Compiler
@@ -23,7 +24,6 @@ from app.dispatch.mutating import Mutating
 from app.dispatch.own import OwnEndpoints
 from app.dispatch.owner import Ownership, find_owner
 from app.dispatch.patching import Patching
-from app.dispatch.records import Audit, warnings_of
 from app.dispatch.should_call import Ask, AskAccess, Means
 from app.dispatch.validating import validate
 from app.model.admission import AdmissionRequest, Response, StatusCause, StatusDetails

@@ -8,6 +8,7 @@ import msgspec
 
 from app.control.slices import Pauses
 from app.dispatch.attributes import Attributes
+from app.dispatch.audit import Audit
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatcher, Target
 from app.dispatch.failures import StatusError
@@ -24,7 +25,6 @@ from app.dispatch.match import (
     verdicts,
 )
 from app.dispatch.own import OwnEndpoints
-from app.dispatch.records import Audit
 from app.dispatch.rules import Invocation, nearest_miss
 from app.dispatch.should_call import Asking, Means
 from app.model.admission import AdmissionRequest

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple, Protocol
 from app.control.turns import Turns
 from app.dispatch.admission_review import Answer, request_of_conditions
 from app.dispatch.attributes import Attributes
+from app.dispatch.audit import Audit
 from app.dispatch.call import Deadline
 from app.dispatch.cel import AccessDecision, AccessQuestion, Scope
 from app.dispatch.condition_evaluator import Judge
@@ -17,7 +18,6 @@ from app.dispatch.match import NamespaceLabels, Stage, Verdict, decide, verdicts
 from app.dispatch.match_conditions import Budget
 from app.dispatch.own import OwnEndpoints
 from app.dispatch.patching import Patching
-from app.dispatch.records import Audit
 from app.model.gvk import GroupVersionKind
 from app.model.json import JSON
 

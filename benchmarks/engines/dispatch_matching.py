@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
+from app.dispatch.audit import Audit
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatcher
-from app.dispatch.records import Audit
 from app.dispatch.should_call import Asking
 from app.lifetime import settle_garbage_collector
 from benchmarks.engines.dispatch_worlds import CONSUMER, HOOKS, RESOURCES, SIZES, Case, World, cases

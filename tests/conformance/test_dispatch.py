@@ -17,6 +17,7 @@ from app.api.timeout import budget
 from app.control.turns import Turns
 from app.control.worker import Worker
 from app.dispatch.attributes import as_sent, attributes_of
+from app.dispatch.audit import Audit
 from app.dispatch.call import Caller, Deadline
 from app.dispatch.cel.compiler import Compiler
 from app.dispatch.condition_evaluator import Judge
@@ -29,7 +30,6 @@ from app.dispatch.match import NamespaceLabels, asked_of, labels_of
 from app.dispatch.mutating import Mutating
 from app.dispatch.owner import find_owner
 from app.dispatch.patching import Patching
-from app.dispatch.records import Audit
 from app.dispatch.should_call import Means
 from app.dispatch.validating import validate
 from app.model.gvk import parse_api_version

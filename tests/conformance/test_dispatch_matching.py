@@ -10,11 +10,11 @@ import pytest
 
 from app.dispatch.admission_review import ReviewError, review_of, review_version, understand
 from app.dispatch.attributes import attributes_of
+from app.dispatch.audit import Audit, warnings_of
 from app.dispatch.equivalent_resources import Equivalent
 from app.dispatch.failures import denial
 from app.dispatch.hooks import compile_hooks
 from app.dispatch.match import NamespaceLabels, match_namespace, match_object
-from app.dispatch.records import Audit, warnings_of
 from app.dispatch.rules import Asked, Invocation, axes, match_rules
 from app.model.admission import Status
 from app.model.gvk import GroupVersionKind, GroupVersionResource, parse_api_version

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
+from app.dispatch.audit import Audit, warnings_of
 from app.dispatch.hooks import compile_hooks
-from app.dispatch.records import Audit, warnings_of
 
 
 def hook(name: Any = "w.example.org") -> Any:
