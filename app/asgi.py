@@ -39,7 +39,7 @@ from app.dispatch.credentials.reloading import Credentials
 from app.dispatch.factory import INDEXES as DISPATCH_INDEXES
 from app.dispatch.factory import dispatcher_of
 from app.dispatch.limits import RequestLimits
-from app.dispatch.own import Address, OwnEndpoints, own_addresses
+from app.dispatch.own_endpoints import Address, OwnEndpoints, own_addresses
 from app.dispatch.validation.validator import ConfigurationReviews
 from app.interpret.chain import Chain
 from app.interpret.layers import chain_of

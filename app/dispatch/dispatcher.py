@@ -21,7 +21,7 @@ from app.dispatch.hooks import Hook, Phase
 from app.dispatch.limits import Authorizer, RequestLimits
 from app.dispatch.match import NamespaceLabels, asked_of, is_exempt, labels_of, needs_namespace
 from app.dispatch.mutating import Mutating
-from app.dispatch.own import OwnEndpoints
+from app.dispatch.own_endpoints import OwnEndpoints
 from app.dispatch.owner import Ownership, find_owner
 from app.dispatch.patching import Patching
 from app.dispatch.should_call import Ask, AskAccess, Means

@@ -24,7 +24,7 @@ from app.dispatch.match import (
     match_object,
     verdicts,
 )
-from app.dispatch.own import OwnEndpoints
+from app.dispatch.own_endpoints import OwnEndpoints
 from app.dispatch.rules import Invocation, nearest_miss
 from app.dispatch.should_call import Asking, Means
 from app.model.admission import AdmissionRequest

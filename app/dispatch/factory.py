@@ -12,7 +12,7 @@ from app.dispatch.equivalent_resources import DEFINITIONS_BY_RESOURCE, definitio
 from app.dispatch.failures import internal
 from app.dispatch.limits import RequestLimits
 from app.dispatch.live import LiveSource, Post, authorize, read_namespace
-from app.dispatch.own import OwnEndpoints
+from app.dispatch.own_endpoints import OwnEndpoints
 from app.dispatch.owner import BINDINGS_BY_RESOURCE, EXPORTS_BY_RESOURCE, UNBOUND_BINDINGS
 from app.model.gvk import GroupVersionKind
 from app.model.json import JSON

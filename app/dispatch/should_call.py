@@ -16,7 +16,7 @@ from app.dispatch.hooks import Hook
 from app.dispatch.limits import RequestLimits
 from app.dispatch.match import NamespaceLabels, Stage, Verdict, decide, verdicts
 from app.dispatch.match_conditions import Budget
-from app.dispatch.own import OwnEndpoints
+from app.dispatch.own_endpoints import OwnEndpoints
 from app.dispatch.patching import Patching
 from app.model.gvk import GroupVersionKind
 from app.model.json import JSON

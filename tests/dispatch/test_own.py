@@ -9,7 +9,7 @@ import pytest
 from app.dispatch.call import Deadline
 from app.dispatch.explain import explain
 from app.dispatch.hooks import compile_hooks
-from app.dispatch.own import OwnEndpoints, own_addresses
+from app.dispatch.own_endpoints import OwnEndpoints, own_addresses
 from tests.dispatch.builders import configuration, request_of, review, store_of, webhook
 from tests.dispatch.conftest import Front
 from tests.dispatch.webhook_server import Webhooks, allow, hook
