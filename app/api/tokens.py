@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from app.api.expiring import ExpiringCache
 from app.dispatch.cel.access import AccessQuestion
-from app.dispatch.live import LiveSource, Post, review_of_access
+from app.dispatch.live_lookups import LiveSource, Post, review_of_access
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSON, JSONObject, as_object
 from app.outbound.slots import FullError, Quotas, Slots

@@ -11,7 +11,7 @@ from app.dispatch.dispatcher import Dispatcher, Outside, Target
 from app.dispatch.equivalent_resources import DEFINITIONS_BY_RESOURCE, definition_of
 from app.dispatch.failures import internal
 from app.dispatch.limits import RequestLimits
-from app.dispatch.live import LiveSource, Post, authorize, read_namespace
+from app.dispatch.live_lookups import LiveSource, Post, authorize, read_namespace
 from app.dispatch.own_endpoints import OwnEndpoints
 from app.dispatch.owner import BINDINGS_BY_RESOURCE, EXPORTS_BY_RESOURCE, UNBOUND_BINDINGS
 from app.model.gvk import GroupVersionKind
