@@ -20,7 +20,7 @@ from app.api.routes import ReviewRoute
 from app.dispatch.call import Deadline
 from app.dispatch.cluster_annotation import annotated_cluster
 from app.dispatch.dispatcher import Dispatched
-from app.dispatch.failures import StatusError
+from app.dispatch.errors import StatusError
 from app.registration.paths import DISPATCH_MUTATE, DISPATCH_VALIDATE
 
 

@@ -24,8 +24,8 @@ from app.api.timeout import budget
 from app.control.turns import Runs
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatched, Dispatcher
+from app.dispatch.errors import StatusError, forbidden
 from app.dispatch.explain import Explanation, explain
-from app.dispatch.failures import StatusError, forbidden
 from app.dispatch.hooks import PHASES, Phase
 from app.dispatch.paths import resolve_cluster
 from app.model.admission import AdmissionRequest, Response, errored

@@ -18,10 +18,10 @@ from app.cli.terminal import write_error
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatcher
 from app.dispatch.equivalent_resources import DEFINITION
+from app.dispatch.errors import StatusError
 from app.dispatch.explain import Explanation
 from app.dispatch.explain import explain as explain_request
 from app.dispatch.factory import INDEXES, offline_dispatcher
-from app.dispatch.failures import StatusError
 from app.dispatch.hooks import PHASES
 from app.dispatch.paths import resolve_cluster
 from app.model.admission import Kind

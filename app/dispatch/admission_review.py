@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from app.dispatch.attributes import Attributes
-from app.dispatch.failures import RejectedError, denial
+from app.dispatch.errors import RejectedError, denial
 from app.dispatch.rules import Invocation
 from app.model.admission import API_VERSIONS, KIND, Status
 from app.model.gvk import GroupVersionKind

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from app.dispatch.failures import StatusError
+from app.dispatch.errors import StatusError
 from app.model.admission import AdmissionRequest, Kind, Resource
 from app.model.gvk import GroupVersionKind, GroupVersionResource
 from app.model.json import JSON, JSONObject, as_object

@@ -11,7 +11,7 @@ import msgspec
 from app.control.worker import Worker
 from app.dispatch.admission_review import Answer, ReviewError, review_of, review_version, understand
 from app.dispatch.attributes import Attributes
-from app.dispatch.failures import CallingError, StatusError, internal, too_many_requests
+from app.dispatch.errors import CallingError, StatusError, internal, too_many_requests
 from app.dispatch.hook_set import Relevant
 from app.dispatch.hooks import Hook
 from app.model.gvk import GroupVersionKind

@@ -6,7 +6,7 @@ such as the options of a connection or the body of a subresource, proves nothing
 
 from typing import Final
 
-from app.dispatch.failures import StatusError
+from app.dispatch.errors import StatusError
 from app.model.admission import AdmissionRequest, cluster_conflict
 from app.model.json import JSON
 from app.model.kcp import CLUSTER_ANNOTATION, cluster_of, is_cluster, is_path

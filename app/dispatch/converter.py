@@ -13,7 +13,7 @@ from app.dispatch.call import Deadline
 from app.dispatch.conversion_rules import ConversionError, NeedsWebhook, conversion_review, converted, plan
 from app.dispatch.dispatcher import Target
 from app.dispatch.equivalent_resources import definition_of
-from app.dispatch.failures import internal, too_many_requests
+from app.dispatch.errors import internal, too_many_requests
 from app.dispatch.hooks import endpoint_of
 from app.model.gvk import GroupVersionKind
 from app.model.json import JSON, JSONObject, as_object

@@ -15,7 +15,7 @@ from app.dispatch.cel.compiler import Compiler
 from app.dispatch.condition_evaluator import Judge
 from app.dispatch.configurations import Configurations
 from app.dispatch.equivalent_resources import Equivalent, equivalents_of
-from app.dispatch.failures import StatusError, forbidden
+from app.dispatch.errors import StatusError, forbidden
 from app.dispatch.hook_set import Relevant
 from app.dispatch.hooks import Hook, Phase
 from app.dispatch.limits import Authorizer, RequestLimits

@@ -9,7 +9,7 @@ from app.dispatch.conversion_rules import ConversionError, convert
 from app.dispatch.converter import Conversion
 from app.dispatch.dispatcher import Dispatcher, Outside, Target
 from app.dispatch.equivalent_resources import DEFINITIONS_BY_RESOURCE, definition_of
-from app.dispatch.failures import internal
+from app.dispatch.errors import internal
 from app.dispatch.limits import RequestLimits
 from app.dispatch.live_lookups import LiveSource, Post, authorize, read_namespace
 from app.dispatch.own_endpoints import OwnEndpoints

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from app.dispatch.attributes import Attributes
 from app.dispatch.cel.access import AccessDecision, AccessQuestion
-from app.dispatch.failures import StatusError, forbidden
+from app.dispatch.errors import StatusError, forbidden
 from app.dispatch.match_conditions import MAX_COST_OF_REQUEST
 
 Questions = frozenset[AccessQuestion]

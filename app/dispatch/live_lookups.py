@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from app.dispatch.cel.access import AccessDecision, AccessQuestion
 from app.dispatch.dispatcher import NAMESPACE
-from app.dispatch.failures import StatusError, internal, too_many_requests
+from app.dispatch.errors import StatusError, internal, too_many_requests
 from app.kube.errors import APIError, UnreachableError
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object

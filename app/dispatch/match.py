@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from app.dispatch.attributes import Attributes
-from app.dispatch.failures import StatusError, internal
+from app.dispatch.errors import StatusError, internal
 from app.dispatch.hook_set import Relevant
 from app.dispatch.hooks import GROUP, Hook
 from app.dispatch.rules import Asked

@@ -10,7 +10,7 @@ from app.dispatch.audit import Audit
 from app.dispatch.call import Deadline
 from app.dispatch.cel import AccessDecision, AccessQuestion, Scope
 from app.dispatch.condition_evaluator import Judge
-from app.dispatch.failures import forbidden
+from app.dispatch.errors import forbidden
 from app.dispatch.hook_set import Relevant
 from app.dispatch.hooks import Hook
 from app.dispatch.limits import RequestLimits

@@ -21,8 +21,8 @@ from app.dispatch.audit import Audit
 from app.dispatch.call import Caller, Deadline
 from app.dispatch.cel.compiler import Compiler
 from app.dispatch.condition_evaluator import Judge
+from app.dispatch.errors import StatusError
 from app.dispatch.factory import dispatcher_of
-from app.dispatch.failures import StatusError
 from app.dispatch.hook_set import HookSet
 from app.dispatch.hooks import compile_hooks
 from app.dispatch.limits import RequestLimits

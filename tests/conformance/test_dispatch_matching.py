@@ -12,7 +12,7 @@ from app.dispatch.admission_review import ReviewError, review_of, review_version
 from app.dispatch.attributes import attributes_of
 from app.dispatch.audit import Audit, warnings_of
 from app.dispatch.equivalent_resources import Equivalent
-from app.dispatch.failures import denial
+from app.dispatch.errors import denial
 from app.dispatch.hooks import compile_hooks
 from app.dispatch.match import NamespaceLabels, match_namespace, match_object
 from app.dispatch.rules import Asked, Invocation, axes, match_rules

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.dispatch.cluster_annotation import annotated_cluster
-from app.dispatch.failures import StatusError
+from app.dispatch.errors import StatusError
 from tests.dispatch.builders import request_of, review, widget
 
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.dispatch.call import Deadline
+from app.dispatch.errors import StatusError
 from app.dispatch.explain import explain
-from app.dispatch.failures import StatusError
 from app.dispatch.hooks import Phase
 from app.dispatch.paths import resolve
 from app.store.store import key_of
