@@ -27,7 +27,7 @@ from app.dispatch.dispatcher import Dispatched, Dispatcher
 from app.dispatch.errors import StatusError, forbidden
 from app.dispatch.explain import Explanation, explain
 from app.dispatch.hooks import PHASES, Phase
-from app.dispatch.paths import resolve_cluster
+from app.dispatch.workspace_paths import resolve_cluster
 from app.model.admission import AdmissionRequest, Response, errored
 from app.model.envelope import BadReviewError
 from app.model.kcp import is_cluster

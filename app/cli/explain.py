@@ -23,7 +23,7 @@ from app.dispatch.explain import Explanation
 from app.dispatch.explain import explain as explain_request
 from app.dispatch.factory import INDEXES, offline_dispatcher
 from app.dispatch.hooks import PHASES
-from app.dispatch.paths import resolve_cluster
+from app.dispatch.workspace_paths import resolve_cluster
 from app.model.admission import Kind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import (

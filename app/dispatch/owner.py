@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from app.dispatch.equivalent_resources import DEFINITIONS_BY_RESOURCE
-from app.dispatch.paths import resolve, resolve_cluster
+from app.dispatch.workspace_paths import resolve, resolve_cluster
 from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import API_BINDING, API_EXPORT, LOGICAL_CLUSTER
 from app.store import Index, Stored, StoreView

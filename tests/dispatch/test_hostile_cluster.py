@@ -13,7 +13,7 @@ from app.dispatch.call import Deadline
 from app.dispatch.errors import StatusError
 from app.dispatch.explain import explain
 from app.dispatch.hooks import Phase
-from app.dispatch.paths import resolve
+from app.dispatch.workspace_paths import resolve
 from app.store.store import key_of
 from tests.dispatch.builders import in_cluster, logical_cluster, request_of, store_of, workspace
 from tests.dispatch.worlds import CLUSTERS, RESOURCES, World, clusters, reviews, worlds
