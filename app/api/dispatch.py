@@ -241,7 +241,7 @@ class DispatchEndpoint(ClusterEndpoint):
         Args:
             path: Of the route.
             phase: Of admission.
-            vouched: As `app.dispatch.owner.find_owner` has it.
+            vouched: As `app.dispatch.schema_owner.find_owner` has it.
             rest: As `ClusterEndpoint` has it.
         """
         super().__init__(path, **rest)

@@ -10,7 +10,7 @@ from app.cli.failures import fail
 from app.cli.resources import resource_of
 from app.dispatch.attributes import claimed_cluster
 from app.dispatch.equivalent_resources import equivalents_of, namespaced
-from app.dispatch.owner import find_owner
+from app.dispatch.schema_owner import find_owner
 from app.model.admission import API_VERSIONS, KIND, AdmissionRequest, Kind, Resource
 from app.model.envelope import BadReviewError
 from app.model.gvk import GroupVersionKind, gvk_of

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from app.dispatch.equivalent_resources import DEFINITION, namespaced
-from app.dispatch.owner import BINDINGS_BY_RESOURCE
+from app.dispatch.schema_owner import BINDINGS_BY_RESOURCE
 from app.model.gvk import GroupVersionKind, GroupVersionResource
 from app.model.json import JSON, as_object
 from app.model.kcp import API_BINDING, API_RESOURCE_SCHEMA

@@ -22,8 +22,8 @@ from app.dispatch.limits import Authorizer, RequestLimits
 from app.dispatch.match import NamespaceLabels, asked_of, is_exempt, labels_of, needs_namespace
 from app.dispatch.mutating import Mutating
 from app.dispatch.own_endpoints import OwnEndpoints
-from app.dispatch.owner import Ownership, find_owner
 from app.dispatch.patching import Patching
+from app.dispatch.schema_owner import Ownership, find_owner
 from app.dispatch.should_call import Ask, AskAccess, Means
 from app.dispatch.validating import validate
 from app.model.admission import AdmissionRequest, Response, StatusCause, StatusDetails
@@ -106,10 +106,10 @@ class Dispatcher:
         """Prepare.
 
         Args:
-            store: The objects; indexed as `app.dispatch.owner` and `app.dispatch.equivalent_resources` say.
+            store: The objects; indexed as `app.dispatch.schema_owner` and `app.dispatch.equivalent_resources` say.
             configurations: The webhooks, compiled.
             outside: How webhooks and others are reached.
-            as_kcp: Whether what cannot be decided goes as in kcp, which lets it through (`app.dispatch.owner`), and
+            as_kcp: Whether what cannot be decided goes as in kcp, which lets it through (`app.dispatch.schema_owner`), and
                 one denial is told instead of all.
             share: Whether a mutating webhook whose failure is ignored may take only its share of the time left.
             limits: The limits of one request.
@@ -134,7 +134,7 @@ class Dispatcher:
             request: The review.
             cluster: The logical cluster that it is made in, by name.
             phase: Of its admission.
-            vouched: As `app.dispatch.owner.find_owner` has it.
+            vouched: As `app.dispatch.schema_owner.find_owner` has it.
 
         Raises:
             msgspec.DecodeError: One of its objects is no JSON.
@@ -214,7 +214,7 @@ class Dispatcher:
             cluster: The logical cluster that it is made in, by name.
             phase: Of its admission.
             deadline: When it has to be answered.
-            vouched: As `app.dispatch.owner.find_owner` has it.
+            vouched: As `app.dispatch.schema_owner.find_owner` has it.
 
         Raises:
             msgspec.DecodeError: One of its objects is no JSON.

@@ -13,7 +13,7 @@ from app.dispatch.errors import internal
 from app.dispatch.limits import RequestLimits
 from app.dispatch.live_lookups import LiveSource, Post, authorize, read_namespace
 from app.dispatch.own_endpoints import OwnEndpoints
-from app.dispatch.owner import BINDINGS_BY_RESOURCE, EXPORTS_BY_RESOURCE, UNBOUND_BINDINGS
+from app.dispatch.schema_owner import BINDINGS_BY_RESOURCE, EXPORTS_BY_RESOURCE, UNBOUND_BINDINGS
 from app.model.gvk import GroupVersionKind
 from app.model.json import JSON
 from app.outbound.client import HookClient

@@ -28,8 +28,8 @@ from app.dispatch.hooks import compile_hooks
 from app.dispatch.limits import RequestLimits
 from app.dispatch.match import NamespaceLabels, asked_of, labels_of
 from app.dispatch.mutating import Mutating
-from app.dispatch.owner import find_owner
 from app.dispatch.patching import Patching
+from app.dispatch.schema_owner import find_owner
 from app.dispatch.should_call import Means
 from app.dispatch.validating import validate
 from app.model.gvk import parse_api_version

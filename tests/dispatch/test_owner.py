@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.owner import MAX_UNBOUND, Case, find_owner
+from app.dispatch.schema_owner import MAX_UNBOUND, Case, find_owner
 from app.store.store import key_of
 from tests.dispatch.builders import (
     binding,

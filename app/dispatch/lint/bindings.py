@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, cast
 
 from app.dispatch.lint.codes import Found
-from app.dispatch.owner import BINDINGS_BY_RESOURCE, UNBOUND_BINDINGS, Case, Ownership, find_owner
+from app.dispatch.schema_owner import BINDINGS_BY_RESOURCE, UNBOUND_BINDINGS, Case, Ownership, find_owner
 from app.model.json import as_object
 from app.model.kcp import API_BINDING
 from app.store import ObjectKey, Store

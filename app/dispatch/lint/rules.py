@@ -6,7 +6,7 @@ from typing import Final
 from app.dispatch.hooks import EVERY, GROUP, Hook, Rule
 from app.dispatch.lint.codes import Found
 from app.dispatch.lint.served import exported_schemas, scopes_of, serves
-from app.dispatch.owner import find_owner
+from app.dispatch.schema_owner import find_owner
 from app.store import StoreView
 
 # What can be connected to (kubernetes, pkg/registry/core/rest: the resources whose storage is a rest.Connecter).

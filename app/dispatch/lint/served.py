@@ -5,7 +5,7 @@ from typing import Final
 
 from app.dispatch.equivalent_resources import equivalents_of, namespaced
 from app.dispatch.hooks import EVERY
-from app.dispatch.owner import find_owner
+from app.dispatch.schema_owner import find_owner
 from app.model.gvk import GroupVersionKind, GroupVersionResource
 from app.model.json import JSON, as_object
 from app.model.kcp import API_EXPORT, API_RESOURCE_SCHEMA
