@@ -12,7 +12,7 @@ from app.control.worker import Worker
 from app.dispatch.admission_review import Answer, ReviewError, review_of, review_version, understand
 from app.dispatch.attributes import Attributes
 from app.dispatch.errors import CallingError, StatusError, internal, too_many_requests
-from app.dispatch.hook_set import Relevant
+from app.dispatch.hook_index import Relevant
 from app.dispatch.hooks import Hook
 from app.model.gvk import GroupVersionKind
 from app.outbound.client import Encode, HookClient, Parties

@@ -7,7 +7,7 @@ from typing import Any, Final
 from app.control.slices import Pauses
 from app.control.turns import Runs, Turns, Work, do_at_once, do_in_turns
 from app.dispatch.defaults import default_webhook
-from app.dispatch.hook_set import HookSet, group_hooks
+from app.dispatch.hook_index import HookSet, group_hooks
 from app.dispatch.hooks import PHASES, Hook, Phase, WebhookCompiler
 from app.model.json import JSON, JSONObject
 from app.model.size import count_values

@@ -16,7 +16,7 @@ from app.dispatch.condition_evaluator import Judge
 from app.dispatch.configurations import Configurations
 from app.dispatch.equivalent_resources import Equivalent, equivalents_of
 from app.dispatch.errors import StatusError, forbidden
-from app.dispatch.hook_set import Relevant
+from app.dispatch.hook_index import Relevant
 from app.dispatch.hooks import Hook, Phase
 from app.dispatch.limits import Authorizer, RequestLimits
 from app.dispatch.match import NamespaceLabels, asked_of, is_exempt, labels_of, needs_namespace

@@ -12,7 +12,7 @@ from app.dispatch.audit import Audit
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatcher, Target
 from app.dispatch.errors import StatusError
-from app.dispatch.hook_set import Relevant
+from app.dispatch.hook_index import Relevant
 from app.dispatch.hooks import PHASES, Hook, Phase
 from app.dispatch.match import (
     NamespaceLabels,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from app.dispatch.attributes import Attributes
 from app.dispatch.errors import StatusError, internal
-from app.dispatch.hook_set import Relevant
+from app.dispatch.hook_index import Relevant
 from app.dispatch.hooks import GROUP, Hook
 from app.dispatch.rules import Asked
 from app.model.json import JSON, as_object

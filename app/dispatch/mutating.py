@@ -6,7 +6,7 @@ from typing import Final
 from app.dispatch.admission_review import Answer, ReviewError
 from app.dispatch.attributes import Attributes
 from app.dispatch.errors import CallingError, StatusError, internal, timed_out
-from app.dispatch.hook_set import Relevant
+from app.dispatch.hook_index import Relevant
 from app.dispatch.hooks import Hook
 from app.dispatch.limits import too_many_webhooks
 from app.dispatch.patching import Patched

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from app.dispatch.admission_review import Answer
 from app.dispatch.attributes import Attributes
 from app.dispatch.errors import CallingError, StatusError, internal, timed_out
-from app.dispatch.hook_set import Relevant
+from app.dispatch.hook_index import Relevant
 from app.dispatch.limits import too_many_webhooks
 from app.dispatch.should_call import MATCHED_PER_TURN, Asking, Means, Versioned
 

@@ -23,7 +23,7 @@ from app.dispatch.cel.compiler import Compiler
 from app.dispatch.condition_evaluator import Judge
 from app.dispatch.errors import StatusError
 from app.dispatch.factory import dispatcher_of
-from app.dispatch.hook_set import HookSet
+from app.dispatch.hook_index import HookSet
 from app.dispatch.hooks import compile_hooks
 from app.dispatch.limits import RequestLimits
 from app.dispatch.match import NamespaceLabels, asked_of, labels_of

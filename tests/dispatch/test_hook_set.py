@@ -8,7 +8,7 @@ from app.control.slices import Pauses
 from app.control.turns import do_at_once
 from app.dispatch.configurations import Configurations
 from app.dispatch.equivalent_resources import Equivalent
-from app.dispatch.hook_set import HookSet
+from app.dispatch.hook_index import HookSet
 from app.dispatch.hooks import compile_hooks
 from app.dispatch.rules import Asked, axes, match_rules, rule_matches
 from app.model.gvk import GroupVersionKind, GroupVersionResource

@@ -5,7 +5,7 @@ import pytest
 from app.dispatch.attributes import attributes_of
 from app.dispatch.equivalent_resources import Equivalent
 from app.dispatch.errors import StatusError
-from app.dispatch.hook_set import HookSet
+from app.dispatch.hook_index import HookSet
 from app.dispatch.hooks import compile_hooks
 from app.dispatch.match import NamespaceLabels, asked_of, decide, is_exempt, needs_namespace, verdicts
 from app.model.gvk import GroupVersionResource

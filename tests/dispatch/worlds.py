@@ -12,7 +12,7 @@ from app.dispatch.call import Deadline
 from app.dispatch.configurations import Configurations
 from app.dispatch.converter import Conversion
 from app.dispatch.dispatcher import Dispatched, Dispatcher, Outside
-from app.dispatch.hook_set import Relevant
+from app.dispatch.hook_index import Relevant
 from app.dispatch.hooks import Phase
 from app.model.gvk import GroupVersionKind
 from app.outbound.client import HookClient
