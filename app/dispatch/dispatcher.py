@@ -20,12 +20,12 @@ from app.dispatch.hook_index import Relevant
 from app.dispatch.hooks import Hook, Phase
 from app.dispatch.limits import Authorizer, RequestLimits
 from app.dispatch.match import NamespaceLabels, asked_of, is_exempt, labels_of, needs_namespace
-from app.dispatch.mutating import Mutating
+from app.dispatch.mutating_phase import Mutating
 from app.dispatch.own_endpoints import OwnEndpoints
 from app.dispatch.patching import Patching
 from app.dispatch.schema_owner import Ownership, find_owner
 from app.dispatch.should_call import Ask, AskAccess, Means
-from app.dispatch.validating import validate
+from app.dispatch.validating_phase import validate
 from app.model.admission import AdmissionRequest, Response, StatusCause, StatusDetails
 from app.model.gvk import GroupKind, GroupVersionKind
 from app.model.json import JSON, JSONObject

@@ -27,11 +27,11 @@ from app.dispatch.hook_index import HookSet
 from app.dispatch.hooks import compile_hooks
 from app.dispatch.limits import RequestLimits
 from app.dispatch.match import NamespaceLabels, asked_of, labels_of
-from app.dispatch.mutating import Mutating
+from app.dispatch.mutating_phase import Mutating
 from app.dispatch.patching import Patching
 from app.dispatch.schema_owner import find_owner
 from app.dispatch.should_call import Means
-from app.dispatch.validating import validate
+from app.dispatch.validating_phase import validate
 from app.model.gvk import parse_api_version
 from app.outbound.client import HookClient
 from tests.conformance.dispatch_cases import FIXTURES, MATCH_ALL, SUITES, cases
