@@ -6,7 +6,7 @@ from typing import Final
 
 from app.dispatch.hooks import EVERY, Hook
 from app.dispatch.lint.codes import Found
-from app.dispatch.lint.served import text_of
+from app.dispatch.lint.served_resources import text_of
 from app.model.json import JSON, as_object
 
 _FALSE: Final = re.compile(r"[\s(]*false[\s)]*")

@@ -5,7 +5,7 @@ from typing import Final
 
 from app.dispatch.hooks import EVERY, GROUP, Hook, Rule
 from app.dispatch.lint.codes import Found
-from app.dispatch.lint.served import exported_schemas, scopes_of, serves
+from app.dispatch.lint.served_resources import exported_schemas, scopes_of, serves
 from app.dispatch.schema_owner import find_owner
 from app.store import StoreView
 
