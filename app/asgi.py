@@ -35,7 +35,7 @@ from app.api.tokens import Tokens
 from app.api.trimming import Trimmer, find_trim
 from app.control.slices import Slices
 from app.control.worker import Worker
-from app.dispatch.credentials.reloading import Credentials
+from app.dispatch.credentials.reloader import Credentials
 from app.dispatch.factory import INDEXES as DISPATCH_INDEXES
 from app.dispatch.factory import dispatcher_of
 from app.dispatch.limits import RequestLimits

@@ -54,7 +54,7 @@ class Observe(Protocol):
 
 
 FindCredential = Callable[[Hook], Credential | None]
-"""Returns as whom a webhook is called, as `app.dispatch.credentials.reloading.Credentials.find` does."""
+"""Returns as whom a webhook is called, as `app.dispatch.credentials.reloader.Credentials.find` does."""
 
 
 class Caller:

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from app.asgi import create_app
-from app.dispatch.credentials.reloading import Credentials
+from app.dispatch.credentials.reloader import Credentials
 from app.outbound.client import HookClient
 from app.settings import Settings
 from tests.asgi_client import call

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from app.dispatch.credentials.files import CredentialFileError, Files
-from app.dispatch.credentials.reloading import Credentials
-from app.dispatch.credentials.users import Users, users_of
+from app.dispatch.credentials.kubeconfig_users import Users, users_of
+from app.dispatch.credentials.reloader import Credentials
 from app.dispatch.hooks import Hook, Phase, compile_hooks
 from app.outbound.credential import Credential, CredentialError
 from tests.dispatch.builders import configuration, webhook

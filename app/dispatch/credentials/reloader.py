@@ -9,7 +9,7 @@ from yarl import URL
 
 from app.dispatch.credentials.admission_configuration import kubeconfigs_of
 from app.dispatch.credentials.files import CredentialFileError, Files
-from app.dispatch.credentials.users import NOBODY, Users, users_of
+from app.dispatch.credentials.kubeconfig_users import NOBODY, Users, users_of
 from app.dispatch.hooks import Hook, Phase
 from app.outbound.credential import Credential
 
