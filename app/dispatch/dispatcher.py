@@ -109,8 +109,8 @@ class Dispatcher:
             store: The objects; indexed as `app.dispatch.schema_owner` and `app.dispatch.equivalent_resources` say.
             configurations: The webhooks, compiled.
             outside: How webhooks and others are reached.
-            as_kcp: Whether what cannot be decided goes as in kcp, which lets it through (`app.dispatch.schema_owner`), and
-                one denial is told instead of all.
+            as_kcp: Whether requests without a known owner are decided as in kcp (`app.dispatch.schema_owner`), and
+                only the first denial is reported.
             share: Whether a mutating webhook whose failure is ignored may take only its share of the time left.
             limits: The limits of one request.
         """

@@ -19,8 +19,8 @@ class Threads:
 
     def __init__(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.names: list[str] = []
-        self._function = getattr(conversion, name)
-        monkeypatch.setattr(conversion, name, self._noting)
+        self._function = getattr(converter, name)
+        monkeypatch.setattr(converter, name, self._noting)
 
     def _noting(self, *arguments: Any, **rest: Any) -> Any:
         self.names.append(threading.current_thread().name)
