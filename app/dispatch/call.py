@@ -12,7 +12,7 @@ from app.control.worker import Worker
 from app.dispatch.admission_review import Answer, ReviewError, review_of, review_version, understand
 from app.dispatch.attributes import Attributes
 from app.dispatch.errors import CallingError, StatusError, internal, too_many_requests
-from app.dispatch.hook_index import Relevant
+from app.dispatch.hook_index import RelevantHook
 from app.dispatch.hooks import Hook
 from app.model.gvk import GroupVersionKind
 from app.outbound.client import Encode, HookClient, Parties
@@ -74,7 +74,7 @@ class Caller:
         self._worker: Final = Worker()
 
     async def ask(
-        self, relevant: Relevant, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
+        self, relevant: RelevantHook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
     ) -> Answer:
         """Return what a webhook answers.
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from app.control.slices import Pauses
 from app.control.turns import Runs, Turns, Work, do_at_once, do_in_turns
 from app.dispatch.defaults import default_webhook
-from app.dispatch.hook_index import HookSet, group_hooks
+from app.dispatch.hook_index import HookIndex, group_hooks
 from app.dispatch.hooks import PHASES, Hook, Phase, WebhookCompiler
 from app.model.json import JSON, JSONObject
 from app.model.size import count_values
@@ -26,7 +26,7 @@ class _Known:
     """The webhooks of a logical cluster and a phase."""
 
     def __init__(self, documents: dict[str, JSONObject | None]) -> None:
-        self.hooks: Final = HookSet()
+        self.hooks: Final = HookIndex()
         # By name, the configurations that have changed since; None for one that was deleted.
         self.changed: dict[str, JSONObject | None] = documents
         self.lock: Final = asyncio.Lock()
@@ -47,19 +47,19 @@ class Configurations:
             if key.group_kind == group_kind and (known := self._known.get((key.cluster, phase))) is not None:
                 known.changed[key.name] = after
 
-    def hooks(self, cluster: str, phase: Phase) -> HookSet:
+    def hooks(self, cluster: str, phase: Phase) -> HookIndex:
         """Return the webhooks of a logical cluster."""
         known = self._get(cluster, phase)
-        return HookSet() if known is None else do_at_once(self._compile(known, cluster, phase))
+        return HookIndex() if known is None else do_at_once(self._compile(known, cluster, phase))
 
-    async def find(self, cluster: str, phase: Phase, *, turns: Turns, worker: Runs) -> HookSet:
+    async def find(self, cluster: str, phase: Phase, *, turns: Turns, worker: Runs) -> HookIndex:
         """Return the webhooks of a logical cluster, compiled in turns with other clusters.
 
         Every change is in it that the store held when this was called.
         """
         known = self._get(cluster, phase)
         if known is None:
-            return HookSet()
+            return HookIndex()
         if not known.changed and not known.lock.locked():
             return known.hooks
         async with known.lock:
@@ -76,7 +76,7 @@ class Configurations:
             known = self._known[cluster, phase] = _Known(dict(documents))
         return known
 
-    def _compile(self, known: _Known, cluster: str, phase: Phase) -> Work[HookSet]:
+    def _compile(self, known: _Known, cluster: str, phase: Phase) -> Work[HookIndex]:
         """Bring the webhooks up to the configurations that changed before this began."""
         pauses = Pauses(_SLICE)
         for name in list(known.changed):

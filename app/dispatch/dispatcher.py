@@ -16,7 +16,7 @@ from app.dispatch.condition_evaluator import Judge
 from app.dispatch.configurations import Configurations
 from app.dispatch.equivalent_resources import Equivalent, equivalents_of
 from app.dispatch.errors import StatusError, forbidden
-from app.dispatch.hook_index import Relevant
+from app.dispatch.hook_index import RelevantHook
 from app.dispatch.hooks import Hook, Phase
 from app.dispatch.limits import Authorizer, RequestLimits
 from app.dispatch.match import NamespaceLabels, asked_of, is_exempt, labels_of, needs_namespace
@@ -48,7 +48,7 @@ class Target(NamedTuple):
     attributes: Attributes
     ownership: Ownership
     equivalents: tuple[Equivalent, ...]
-    relevant: tuple[Relevant, ...]
+    relevant: tuple[RelevantHook, ...]
     exempt: bool
 
 
@@ -175,13 +175,13 @@ class Dispatcher:
         )
         return Target(attributes, ownership, equivalents, (), exempt)
 
-    def relevant(self, target: Target, cluster: str, phase: Phase) -> tuple[Relevant, ...]:
+    def relevant(self, target: Target, cluster: str, phase: Phase) -> tuple[RelevantHook, ...]:
         """Return the webhooks of a cluster whose rules are about a request."""
         attributes = target.attributes
         hooks = self._configurations.hooks(cluster, phase)
         return hooks.relevant(asked_of(attributes), attributes.kind, target.equivalents)
 
-    async def find_relevant(self, target: Target, cluster: str, phase: Phase) -> tuple[Relevant, ...]:
+    async def find_relevant(self, target: Target, cluster: str, phase: Phase) -> tuple[RelevantHook, ...]:
         """Return what `relevant` returns, in turns with other clusters."""
         attributes = target.attributes
         hooks = await self._configurations.find(cluster, phase, turns=self.turns, worker=self.worker)

@@ -12,7 +12,7 @@ from app.dispatch.audit import Audit
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatcher, Target
 from app.dispatch.errors import StatusError
-from app.dispatch.hook_index import Relevant
+from app.dispatch.hook_index import RelevantHook
 from app.dispatch.hooks import PHASES, Hook, Phase
 from app.dispatch.match import (
     NamespaceLabels,
@@ -164,7 +164,7 @@ class _Askings(NamedTuple):
 
 
 async def _explain(
-    hook: Hook, relevant: Relevant | None, target: Target, asking: _Askings, is_silent: Callable[[Hook], bool]
+    hook: Hook, relevant: RelevantHook | None, target: Target, asking: _Askings, is_silent: Callable[[Hook], bool]
 ) -> ExplainedHook:
     attributes, namespace = target.attributes, asking.dispatched.namespace
     if relevant is None:
@@ -172,7 +172,7 @@ async def _explain(
         barrier: Verdict | None = answers[0]
         # What conditions would say of the object as it is: a rule may be what is about to be changed.
         invocation = Invocation(attributes.resource, attributes.subresource, attributes.kind, -1)
-        answers += await _conditions(Relevant(hook, invocation), attributes, asking.others)
+        answers += await _conditions(RelevantHook(hook, invocation), attributes, asking.others)
     else:
         rest = verdicts(relevant, attributes, namespace)
         answers = (_matched(relevant, attributes), *rest)
@@ -198,7 +198,7 @@ async def _explain(
     )
 
 
-def _matched(relevant: Relevant, attributes: Attributes) -> Verdict:
+def _matched(relevant: RelevantHook, attributes: Attributes) -> Verdict:
     invocation = relevant.invocation
     rule = f"rules[{invocation.rule}]"
     if invocation.resource == attributes.resource:
@@ -231,7 +231,7 @@ def _path(attributes: Attributes) -> str:
     return f"{group or 'core'}/{version} {path} in {scope}"
 
 
-async def _conditions(relevant: Relevant, attributes: Attributes, asking: Asking) -> tuple[Verdict, ...]:
+async def _conditions(relevant: RelevantHook, attributes: Attributes, asking: Asking) -> tuple[Verdict, ...]:
     if not relevant.hook.conditions or relevant.invocation.kind is None:
         return ()
     try:
@@ -250,7 +250,7 @@ def _kind_text(kind: GroupVersionKind | None) -> str:
     return "" if kind is None else f"{kind.api_version}, Kind={kind.kind}"
 
 
-def _hook_notes(hook: Hook, attributes: Attributes, relevant: Relevant | None, *, silent: bool) -> list[str]:
+def _hook_notes(hook: Hook, attributes: Attributes, relevant: RelevantHook | None, *, silent: bool) -> list[str]:
     notes: list[str] = []
     if silent:
         notes.append(_SILENT_IGNORE if hook.fails_open else _SILENT_FAIL)

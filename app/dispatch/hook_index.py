@@ -26,7 +26,7 @@ _SLICE: Final = 10_000
 _PER_HOOK: Final = 20
 
 
-class Relevant(NamedTuple):
+class RelevantHook(NamedTuple):
     """A webhook whose rules are about a request."""
 
     hook: Hook
@@ -102,7 +102,7 @@ class _Candidates(NamedTuple):
         return listed
 
 
-class HookSet:
+class HookIndex:
     """Webhooks in the order in which an apiserver asks them: by the names of their configurations, and as declared.
 
     To replace one configuration costs as much as that configuration is large, however many others there are.
@@ -115,7 +115,7 @@ class HookSet:
         # By key, then by configuration.
         self._index: Final[dict[_Key, dict[str, HookGroup]]] = {}
         self._first: dict[str, int] | None = None
-        self._remembered: Final[OrderedDict[object, tuple[Relevant, ...]]] = OrderedDict()
+        self._remembered: Final[OrderedDict[object, tuple[RelevantHook, ...]]] = OrderedDict()
         self._kept = 0
         self._version = 0
         for name, group in groupby(hooks, key=lambda hook: hook.configuration):
@@ -156,13 +156,13 @@ class HookSet:
 
     def relevant(
         self, asked: Asked, kind: GroupVersionKind, equivalents: tuple[Equivalent, ...]
-    ) -> tuple[Relevant, ...]:
+    ) -> tuple[RelevantHook, ...]:
         """Return the webhooks whose rules are about a request, in order."""
         return do_at_once(self.find(asked, kind, equivalents))
 
     def find(
         self, asked: Asked, kind: GroupVersionKind, equivalents: tuple[Equivalent, ...]
-    ) -> Work[tuple[Relevant, ...]]:
+    ) -> Work[tuple[RelevantHook, ...]]:
         """Return the webhooks whose rules are about a request, in order.
 
         The answer depends on nothing but the arguments and these webhooks, so it is remembered: the next request of
@@ -177,7 +177,7 @@ class HookSet:
                 self._remember(question, found)
         return found
 
-    def _remember(self, question: _Question, found: tuple[Relevant, ...]) -> None:
+    def _remember(self, question: _Question, found: tuple[RelevantHook, ...]) -> None:
         """Keep an answer; those of one cluster take no more room than its webhooks do."""
         asked, kind, _ = question
         if question in self._remembered or sum(map(len, (asked.subresource, *asked.resource, *kind))) > _MAX_CHARACTERS:
@@ -210,14 +210,14 @@ class HookSet:
 
 def _match(
     candidates: _Candidates, asked: Asked, kind: GroupVersionKind, equivalents: tuple[Equivalent, ...]
-) -> Work[tuple[Relevant, ...]]:
+) -> Work[tuple[RelevantHook, ...]]:
     pauses = Pauses(_SLICE)
-    found: list[Relevant] = []
+    found: list[RelevantHook] = []
     known = Equivalents(equivalents)
     for position, hook in (yield from candidates.each(pauses)):
         invocation = yield from find_invocation(hook, asked, kind, known, pauses)
         if invocation is not None:
-            found.append(Relevant(hook._replace(position=position), invocation))
+            found.append(RelevantHook(hook._replace(position=position), invocation))
         if pauses.due(_PER_HOOK):
             yield None
     return tuple(found)

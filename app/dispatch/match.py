@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from app.dispatch.attributes import Attributes
 from app.dispatch.errors import StatusError, internal
-from app.dispatch.hook_index import Relevant
+from app.dispatch.hook_index import RelevantHook
 from app.dispatch.hooks import GROUP, Hook
 from app.dispatch.rules import Asked
 from app.model.json import JSON, as_object
@@ -118,7 +118,7 @@ def labels_of(document: JSON) -> Mapping[str, str]:
     return {name: value for name, value in labels.items() if isinstance(value, str)}
 
 
-def match_kind(relevant: Relevant) -> Verdict:
+def match_kind(relevant: RelevantHook) -> Verdict:
     """Return whether it is known what kind of object a webhook is to be sent."""
     invocation = relevant.invocation
     if invocation.kind is None:
@@ -128,7 +128,7 @@ def match_kind(relevant: Relevant) -> Verdict:
     return Verdict(Stage.KIND, ok=True, reason=f"it is sent a {invocation.kind.kind} of {invocation.kind.api_version}")
 
 
-def verdicts(relevant: Relevant, attributes: Attributes, namespace: NamespaceLabels) -> tuple[Verdict, ...]:
+def verdicts(relevant: RelevantHook, attributes: Attributes, namespace: NamespaceLabels) -> tuple[Verdict, ...]:
     """Return the answers to all questions but conditions, for a webhook whose rules are about a request."""
     return (
         match_kind(relevant),

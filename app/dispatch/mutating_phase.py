@@ -6,7 +6,7 @@ from typing import Final
 from app.dispatch.admission_review import Answer, ReviewError
 from app.dispatch.attributes import Attributes
 from app.dispatch.errors import CallingError, StatusError, internal, timed_out
-from app.dispatch.hook_index import Relevant
+from app.dispatch.hook_index import RelevantHook
 from app.dispatch.hooks import Hook
 from app.dispatch.limits import too_many_webhooks
 from app.dispatch.patching import Patched
@@ -27,7 +27,7 @@ class Mutating:
     """
 
     def __init__(
-        self, relevant: Sequence[Relevant], attributes: Attributes, means: Means, *, share: bool = False
+        self, relevant: Sequence[RelevantHook], attributes: Attributes, means: Means, *, share: bool = False
     ) -> None:
         """Prepare.
 

@@ -11,7 +11,7 @@ from app.dispatch.call import Deadline
 from app.dispatch.cel import AccessDecision, AccessQuestion, Scope
 from app.dispatch.condition_evaluator import Judge
 from app.dispatch.errors import forbidden
-from app.dispatch.hook_index import Relevant
+from app.dispatch.hook_index import RelevantHook
 from app.dispatch.hooks import Hook
 from app.dispatch.limits import RequestLimits
 from app.dispatch.match import NamespaceLabels, Stage, Verdict, decide, verdicts
@@ -36,7 +36,7 @@ class Ask(Protocol):
     """Asks a webhook, as `app.dispatch.call.Caller.ask` does."""
 
     async def __call__(
-        self, relevant: Relevant, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
+        self, relevant: RelevantHook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
     ) -> Answer:
         """Return its answer; raises CallingError, StatusError."""
 
@@ -64,7 +64,7 @@ class Means(NamedTuple):
 class Versioned(NamedTuple):
     """A request in the version that a webhook is sent."""
 
-    relevant: Relevant
+    relevant: RelevantHook
     kind: GroupVersionKind
     attributes: Attributes
 
@@ -85,7 +85,7 @@ class Asking:
         """The labels of the namespace that the request is in."""
         return self._means.namespace
 
-    async def is_asked(self, relevant: Relevant, attributes: Attributes) -> bool:
+    async def is_asked(self, relevant: RelevantHook, attributes: Attributes) -> bool:
         """Return whether a webhook is to be asked.
 
         Raises:
@@ -108,7 +108,7 @@ class Asking:
         self._means.warnings.append(f'admission webhook "{hook.name}" was not called: {reason}')
         return True
 
-    async def versioned(self, relevant: Relevant, attributes: Attributes) -> Versioned:
+    async def versioned(self, relevant: RelevantHook, attributes: Attributes) -> Versioned:
         """Return a request as a webhook is sent it; raises StatusError."""
         kind = relevant.invocation.kind
         assert kind is not None, "match_kind has let it through"

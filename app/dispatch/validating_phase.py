@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from app.dispatch.admission_review import Answer
 from app.dispatch.attributes import Attributes
 from app.dispatch.errors import CallingError, StatusError, internal, timed_out
-from app.dispatch.hook_index import Relevant
+from app.dispatch.hook_index import RelevantHook
 from app.dispatch.limits import too_many_webhooks
 from app.dispatch.should_call import MATCHED_PER_TURN, Asking, Means, Versioned
 
 
-async def validate(relevant: Sequence[Relevant], attributes: Attributes, means: Means) -> list[StatusError]:
+async def validate(relevant: Sequence[RelevantHook], attributes: Attributes, means: Means) -> list[StatusError]:
     """Return what the webhooks have against a request, in their order.
 
     An apiserver waits for all as well, but tells only the first that happens to answer.
@@ -20,7 +20,7 @@ async def validate(relevant: Sequence[Relevant], attributes: Attributes, means: 
         StatusError: It cannot be told who is to be asked, or they are too many; then nobody is.
     """
     asking = Asking(means)
-    wanted: list[Relevant] = []
+    wanted: list[RelevantHook] = []
     for number, one in enumerate(relevant, 1):
         if number % MATCHED_PER_TURN == 0:
             await means.turns.pause(attributes.cluster)

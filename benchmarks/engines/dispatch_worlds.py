@@ -10,7 +10,7 @@ from app.dispatch.configurations import Configurations
 from app.dispatch.converter import Conversion
 from app.dispatch.dispatcher import Dispatcher, Outside
 from app.dispatch.factory import INDEXES
-from app.dispatch.hook_index import Relevant
+from app.dispatch.hook_index import RelevantHook
 from app.dispatch.hooks import EVERY
 from app.dispatch.rules import match_rules
 from app.outbound.client import HookClient
@@ -125,12 +125,12 @@ class Scan:
     def __init__(self, hooks: Sequence[Any]) -> None:
         self._hooks = [(hook, frozenset().union(*(rule.groups for rule in hook.rules))) for hook in hooks]
 
-    def find(self, request: Any, kind: Any, equivalents: Any) -> Work[tuple[Relevant, ...]]:
-        """Return the hooks that are about a request, as `app.dispatch.hook_index.HookSet.find` does."""
+    def find(self, request: Any, kind: Any, equivalents: Any) -> Work[tuple[RelevantHook, ...]]:
+        """Return the hooks that are about a request, as `app.dispatch.hook_index.HookIndex.find` does."""
         yield from ()  # Nobody else waits here, so there are no pauses.
         groups = {EVERY, request.resource.group, *(one.resource.group for one in equivalents)}
         return tuple(
-            Relevant(hook, invocation)
+            RelevantHook(hook, invocation)
             for hook, its_groups in self._hooks
             if not groups.isdisjoint(its_groups)
             and (invocation := match_rules(hook, request, kind, equivalents)) is not None

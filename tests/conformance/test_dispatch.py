@@ -23,7 +23,7 @@ from app.dispatch.cel.compiler import Compiler
 from app.dispatch.condition_evaluator import Judge
 from app.dispatch.errors import StatusError
 from app.dispatch.factory import dispatcher_of
-from app.dispatch.hook_index import HookSet
+from app.dispatch.hook_index import HookIndex
 from app.dispatch.hooks import compile_hooks
 from app.dispatch.limits import RequestLimits
 from app.dispatch.match import NamespaceLabels, asked_of, labels_of
@@ -113,7 +113,7 @@ class Run:
             "webhooks": [hook_document(one, server) for one in case["webhooks"]],
         }
         self.attributes = attributes_of(request_of(review_of_case(case)), cluster="")
-        self.hooks = HookSet(list(compile_hooks(phase, "", document)))
+        self.hooks = HookIndex(list(compile_hooks(phase, "", document)))
         self.relevant = self.hooks.relevant(asked_of(self.attributes), self.attributes.kind, ())
         self.audit, self.warnings = Audit(), []
         self.observed: list[Any] = []

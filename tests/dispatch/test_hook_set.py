@@ -8,7 +8,7 @@ from app.control.slices import Pauses
 from app.control.turns import do_at_once
 from app.dispatch.configurations import Configurations
 from app.dispatch.equivalent_resources import Equivalent
-from app.dispatch.hook_index import HookSet
+from app.dispatch.hook_index import HookIndex
 from app.dispatch.hooks import compile_hooks
 from app.dispatch.rules import Asked, axes, match_rules, rule_matches
 from app.model.gvk import GroupVersionKind, GroupVersionResource
@@ -44,7 +44,7 @@ equivalents = st.lists(
 @settings(max_examples=300, deadline=None)
 @given(st.lists(hooks("c"), max_size=6), st.lists(st.tuples(asked, equivalents), min_size=1, max_size=4))
 def test_what_is_found_by_resource_is_what_asking_each_webhook_in_turn_finds(made: Any, requests: Any) -> None:
-    compiled = HookSet(compile_hooks("validating", "c", configuration("c", "validating", *made)))
+    compiled = HookIndex(compile_hooks("validating", "c", configuration("c", "validating", *made)))
     for request, others in (*requests, *requests):
         expected = [
             (hook, invocation)
@@ -65,14 +65,14 @@ def test_a_rule_matches_if_the_request_is_in_each_of_its_lists(made: Any, reques
 def test_a_rule_that_lists_thousands_is_found_all_the_same() -> None:
     names = [f"n{number}" for number in range(2000)]
     rules = [{"operations": ["CREATE"], "apiGroups": names, "apiVersions": ["*"], "resources": names}]
-    compiled = HookSet(list(compile_hooks("validating", "c", configuration("c", "validating", webhook(rules=rules)))))
+    compiled = HookIndex(list(compile_hooks("validating", "c", configuration("c", "validating", webhook(rules=rules)))))
     wanted = Asked("CREATE", resource(plural="n7", group="n1999"), "", namespaced=True)
     assert len(compiled.relevant(wanted, KIND, ())) == 1
     assert compiled.relevant(wanted._replace(resource=resource(plural="n7", group="other")), KIND, ()) == ()
     assert len(compiled._index) == 1
 
 
-def candidates(compiled: HookSet, wanted: Asked) -> int:
+def candidates(compiled: HookIndex, wanted: Asked) -> int:
     return len(do_at_once(compiled._candidates(wanted, ()).each(Pauses(sys.maxsize))))
 
 
@@ -83,7 +83,7 @@ def test_webhooks_for_other_operations_and_groups_are_not_looked_at() -> None:
     ]
     rules += [{**rule, "operations": ["CONNECT"], "apiGroups": ["*"]} for rule in rules]
     made = [webhook(f"w{number}", rules=[rule]) for number, rule in enumerate(rules)]
-    compiled = HookSet(compile_hooks("validating", "c", configuration("c", "validating", *made)))
+    compiled = HookIndex(compile_hooks("validating", "c", configuration("c", "validating", *made)))
     assert candidates(compiled, Asked("CREATE", resource(group="g7"), "", namespaced=True)) == 1
     assert candidates(compiled, Asked("CONNECT", resource(group="g7"), "", namespaced=True)) == 500
     assert candidates(compiled, Asked("DELETE", resource(group="g7"), "", namespaced=True)) == 0
@@ -92,7 +92,7 @@ def test_webhooks_for_other_operations_and_groups_are_not_looked_at() -> None:
 def test_an_index_takes_no_more_than_a_multiple_of_the_names_that_are_listed() -> None:
     names = [f"n{number}" for number in range(20)]
     rules = [{"operations": ["CREATE", "UPDATE"], "apiGroups": names, "apiVersions": ["*"], "resources": names}]
-    compiled = HookSet(compile_hooks("validating", "c", configuration("c", "validating", webhook(rules=rules))))
+    compiled = HookIndex(compile_hooks("validating", "c", configuration("c", "validating", webhook(rules=rules))))
     assert 1 < len(compiled._index) <= 4 * (2 + 20 + 20)
     wanted = Asked("UPDATE", resource(plural="n7", group="n19"), "", namespaced=True)
     assert len(compiled.relevant(wanted, KIND, ())) == 1
@@ -102,13 +102,13 @@ def test_an_index_takes_no_more_than_a_multiple_of_the_names_that_are_listed() -
 def test_webhooks_of_the_same_name_have_identities_of_their_own() -> None:
     same = configuration("c", "validating", webhook("w"), webhook("v"), webhook("w"), name="x")
     other = configuration("c", "validating", webhook("w"), name="y")
-    found = HookSet(hook for one in (same, other) for hook in compile_hooks("validating", "c", one)).hooks
+    found = HookIndex(hook for one in (same, other) for hook in compile_hooks("validating", "c", one)).hooks
     assert [hook.uid for hook in found] == ["x/w/0", "x/v/0", "x/w/1", "y/w/0"]
     assert [hook.position for hook in found] == [0, 1, 2, 3]
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    compiled = HookSet(list(compile_hooks("validating", "c", configuration("c", "validating", webhook()))))
+    compiled = HookIndex(list(compile_hooks("validating", "c", configuration("c", "validating", webhook()))))
     for number in range(5000):
         compiled.relevant(Asked("CREATE", resource(plural=f"r{number}"), "", namespaced=True), KIND, ())
     assert len(compiled._remembered) == 4096
@@ -166,13 +166,13 @@ def test_configurations_that_change_one_by_one_are_found_as_if_they_had_always_b
 def test_what_is_remembered_takes_no_more_room_than_the_webhooks() -> None:
     rule = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
     made = configuration("c", "validating", *(webhook(f"w{number}", rules=[rule]) for number in range(3_000)))
-    compiled = HookSet(compile_hooks("validating", "c", made))
+    compiled = HookIndex(compile_hooks("validating", "c", made))
     for number in range(20):
         assert len(compiled.relevant(Asked("CREATE", resource(plural=f"r{number}"), "", True), KIND, ())) == 3_000
     assert sum(map(len, compiled._remembered.values())) <= 12_000
 
 
 def test_a_request_with_a_long_name_is_not_remembered() -> None:
-    compiled = HookSet(compile_hooks("validating", "c", configuration("c", "validating", webhook())))
+    compiled = HookIndex(compile_hooks("validating", "c", configuration("c", "validating", webhook())))
     compiled.relevant(Asked("CREATE", resource(plural="r" * 100_000), "", True), KIND, ())
     assert not compiled._remembered

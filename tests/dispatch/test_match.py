@@ -5,7 +5,7 @@ import pytest
 from app.dispatch.attributes import attributes_of
 from app.dispatch.equivalent_resources import Equivalent
 from app.dispatch.errors import StatusError
-from app.dispatch.hook_index import HookSet
+from app.dispatch.hook_index import HookIndex
 from app.dispatch.hooks import compile_hooks
 from app.dispatch.match import NamespaceLabels, asked_of, decide, is_exempt, needs_namespace, verdicts
 from app.model.gvk import GroupVersionResource
@@ -19,7 +19,7 @@ NOT_FOUND = NamespaceLabels({}, StatusError(404, "NotFound", "no such namespace"
 def barrier(hook: Any, made: Any = None, labels: Any = None, equivalents: Any = ()) -> Any:
     """What keeps a webhook from being asked, None if nothing does; fails if no rule is about the request."""
     attributes = attributes_of(request_of(made or review()), cluster="c")
-    compiled = HookSet(list(compile_hooks("validating", "c", configuration("c", "validating", hook))))
+    compiled = HookIndex(list(compile_hooks("validating", "c", configuration("c", "validating", hook))))
     (relevant,) = compiled.relevant(asked_of(attributes), attributes.kind, equivalents)
     return decide(verdicts(relevant, attributes, labels or NamespaceLabels({})))
 

@@ -12,7 +12,7 @@ from app.dispatch.call import Deadline
 from app.dispatch.configurations import Configurations
 from app.dispatch.converter import Conversion
 from app.dispatch.dispatcher import Dispatched, Dispatcher, Outside
-from app.dispatch.hook_index import Relevant
+from app.dispatch.hook_index import RelevantHook
 from app.dispatch.hooks import Phase
 from app.model.gvk import GroupVersionKind
 from app.outbound.client import HookClient
@@ -139,7 +139,7 @@ class World:
         self.dispatcher = Dispatcher(store, Configurations(store), outside)
 
     async def _ask(
-        self, relevant: Relevant, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
+        self, relevant: RelevantHook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
     ) -> Answer:
         assert seconds > 0
         hook = relevant.hook
