@@ -24,7 +24,7 @@ from app.dispatch.mutating_phase import Mutating
 from app.dispatch.own_endpoints import OwnEndpoints
 from app.dispatch.patching import Patching
 from app.dispatch.schema_owner import Ownership, find_owner
-from app.dispatch.should_call import Ask, AskAccess, Means
+from app.dispatch.should_call import AskAccess, CallWebhook, RequestContext
 from app.dispatch.validating_phase import validate
 from app.model.admission import AdmissionRequest, Response, StatusCause, StatusDetails
 from app.model.gvk import GroupKind, GroupVersionKind
@@ -68,7 +68,7 @@ class IsSilent(Protocol):
 class Outside(NamedTuple):
     """What dispatching reaches beyond the store."""
 
-    ask: Ask
+    ask: CallWebhook
     convert: Converter
     authorize: Authorize | None = None
     read_namespace: ReadNamespace | None = None
@@ -256,14 +256,14 @@ class Dispatcher:
         )
         return Dispatched(response, target)
 
-    async def _mutate(self, target: Target, means: Means) -> JSON:
+    async def _mutate(self, target: Target, means: RequestContext) -> JSON:
         mutating = Mutating(target.relevant, target.attributes, means, share=self._share)
         await mutating.round(0)
         if mutating.again:
             await mutating.round(1)
         return mutating.attributes.object
 
-    async def means(self, target: Target, deadline: Deadline, audit: Audit, warnings: list[str]) -> Means:
+    async def means(self, target: Target, deadline: Deadline, audit: Audit, warnings: list[str]) -> RequestContext:
         """Return what a phase needs of the world to answer one request; the last two are what it leaves."""
         outside = self._outside
 
@@ -273,7 +273,7 @@ class Dispatcher:
         authorize: AskAccess | None = None
         if outside.authorize is not None:
             authorize = Authorizer(outside.authorize, target.attributes, limit=self._limits.access_reviews)
-        return Means(
+        return RequestContext(
             namespace=await self.namespace(target.attributes, [one.hook for one in target.relevant]),
             deadline=deadline,
             ask=outside.ask,

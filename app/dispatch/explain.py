@@ -26,7 +26,7 @@ from app.dispatch.match import (
 )
 from app.dispatch.own_endpoints import OwnEndpoints
 from app.dispatch.rules import Invocation, nearest_miss
-from app.dispatch.should_call import Asking, Means
+from app.dispatch.should_call import CallDecider, RequestContext
 from app.model.admission import AdmissionRequest
 from app.model.gvk import GroupVersionKind
 
@@ -136,7 +136,7 @@ async def explain(
 
 
 async def _explain_phase(
-    dispatcher: Dispatcher, target: Target, means: Means, phase: Phase
+    dispatcher: Dispatcher, target: Target, means: RequestContext, phase: Phase
 ) -> tuple[ExplainedHook, ...]:
     """Return what becomes of the webhooks of one phase; other clusters have turns in between."""
     attributes = target.attributes
@@ -144,7 +144,7 @@ async def _explain_phase(
     means = means._replace(namespace=await dispatcher.namespace(attributes, await dispatcher.find_hooks(target, phase)))
     silent = partial(dispatcher.is_silent, consumer=attributes.cluster)
     relevant = {one.hook.uid: one for one in target.relevant}
-    asking = _Askings(Asking(means), Asking(means), means.own)
+    asking = _Askings(CallDecider(means), CallDecider(means), means.own)
     pauses = Pauses(_SLICE)
     found: list[ExplainedHook] = []
     for hook in hooks:
@@ -157,8 +157,8 @@ async def _explain_phase(
 class _Askings(NamedTuple):
     """Judges conditions: the budget for those that a dispatch judges is used for no others."""
 
-    dispatched: Asking
-    others: Asking
+    dispatched: CallDecider
+    others: CallDecider
     own: OwnEndpoints
     """The webhooks that are this server itself."""
 
@@ -231,7 +231,7 @@ def _path(attributes: Attributes) -> str:
     return f"{group or 'core'}/{version} {path} in {scope}"
 
 
-async def _conditions(relevant: RelevantHook, attributes: Attributes, asking: Asking) -> tuple[Verdict, ...]:
+async def _conditions(relevant: RelevantHook, attributes: Attributes, asking: CallDecider) -> tuple[Verdict, ...]:
     if not relevant.hook.conditions or relevant.invocation.kind is None:
         return ()
     try:

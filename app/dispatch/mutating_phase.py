@@ -10,7 +10,7 @@ from app.dispatch.hook_index import RelevantHook
 from app.dispatch.hooks import Hook
 from app.dispatch.limits import too_many_webhooks
 from app.dispatch.patching import Patched
-from app.dispatch.should_call import MATCHED_PER_TURN, Asking, Means, Versioned
+from app.dispatch.should_call import MATCHED_PER_TURN, CallDecider, RequestContext, VersionedRequest
 from app.model.json import JSON
 from app.patch import PatchError
 
@@ -27,7 +27,7 @@ class Mutating:
     """
 
     def __init__(
-        self, relevant: Sequence[RelevantHook], attributes: Attributes, means: Means, *, share: bool = False
+        self, relevant: Sequence[RelevantHook], attributes: Attributes, means: RequestContext, *, share: bool = False
     ) -> None:
         """Prepare.
 
@@ -39,7 +39,7 @@ class Mutating:
         """
         self._relevant: Final = tuple(relevant)
         self._means: Final = means
-        self._asking: Final = Asking(means)
+        self._asking: Final = CallDecider(means)
         self._share: Final = share
         self._invoked: set[str] = set()
         self._to_reinvoke: set[str] = set()
@@ -71,7 +71,7 @@ class Mutating:
     def _require_reinvoking(self) -> None:
         self._to_reinvoke |= self._invoked
 
-    async def _ask(self, versioned: Versioned, number: int, *, left: int) -> None:
+    async def _ask(self, versioned: VersionedRequest, number: int, *, left: int) -> None:
         hook = versioned.relevant.hook
         self._calls += 1
         if self._calls > self._means.max_calls:
@@ -103,7 +103,7 @@ class Mutating:
         remaining = self._means.deadline.remaining
         return remaining / left if self._share and hook.fails_open else remaining
 
-    async def _change(self, versioned: Versioned, number: int, *, left: int) -> bool:
+    async def _change(self, versioned: VersionedRequest, number: int, *, left: int) -> bool:
         """Ask a webhook and take over what it changes; return whether it changed anything."""
         relevant, kind, attributes = versioned
         hook, means = relevant.hook, self._means

@@ -32,7 +32,7 @@ _NOBODY: Final = OwnEndpoints()
 MATCHED_PER_TURN: Final = 50
 
 
-class Ask(Protocol):
+class CallWebhook(Protocol):
     """Asks a webhook, as `app.dispatch.call.Caller.ask` does."""
 
     async def __call__(
@@ -41,12 +41,12 @@ class Ask(Protocol):
         """Return its answer; raises CallingError, StatusError."""
 
 
-class Means(NamedTuple):
+class RequestContext(NamedTuple):
     """What a phase needs of the world, and what it leaves behind; one for each request."""
 
     namespace: NamespaceLabels
     deadline: Deadline
-    ask: Ask
+    ask: CallWebhook
     convert: Convert
     authorize: AskAccess | None
     """None where there is no authorizer to ask."""
@@ -61,7 +61,7 @@ class Means(NamedTuple):
     """The webhooks that are this server itself."""
 
 
-class Versioned(NamedTuple):
+class VersionedRequest(NamedTuple):
     """A request in the version that a webhook is sent."""
 
     relevant: RelevantHook
@@ -69,10 +69,10 @@ class Versioned(NamedTuple):
     attributes: Attributes
 
 
-class Asking:
+class CallDecider:
     """Whether webhooks are to be asked about one request."""
 
-    def __init__(self, means: Means) -> None:
+    def __init__(self, means: RequestContext) -> None:
         """Prepare."""
         self._means: Final = means
         self._scope: tuple[Attributes, GroupVersionKind, Scope] | None = None
@@ -108,11 +108,11 @@ class Asking:
         self._means.warnings.append(f'admission webhook "{hook.name}" was not called: {reason}')
         return True
 
-    async def versioned(self, relevant: RelevantHook, attributes: Attributes) -> Versioned:
+    async def versioned(self, relevant: RelevantHook, attributes: Attributes) -> VersionedRequest:
         """Return a request as a webhook is sent it; raises StatusError."""
         kind = relevant.invocation.kind
         assert kind is not None, "match_kind has let it through"
-        return Versioned(relevant, kind, await self.convert(attributes, kind))
+        return VersionedRequest(relevant, kind, await self.convert(attributes, kind))
 
     async def convert(self, attributes: Attributes, kind: GroupVersionKind) -> Attributes:
         """Return a request with its objects in another version, converted once for all webhooks; raises StatusError."""
@@ -128,7 +128,7 @@ class Asking:
         self._versions[kind] = (attributes, versioned)
         return versioned
 
-    async def judge(self, hook: Hook, versioned: Versioned) -> Verdict:
+    async def judge(self, hook: Hook, versioned: VersionedRequest) -> Verdict:
         """Return whether a webhook's conditions hold, asking the authorizer what they ask it."""
         _, kind, attributes = versioned
         while True:

@@ -8,10 +8,12 @@ from app.dispatch.attributes import Attributes
 from app.dispatch.errors import CallingError, StatusError, internal, timed_out
 from app.dispatch.hook_index import RelevantHook
 from app.dispatch.limits import too_many_webhooks
-from app.dispatch.should_call import MATCHED_PER_TURN, Asking, Means, Versioned
+from app.dispatch.should_call import MATCHED_PER_TURN, CallDecider, RequestContext, VersionedRequest
 
 
-async def validate(relevant: Sequence[RelevantHook], attributes: Attributes, means: Means) -> list[StatusError]:
+async def validate(
+    relevant: Sequence[RelevantHook], attributes: Attributes, means: RequestContext
+) -> list[StatusError]:
     """Return what the webhooks have against a request, in their order.
 
     An apiserver waits for all as well, but tells only the first that happens to answer.
@@ -19,7 +21,7 @@ async def validate(relevant: Sequence[RelevantHook], attributes: Attributes, mea
     Raises:
         StatusError: It cannot be told who is to be asked, or they are too many; then nobody is.
     """
-    asking = Asking(means)
+    asking = CallDecider(means)
     wanted: list[RelevantHook] = []
     for number, one in enumerate(relevant, 1):
         if number % MATCHED_PER_TURN == 0:
@@ -42,7 +44,7 @@ async def validate(relevant: Sequence[RelevantHook], attributes: Attributes, mea
     return refusals
 
 
-async def _ask(versioned: Versioned, means: Means) -> Answer | CallingError | StatusError:
+async def _ask(versioned: VersionedRequest, means: RequestContext) -> Answer | CallingError | StatusError:
     relevant, kind, attributes = versioned
     try:
         return await means.ask(relevant, attributes, kind=kind, seconds=means.deadline.remaining)
@@ -51,7 +53,7 @@ async def _ask(versioned: Versioned, means: Means) -> Answer | CallingError | St
 
 
 def _hear(
-    versioned: Versioned, heard: Answer | CallingError | StatusError, means: Means, *, position: int
+    versioned: VersionedRequest, heard: Answer | CallingError | StatusError, means: RequestContext, *, position: int
 ) -> StatusError | None:
     """Note what a webhook said, and return why it refuses the request, if it does."""
     hook = versioned.relevant.hook

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from app.dispatch.audit import Audit
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatcher
-from app.dispatch.should_call import Asking
+from app.dispatch.should_call import CallDecider
 from app.lifetime import settle_garbage_collector
 from benchmarks.engines.dispatch_worlds import CONSUMER, HOOKS, RESOURCES, SIZES, Case, World, cases
 from tests.dispatch.builders import request_of
@@ -25,7 +25,7 @@ async def _match(dispatcher: Dispatcher, request: Any) -> int:
     """Do everything up to the calls themselves; returns how many there would be."""
     target = await dispatcher.find_target(request, cluster=CONSUMER, phase="mutating")
     means = await dispatcher.means(target, Deadline(time.monotonic() + 30), Audit(), [])
-    asking = Asking(means)
+    asking = CallDecider(means)
     versioned = [
         await asking.versioned(one, target.attributes)
         for one in target.relevant

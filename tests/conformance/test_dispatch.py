@@ -30,7 +30,7 @@ from app.dispatch.match import NamespaceLabels, asked_of, labels_of
 from app.dispatch.mutating_phase import Mutating
 from app.dispatch.patching import Patching
 from app.dispatch.schema_owner import find_owner
-from app.dispatch.should_call import Means
+from app.dispatch.should_call import RequestContext
 from app.dispatch.validating_phase import validate
 from app.model.gvk import parse_api_version
 from app.outbound.client import HookClient
@@ -118,7 +118,7 @@ class Run:
         self.audit, self.warnings = Audit(), []
         self.observed: list[Any] = []
         worker, turns = Worker(), Turns()
-        self.means = Means(
+        self.means = RequestContext(
             namespace=NamespaceLabels(FIXTURES["namespace"]["labels"]),
             deadline=Deadline(time.monotonic() + 30),
             ask=Caller(client, observe=lambda _hook, **rest: self.observed.append(rest)).ask,
