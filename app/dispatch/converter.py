@@ -32,7 +32,7 @@ _SMALL_OBJECT: Final = 5_000
 _SHORT_ANNOTATIONS: Final = 64 * 1024
 
 
-class Conversion:
+class ObjectConverter:
     """Converts custom resources as their definitions say."""
 
     def __init__(self, store: StoreView, client: HookClient) -> None:

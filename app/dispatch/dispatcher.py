@@ -35,7 +35,7 @@ NAMESPACE: Final = GroupKind("", "Namespace")
 _LIMITS: Final = RequestLimits()
 
 
-class Converter(Protocol):
+class ConvertObject(Protocol):
     """Converts objects between versions of a resource."""
 
     async def __call__(self, document: JSON, kind: GroupVersionKind, *, target: "Target", deadline: Deadline) -> JSON:
@@ -65,11 +65,11 @@ class IsSilent(Protocol):
         """Return whether it gave no answer to the last requests of a consumer."""
 
 
-class Outside(NamedTuple):
+class Dependencies(NamedTuple):
     """What dispatching reaches beyond the store."""
 
     ask: CallWebhook
-    convert: Converter
+    convert: ConvertObject
     authorize: Authorize | None = None
     read_namespace: ReadNamespace | None = None
     is_silent: IsSilent = lambda _hook, _consumer: False
@@ -77,7 +77,7 @@ class Outside(NamedTuple):
     """The webhooks that are this server itself, which are not called."""
 
 
-class Dispatched(NamedTuple):
+class DispatchResult(NamedTuple):
     """How it went: the answer, and what a log line says of it."""
 
     response: Response
@@ -97,7 +97,7 @@ class Dispatcher:
         self,
         store: Store,
         configurations: Configurations,
-        outside: Outside,
+        outside: Dependencies,
         *,
         as_kcp: bool = False,
         share: bool = False,
@@ -206,7 +206,7 @@ class Dispatcher:
 
     async def dispatch(
         self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline, vouched: bool = False
-    ) -> Dispatched:
+    ) -> DispatchResult:
         """Return the answer to a review, of all webhooks together.
 
         Args:
@@ -230,7 +230,7 @@ class Dispatcher:
             if claimed not in ("", cluster):
                 warnings.append(f"the object says that it is of {claimed}; webhooks are told {cluster}, where it is")
             if target.exempt:
-                return Dispatched(Response(allowed=True, warnings=warnings_of(warnings)), target)
+                return DispatchResult(Response(allowed=True, warnings=warnings_of(warnings)), target)
             if target.ownership.cluster is None:
                 raise forbidden(attributes.resource_name, attributes.name, target.ownership.problem)
             means = await self.means(target, deadline, audit, warnings)
@@ -244,7 +244,7 @@ class Dispatcher:
             refusals = [error]
         if refusals:
             told = refusals[:1] if self._as_kcp else refusals
-            return Dispatched(_refused(told, audit, warnings), target)
+            return DispatchResult(_refused(told, audit, warnings), target)
         operations: Sequence[JSONObject] = ()
         if made is not None:
             operations = await Patching(self.worker, cluster).response_patch(request.object, made)
@@ -254,7 +254,7 @@ class Dispatcher:
             warnings=warnings_of(warnings),
             audit_annotations=audit.annotations,
         )
-        return Dispatched(response, target)
+        return DispatchResult(response, target)
 
     async def _mutate(self, target: Target, means: RequestContext) -> JSON:
         mutating = Mutating(target.relevant, target.attributes, means, share=self._share)

@@ -6,8 +6,8 @@ from typing import Final, NoReturn
 from app.dispatch.call import Caller, Deadline, FindCredential, Observe
 from app.dispatch.configurations import Configurations
 from app.dispatch.conversion_rules import ConversionError, convert
-from app.dispatch.converter import Conversion
-from app.dispatch.dispatcher import Dispatcher, Outside, Target
+from app.dispatch.converter import ObjectConverter
+from app.dispatch.dispatcher import Dependencies, Dispatcher, Target
 from app.dispatch.equivalent_resources import DEFINITIONS_BY_RESOURCE, definition_of
 from app.dispatch.errors import internal
 from app.dispatch.limits import RequestLimits
@@ -60,9 +60,9 @@ def dispatcher_of(  # noqa: PLR0913 - each is a part that somebody else makes
     """
     caller = Caller(client, observe=observe, find_credential=find_credential)
     access = Slots(_ACCESS_QUOTAS)
-    outside = Outside(
+    outside = Dependencies(
         ask=caller.ask,
-        convert=Conversion(store, client),
+        convert=ObjectConverter(store, client),
         authorize=partial(authorize, post=post, live=live, slots=access)
         if post is not None and live is not None
         else None,
@@ -79,7 +79,7 @@ def offline_dispatcher(store: Store, *, as_kcp: bool = False) -> Dispatcher:
 
     Conditions cannot ask the authorizer, and what takes a conversion webhook is an error.
     """
-    outside = Outside(ask=_ask_nobody, convert=partial(_convert_here, store))
+    outside = Dependencies(ask=_ask_nobody, convert=partial(_convert_here, store))
     return Dispatcher(store, Configurations(store), outside, as_kcp=as_kcp)
 
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from app.control.turns import Work
 from app.dispatch.configurations import Configurations
-from app.dispatch.converter import Conversion
-from app.dispatch.dispatcher import Dispatcher, Outside
+from app.dispatch.converter import ObjectConverter
+from app.dispatch.dispatcher import Dependencies, Dispatcher
 from app.dispatch.factory import INDEXES
 from app.dispatch.hook_index import RelevantHook
 from app.dispatch.hooks import EVERY
@@ -165,7 +165,7 @@ class World:
         self.store = Store(INDEXES)
         for document in (*exported(kinds), *self.configurations):
             self.store.put(document)
-        outside = Outside(ask=None, convert=Conversion(self.store, HookClient(allow_private=True)))
+        outside = Dependencies(ask=None, convert=ObjectConverter(self.store, HookClient(allow_private=True)))
         compiled = Configurations(self.store)
         self.indexed = Dispatcher(self.store, compiled, outside)
         self.scanned = Dispatcher(self.store, Scanned(compiled.hooks(OWNER, "mutating").hooks), outside)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.dispatch.call import Deadline
-from app.dispatch.dispatcher import Dispatched, Dispatcher
+from app.dispatch.dispatcher import Dispatcher, DispatchResult
 from app.dispatch.factory import dispatcher_of
 from app.dispatch.hooks import Phase
 from app.outbound.client import HookClient
@@ -38,14 +38,14 @@ class Front:
         seconds: float = 30,
         clock: Callable[[], float] = time.monotonic,
         **rest: Any,
-    ) -> Dispatched:
+    ) -> DispatchResult:
         dispatcher = self.dispatcher(store, **rest)
         deadline = Deadline(clock() + seconds, clock)
         return await dispatcher.dispatch(request_of(review), cluster=cluster, phase=phase, deadline=deadline)
 
     async def dispatch_by(
         self, dispatcher: Dispatcher, review: dict[str, Any], *, cluster: str, seconds: float = 30
-    ) -> Dispatched:
+    ) -> DispatchResult:
         """Validate by a dispatcher that is used for more than one request."""
         deadline = Deadline(time.monotonic() + seconds)
         return await dispatcher.dispatch(request_of(review), cluster=cluster, phase="validating", deadline=deadline)

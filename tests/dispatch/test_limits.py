@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.dispatch.call import Deadline
-from app.dispatch.dispatcher import Dispatched
+from app.dispatch.dispatcher import DispatchResult
 from app.dispatch.explain import explain
 from app.dispatch.hooks import Phase
 from app.dispatch.limits import RequestLimits
@@ -94,7 +94,7 @@ class Apiserver:
         return
 
 
-async def dispatch(front: Front, apiserver: Apiserver, *hooks: Any, **rest: Any) -> Dispatched:
+async def dispatch(front: Front, apiserver: Apiserver, *hooks: Any, **rest: Any) -> DispatchResult:
     store = store_of(configuration("ws2", "validating", *hooks))
     return await front.dispatch(store, review(), cluster="ws2", post=apiserver.post, live=apiserver, **rest)
 
@@ -127,7 +127,7 @@ async def test_access_reviews_of_one_consumer_leave_room_for_another_one(front: 
     store = store_of(*(configuration(name, "validating", asking(server, 1, 2, "Fail")) for name in ("ws2", "ws3")))
     dispatcher = front.dispatcher(store, post=apiserver.post, live=apiserver)
 
-    async def ask(cluster: str) -> Dispatched:
+    async def ask(cluster: str) -> DispatchResult:
         return await front.dispatch_by(dispatcher, review(), cluster=cluster)
 
     attacking = [asyncio.create_task(ask("ws2")) for _ in range(20)]

@@ -10,8 +10,8 @@ from app.dispatch.admission_review import Answer
 from app.dispatch.attributes import Attributes
 from app.dispatch.call import Deadline
 from app.dispatch.configurations import Configurations
-from app.dispatch.converter import Conversion
-from app.dispatch.dispatcher import Dispatched, Dispatcher, Outside
+from app.dispatch.converter import ObjectConverter
+from app.dispatch.dispatcher import Dependencies, Dispatcher, DispatchResult
 from app.dispatch.hook_index import RelevantHook
 from app.dispatch.hooks import Phase
 from app.model.gvk import GroupVersionKind
@@ -135,7 +135,7 @@ class World:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.asked: list[Asked] = []
-        outside = Outside(ask=self._ask, convert=Conversion(store, HookClient(allow_private=True)))
+        outside = Dependencies(ask=self._ask, convert=ObjectConverter(store, HookClient(allow_private=True)))
         self.dispatcher = Dispatcher(store, Configurations(store), outside)
 
     async def _ask(
@@ -150,7 +150,7 @@ class World:
         self.asked.append(Asked(hook.cluster, hook.uid, url, f"{kind.api_version} {kind.kind}", resource, seen_as))
         return Answer(allowed=True, patch=b"", patch_type="", status=None, warnings=(), audit_annotations={})
 
-    async def dispatch(self, made: dict[str, Any], *, cluster: str, phase: Phase) -> Dispatched:
+    async def dispatch(self, made: dict[str, Any], *, cluster: str, phase: Phase) -> DispatchResult:
         deadline = Deadline(time.monotonic() + 30)
         return await self.dispatcher.dispatch(request_of(made), cluster=cluster, phase=phase, deadline=deadline)
 
