@@ -14,7 +14,14 @@ from app.dispatch.cel.cache import ProgramCache
 from app.dispatch.cel.compiler import Compiled, Compiler, Rejected, compile_here, is_short
 from app.dispatch.cel.program import Limits
 from app.dispatch.hooks import Hook
-from app.dispatch.match_conditions import Answer, Budget, Condition, ConditionsVerdict, answer_condition, judging
+from app.dispatch.match_conditions import (
+    Budget,
+    Condition,
+    ConditionResult,
+    ConditionsVerdict,
+    evaluate_condition,
+    evaluate_in_order,
+)
 from app.store.garbage import Lasting
 
 # About 1 ms: a unit of cost takes some 0.5 us here. All but loops over large objects cost less.
@@ -32,7 +39,7 @@ _EVALUATING: Final = 100
 _CONTAINERS_PER_NODE: Final = 10
 
 
-class Judge:
+class ConditionEvaluator:
     """Decides about conditions for all requests of a dispatcher."""
 
     def __init__(self, *, max_cost: int, worker: Worker, turns: Turns, compiler: Compiler) -> None:
@@ -60,7 +67,7 @@ class Judge:
             cluster: the cluster of the request, for turns in the thread.
             budget: The rest of the request's budget for conditions.
         """
-        steps = judging(hook.conditions, fail_open=hook.fails_open, budget=budget)
+        steps = evaluate_in_order(hook.conditions, fail_open=hook.fails_open, budget=budget)
         try:
             condition, limits = next(steps)
             while True:
@@ -76,21 +83,21 @@ class Judge:
 
     async def _answer(
         self, hook: Hook, condition: Condition, scope: Scope, limits: Limits, cluster: str
-    ) -> tuple[Answer, int]:
+    ) -> tuple[ConditionResult, int]:
         """Return the answer to a condition, and for how long it held the event loop in units of cost."""
         program, compiling = await self._program(hook.cluster, condition.expression, cluster)
         if isinstance(program, Rejected):
-            return answer_condition(condition, scope, limits, _raising(program.error)), compiling
+            return evaluate_condition(condition, scope, limits, _raising(program.error)), compiling
 
         def compiled(_expression: str) -> Program:
             return program
 
         inline = Limits(min(limits.cost, _INLINE.cost), min(limits.work, _INLINE.work))
-        answer = answer_condition(condition, scope, inline, compiled)
+        answer = evaluate_condition(condition, scope, inline, compiled)
         work = compiling + _EVALUATING + answer.used
         if inline == limits or not answer.exhausted:
             return answer, work
-        return await self._worker.run(cluster, answer_condition, condition, scope, limits, compiled), work
+        return await self._worker.run(cluster, evaluate_condition, condition, scope, limits, compiled), work
 
     async def _program(self, owner: str, expression: str, cluster: str) -> tuple[Compiled, int]:
         found = self._cache.get(owner, expression)

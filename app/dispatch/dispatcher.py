@@ -12,7 +12,7 @@ from app.dispatch.audit import Audit, warnings_of
 from app.dispatch.call import Deadline
 from app.dispatch.cel.access import AccessDecision, AccessQuestion
 from app.dispatch.cel.compiler import Compiler
-from app.dispatch.condition_evaluator import Judge
+from app.dispatch.condition_evaluator import ConditionEvaluator
 from app.dispatch.configurations import Configurations
 from app.dispatch.equivalent_resources import Equivalent, equivalents_of
 from app.dispatch.errors import StatusError, forbidden
@@ -118,7 +118,7 @@ class Dispatcher:
         self.turns: Final = Turns()
         self.worker: Final = Worker()
         self.compiler: Final = Compiler(self.worker)
-        self._judge: Final = Judge(
+        self._judge: Final = ConditionEvaluator(
             max_cost=limits.cel_cost, worker=self.worker, turns=self.turns, compiler=self.compiler
         )
         self._store: Final = store

@@ -49,7 +49,7 @@ class ConditionsVerdict(NamedTuple):
     results: tuple[tuple[str, str], ...] = ()
 
 
-class Answer(NamedTuple):
+class ConditionResult(NamedTuple):
     """The outcome of one condition.
 
     Attributes:
@@ -97,11 +97,11 @@ class Budget:
         )
 
 
-Judging = Generator[tuple[Condition, Limits], Answer, ConditionsVerdict]
+Evaluation = Generator[tuple[Condition, Limits], ConditionResult, ConditionsVerdict]
 """Asks for the answer to one condition after the other, within limits, and returns the verdict."""
 
 
-def judging(conditions: Sequence[Condition], *, fail_open: bool, budget: Budget) -> Judging:
+def evaluate_in_order(conditions: Sequence[Condition], *, fail_open: bool, budget: Budget) -> Evaluation:
     """Return what asks for the answers to conditions, and says whether a webhook with them is to be called.
 
     All conditions are evaluated, in their order. One that is false decides, whatever the others are; else one with an
@@ -110,7 +110,7 @@ def judging(conditions: Sequence[Condition], *, fail_open: bool, budget: Budget)
     not outweigh. A request whose conditions are dearer than all may be is refused in any case: its author could switch
     off the webhooks that may fail by a large object.
     """
-    answers: list[Answer] = []
+    answers: list[ConditionResult] = []
     remaining = MAX_COST_OF_WEBHOOK
     for condition in conditions:
         if exceeded := budget.use(0):
@@ -125,21 +125,23 @@ def judging(conditions: Sequence[Condition], *, fail_open: bool, budget: Budget)
     return _verdict(conditions, answers, fail_open=fail_open)
 
 
-def judge_conditions(
+def evaluate_conditions(
     conditions: Sequence[Condition], scope: Scope, *, fail_open: bool, budget: Budget | None = None
 ) -> ConditionsVerdict:
-    """Return whether a webhook with these conditions is to be called, as `judging` decides."""
-    steps = judging(conditions, fail_open=fail_open, budget=budget or Budget())
+    """Return whether a webhook with these conditions is to be called, as `evaluate_in_order` decides."""
+    steps = evaluate_in_order(conditions, fail_open=fail_open, budget=budget or Budget())
     try:
         condition, limits = next(steps)
         while True:
-            condition, limits = steps.send(answer_condition(condition, scope, limits))
+            condition, limits = steps.send(evaluate_condition(condition, scope, limits))
     except StopIteration as end:
         verdict: ConditionsVerdict = end.value
         return verdict
 
 
-def _verdict(conditions: Sequence[Condition], answers: Sequence[Answer], *, fail_open: bool) -> ConditionsVerdict:
+def _verdict(
+    conditions: Sequence[Condition], answers: Sequence[ConditionResult], *, fail_open: bool
+) -> ConditionsVerdict:
     results = _results(conditions, answers)
     for name, result in results:
         if result == "false":
@@ -157,13 +159,13 @@ def _errors(errors: tuple[str, ...], results: tuple[tuple[str, str], ...], *, fa
     return ConditionsVerdict(matched=False, errors=() if fail_open else errors, results=results)
 
 
-def _results(conditions: Sequence[Condition], answers: Sequence[Answer]) -> tuple[tuple[str, str], ...]:
+def _results(conditions: Sequence[Condition], answers: Sequence[ConditionResult]) -> tuple[tuple[str, str], ...]:
     return tuple((condition.name, answer.result) for condition, answer in zip(conditions, answers, strict=False))
 
 
-def answer_condition(
+def evaluate_condition(
     condition: Condition, scope: Scope, limits: Limits = LIMITS, compiled: Callable[[str], Program] = compile_condition
-) -> Answer:
+) -> ConditionResult:
     """Return what one condition comes to.
 
     Args:
@@ -175,11 +177,11 @@ def answer_condition(
     try:
         value, cost, used = compiled(condition.expression).measure(scope, limits)
     except UndecidedError as undecided:
-        return Answer("undecided", questions=undecided.questions)
+        return ConditionResult("undecided", questions=undecided.questions)
     except ExpressionError as error:
         text = f"compilation error: {error}"
-        return Answer(f"error: {text}", error=text)
+        return ConditionResult(f"error: {text}", error=text)
     except EvaluationError as error:
         exhausted = isinstance(error, CostError)
-        return Answer(f"error: {error}", error.cost, error.used, str(error), exhausted=exhausted)
-    return Answer("true" if value else "false", cost, used)
+        return ConditionResult(f"error: {error}", error.cost, error.used, str(error), exhausted=exhausted)
+    return ConditionResult("true" if value else "false", cost, used)

@@ -9,7 +9,7 @@ from app.dispatch.attributes import Attributes
 from app.dispatch.audit import Audit
 from app.dispatch.call import Deadline
 from app.dispatch.cel import AccessDecision, AccessQuestion, Scope
-from app.dispatch.condition_evaluator import Judge
+from app.dispatch.condition_evaluator import ConditionEvaluator
 from app.dispatch.errors import forbidden
 from app.dispatch.hook_index import RelevantHook
 from app.dispatch.hooks import Hook
@@ -50,7 +50,7 @@ class RequestContext(NamedTuple):
     convert: Convert
     authorize: AskAccess | None
     """None where there is no authorizer to ask."""
-    judge: Judge
+    judge: ConditionEvaluator
     patching: Patching
     turns: Turns
     audit: Audit

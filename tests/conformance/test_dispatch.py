@@ -20,7 +20,7 @@ from app.dispatch.attributes import as_sent, attributes_of
 from app.dispatch.audit import Audit
 from app.dispatch.call import Caller, Deadline
 from app.dispatch.cel.compiler import Compiler
-from app.dispatch.condition_evaluator import Judge
+from app.dispatch.condition_evaluator import ConditionEvaluator
 from app.dispatch.errors import StatusError
 from app.dispatch.factory import dispatcher_of
 from app.dispatch.hook_index import HookIndex
@@ -124,7 +124,9 @@ class Run:
             ask=Caller(client, observe=lambda _hook, **rest: self.observed.append(rest)).ask,
             convert=None,
             authorize=None,
-            judge=Judge(max_cost=RequestLimits().cel_cost, worker=worker, turns=turns, compiler=Compiler(worker)),
+            judge=ConditionEvaluator(
+                max_cost=RequestLimits().cel_cost, worker=worker, turns=turns, compiler=Compiler(worker)
+            ),
             patching=Patching(worker, ""),
             turns=turns,
             audit=self.audit,

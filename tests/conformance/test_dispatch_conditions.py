@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from app.dispatch.cel import AccessDecision, AccessQuestion, Scope, compile_condition
-from app.dispatch.match_conditions import Condition, ConditionsVerdict, judge_conditions
+from app.dispatch.match_conditions import Condition, ConditionsVerdict, evaluate_conditions
 from app.dispatch.validation.match_conditions import condition_problems
 
 SUITES: Final = yaml.safe_load((Path(__file__).parent / "dispatch_conditions.yaml").read_text())["suites"]
@@ -44,7 +44,7 @@ def judge(conditions: list[Condition], where: str, *, fail_open: bool) -> Condit
     access: dict[AccessQuestion, AccessDecision] = {}
     while True:
         scope = Scope(object_=pod(namespace, name), old_object=None, request=request(namespace, name), access=access)
-        verdict = judge_conditions(conditions, scope, fail_open=fail_open)
+        verdict = evaluate_conditions(conditions, scope, fail_open=fail_open)
         if not verdict.questions:
             return verdict
         access = {**access, **dict.fromkeys(verdict.questions, ALLOWED)}
@@ -62,7 +62,7 @@ def test_conditions_match_as_in_the_matcher_of_an_apiserver(case: dict[str, Any]
     ]
     scope = Scope(object_=pod("default", "a"), old_object=None, request=request("default", "a"))
 
-    verdict = judge_conditions(conditions, scope, fail_open=case["failurePolicy"] == "Ignore")
+    verdict = evaluate_conditions(conditions, scope, fail_open=case["failurePolicy"] == "Ignore")
 
     expect = case["expect"]
     assert verdict.matched == expect.get("match", False)

@@ -1,5 +1,5 @@
 from app.dispatch.cel import AccessDecision, AccessQuestion, Scope
-from app.dispatch.match_conditions import Condition, ConditionsVerdict, judge_conditions
+from app.dispatch.match_conditions import Condition, ConditionsVerdict, evaluate_conditions
 
 BROKEN = Condition("broken", "object.absent == 1")
 NOT_ONE = Condition("not-one", "absent")
@@ -23,7 +23,7 @@ def scope(access: dict[AccessQuestion, AccessDecision] | None = None) -> Scope:
 
 def judge(*conditions: Condition, fail_open: bool = False, allowed: bool | None = None) -> ConditionsVerdict:
     access = {} if allowed is None else {QUESTION: AccessDecision(allowed=allowed)}
-    return judge_conditions(conditions, scope(access), fail_open=fail_open)
+    return evaluate_conditions(conditions, scope(access), fail_open=fail_open)
 
 
 def test_no_conditions_match() -> None:

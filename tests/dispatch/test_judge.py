@@ -6,9 +6,9 @@ from app.control.turns import Turns
 from app.control.worker import Worker
 from app.dispatch.cel import Scope
 from app.dispatch.cel.compiler import Compiler
-from app.dispatch.condition_evaluator import Judge
+from app.dispatch.condition_evaluator import ConditionEvaluator
 from app.dispatch.hooks import compile_hooks
-from app.dispatch.match_conditions import Budget, Condition, ConditionsVerdict, judge_conditions
+from app.dispatch.match_conditions import Budget, Condition, ConditionsVerdict, evaluate_conditions
 
 DEAR = "object.numbers.all(x, object.numbers.all(y, x + y >= 0))"
 OVER_BUDGET = (
@@ -28,11 +28,11 @@ def judge(*expressions: str, numbers: int, limit: int = 10_000_000, policy: str 
 
     async def run() -> ConditionsVerdict:
         worker = Worker()
-        found = await Judge(max_cost=limit, worker=worker, turns=Turns(), compiler=Compiler(worker)).judge(
+        found = await ConditionEvaluator(max_cost=limit, worker=worker, turns=Turns(), compiler=Compiler(worker)).judge(
             hook, scope(numbers), cluster="ws3", budget=Budget(limit)
         )
         # The thread gives the answer that there is without it.
-        expected = judge_conditions(hook.conditions, scope(numbers), fail_open=hook.fails_open, budget=Budget(limit))
+        expected = evaluate_conditions(hook.conditions, scope(numbers), fail_open=hook.fails_open, budget=Budget(limit))
         assert found == expected
         return found
 
@@ -64,7 +64,7 @@ def test_conditions_that_are_too_dear_for_a_request_switch_off_no_webhook_whose_
 def test_webhooks_of_one_request_share_its_budget() -> None:
     budget = Budget(1_000)
     conditions = [Condition("dear", DEAR)]
-    first, second = (judge_conditions(conditions, scope(9), fail_open=False, budget=budget) for _ in range(2))
+    first, second = (evaluate_conditions(conditions, scope(9), fail_open=False, budget=budget) for _ in range(2))
 
     assert first.matched
     assert second.errors == (OVER_BUDGET,)
