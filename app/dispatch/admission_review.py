@@ -23,7 +23,7 @@ class ReviewError(ValueError):
     """There is no review to send, or what came back is none; the text is an apiserver's."""
 
 
-class Answer(NamedTuple):
+class WebhookResponse(NamedTuple):
     """What a webhook says."""
 
     allowed: bool
@@ -58,7 +58,7 @@ class _Review(msgspec.Struct, rename="camel"):
 _decode: Final = msgspec.json.Decoder(_Review).decode
 
 
-def review_version(accepted: tuple[str, ...]) -> str:
+def choose_review_version(accepted: tuple[str, ...]) -> str:
     """Return the version of a review that a webhook is sent: the first that it takes and that is known.
 
     Raises:
@@ -70,7 +70,7 @@ def review_version(accepted: tuple[str, ...]) -> str:
     raise ReviewError("webhook does not accept known AdmissionReview versions (v1, v1beta1)")
 
 
-def review_of(
+def build_review(
     attributes: Attributes, invocation: Invocation, *, kind: GroupVersionKind, version: str, uid: str
 ) -> JSONObject:
     """Return the review that a webhook is sent.
@@ -79,7 +79,7 @@ def review_of(
         attributes: The request; its objects are of ``kind`` already.
         invocation: As what the webhook sees the request.
         kind: Of the object in it.
-        version: Of the review, as `review_version` has it.
+        version: Of the review, as `choose_review_version` has it.
         uid: Of this call.
     """
     requested_kind, requested_resource, requested_subresource = attributes.requested
@@ -106,7 +106,7 @@ def review_of(
     return {"apiVersion": f"{_GROUP}/{version}", "kind": KIND, "request": request}
 
 
-def understand(text: bytes, *, uid: str, version: str, mutating: bool) -> Answer:
+def parse_response(text: bytes, *, uid: str, version: str, mutating: bool) -> WebhookResponse:
     """Return what a webhook's answer says.
 
     Args:
@@ -130,7 +130,7 @@ def understand(text: bytes, *, uid: str, version: str, mutating: bool) -> Answer
     if version == "v1":
         _verify(review, response, uid=uid, mutating=mutating, has_patch=bool(patch))
     patch = patch if mutating else b""
-    return Answer(
+    return WebhookResponse(
         allowed=bool(response.allowed),
         patch=patch,
         patch_type=(_JSON_PATCH if version != "v1" else response.patch_type or "") if patch else "",
@@ -175,7 +175,7 @@ def _patch(response: _Response, *, limited: bool) -> bytes:
         raise ReviewError(f"response.patch is not base64: {error}") from None
 
 
-def operations_of(answer: Answer) -> list[JSON]:
+def decode_patch(answer: WebhookResponse) -> list[JSON]:
     """Return the operations of a webhook's patch, an empty list if it changes nothing, whatever type it says it is.
 
     Raises:
@@ -195,13 +195,13 @@ def operations_of(answer: Answer) -> list[JSON]:
     return [as_object(one) for one in operations]
 
 
-def check_patch_type(answer: Answer) -> None:
+def check_patch_type(answer: WebhookResponse) -> None:
     """Raise ReviewError if a patch that changes something is of a type that is not known."""
     if answer.patch_type != _JSON_PATCH:
         raise ReviewError(f'unsupported patch type "{answer.patch_type}"')
 
 
-def request_of_conditions(attributes: Attributes, *, kind: GroupVersionKind) -> JSONObject:
+def build_condition_request(attributes: Attributes, *, kind: GroupVersionKind) -> JSONObject:
     """Return ``request`` as conditions see it.
 
     The kind is the one that matched, but the resource the one that was asked for, which is not what the review has:

@@ -9,7 +9,13 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from app.control.worker import Worker
-from app.dispatch.admission_review import Answer, ReviewError, review_of, review_version, understand
+from app.dispatch.admission_review import (
+    ReviewError,
+    WebhookResponse,
+    build_review,
+    choose_review_version,
+    parse_response,
+)
 from app.dispatch.attributes import Attributes
 from app.dispatch.errors import CallingError, StatusError, internal, too_many_requests
 from app.dispatch.hook_index import RelevantHook
@@ -75,7 +81,7 @@ class Caller:
 
     async def ask(
         self, relevant: RelevantHook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
-    ) -> Answer:
+    ) -> WebhookResponse:
         """Return what a webhook answers.
 
         Args:
@@ -93,18 +99,18 @@ class Caller:
             _check_dry_run(hook)
         uid = str(uuid.uuid4())
         try:
-            version = review_version(hook.review_versions)
+            version = choose_review_version(hook.review_versions)
         except ReviewError as error:
             raise CallingError(hook.name, f"could not create admission objects: {error}") from None
         if hook.endpoint is None:
             raise CallingError(hook.name, f"could not get REST client: {hook.problem}")
-        review = review_of(attributes, relevant.invocation, kind=kind, version=version, uid=uid)
+        review = build_review(attributes, relevant.invocation, kind=kind, version=version, uid=uid)
         # Encoded when the call may begin: of requests that wait there is no second copy.
         encode: Encode = partial(msgspec.json.encode, review)
         if attributes.size > _SMALL_REVIEW:
             encode = partial(self._worker.run, attributes.cluster, msgspec.json.encode, review)
         text = await self._post(hook, encode, consumer=attributes.cluster, seconds=seconds)
-        understood = partial(understand, text, uid=uid, version=version, mutating=hook.phase == "mutating")
+        understood = partial(parse_response, text, uid=uid, version=version, mutating=hook.phase == "mutating")
         try:
             if len(text) <= _SHORT_ANSWER:
                 return understood()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from app.dispatch.admission_review import Answer, ReviewError
+from app.dispatch.admission_review import ReviewError, WebhookResponse
 from app.dispatch.attributes import Attributes
 from app.dispatch.errors import CallingError, StatusError, internal, timed_out
 from app.dispatch.hook_index import RelevantHook
@@ -129,7 +129,7 @@ class Mutating:
             means.audit.patched(hook, operations, size=len(answer.patch), round_number=number)
         return changed
 
-    async def _patched(self, hook: Hook, document: JSON, answer: Answer) -> Patched:
+    async def _patched(self, hook: Hook, document: JSON, answer: WebhookResponse) -> Patched:
         try:
             patched = await self._means.patching.patch(document, answer)
         except ReviewError as error:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar
 
 from app.control.worker import Worker
-from app.dispatch.admission_review import Answer, check_patch_type, operations_of
+from app.dispatch.admission_review import WebhookResponse, check_patch_type, decode_patch
 from app.dispatch.attributes import as_sent
 from app.model.json import JSON, JSONObject
 from app.model.size import count_values
@@ -31,7 +31,7 @@ class Patched(NamedTuple):
     changed: bool
 
 
-def patch_object(document: JSON, answer: Answer) -> Patched:
+def patch_object(document: JSON, answer: WebhookResponse) -> Patched:
     """Return an object with a webhook's patch applied.
 
     Raises:
@@ -39,7 +39,7 @@ def patch_object(document: JSON, answer: Answer) -> Patched:
         PatchError: It does not apply, or is beyond a limit.
     """
     LIMITS.check_size(len(answer.patch))
-    operations = operations_of(answer)
+    operations = decode_patch(answer)
     if not operations or document is None:
         # In an apiserver's order: without an object, the type of the patch does not matter.
         return Patched(document, operations, changed=False)
@@ -66,7 +66,7 @@ class Patching:
         self._worker: Final = worker
         self._cluster: Final = cluster
 
-    async def patch(self, document: JSON, answer: Answer) -> Patched:
+    async def patch(self, document: JSON, answer: WebhookResponse) -> Patched:
         """Return an object with a webhook's patch applied; raises as `patch_object` does."""
         if not answer.patch:
             return Patched(document, [], changed=False)

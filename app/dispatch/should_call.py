@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from app.control.turns import Turns
-from app.dispatch.admission_review import Answer, request_of_conditions
+from app.dispatch.admission_review import WebhookResponse, build_condition_request
 from app.dispatch.attributes import Attributes
 from app.dispatch.audit import Audit
 from app.dispatch.call import Deadline
@@ -37,7 +37,7 @@ class CallWebhook(Protocol):
 
     async def __call__(
         self, relevant: RelevantHook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
-    ) -> Answer:
+    ) -> WebhookResponse:
         """Return its answer; raises CallingError, StatusError."""
 
 
@@ -152,7 +152,7 @@ class CallDecider:
         scope = Scope(
             object_=versioned.object,
             old_object=versioned.old_object,
-            request=request_of_conditions(versioned, kind=kind),
+            request=build_condition_request(versioned, kind=kind),
             access=None if self._means.authorize is None else self._access,
         )
         self._scope = (versioned, kind, scope)

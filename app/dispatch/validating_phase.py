@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from app.dispatch.admission_review import Answer
+from app.dispatch.admission_review import WebhookResponse
 from app.dispatch.attributes import Attributes
 from app.dispatch.errors import CallingError, StatusError, internal, timed_out
 from app.dispatch.hook_index import RelevantHook
@@ -44,7 +44,7 @@ async def validate(
     return refusals
 
 
-async def _ask(versioned: VersionedRequest, means: RequestContext) -> Answer | CallingError | StatusError:
+async def _ask(versioned: VersionedRequest, means: RequestContext) -> WebhookResponse | CallingError | StatusError:
     relevant, kind, attributes = versioned
     try:
         return await means.ask(relevant, attributes, kind=kind, seconds=means.deadline.remaining)
@@ -53,7 +53,11 @@ async def _ask(versioned: VersionedRequest, means: RequestContext) -> Answer | C
 
 
 def _hear(
-    versioned: VersionedRequest, heard: Answer | CallingError | StatusError, means: RequestContext, *, position: int
+    versioned: VersionedRequest,
+    heard: WebhookResponse | CallingError | StatusError,
+    means: RequestContext,
+    *,
+    position: int,
 ) -> StatusError | None:
     """Note what a webhook said, and return why it refuses the request, if it does."""
     hook = versioned.relevant.hook

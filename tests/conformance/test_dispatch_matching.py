@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.admission_review import ReviewError, review_of, review_version, understand
+from app.dispatch.admission_review import ReviewError, build_review, choose_review_version, parse_response
 from app.dispatch.attributes import attributes_of
 from app.dispatch.audit import Audit, warnings_of
 from app.dispatch.equivalent_resources import Equivalent
@@ -136,7 +136,9 @@ def test_what_is_an_answer(case: dict[str, Any]) -> None:
     expected = case["expect"]
 
     def found() -> Any:
-        return understand(json.dumps(document).encode(), uid=uid, version=case["decodedAs"], mutating=case["mutating"])
+        return parse_response(
+            json.dumps(document).encode(), uid=uid, version=case["decodedAs"], mutating=case["mutating"]
+        )
 
     if "errorContains" in expected:
         with pytest.raises(ReviewError, match=re.escape(expected["errorContains"])):
@@ -156,7 +158,7 @@ def test_what_a_webhook_is_sent(case: dict[str, Any]) -> None:
     versions, expected = tuple(case["admissionReviewVersions"]), case["expect"]
     if "errorContains" in expected:
         with pytest.raises(ReviewError, match=re.escape(expected["errorContains"])):
-            review_version(versions)
+            choose_review_version(versions)
         return
     given = SUITES["create_admission_objects"]["attributes"]
     kind, (group, version, plural) = gvk(given["kind"]), given["resource"].split("/")
@@ -167,8 +169,8 @@ def test_what_a_webhook_is_sent(case: dict[str, Any]) -> None:
     )
     invoked = SUITES["create_admission_objects"]["invocation"]
     invocation = Invocation(GroupVersionResource(*invoked["resource"].split("/")), "", gvk(invoked["kind"]), 0)
-    version = review_version(versions)
-    made = review_of(subject, invocation, kind=gvk(invoked["kind"]), version=version, uid="1")
+    version = choose_review_version(versions)
+    made = build_review(subject, invocation, kind=gvk(invoked["kind"]), version=version, uid="1")
     assert made["apiVersion"] == expected["reviewVersion"]
     request = made["request"]
     for member, wanted in expected["request"].items():

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.admission_review import ReviewError, operations_of, understand
+from app.dispatch.admission_review import ReviewError, decode_patch, parse_response
 
 PATCH = base64.b64encode(b"[]").decode()
 
 
 def answered(*, mutating: bool = True, version: str = "v1", **response: Any) -> Any:
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {"uid": "u", **response}}
-    return understand(json.dumps(review).encode(), uid="u", version=version, mutating=mutating)
+    return parse_response(json.dumps(review).encode(), uid="u", version=version, mutating=mutating)
 
 
 @pytest.mark.parametrize(
@@ -54,15 +54,15 @@ def test_without_allowed_it_is_a_denial() -> None:
 def test_an_empty_patch_changes_nothing(text: bytes) -> None:
     made = answered(allowed=True, patch=base64.b64encode(text).decode(), patchType="JSONPatch")
     if text.strip():
-        assert operations_of(made) == []
+        assert decode_patch(made) == []
     else:
         with pytest.raises(ReviewError, match="received undecodable patch in webhook response: invalid character"):
-            operations_of(made)
+            decode_patch(made)
 
 
 def test_a_patch_that_changes_nothing_may_say_any_type() -> None:
     made = answered(allowed=True, patch=base64.b64encode(b"[]").decode(), patchType="MergePatch")
-    assert operations_of(made) == []
+    assert decode_patch(made) == []
 
 
 @pytest.mark.parametrize("mutating", [True, False])
@@ -75,7 +75,7 @@ def test_a_patch_that_is_no_base64_is_no_answer_to_anything(version: str, *, mut
 def test_base64_may_have_lines_as_for_go() -> None:
     operations = [{"op": "add", "path": "/metadata/labels", "value": {"a": "b" * 90}}]
     lines = base64.encodebytes(json.dumps(operations).encode()).decode().replace("\n", "\r\n")
-    assert operations_of(answered(allowed=True, patch=lines, patchType="JSONPatch")) == operations
+    assert decode_patch(answered(allowed=True, patch=lines, patchType="JSONPatch")) == operations
     assert answered(mutating=False, allowed=True, patch="\n").patch == b""
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from app.dispatch.admission_review import Answer
+from app.dispatch.admission_review import WebhookResponse
 from app.dispatch.attributes import Attributes
 from app.dispatch.call import Deadline
 from app.dispatch.configurations import Configurations
@@ -140,7 +140,7 @@ class World:
 
     async def _ask(
         self, relevant: RelevantHook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
-    ) -> Answer:
+    ) -> WebhookResponse:
         assert seconds > 0
         hook = relevant.hook
         told = {document["metadata"]["annotations"]["kcp.io/cluster"] for document in objects(attributes)}
@@ -148,7 +148,7 @@ class World:
         url = hook.endpoint.url if hook.endpoint else ""
         resource = "/".join(relevant.invocation.resource)
         self.asked.append(Asked(hook.cluster, hook.uid, url, f"{kind.api_version} {kind.kind}", resource, seen_as))
-        return Answer(allowed=True, patch=b"", patch_type="", status=None, warnings=(), audit_annotations={})
+        return WebhookResponse(allowed=True, patch=b"", patch_type="", status=None, warnings=(), audit_annotations={})
 
     async def dispatch(self, made: dict[str, Any], *, cluster: str, phase: Phase) -> DispatchResult:
         deadline = Deadline(time.monotonic() + 30)
