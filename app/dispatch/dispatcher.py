@@ -19,7 +19,7 @@ from app.dispatch.errors import StatusError, forbidden
 from app.dispatch.hook_index import RelevantHook
 from app.dispatch.hooks import Hook, Phase
 from app.dispatch.limits import Authorizer, RequestLimits
-from app.dispatch.match import NamespaceLabels, asked_of, is_exempt, labels_of, needs_namespace
+from app.dispatch.match import NamespaceLabels, build_rule_attributes, is_exempt, needs_namespace, read_labels
 from app.dispatch.mutating_phase import Mutating
 from app.dispatch.own_endpoints import OwnEndpoints
 from app.dispatch.patching import Patching
@@ -179,13 +179,13 @@ class Dispatcher:
         """Return the webhooks of a cluster whose rules are about a request."""
         attributes = target.attributes
         hooks = self._configurations.hooks(cluster, phase)
-        return hooks.relevant(asked_of(attributes), attributes.kind, target.equivalents)
+        return hooks.relevant(build_rule_attributes(attributes), attributes.kind, target.equivalents)
 
     async def find_relevant(self, target: Target, cluster: str, phase: Phase) -> tuple[RelevantHook, ...]:
         """Return what `relevant` returns, in turns with other clusters."""
         attributes = target.attributes
         hooks = await self._configurations.find(cluster, phase, turns=self.turns, worker=self.worker)
-        work = hooks.find(asked_of(attributes), attributes.kind, target.equivalents)
+        work = hooks.find(build_rule_attributes(attributes), attributes.kind, target.equivalents)
         return await do_in_turns(work, turns=self.turns, worker=self.worker, cluster=attributes.cluster)
 
     async def find_hooks(self, target: Target, phase: Phase) -> Iterator[Hook]:
@@ -306,7 +306,7 @@ class Dispatcher:
             details = StatusDetails(name=name, kind="namespaces")
             where = f" in logical cluster {cluster}" if cluster else ""
             return NamespaceLabels({}, StatusError(404, "NotFound", f'namespaces "{name}" not found{where}', details))
-        return NamespaceLabels(labels_of(found))
+        return NamespaceLabels(read_labels(found))
 
 
 def _refused(refusals: Sequence[StatusError], audit: Audit, warnings: Sequence[str]) -> Response:

@@ -18,14 +18,14 @@ from app.dispatch.match import (
     NamespaceLabels,
     Stage,
     Verdict,
-    asked_of,
-    decide,
+    build_rule_attributes,
+    check_filters,
+    find_barrier,
     match_namespace,
     match_object,
-    verdicts,
 )
 from app.dispatch.own_endpoints import OwnEndpoints
-from app.dispatch.rules import Invocation, nearest_miss
+from app.dispatch.rules import Invocation, find_nearest_miss
 from app.dispatch.should_call import CallDecider, RequestContext
 from app.model.admission import AdmissionRequest
 from app.model.gvk import GroupVersionKind
@@ -71,7 +71,7 @@ class ExplainedHook(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     timeout_seconds: float
     predicates: tuple[Predicate, ...]
     """Every question, also those after the one that decided."""
-    nearest_miss: str = ""
+    find_nearest_miss: str = ""
     sent_as: str = ""
     notes: tuple[str, ...] = ()
 
@@ -174,14 +174,16 @@ async def _explain(
         invocation = Invocation(attributes.resource, attributes.subresource, attributes.kind, -1)
         answers += await _conditions(RelevantHook(hook, invocation), attributes, asking.others)
     else:
-        rest = verdicts(relevant, attributes, namespace)
+        rest = check_filters(relevant, attributes, namespace)
         answers = (_matched(relevant, attributes), *rest)
-        judging = asking.dispatched if decide(rest) is None else asking.others
+        judging = asking.dispatched if find_barrier(rest) is None else asking.others
         conditions = await _conditions(relevant, attributes, judging)
         own = _own(hook, asking.own)
-        barrier = decide(rest) or decide(conditions) or decide(own)
+        barrier = find_barrier(rest) or find_barrier(conditions) or find_barrier(own)
         answers += (*conditions, *own)
-    nearest = None if relevant is not None or target.exempt else nearest_miss(hook, asked_of(attributes))
+    nearest = (
+        None if relevant is not None or target.exempt else find_nearest_miss(hook, build_rule_attributes(attributes))
+    )
     return ExplainedHook(
         configuration=hook.configuration,
         webhook=hook.name,

@@ -10,7 +10,7 @@ from app.control.slices import Pauses
 from app.control.turns import Work, do_at_once
 from app.dispatch.equivalent_resources import Equivalent
 from app.dispatch.hooks import EVERY, Hook, Rule
-from app.dispatch.rules import Asked, Equivalents, Invocation, find_invocation
+from app.dispatch.rules import EquivalentIndex, Invocation, RuleAttributes, find_invocation
 from app.model.gvk import GroupVersionKind
 
 # What a fleet asks again and again: operations on some hundred resources. A request can name any resource, so it ends.
@@ -33,7 +33,7 @@ class RelevantHook(NamedTuple):
     invocation: Invocation
 
 
-_Question: TypeAlias = tuple[Asked, GroupVersionKind, tuple[Equivalent, ...]]
+_Question: TypeAlias = tuple[RuleAttributes, GroupVersionKind, tuple[Equivalent, ...]]
 _Key: TypeAlias = tuple[str, str, str]
 """Operation, group and resource, each as a rule lists it."""
 
@@ -155,13 +155,13 @@ class HookIndex:
         return chain.from_iterable([self._groups[name].hooks for name in self._names])
 
     def relevant(
-        self, asked: Asked, kind: GroupVersionKind, equivalents: tuple[Equivalent, ...]
+        self, asked: RuleAttributes, kind: GroupVersionKind, equivalents: tuple[Equivalent, ...]
     ) -> tuple[RelevantHook, ...]:
         """Return the webhooks whose rules are about a request, in order."""
         return do_at_once(self.find(asked, kind, equivalents))
 
     def find(
-        self, asked: Asked, kind: GroupVersionKind, equivalents: tuple[Equivalent, ...]
+        self, asked: RuleAttributes, kind: GroupVersionKind, equivalents: tuple[Equivalent, ...]
     ) -> Work[tuple[RelevantHook, ...]]:
         """Return the webhooks whose rules are about a request, in order.
 
@@ -189,7 +189,7 @@ class HookIndex:
             _, dropped = self._remembered.popitem(last=False)
             self._kept -= len(dropped)
 
-    def _candidates(self, asked: Asked, equivalents: tuple[Equivalent, ...]) -> _Candidates:
+    def _candidates(self, asked: RuleAttributes, equivalents: tuple[Equivalent, ...]) -> _Candidates:
         """Return the webhooks that may be about a request: a copy, whatever changes later."""
         # A definition may have thousands of versions, which have the same keys.
         resources = {asked.resource, *(equivalent.resource for equivalent in equivalents)}
@@ -209,11 +209,11 @@ class HookIndex:
 
 
 def _match(
-    candidates: _Candidates, asked: Asked, kind: GroupVersionKind, equivalents: tuple[Equivalent, ...]
+    candidates: _Candidates, asked: RuleAttributes, kind: GroupVersionKind, equivalents: tuple[Equivalent, ...]
 ) -> Work[tuple[RelevantHook, ...]]:
     pauses = Pauses(_SLICE)
     found: list[RelevantHook] = []
-    known = Equivalents(equivalents)
+    known = EquivalentIndex(equivalents)
     for position, hook in (yield from candidates.each(pauses)):
         invocation = yield from find_invocation(hook, asked, kind, known, pauses)
         if invocation is not None:

@@ -12,7 +12,7 @@ from app.dispatch.attributes import Attributes
 from app.dispatch.errors import StatusError, internal
 from app.dispatch.hook_index import RelevantHook
 from app.dispatch.hooks import GROUP, Hook
-from app.dispatch.rules import Asked
+from app.dispatch.rules import RuleAttributes
 from app.model.json import JSON, as_object
 
 # k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules.IsExemptAdmissionConfigurationResource
@@ -51,9 +51,9 @@ class NamespaceLabels(NamedTuple):
     error: StatusError | None = None
 
 
-def asked_of(attributes: Attributes) -> Asked:
+def build_rule_attributes(attributes: Attributes) -> RuleAttributes:
     """Return what of a request rules are about."""
-    return Asked(attributes.operation, attributes.resource, attributes.subresource, bool(attributes.namespace))
+    return RuleAttributes(attributes.operation, attributes.resource, attributes.subresource, bool(attributes.namespace))
 
 
 def is_exempt(attributes: Attributes) -> bool:
@@ -88,7 +88,7 @@ def match_namespace(hook: Hook, attributes: Attributes, namespace: NamespaceLabe
     if selector.everything:
         return Verdict(stage, ok=True, reason="it selects everything")
     if _is_own_namespace(attributes):
-        return _selected(stage, selector.selects(labels_of(attributes.object)), labels_of(attributes.object))
+        return _selected(stage, selector.selects(read_labels(attributes.object)), read_labels(attributes.object))
     if namespace.error is not None:
         return Verdict(stage, ok=False, reason=str(namespace.error), error=namespace.error)
     return _selected(stage, selector.selects(namespace.labels), namespace.labels)
@@ -107,12 +107,12 @@ def match_object(hook: Hook, attributes: Attributes) -> Verdict:
     if selector.everything:
         return Verdict(stage, ok=True, reason="it selects everything")
     for document in (attributes.object, attributes.old_object):
-        if isinstance(as_object(document).get("metadata"), dict) and selector.selects(labels_of(document)):
-            return _selected(stage, ok=True, labels=labels_of(document))
-    return _selected(stage, ok=False, labels=labels_of(attributes.object or attributes.old_object))
+        if isinstance(as_object(document).get("metadata"), dict) and selector.selects(read_labels(document)):
+            return _selected(stage, ok=True, labels=read_labels(document))
+    return _selected(stage, ok=False, labels=read_labels(attributes.object or attributes.old_object))
 
 
-def labels_of(document: JSON) -> Mapping[str, str]:
+def read_labels(document: JSON) -> Mapping[str, str]:
     """Return an object's labels; those that are no text are none."""
     labels = as_object(as_object(as_object(document).get("metadata")).get("labels"))
     return {name: value for name, value in labels.items() if isinstance(value, str)}
@@ -128,7 +128,7 @@ def match_kind(relevant: RelevantHook) -> Verdict:
     return Verdict(Stage.KIND, ok=True, reason=f"it is sent a {invocation.kind.kind} of {invocation.kind.api_version}")
 
 
-def verdicts(relevant: RelevantHook, attributes: Attributes, namespace: NamespaceLabels) -> tuple[Verdict, ...]:
+def check_filters(relevant: RelevantHook, attributes: Attributes, namespace: NamespaceLabels) -> tuple[Verdict, ...]:
     """Return the answers to all questions but conditions, for a webhook whose rules are about a request."""
     return (
         match_kind(relevant),
@@ -137,7 +137,7 @@ def verdicts(relevant: RelevantHook, attributes: Attributes, namespace: Namespac
     )
 
 
-def decide(answers: tuple[Verdict, ...]) -> Verdict | None:
+def find_barrier(answers: tuple[Verdict, ...]) -> Verdict | None:
     """Return the answer that keeps a webhook from being asked, None if none does.
 
     A plain no comes before every error: what is not selected is skipped, even if another question has no answer.

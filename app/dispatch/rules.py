@@ -14,7 +14,7 @@ from app.model.gvk import GroupVersionKind, GroupVersionResource
 _NAMESPACES: Final = GroupVersionResource("", "v1", "namespaces")
 
 
-class Asked(NamedTuple):
+class RuleAttributes(NamedTuple):
     """What of a request rules are about."""
 
     operation: str
@@ -35,7 +35,7 @@ class Invocation(NamedTuple):
     """The rule that matched."""
 
 
-class Axis(NamedTuple):
+class FieldMatch(NamedTuple):
     """One list of a rule, and whether the request is in it."""
 
     name: str
@@ -44,37 +44,37 @@ class Axis(NamedTuple):
     asked: str
 
 
-def axes(rule: Rule, asked: Asked) -> Iterator[Axis]:
+def compare_fields(rule: Rule, asked: RuleAttributes) -> Iterator[FieldMatch]:
     """Yield how a request stands to each list of a rule."""
     group, version, resource = asked.resource
     path = f"{resource}/{asked.subresource}" if asked.subresource else resource
     scope = "Namespaced" if asked.namespaced else "Cluster"
-    yield Axis("scope", _in_scope(rule, asked), (rule.scope,), scope)
-    yield Axis("operations", _in_operations(rule, asked), tuple(sorted(rule.operations)), asked.operation)
-    yield Axis("apiGroups", _in_groups(rule, asked), tuple(sorted(rule.groups)), group)
-    yield Axis("apiVersions", _in_versions(rule, asked), tuple(sorted(rule.versions)), version)
+    yield FieldMatch("scope", _in_scope(rule, asked), (rule.scope,), scope)
+    yield FieldMatch("operations", _in_operations(rule, asked), tuple(sorted(rule.operations)), asked.operation)
+    yield FieldMatch("apiGroups", _in_groups(rule, asked), tuple(sorted(rule.groups)), group)
+    yield FieldMatch("apiVersions", _in_versions(rule, asked), tuple(sorted(rule.versions)), version)
     names = tuple(f"{one}/{subresource}" if subresource else one for one, subresource in rule.resources)
-    yield Axis("resources", _in_resources(rule, asked), names, path)
+    yield FieldMatch("resources", _in_resources(rule, asked), names, path)
 
 
-def _in_operations(rule: Rule, asked: Asked) -> bool:
+def _in_operations(rule: Rule, asked: RuleAttributes) -> bool:
     return asked.operation in rule.operations or EVERY in rule.operations
 
 
-def _in_groups(rule: Rule, asked: Asked) -> bool:
+def _in_groups(rule: Rule, asked: RuleAttributes) -> bool:
     return asked.resource.group in rule.groups or EVERY in rule.groups
 
 
-def _in_versions(rule: Rule, asked: Asked) -> bool:
+def _in_versions(rule: Rule, asked: RuleAttributes) -> bool:
     return asked.resource.version in rule.versions or EVERY in rule.versions
 
 
-def _in_resources(rule: Rule, asked: Asked) -> bool:
+def _in_resources(rule: Rule, asked: RuleAttributes) -> bool:
     resource, path = asked.resource.resource, asked.subresource
     return any(one in (EVERY, resource) and subresource in (EVERY, path) for one, subresource in rule.resources)
 
 
-def _in_scope(rule: Rule, asked: Asked) -> bool:
+def _in_scope(rule: Rule, asked: RuleAttributes) -> bool:
     scope = rule.scope
     if scope == "Namespaced":
         return asked.namespaced and asked.resource != _NAMESPACES
@@ -83,9 +83,9 @@ def _in_scope(rule: Rule, asked: Asked) -> bool:
     return scope == EVERY
 
 
-def rule_matches(rule: Rule, asked: Asked) -> bool:
+def matches_rule(rule: Rule, asked: RuleAttributes) -> bool:
     """Return whether a request is in every list of a rule."""
-    # What `axes` says, without saying it: broad rules are looked at by the thousand.
+    # What `compare_fields` says, without saying it: broad rules are looked at by the thousand.
     return (
         _in_operations(rule, asked)
         and _in_scope(rule, asked)
@@ -95,7 +95,7 @@ def rule_matches(rule: Rule, asked: Asked) -> bool:
     )
 
 
-class Equivalents:
+class EquivalentIndex:
     """Equivalents by group and resource, then by version: a definition may have thousands of versions."""
 
     def __init__(self, equivalents: Sequence[Equivalent]) -> None:
@@ -106,7 +106,7 @@ class Equivalents:
             group, version, resource = equivalent.resource
             self._places.setdefault((group, resource), {}).setdefault(version, place)
 
-    def first(self, rule: Rule, asked: Asked) -> Equivalent | None:
+    def first(self, rule: Rule, asked: RuleAttributes) -> Equivalent | None:
         """Return the first equivalent that a rule is about, other than the resource of the request itself."""
         if not _in_operations(rule, asked):
             return None
@@ -118,7 +118,7 @@ class Equivalents:
         return self._all[min(places)] if places else None
 
     def _first_version(
-        self, rule: Rule, asked: Asked, named: tuple[str, str], versions: Mapping[str, int]
+        self, rule: Rule, asked: RuleAttributes, named: tuple[str, str], versions: Mapping[str, int]
     ) -> int | None:
         group, resource = named
         one = asked._replace(resource=GroupVersionResource(group, "", resource))
@@ -138,11 +138,11 @@ class Equivalents:
 
 
 def find_invocation(
-    hook: Hook, asked: Asked, kind: GroupVersionKind, equivalents: Equivalents, pauses: Pauses
+    hook: Hook, asked: RuleAttributes, kind: GroupVersionKind, equivalents: EquivalentIndex, pauses: Pauses
 ) -> Work[Invocation | None]:
     """Return what `match_rules` returns, with pauses between rules."""
     for number, rule in enumerate(hook.rules):
-        if rule_matches(rule, asked):
+        if matches_rule(rule, asked):
             return Invocation(asked.resource, asked.subresource, kind, number)
         if pauses.due(1 + len(rule.resources)):
             yield None
@@ -158,30 +158,30 @@ def find_invocation(
 
 
 def match_rules(
-    hook: Hook, asked: Asked, kind: GroupVersionKind, equivalents: Sequence[Equivalent]
+    hook: Hook, asked: RuleAttributes, kind: GroupVersionKind, equivalents: Sequence[Equivalent]
 ) -> Invocation | None:
     """Return how a webhook is to be asked, None if no rule of it is about the request.
 
     An exact match is preferred; after it, where the policy allows that, the first rule that names an equivalent.
     """
-    return do_at_once(find_invocation(hook, asked, kind, Equivalents(equivalents), Pauses(sys.maxsize)))
+    return do_at_once(find_invocation(hook, asked, kind, EquivalentIndex(equivalents), Pauses(sys.maxsize)))
 
 
 class NearMiss(NamedTuple):
     """The rule that comes closest to a request, and what keeps it from matching."""
 
     rule: int
-    missed: tuple[Axis, ...]
+    missed: tuple[FieldMatch, ...]
 
     def __str__(self) -> str:
         wishes = (f"{axis.asked!r} were in {axis.name} {list(axis.listed)}" for axis in self.missed)
         return f"rules[{self.rule}] would match if {' and '.join(wishes)}"
 
 
-def nearest_miss(hook: Hook, asked: Asked) -> NearMiss | None:
+def find_nearest_miss(hook: Hook, asked: RuleAttributes) -> NearMiss | None:
     """Return the rule with the fewest lists that a request is not in; the first of them, None without rules."""
     misses = [
-        NearMiss(number, tuple(axis for axis in axes(rule, asked) if not axis.ok))
+        NearMiss(number, tuple(axis for axis in compare_fields(rule, asked) if not axis.ok))
         for number, rule in enumerate(hook.rules)
     ]
     return min(misses, key=lambda miss: len(miss.missed), default=None)

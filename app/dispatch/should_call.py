@@ -14,7 +14,7 @@ from app.dispatch.errors import forbidden
 from app.dispatch.hook_index import RelevantHook
 from app.dispatch.hooks import Hook
 from app.dispatch.limits import RequestLimits
-from app.dispatch.match import NamespaceLabels, Stage, Verdict, decide, verdicts
+from app.dispatch.match import NamespaceLabels, Stage, Verdict, check_filters, find_barrier
 from app.dispatch.match_conditions import Budget
 from app.dispatch.own_endpoints import OwnEndpoints
 from app.dispatch.patching import Patching
@@ -91,7 +91,7 @@ class CallDecider:
         Raises:
             StatusError: That cannot be told; nobody is asked then.
         """
-        barrier = decide(verdicts(relevant, attributes, self._means.namespace))
+        barrier = find_barrier(check_filters(relevant, attributes, self._means.namespace))
         if barrier is None and relevant.hook.conditions:
             verdict = await self.judge(relevant.hook, await self.versioned(relevant, attributes))
             barrier = None if verdict.ok else verdict

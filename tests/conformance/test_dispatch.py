@@ -26,7 +26,7 @@ from app.dispatch.factory import dispatcher_of
 from app.dispatch.hook_index import HookIndex
 from app.dispatch.hooks import compile_hooks
 from app.dispatch.limits import RequestLimits
-from app.dispatch.match import NamespaceLabels, asked_of, labels_of
+from app.dispatch.match import NamespaceLabels, build_rule_attributes, read_labels
 from app.dispatch.mutating_phase import Mutating
 from app.dispatch.patching import Patching
 from app.dispatch.schema_owner import find_owner
@@ -114,7 +114,7 @@ class Run:
         }
         self.attributes = attributes_of(request_of(review_of_case(case)), cluster="")
         self.hooks = HookIndex(list(compile_hooks(phase, "", document)))
-        self.relevant = self.hooks.relevant(asked_of(self.attributes), self.attributes.kind, ())
+        self.relevant = self.hooks.relevant(build_rule_attributes(self.attributes), self.attributes.kind, ())
         self.audit, self.warnings = Audit(), []
         self.observed: list[Any] = []
         worker, turns = Worker(), Turns()
@@ -174,7 +174,7 @@ async def test_mutating_webhooks(case: dict[str, Any], server: Webhooks, client:
     run = Run(case, server, client)
     check(case, run, await run.mutate())
     if "labels" in case["expect"]:
-        assert labels_of(run.mutating.attributes.object) == case["expect"]["labels"]
+        assert read_labels(run.mutating.attributes.object) == case["expect"]["labels"]
     for name, reinvoked in case["expect"].get("reinvoke", {}).items():
         uid = next(hook.uid for hook in run.hooks.hooks if hook.name == name)
         assert (uid in run.mutating._to_reinvoke) is reinvoked
@@ -256,7 +256,7 @@ async def test_reinvocation(case: dict[str, Any], server: Webhooks, client: Hook
     assert expected.get("errorContains", "") in str(refusal or "")
     assert (refusal is None) is ("errorContains" not in expected)
     if "labels" in expected:
-        assert labels_of(mutating.attributes.object) == expected["labels"]
+        assert read_labels(mutating.attributes.object) == expected["labels"]
     if "auditAnnotations" in expected:
         assert run.audit.annotations == expected["auditAnnotations"]
 

@@ -15,7 +15,7 @@ from app.dispatch.equivalent_resources import Equivalent
 from app.dispatch.errors import denial
 from app.dispatch.hooks import compile_hooks
 from app.dispatch.match import NamespaceLabels, match_namespace, match_object
-from app.dispatch.rules import Asked, Invocation, axes, match_rules
+from app.dispatch.rules import Invocation, RuleAttributes, compare_fields, match_rules
 from app.model.admission import Status
 from app.model.gvk import GroupVersionKind, GroupVersionResource, parse_api_version
 from tests.conformance.dispatch_cases import FIXTURES, MATCH_ALL, SUITES, cases
@@ -24,9 +24,9 @@ from tests.dispatch.builders import request_of
 # --- Predicates ---------------------------------------------------------------------------------------------------
 
 
-def asked(given: dict[str, Any]) -> Asked:
+def asked(given: dict[str, Any]) -> RuleAttributes:
     resource = GroupVersionResource(given["group"], given["version"], given["resource"])
-    return Asked(given["operation"], resource, given["subresource"], bool(given["namespace"]))
+    return RuleAttributes(given["operation"], resource, given["subresource"], bool(given["namespace"]))
 
 
 AXES = {"group": "apiGroups", "version": "apiVersions", "op": "operations", "operation": "operations"}
@@ -39,7 +39,7 @@ def test_rules(case: dict[str, Any]) -> None:
     (hook,) = compile_hooks("validating", "", {"metadata": {"name": "c"}, "webhooks": [{"rules": [case["rule"]]}]})
 
     def found(one: dict[str, Any]) -> bool:
-        return {axis.name: axis.ok for axis in axes(hook.rules[0], asked(one))}[AXES[case["axis"]]]
+        return {axis.name: axis.ok for axis in compare_fields(hook.rules[0], asked(one))}[AXES[case["axis"]]]
 
     assert [found(one) for one in case["match"]] == [True] * len(case["match"])
     assert [found(one) for one in case["noMatch"]] == [False] * len(case["noMatch"])
@@ -67,7 +67,7 @@ def test_which_version_a_webhook_is_called_with(case: dict[str, Any]) -> None:
     request = case["request"]
     group, version, plural = request["resource"].split("/")
     resource = GroupVersionResource(group, version, plural)
-    subject = Asked(request["operation"], resource, request["subresource"], bool(request["namespace"]))
+    subject = RuleAttributes(request["operation"], resource, request["subresource"], bool(request["namespace"]))
     found = match_rules(hook, subject, gvk(request["kind"]), equivalents(resource, request["subresource"]))
     expected = case["expect"]
     assert (found is not None) is expected["call"]

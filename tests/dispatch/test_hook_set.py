@@ -10,7 +10,7 @@ from app.dispatch.configurations import Configurations
 from app.dispatch.equivalent_resources import Equivalent
 from app.dispatch.hook_index import HookIndex
 from app.dispatch.hooks import compile_hooks
-from app.dispatch.rules import Asked, axes, match_rules, rule_matches
+from app.dispatch.rules import RuleAttributes, compare_fields, match_rules, matches_rule
 from app.model.gvk import GroupVersionKind, GroupVersionResource
 from app.store.store import key_of
 from tests.dispatch.builders import configuration, store_of, webhook
@@ -24,7 +24,7 @@ def resource(version: Any = "v1", plural: Any = "widgets", group: Any = "example
 
 
 asked = st.builds(
-    Asked,
+    RuleAttributes,
     st.sampled_from(["CREATE", "UPDATE", "DELETE", "CONNECT"]),
     st.builds(
         resource,
@@ -59,20 +59,20 @@ def test_what_is_found_by_resource_is_what_asking_each_webhook_in_turn_finds(mad
 def test_a_rule_matches_if_the_request_is_in_each_of_its_lists(made: Any, request: Any) -> None:
     (hook,) = compile_hooks("validating", "c", configuration("c", "validating", made))
     for rule in hook.rules:
-        assert rule_matches(rule, request) is all(axis.ok for axis in axes(rule, request))
+        assert matches_rule(rule, request) is all(axis.ok for axis in compare_fields(rule, request))
 
 
 def test_a_rule_that_lists_thousands_is_found_all_the_same() -> None:
     names = [f"n{number}" for number in range(2000)]
     rules = [{"operations": ["CREATE"], "apiGroups": names, "apiVersions": ["*"], "resources": names}]
     compiled = HookIndex(list(compile_hooks("validating", "c", configuration("c", "validating", webhook(rules=rules)))))
-    wanted = Asked("CREATE", resource(plural="n7", group="n1999"), "", namespaced=True)
+    wanted = RuleAttributes("CREATE", resource(plural="n7", group="n1999"), "", namespaced=True)
     assert len(compiled.relevant(wanted, KIND, ())) == 1
     assert compiled.relevant(wanted._replace(resource=resource(plural="n7", group="other")), KIND, ()) == ()
     assert len(compiled._index) == 1
 
 
-def candidates(compiled: HookIndex, wanted: Asked) -> int:
+def candidates(compiled: HookIndex, wanted: RuleAttributes) -> int:
     return len(do_at_once(compiled._candidates(wanted, ()).each(Pauses(sys.maxsize))))
 
 
@@ -84,9 +84,9 @@ def test_webhooks_for_other_operations_and_groups_are_not_looked_at() -> None:
     rules += [{**rule, "operations": ["CONNECT"], "apiGroups": ["*"]} for rule in rules]
     made = [webhook(f"w{number}", rules=[rule]) for number, rule in enumerate(rules)]
     compiled = HookIndex(compile_hooks("validating", "c", configuration("c", "validating", *made)))
-    assert candidates(compiled, Asked("CREATE", resource(group="g7"), "", namespaced=True)) == 1
-    assert candidates(compiled, Asked("CONNECT", resource(group="g7"), "", namespaced=True)) == 500
-    assert candidates(compiled, Asked("DELETE", resource(group="g7"), "", namespaced=True)) == 0
+    assert candidates(compiled, RuleAttributes("CREATE", resource(group="g7"), "", namespaced=True)) == 1
+    assert candidates(compiled, RuleAttributes("CONNECT", resource(group="g7"), "", namespaced=True)) == 500
+    assert candidates(compiled, RuleAttributes("DELETE", resource(group="g7"), "", namespaced=True)) == 0
 
 
 def test_an_index_takes_no_more_than_a_multiple_of_the_names_that_are_listed() -> None:
@@ -94,7 +94,7 @@ def test_an_index_takes_no_more_than_a_multiple_of_the_names_that_are_listed() -
     rules = [{"operations": ["CREATE", "UPDATE"], "apiGroups": names, "apiVersions": ["*"], "resources": names}]
     compiled = HookIndex(compile_hooks("validating", "c", configuration("c", "validating", webhook(rules=rules))))
     assert 1 < len(compiled._index) <= 4 * (2 + 20 + 20)
-    wanted = Asked("UPDATE", resource(plural="n7", group="n19"), "", namespaced=True)
+    wanted = RuleAttributes("UPDATE", resource(plural="n7", group="n19"), "", namespaced=True)
     assert len(compiled.relevant(wanted, KIND, ())) == 1
     assert compiled.relevant(wanted._replace(operation="DELETE"), KIND, ()) == ()
 
@@ -110,7 +110,7 @@ def test_webhooks_of_the_same_name_have_identities_of_their_own() -> None:
 def test_what_is_remembered_is_bounded() -> None:
     compiled = HookIndex(list(compile_hooks("validating", "c", configuration("c", "validating", webhook()))))
     for number in range(5000):
-        compiled.relevant(Asked("CREATE", resource(plural=f"r{number}"), "", namespaced=True), KIND, ())
+        compiled.relevant(RuleAttributes("CREATE", resource(plural=f"r{number}"), "", namespaced=True), KIND, ())
     assert len(compiled._remembered) == 4096
 
 
@@ -168,11 +168,13 @@ def test_what_is_remembered_takes_no_more_room_than_the_webhooks() -> None:
     made = configuration("c", "validating", *(webhook(f"w{number}", rules=[rule]) for number in range(3_000)))
     compiled = HookIndex(compile_hooks("validating", "c", made))
     for number in range(20):
-        assert len(compiled.relevant(Asked("CREATE", resource(plural=f"r{number}"), "", True), KIND, ())) == 3_000
+        assert (
+            len(compiled.relevant(RuleAttributes("CREATE", resource(plural=f"r{number}"), "", True), KIND, ())) == 3_000
+        )
     assert sum(map(len, compiled._remembered.values())) <= 12_000
 
 
 def test_a_request_with_a_long_name_is_not_remembered() -> None:
     compiled = HookIndex(compile_hooks("validating", "c", configuration("c", "validating", webhook())))
-    compiled.relevant(Asked("CREATE", resource(plural="r" * 100_000), "", True), KIND, ())
+    compiled.relevant(RuleAttributes("CREATE", resource(plural="r" * 100_000), "", True), KIND, ())
     assert not compiled._remembered

@@ -7,7 +7,14 @@ from app.dispatch.equivalent_resources import Equivalent
 from app.dispatch.errors import StatusError
 from app.dispatch.hook_index import HookIndex
 from app.dispatch.hooks import compile_hooks
-from app.dispatch.match import NamespaceLabels, asked_of, decide, is_exempt, needs_namespace, verdicts
+from app.dispatch.match import (
+    NamespaceLabels,
+    build_rule_attributes,
+    check_filters,
+    find_barrier,
+    is_exempt,
+    needs_namespace,
+)
 from app.model.gvk import GroupVersionResource
 from tests.dispatch.builders import WIDGETS, configuration, namespace, request_of, review, webhook, widget
 
@@ -20,8 +27,8 @@ def barrier(hook: Any, made: Any = None, labels: Any = None, equivalents: Any = 
     """What keeps a webhook from being asked, None if nothing does; fails if no rule is about the request."""
     attributes = attributes_of(request_of(made or review()), cluster="c")
     compiled = HookIndex(list(compile_hooks("validating", "c", configuration("c", "validating", hook))))
-    (relevant,) = compiled.relevant(asked_of(attributes), attributes.kind, equivalents)
-    return decide(verdicts(relevant, attributes, labels or NamespaceLabels({})))
+    (relevant,) = compiled.relevant(build_rule_attributes(attributes), attributes.kind, equivalents)
+    return find_barrier(check_filters(relevant, attributes, labels or NamespaceLabels({})))
 
 
 def selecting(**members: Any) -> Any:

@@ -7,7 +7,7 @@ from app.dispatch.dispatcher import NAMESPACE
 from app.dispatch.hooks import EVERY, Hook, Rule
 from app.dispatch.lint.codes import Found
 from app.dispatch.lint.served_resources import text_of
-from app.dispatch.match import labels_of
+from app.dispatch.match import read_labels
 from app.model.json import JSON, as_object
 from app.store import StoreView
 
@@ -54,7 +54,7 @@ def _locks_out(hook: Hook, namespace: str, store: StoreView) -> bool:
     if hook.fails_open or hook.conditions or not hook.object_selector.everything:
         return False
     found = store.get(hook.cluster, NAMESPACE, "", namespace)
-    labels = {**labels_of(found), _NAME_LABEL: namespace}
+    labels = {**read_labels(found), _NAME_LABEL: namespace}
     return hook.namespace_selector.selects(labels) and any(map(_is_about_own, hook.rules))
 
 
