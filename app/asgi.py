@@ -37,7 +37,7 @@ from app.control.slices import Slices
 from app.control.worker import Worker
 from app.dispatch.credentials.reloader import Credentials
 from app.dispatch.factory import INDEXES as DISPATCH_INDEXES
-from app.dispatch.factory import dispatcher_of
+from app.dispatch.factory import build_dispatcher
 from app.dispatch.limits import RequestLimits
 from app.dispatch.own_endpoints import Address, OwnEndpoints, own_addresses
 from app.dispatch.validation.validator import ConfigurationReviews
@@ -176,7 +176,7 @@ class Fleethook(FastAPI):
 
     def _dispatch_routes(self) -> list[ReviewRoute]:
         cluster, settings = self.cluster, self.settings
-        dispatcher = dispatcher_of(
+        dispatcher = build_dispatcher(
             self.store,
             self.webhook_client,
             observe=self.metrics.dispatched,

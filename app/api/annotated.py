@@ -18,7 +18,7 @@ from app.api.dispatch import Asked, DispatchEndpoint, Standing, refusal
 from app.api.edge import failed
 from app.api.routes import ReviewRoute
 from app.dispatch.call import Deadline
-from app.dispatch.cluster_annotation import annotated_cluster
+from app.dispatch.cluster_annotation import find_annotated_cluster
 from app.dispatch.dispatcher import DispatchResult
 from app.dispatch.errors import StatusError
 from app.registration.paths import DISPATCH_MUTATE, DISPATCH_VALIDATE
@@ -59,7 +59,7 @@ class AnnotatedEndpoint(DispatchEndpoint):
 
     async def _decide(self, asked: Asked) -> tuple[DispatchResult, bytes]:
         try:
-            cluster = annotated_cluster(asked.request)
+            cluster = find_annotated_cluster(asked.request)
         except StatusError as error:
             response = refusal(error)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

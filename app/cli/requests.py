@@ -8,7 +8,7 @@ import msgspec
 from app.api.codec import decode_review
 from app.cli.failures import fail
 from app.cli.resources import resource_of
-from app.dispatch.attributes import claimed_cluster
+from app.dispatch.attributes import read_claimed_cluster
 from app.dispatch.equivalent_resources import equivalents_of, namespaced
 from app.dispatch.schema_owner import find_owner
 from app.model.admission import API_VERSIONS, KIND, AdmissionRequest, Kind, Resource
@@ -102,7 +102,7 @@ def _reviewed(subject: Subject, asked: Asked) -> Question:
         changes["user_info"] = _raw(asked.user)
     if asked.dry_run:
         changes["dry_run"] = True
-    claimed = claimed_cluster(request) or None
+    claimed = read_claimed_cluster(request) or None
     cluster = _cluster_of(subject if subject.cluster is not None else subject._replace(cluster=claimed))
     return Question(msgspec.structs.replace(request, **changes), cluster, subject)
 

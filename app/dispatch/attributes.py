@@ -41,7 +41,7 @@ class Attributes(NamedTuple):
         return f"{self.resource.resource}.{self.resource.group}" if self.resource.group else self.resource.resource
 
 
-def attributes_of(request: AdmissionRequest, *, cluster: str) -> Attributes:
+def build_attributes(request: AdmissionRequest, *, cluster: str) -> Attributes:
     """Return what a review asks about, in the logical cluster of that name.
 
     Raises:
@@ -54,8 +54,8 @@ def attributes_of(request: AdmissionRequest, *, cluster: str) -> Attributes:
     asked_subresource = request.request_sub_resource if request.request_resource else request.sub_resource
     document, old = request.object, request.old_object
     if request.operation != "CONNECT":
-        document = annotated(document, cluster, where="request.object")
-        old = annotated(old, cluster, where="request.oldObject")
+        document = annotate_cluster(document, cluster, where="request.object")
+        old = annotate_cluster(old, cluster, where="request.oldObject")
     return Attributes(
         cluster=cluster,
         operation=request.operation,
@@ -82,7 +82,7 @@ def _resource(resource: Resource) -> GroupVersionResource:
     return GroupVersionResource(resource.group, resource.version, resource.resource)
 
 
-def annotated(document: JSON, cluster: str, *, where: str) -> JSON:
+def annotate_cluster(document: JSON, cluster: str, *, where: str) -> JSON:
     """Return an object that says which logical cluster it is of: a copy along that path, the rest is shared.
 
     Raises:
@@ -105,7 +105,7 @@ def _given(value: JSON) -> JSON:
     return {} if value is None else value
 
 
-def as_sent(document: JSON, sent: JSON) -> JSON:
+def restore_annotation(document: JSON, sent: JSON) -> JSON:
     """Return ``document`` with the cluster's annotation as ``sent`` has it, whatever became of it in between.
 
     kcp takes away what it has added, leaves an empty map of annotations behind, and does not put back what the client
@@ -133,7 +133,7 @@ def as_sent(document: JSON, sent: JSON) -> JSON:
     return {**document, "metadata": made}
 
 
-def claimed_cluster(request: AdmissionRequest) -> str:
+def read_claimed_cluster(request: AdmissionRequest) -> str:
     """Return the cluster that the client itself wrote on its object, ``""`` if it wrote none."""
     document = request.object if request.object is not None else request.old_object
     annotations = as_object(as_object(as_object(document).get("metadata")).get("annotations"))

@@ -63,7 +63,7 @@ FindCredential = Callable[[Hook], Credential | None]
 """Returns as whom a webhook is called, as `app.dispatch.credentials.reloader.Credentials.find` does."""
 
 
-class Caller:
+class WebhookCaller:
     """Asks webhooks, over connections that no two logical clusters share."""
 
     def __init__(self, client: HookClient, *, observe: Observe, find_credential: FindCredential | None = None) -> None:

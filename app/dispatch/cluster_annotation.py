@@ -14,7 +14,7 @@ from app.model.kcp import CLUSTER_ANNOTATION, cluster_of, is_cluster, is_path
 _USE_ROUTE: Final = "leave {} out of the rules, or send such reviews to /clusters/NAME/{{mutate,validate}}"
 
 
-def annotated_cluster(request: AdmissionRequest) -> str:
+def find_annotated_cluster(request: AdmissionRequest) -> str:
     """Return the name of the logical cluster that the objects of a request are annotated with.
 
     Of an UPDATE, ``object`` and ``oldObject`` must agree. A DELETE is decided by ``oldObject``, which is the stored

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from app.control.worker import Worker
-from app.dispatch.attributes import annotated
+from app.dispatch.attributes import annotate_cluster
 from app.dispatch.call import Deadline
 from app.dispatch.conversion_rules import ConversionError, NeedsWebhook, conversion_review, converted, plan
 from app.dispatch.dispatcher import Target
@@ -66,7 +66,11 @@ class ObjectConverter:
             parties = Parties(owner, attributes.cluster)
             made = await self._ask(way, document, kind, parties=parties, seconds=deadline.remaining)
             # Annotations are the webhook's to change; this one is not.
-            return annotated(made, cluster_of(document), where="the converted object") if cluster_of(document) else made
+            return (
+                annotate_cluster(made, cluster_of(document), where="the converted object")
+                if cluster_of(document)
+                else made
+            )
         except ConversionError as error:
             raise internal(str(error)) from error
 

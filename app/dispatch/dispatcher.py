@@ -7,7 +7,7 @@ import msgspec
 
 from app.control.turns import Turns, do_in_turns
 from app.control.worker import Worker
-from app.dispatch.attributes import Attributes, attributes_of, claimed_cluster
+from app.dispatch.attributes import Attributes, build_attributes, read_claimed_cluster
 from app.dispatch.audit import Audit, warnings_of
 from app.dispatch.call import Deadline
 from app.dispatch.cel.access import AccessDecision, AccessQuestion
@@ -59,7 +59,7 @@ ReadNamespace = Callable[[str, str], Awaitable[None]]
 
 
 class IsSilent(Protocol):
-    """Says whether a webhook is known not to answer, as `app.dispatch.call.Caller.is_silent` does."""
+    """Says whether a webhook is known not to answer, as `app.dispatch.call.WebhookCaller.is_silent` does."""
 
     def __call__(self, hook: Hook, consumer: str) -> bool:
         """Return whether it gave no answer to the last requests of a consumer."""
@@ -157,7 +157,7 @@ class Dispatcher:
         return target._replace(relevant=await self.find_relevant(target, owner, phase))
 
     def _owned(self, request: AdmissionRequest, cluster: str, *, vouched: bool) -> Target:
-        attributes = attributes_of(request, cluster=cluster)
+        attributes = build_attributes(request, cluster=cluster)
         group, _, resource = attributes.resource
         ownership = find_owner(
             self._store, cluster=cluster, group=group, resource=resource, as_kcp=self._as_kcp, vouched=vouched
@@ -226,7 +226,7 @@ class Dispatcher:
         try:
             target = await self.find_target(request, cluster=cluster, phase=phase, vouched=vouched)
             attributes = target.attributes
-            claimed = claimed_cluster(request)
+            claimed = read_claimed_cluster(request)
             if claimed not in ("", cluster):
                 warnings.append(f"the object says that it is of {claimed}; webhooks are told {cluster}, where it is")
             if target.exempt:

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Final, NoReturn
 
-from app.dispatch.call import Caller, Deadline, FindCredential, Observe
+from app.dispatch.call import Deadline, FindCredential, Observe, WebhookCaller
 from app.dispatch.configurations import Configurations
 from app.dispatch.conversion_rules import ConversionError, convert
 from app.dispatch.converter import ObjectConverter
@@ -31,7 +31,7 @@ INDEXES: Final[tuple[Index, ...]] = (
 _ACCESS_QUOTAS: Final = Quotas(connections=8, calls=8, total=64)
 
 
-def dispatcher_of(  # noqa: PLR0913 - each is a part that somebody else makes
+def build_dispatcher(  # noqa: PLR0913 - each is a part that somebody else makes
     store: Store,
     client: HookClient,
     *,
@@ -55,10 +55,10 @@ def dispatcher_of(  # noqa: PLR0913 - each is a part that somebody else makes
         as_kcp: As `Dispatcher` has it.
         share: As `Dispatcher` has it.
         limits: As `Dispatcher` has it.
-        find_credential: As `app.dispatch.call.Caller` has it. Conversion webhooks are called without.
+        find_credential: As `app.dispatch.call.WebhookCaller` has it. Conversion webhooks are called without.
         own: Recognizes this server among the webhooks.
     """
-    caller = Caller(client, observe=observe, find_credential=find_credential)
+    caller = WebhookCaller(client, observe=observe, find_credential=find_credential)
     access = Slots(_ACCESS_QUOTAS)
     outside = Dependencies(
         ask=caller.ask,
@@ -74,7 +74,7 @@ def dispatcher_of(  # noqa: PLR0913 - each is a part that somebody else makes
     return Dispatcher(store, Configurations(store), outside, as_kcp=as_kcp, share=share, limits=limits)
 
 
-def offline_dispatcher(store: Store, *, as_kcp: bool = False) -> Dispatcher:
+def build_offline_dispatcher(store: Store, *, as_kcp: bool = False) -> Dispatcher:
     """Return a dispatcher that reaches nothing but the store: good for explaining, not for dispatching.
 
     Conditions cannot ask the authorizer, and what takes a conversion webhook is an error.

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from app.control.worker import Worker
 from app.dispatch.admission_review import WebhookResponse, check_patch_type, decode_patch
-from app.dispatch.attributes import as_sent
+from app.dispatch.attributes import restore_annotation
 from app.model.json import JSON, JSONObject
 from app.model.size import count_values
 from app.patch import LIMITS, apply, diff
@@ -50,7 +50,7 @@ def patch_object(document: JSON, answer: WebhookResponse) -> Patched:
 
 def response_patch(sent: JSON, made: JSON) -> list[JSONObject]:
     """Return the patch that makes what webhooks made of what the caller sent."""
-    return diff(sent, as_sent(made, sent))
+    return diff(sent, restore_annotation(made, sent))
 
 
 class Patching:

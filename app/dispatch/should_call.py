@@ -33,7 +33,7 @@ MATCHED_PER_TURN: Final = 50
 
 
 class CallWebhook(Protocol):
-    """Asks a webhook, as `app.dispatch.call.Caller.ask` does."""
+    """Asks a webhook, as `app.dispatch.call.WebhookCaller.ask` does."""
 
     async def __call__(
         self, relevant: RelevantHook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float

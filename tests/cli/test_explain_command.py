@@ -14,7 +14,7 @@ from app.cli import app
 from app.cli.resources import resource_of
 from app.dispatch.call import Deadline
 from app.dispatch.explain import Explanation
-from app.dispatch.factory import offline_dispatcher
+from app.dispatch.factory import build_offline_dispatcher
 from app.model.gvk import GroupVersionKind, GroupVersionResource, parse_api_version
 from tests.dispatch.builders import (
     WIDGETS,
@@ -442,7 +442,7 @@ def test_what_would_ask_the_authorizer_is_an_error_that_is_explained(written: Wr
 async def test_nobody_is_asked_offline() -> None:
     store = store_of(*provided(webhook(failurePolicy="Ignore")))
     deadline = Deadline(time.monotonic() + 30)
-    dispatched = await offline_dispatcher(store).dispatch(
+    dispatched = await build_offline_dispatcher(store).dispatch(
         request_of(review(widget())), cluster="c", phase="validating", deadline=deadline
     )
     assert dispatched.response.message == "Internal error occurred: no webhook is asked offline"

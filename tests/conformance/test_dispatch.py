@@ -16,13 +16,13 @@ from aiohttp import web
 from app.api.timeout import budget
 from app.control.turns import Turns
 from app.control.worker import Worker
-from app.dispatch.attributes import as_sent, attributes_of
+from app.dispatch.attributes import build_attributes, restore_annotation
 from app.dispatch.audit import Audit
-from app.dispatch.call import Caller, Deadline
+from app.dispatch.call import Deadline, WebhookCaller
 from app.dispatch.cel.compiler import Compiler
 from app.dispatch.condition_evaluator import ConditionEvaluator
 from app.dispatch.errors import StatusError
-from app.dispatch.factory import dispatcher_of
+from app.dispatch.factory import build_dispatcher
 from app.dispatch.hook_index import HookIndex
 from app.dispatch.hooks import compile_hooks
 from app.dispatch.limits import RequestLimits
@@ -112,7 +112,7 @@ class Run:
             "metadata": {"name": case.get("configuration", FIXTURES["configurationName"])},
             "webhooks": [hook_document(one, server) for one in case["webhooks"]],
         }
-        self.attributes = attributes_of(request_of(review_of_case(case)), cluster="")
+        self.attributes = build_attributes(request_of(review_of_case(case)), cluster="")
         self.hooks = HookIndex(list(compile_hooks(phase, "", document)))
         self.relevant = self.hooks.relevant(build_rule_attributes(self.attributes), self.attributes.kind, ())
         self.audit, self.warnings = Audit(), []
@@ -121,7 +121,7 @@ class Run:
         self.means = RequestContext(
             namespace=NamespaceLabels(FIXTURES["namespace"]["labels"]),
             deadline=Deadline(time.monotonic() + 30),
-            ask=Caller(client, observe=lambda _hook, **rest: self.observed.append(rest)).ask,
+            ask=WebhookCaller(client, observe=lambda _hook, **rest: self.observed.append(rest)).ask,
             convert=None,
             authorize=None,
             judge=ConditionEvaluator(
@@ -292,10 +292,10 @@ def test_the_clusters_annotation_is_taken_away_again(case: dict[str, Any]) -> No
             "request": {"uid": "u", "operation": "CREATE", "object": sent},
         }
     )  # fmt: skip
-    seen = attributes_of(made, cluster=case["cluster"]).object
+    seen = build_attributes(made, cluster=case["cluster"]).object
     assert seen["metadata"]["annotations"] == {**(case["annotations"] or {}), "kcp.io/cluster": case["cluster"]}
     during = {**seen["metadata"]["annotations"], **case.get("duringCall", {})}
-    after = as_sent({**seen, "metadata": {**seen["metadata"], "annotations": during}}, sent)
+    after = restore_annotation({**seen, "metadata": {**seen["metadata"], "annotations": during}}, sent)
     assert after["metadata"]["annotations"] == case["expect"]["after"]
 
 
@@ -303,7 +303,7 @@ def test_the_clusters_annotation_is_taken_away_again(case: dict[str, Any]) -> No
 
 
 def dispatcher(documents: list[dict[str, Any]], client: HookClient) -> Any:
-    return dispatcher_of(store_of(*documents), client, observe=lambda _hook, **_: None)
+    return build_dispatcher(store_of(*documents), client, observe=lambda _hook, **_: None)
 
 
 @cases("timeouts")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.dispatch.admission_review import ReviewError, build_review, choose_review_version, parse_response
-from app.dispatch.attributes import attributes_of
+from app.dispatch.attributes import build_attributes
 from app.dispatch.audit import Audit, warnings_of
 from app.dispatch.equivalent_resources import Equivalent
 from app.dispatch.errors import denial
@@ -84,7 +84,7 @@ def attributes(**given: Any) -> Any:
         "resource": {"group": "", "version": "v1", "resource": "pods"}, "name": "p", **given,
     }  # fmt: skip
     made = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked_for}
-    return attributes_of(request_of(made), cluster="c")
+    return build_attributes(request_of(made), cluster="c")
 
 
 def selecting(**selectors: Any) -> Any:

@@ -7,7 +7,7 @@ import pytest
 
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatcher, DispatchResult
-from app.dispatch.factory import dispatcher_of
+from app.dispatch.factory import build_dispatcher
 from app.dispatch.hooks import Phase
 from app.outbound.client import HookClient
 from app.store import Store
@@ -26,7 +26,7 @@ class Front:
         def observe(hook: Any, *, outcome: str, code: int, seconds: float) -> None:
             self.observed.append((hook.uid, outcome))
 
-        return dispatcher_of(store, self.client, observe=observe, **rest)
+        return build_dispatcher(store, self.client, observe=observe, **rest)
 
     async def dispatch(
         self,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.cluster_annotation import annotated_cluster
+from app.dispatch.cluster_annotation import find_annotated_cluster
 from app.dispatch.errors import StatusError
 from tests.dispatch.builders import request_of, review, widget
 
@@ -18,7 +18,7 @@ def of(cluster: str | None, **spec: Any) -> dict[str, Any]:
 
 def refusal(made: dict[str, Any]) -> str:
     with pytest.raises(StatusError) as caught:
-        annotated_cluster(request_of(made))
+        find_annotated_cluster(request_of(made))
     assert (caught.value.status.code, caught.value.status.reason) == (400, "BadRequest")
     return str(caught.value)
 
@@ -33,11 +33,11 @@ def refusal(made: dict[str, Any]) -> str:
     ],
 )
 def test_stored_objects_name_their_cluster(made: dict[str, Any]) -> None:
-    assert annotated_cluster(request_of(made)) == "ws3"
+    assert find_annotated_cluster(request_of(made)) == "ws3"
 
 
 def test_a_name_of_kcps_own_clusters_is_a_name() -> None:
-    assert annotated_cluster(request_of(review(of("system:admin")))) == "system:admin"
+    assert find_annotated_cluster(request_of(review(of("system:admin")))) == "system:admin"
 
 
 @pytest.mark.parametrize(("before", "after"), [("ws2", "ws3"), ("ws2", None), (None, "ws3")])

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.attributes import attributes_of
+from app.dispatch.attributes import build_attributes
 from app.dispatch.equivalent_resources import Equivalent
 from app.dispatch.errors import StatusError
 from app.dispatch.hook_index import HookIndex
@@ -25,7 +25,7 @@ NOT_FOUND = NamespaceLabels({}, StatusError(404, "NotFound", "no such namespace"
 
 def barrier(hook: Any, made: Any = None, labels: Any = None, equivalents: Any = ()) -> Any:
     """What keeps a webhook from being asked, None if nothing does; fails if no rule is about the request."""
-    attributes = attributes_of(request_of(made or review()), cluster="c")
+    attributes = build_attributes(request_of(made or review()), cluster="c")
     compiled = HookIndex(list(compile_hooks("validating", "c", configuration("c", "validating", hook))))
     (relevant,) = compiled.relevant(build_rule_attributes(attributes), attributes.kind, equivalents)
     return find_barrier(check_filters(relevant, attributes, labels or NamespaceLabels({})))
@@ -101,11 +101,11 @@ def test_a_selector_that_is_none_is_an_error_of_the_webhook() -> None:
 )
 def test_what_decides_about_webhooks_is_not_sent_to_them(kind: Any, exempt: Any) -> None:
     made = review({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": "x"}})
-    assert is_exempt(attributes_of(request_of(made), cluster="c")) is exempt
+    assert is_exempt(build_attributes(request_of(made), cluster="c")) is exempt
 
 
 def test_labels_of_a_namespace_are_looked_up_only_for_a_selector_that_has_to_know_them() -> None:
-    attributes = attributes_of(request_of(review()), cluster="c")
+    attributes = build_attributes(request_of(review()), cluster="c")
     (everything,) = compile_hooks("validating", "c", configuration("c", "validating", selecting()))
     (some,) = compile_hooks("validating", "c", configuration("c", "validating", selecting(namespaceSelector=NOBODY)))
     assert not needs_namespace(everything, attributes)
