@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from app.dispatch.equivalent_resources import DEFINITION, namespaced
+from app.dispatch.equivalent_resources import DEFINITION, is_namespaced
 from app.dispatch.schema_owner import BINDINGS_BY_RESOURCE
 from app.model.gvk import GroupVersionKind, GroupVersionResource
 from app.model.json import JSON, as_object
@@ -22,7 +22,7 @@ def resource_of(store: StoreView, *, cluster: str, kind: GroupVersionKind) -> tu
         if spec.get("group") == kind.group and names.get("kind") == kind.kind and isinstance(plural, str) and plural:
             return GroupVersionResource(kind.group, kind.version, plural), True
     guess = _guess(kind.kind.lower())
-    known = namespaced(store, cluster=cluster, group=kind.group, resource=guess) is not None
+    known = is_namespaced(store, cluster=cluster, group=kind.group, resource=guess) is not None
     bound = bool(store.find(BINDINGS_BY_RESOURCE, cluster, (kind.group, guess)))
     return GroupVersionResource(kind.group, kind.version, guess), known or bound
 

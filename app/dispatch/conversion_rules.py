@@ -38,7 +38,9 @@ class NeedsWebhook(NamedTuple):
     """Of the ConversionReview: the first that the webhook takes and that is known."""
 
 
-def plan(document: JSONObject, to: GroupVersionKind, *, definition: JSONObject | None) -> JSONObject | NeedsWebhook:
+def plan_conversion(
+    document: JSONObject, to: GroupVersionKind, *, definition: JSONObject | None
+) -> JSONObject | NeedsWebhook:
     """Return an object in another version, which shares with it what did not change, or what it takes to have it.
 
     Args:
@@ -67,12 +69,12 @@ def plan(document: JSONObject, to: GroupVersionKind, *, definition: JSONObject |
 
 
 def convert(document: JSONObject, to: GroupVersionKind, *, definition: JSONObject | None) -> JSONObject:
-    """Return an object in another version where nobody has to be asked for that; arguments and errors as for `plan`.
+    """Return an object in another version, without a conversion webhook; arguments and errors as for `plan_conversion`.
 
     Raises:
         ConversionError: Also if it takes a webhook.
     """
-    planned = plan(document, to, definition=definition)
+    planned = plan_conversion(document, to, definition=definition)
     if isinstance(planned, NeedsWebhook):
         raise ConversionError(
             f"{_named(_kind_of(document))} becomes {_named(to)} through a conversion webhook, which is not asked here"
@@ -122,20 +124,20 @@ def _needed(webhook: Mapping[str, JSON], source: GroupVersionKind) -> NeedsWebho
     raise ConversionError(f"conversion webhook for {_named(source)}: no supported conversion review versions")
 
 
-def conversion_review(documents: Iterable[JSONObject], api_version: str, *, uid: str, version: str) -> JSONObject:
+def build_conversion_review(documents: Iterable[JSONObject], api_version: str, *, uid: str, version: str) -> JSONObject:
     """Return the review that a conversion webhook is sent.
 
     Args:
         documents: Objects of one kind, none of which is in the version that is wanted.
         api_version: That they are wanted in.
         uid: Of this call.
-        version: Of the review, as `plan` has it.
+        version: Of the review, as `plan_conversion` has it.
     """
     request = {"uid": uid, "desiredAPIVersion": api_version, "objects": list(documents)}
     return {"apiVersion": f"{_GROUP}/{version}", "kind": _KIND, "request": request}
 
 
-def converted(
+def read_converted_objects(
     text: bytes, documents: Sequence[JSONObject], api_version: str, *, uid: str, version: str
 ) -> list[JSONObject]:
     """Return the objects that a conversion webhook has made, in the order of those that it was sent.

@@ -10,9 +10,15 @@ import msgspec
 from app.control.worker import Worker
 from app.dispatch.attributes import annotate_cluster
 from app.dispatch.call import Deadline
-from app.dispatch.conversion_rules import ConversionError, NeedsWebhook, conversion_review, converted, plan
+from app.dispatch.conversion_rules import (
+    ConversionError,
+    NeedsWebhook,
+    build_conversion_review,
+    plan_conversion,
+    read_converted_objects,
+)
 from app.dispatch.dispatcher import Target
-from app.dispatch.equivalent_resources import definition_of
+from app.dispatch.equivalent_resources import find_definition
 from app.dispatch.errors import internal, too_many_requests
 from app.dispatch.hooks import endpoint_of
 from app.model.gvk import GroupVersionKind
@@ -50,7 +56,7 @@ class ObjectConverter:
         if not isinstance(document, dict):
             return document
         attributes = target.attributes
-        definition = definition_of(
+        definition = find_definition(
             self._store,
             cluster=attributes.cluster,
             group=attributes.resource.group,
@@ -58,7 +64,7 @@ class ObjectConverter:
             schema=target.ownership.schema,
         )
         try:
-            planning = partial(plan, document, kind, definition=definition)
+            planning = partial(plan_conversion, document, kind, definition=definition)
             way = await self._run(attributes.cluster, planning, long=definition is None and _is_large(document))
             if not isinstance(way, NeedsWebhook):
                 return way
@@ -81,7 +87,7 @@ class ObjectConverter:
         if endpoint is None:
             raise ConversionError(f"conversion webhook for {kind.kind} cannot be called: {problem}")
         uid = str(uuid.uuid4())
-        review = conversion_review([document], kind.api_version, uid=uid, version=way.version)
+        review = build_conversion_review([document], kind.api_version, uid=uid, version=way.version)
         body = msgspec.json.encode(review)
         try:
             text = await self._client.post(endpoint, body, seconds=_CONVERSION_SECONDS, within=seconds, parties=parties)
@@ -89,7 +95,9 @@ class ObjectConverter:
             raise too_many_requests(f"conversion webhook for {kind.kind} was not called: {error}") from error
         except CallError as error:
             raise ConversionError(f"conversion webhook for {kind.kind} failed: {error}") from error
-        understanding = partial(converted, text, [document], kind.api_version, uid=uid, version=way.version)
+        understanding = partial(
+            read_converted_objects, text, [document], kind.api_version, uid=uid, version=way.version
+        )
         made = await self._run(parties.consumer, understanding, long=len(text) > _SHORT_ANSWER)
         return made[0]
 

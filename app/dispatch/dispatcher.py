@@ -14,7 +14,7 @@ from app.dispatch.cel.access import AccessDecision, AccessQuestion
 from app.dispatch.cel.compiler import Compiler
 from app.dispatch.condition_evaluator import ConditionEvaluator
 from app.dispatch.configurations import Configurations
-from app.dispatch.equivalent_resources import Equivalent, equivalents_of
+from app.dispatch.equivalent_resources import Equivalent, find_equivalents
 from app.dispatch.errors import StatusError, forbidden
 from app.dispatch.hook_index import RelevantHook
 from app.dispatch.hooks import Hook, Phase
@@ -165,7 +165,7 @@ class Dispatcher:
         exempt = is_exempt(attributes)
         if ownership.cluster is None:
             return Target(attributes, ownership, (), (), exempt)
-        equivalents = equivalents_of(
+        equivalents = find_equivalents(
             self._store,
             cluster=cluster,
             resource=attributes.resource,

@@ -72,7 +72,7 @@ class _Same:
         return id(self.definition)
 
 
-def equivalents_of(
+def find_equivalents(
     store: StoreView,
     *,
     cluster: str,
@@ -100,7 +100,7 @@ def equivalents_of(
     return (*found, Equivalent(resource, kind))
 
 
-def namespaced(
+def is_namespaced(
     store: StoreView, *, cluster: str, group: str, resource: str, schema: tuple[str, str] | None = None
 ) -> bool | None:
     """Return whether objects of a resource are in namespaces, None if nothing is known of it, whatever its version."""
@@ -108,10 +108,10 @@ def namespaced(
     return None if storage is None else storage.namespaced
 
 
-def definition_of(
+def find_definition(
     store: StoreView, *, cluster: str, group: str, resource: str, schema: tuple[str, str] | None = None
 ) -> JSONObject | None:
-    """Return what defines a custom resource as a cluster sees it, None for others; as `equivalents_of`.
+    """Return what defines a custom resource as a cluster sees it, None for others; as `find_equivalents`.
 
     It is a CustomResourceDefinition of the cluster, or the APIResourceSchema of a bound resource, whose ``spec`` reads
     the same.
@@ -127,7 +127,7 @@ def definition_of(
 def _storage_of(
     store: StoreView, *, cluster: str, group: str, resource: str, schema: tuple[str, str] | None
 ) -> _Storage | None:
-    definition = definition_of(store, cluster=cluster, group=group, resource=resource, schema=schema)
+    definition = find_definition(store, cluster=cluster, group=group, resource=resource, schema=schema)
     if definition is not None:
         return _defined(_Same(definition))
     # A bound resource whose schema is not there is still no built-in one.

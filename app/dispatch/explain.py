@@ -71,7 +71,7 @@ class ExplainedHook(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     timeout_seconds: float
     predicates: tuple[Predicate, ...]
     """Every question, also those after the one that decided."""
-    find_nearest_miss: str = ""
+    nearest_miss: str = ""
     sent_as: str = ""
     notes: tuple[str, ...] = ()
 

@@ -8,7 +8,7 @@ from app.dispatch.configurations import Configurations
 from app.dispatch.conversion_rules import ConversionError, convert
 from app.dispatch.converter import ObjectConverter
 from app.dispatch.dispatcher import Dependencies, Dispatcher, Target
-from app.dispatch.equivalent_resources import DEFINITIONS_BY_RESOURCE, definition_of
+from app.dispatch.equivalent_resources import DEFINITIONS_BY_RESOURCE, find_definition
 from app.dispatch.errors import internal
 from app.dispatch.limits import RequestLimits
 from app.dispatch.live_lookups import LiveSource, Post, authorize, read_namespace
@@ -98,7 +98,7 @@ async def _convert_here(
     if not isinstance(document, dict):
         return document
     group, _, resource = target.attributes.resource
-    definition = definition_of(
+    definition = find_definition(
         store, cluster=target.attributes.cluster, group=group, resource=resource, schema=target.ownership.schema
     )
     try:

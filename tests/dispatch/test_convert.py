@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.dispatch.conversion_rules import ConversionError, NeedsWebhook, conversion_review, convert, converted, plan
+from app.dispatch.conversion_rules import (
+    ConversionError,
+    NeedsWebhook,
+    build_conversion_review,
+    convert,
+    plan_conversion,
+    read_converted_objects,
+)
 from app.model.gvk import GroupVersionKind
 
 V1 = GroupVersionKind("example.org", "v1", "Widget")
@@ -44,7 +51,7 @@ def by_webhook(*versions: Any, **config: Any) -> dict[str, Any]:
 def test_without_a_webhook_only_the_api_version_changes(declared: Any) -> None:
     document = widget()
     before = copy.deepcopy(document)
-    made = plan(document, V2, definition=declared)
+    made = plan_conversion(document, V2, definition=declared)
     assert made == {**before, "apiVersion": "example.org/v2"}
     assert document == before
     assert made["spec"] is document["spec"]
@@ -52,23 +59,23 @@ def test_without_a_webhook_only_the_api_version_changes(declared: Any) -> None:
 
 def test_what_is_in_the_version_already_is_returned_as_it_is() -> None:
     document = widget()
-    assert plan(document, V1, definition=by_webhook("v1")) is document
+    assert plan_conversion(document, V1, definition=by_webhook("v1")) is document
     scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": 1}}
-    assert plan(scale, GroupVersionKind("autoscaling", "v1", "Scale"), definition=by_webhook("v1")) is scale
+    assert plan_conversion(scale, GroupVersionKind("autoscaling", "v1", "Scale"), definition=by_webhook("v1")) is scale
     pod = {"apiVersion": "v1", "kind": "Pod"}
-    assert plan(pod, GroupVersionKind("", "v1", "Pod"), definition=None) is pod
+    assert plan_conversion(pod, GroupVersionKind("", "v1", "Pod"), definition=None) is pod
 
 
 @pytest.mark.parametrize(
     ("accepted", "version"), [(["v1"], "v1"), (["v1beta1", "v1"], "v1beta1"), (["v9", "v1", "v1beta1"], "v1")]
 )
 def test_a_webhook_is_asked_in_the_first_version_of_reviews_that_is_known(accepted: list[str], version: str) -> None:
-    assert plan(widget(), V2, definition=by_webhook(*accepted)) == NeedsWebhook(CONFIG, version)
+    assert plan_conversion(widget(), V2, definition=by_webhook(*accepted)) == NeedsWebhook(CONFIG, version)
 
 
 def test_an_object_with_nothing_in_it_needs_no_webhook() -> None:
     empty = {"apiVersion": "example.org/v1", "kind": "Widget"}
-    assert plan(empty, V2, definition=by_webhook("v1")) == {**empty, "apiVersion": "example.org/v2"}
+    assert plan_conversion(empty, V2, definition=by_webhook("v1")) == {**empty, "apiVersion": "example.org/v2"}
 
 
 def test_what_takes_a_webhook_is_not_to_be_had_without_asking() -> None:
@@ -113,12 +120,12 @@ NAMELESS = "an object without apiVersion and kind cannot be converted"
 )  # fmt: skip
 def test_what_cannot_be_converted_is_told(document: Any, to: GroupVersionKind, declared: Any, text: str) -> None:
     with pytest.raises(ConversionError) as error:
-        plan(document, to, definition=declared)
+        plan_conversion(document, to, definition=declared)
     assert str(error.value) == text
 
 
 def test_the_review_has_the_objects_and_the_version_that_is_wanted() -> None:
-    assert conversion_review([widget()], "example.org/v2", uid="u", version="v1beta1") == {
+    assert build_conversion_review([widget()], "example.org/v2", uid="u", version="v1beta1") == {
         "apiVersion": "apiextensions.k8s.io/v1beta1",
         "kind": "ConversionReview",
         "request": {"uid": "u", "desiredAPIVersion": "example.org/v2", "objects": [widget()]},
@@ -132,7 +139,7 @@ def review(*objects: Any, version: str = "v1", **response: Any) -> dict[str, Any
 
 def judged(answer: Any, *documents: Any, version: str = "v1") -> list[Any]:
     text = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-    return converted(text, documents or [widget()], "example.org/v2", uid="u", version=version)
+    return read_converted_objects(text, documents or [widget()], "example.org/v2", uid="u", version=version)
 
 
 def test_of_what_a_webhook_makes_labels_and_annotations_are_its_own_and_other_metadata_is_not() -> None:
@@ -238,7 +245,7 @@ def test_an_answer_of_any_shape_is_understood_or_refused(value: Any, member: str
 def test_an_object_of_any_shape_is_converted_or_refused(value: Any, member: str) -> None:
     for declared in (definition(), by_webhook("v1")):
         try:
-            planned = plan(widget(**{member: value}), V2, definition=declared)
+            planned = plan_conversion(widget(**{member: value}), V2, definition=declared)
         except ConversionError:
             continue
         # A kind may be the right one by chance.
@@ -254,7 +261,7 @@ def test_an_object_of_any_shape_is_converted_or_refused(value: Any, member: str)
 def test_a_definition_of_any_shape_converts_or_refuses(spec: Any, conversion: Any) -> None:
     for declared in ({"spec": spec}, {"spec": definition()["spec"] | {"conversion": conversion}}):
         try:
-            planned = plan(widget(), V2, definition=declared)
+            planned = plan_conversion(widget(), V2, definition=declared)
         except ConversionError:
             continue
         assert planned == widget("v2")

@@ -12,9 +12,9 @@ from app.dispatch.equivalent_resources import (
     DEFINITIONS_BY_RESOURCE,
     SCALE,
     Equivalent,
-    definition_of,
-    equivalents_of,
-    namespaced,
+    find_definition,
+    find_equivalents,
+    is_namespaced,
 )
 from app.model.gvk import GroupVersionKind, GroupVersionResource
 from app.store import Store
@@ -66,7 +66,7 @@ def ask(
     cluster: str = "",
     schema: tuple[str, str] | None = None,
 ) -> tuple[Equivalent, ...]:
-    return equivalents_of(
+    return find_equivalents(
         store, cluster=cluster, resource=asked, subresource=subresource, kind=kind or widget("asked"), schema=schema
     )
 
@@ -183,7 +183,7 @@ def test_the_scope_is_that_of_the_definition_or_the_table() -> None:
     store = store_of(definition(V1, cluster="a"), definition(V1, cluster="b", scope="Cluster"))
     store.put(definition(V1, cluster="c", scope="other"))
     asked = [(cluster, "example.org", "widgets") for cluster in "abcd"] + [("", "", "pods"), ("", "", "nodes")]
-    assert [namespaced(store, cluster=c, group=g, resource=r) for c, g, r in asked] == [
+    assert [is_namespaced(store, cluster=c, group=g, resource=r) for c, g, r in asked] == [
         True, False, None, None, True, False,
     ]  # fmt: skip
 
@@ -192,9 +192,9 @@ def test_what_defines_a_resource_is_found_for_its_conversion() -> None:
     own, bound = definition(V1, cluster="consumer"), schema(V1, cluster="provider")
     store = store_of(own, bound)
     where: Any = {"cluster": "consumer", "group": "example.org", "resource": "widgets"}
-    assert definition_of(store, **where) is own
-    assert definition_of(store, **where, schema=("provider", "today.widgets.example.org")) is bound
-    assert definition_of(store, cluster="consumer", group="apps", resource="deployments") is None
+    assert find_definition(store, **where) is own
+    assert find_definition(store, **where, schema=("provider", "today.widgets.example.org")) is bound
+    assert find_definition(store, cluster="consumer", group="apps", resource="deployments") is None
 
 
 def test_a_definition_is_read_once_and_again_when_it_is_replaced() -> None:
@@ -242,4 +242,4 @@ def test_whatever_a_definition_says_the_answer_can_be_a_key_and_has_the_request(
         found = ask(store_of(document), resource("v1"), subresource=subresource, **where)
         assert resource("v1") in {one.resource for one in found}
         assert isinstance(hash(found), int)
-    assert namespaced(store_of(document), group="example.org", resource="widgets", **where) in (True, False, None)
+    assert is_namespaced(store_of(document), group="example.org", resource="widgets", **where) in (True, False, None)

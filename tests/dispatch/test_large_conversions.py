@@ -54,7 +54,7 @@ async def test_a_large_built_in_object_is_converted_in_a_thread(
         "apiGroups": ["autoscaling"], "apiVersions": ["v1"], "resources": ["horizontalpodautoscalers"],
         "operations": ["*"],
     }  # fmt: skip
-    threads = Threads("plan", monkeypatch)
+    threads = Threads("plan_conversion", monkeypatch)
     store = store_of(configuration("ws1", "validating", hook(server, "/w", rules=[rule], matchPolicy="Equivalent")))
     assert (await front.dispatch(store, review(autoscaler(metrics, text)), cluster="ws1")).response.allowed
     (call,) = server.calls
@@ -74,7 +74,7 @@ async def test_a_large_answer_of_a_conversion_webhook_is_read_in_a_thread(
         return web.json_response({"apiVersion": asked["apiVersion"], "kind": "ConversionReview", "response": response})
 
     server.answers["/convert"], server.answers["/w"] = convert, allow
-    threads = Threads("converted", monkeypatch)
+    threads = Threads("read_converted_objects", monkeypatch)
     webhook = {"clientConfig": server.client_config("/convert"), "conversionReviewVersions": ["v1"]}
     rules = [{**WIDGETS, "apiVersions": ["v2"]}]
     store = store_of(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from app.dispatch.equivalent_resources import equivalents_of, namespaced
+from app.dispatch.equivalent_resources import find_equivalents, is_namespaced
 from app.dispatch.hooks import EVERY
 from app.dispatch.schema_owner import find_owner
 from app.model.gvk import GroupVersionKind, GroupVersionResource
@@ -41,7 +41,7 @@ def _schemas(store: StoreView, cluster: str, group: str, resource: str) -> Itera
 def scopes_of(store: StoreView, *, cluster: str, group: str, resource: str) -> set[bool]:
     """Return whether objects of a resource are in namespaces: nothing where that is not known."""
     found = (
-        namespaced(store, cluster=cluster, group=group, resource=resource, schema=schema)
+        is_namespaced(store, cluster=cluster, group=group, resource=resource, schema=schema)
         for schema in _schemas(store, cluster, group, resource)
     )
     return {one for one in found if one is not None}
@@ -62,7 +62,7 @@ def serves(store: StoreView, *, cluster: str, group: str, resource: tuple[str, s
         return True
     asked = GroupVersionResource(group, "", plural)
     for schema in _schemas(store, cluster, group, plural):
-        equivalents = equivalents_of(
+        equivalents = find_equivalents(
             store,
             cluster=cluster,
             resource=asked,
