@@ -39,7 +39,7 @@ from app.dispatch.credentials.reloader import Credentials
 from app.dispatch.factory import INDEXES as DISPATCH_INDEXES
 from app.dispatch.factory import build_dispatcher
 from app.dispatch.limits import RequestLimits
-from app.dispatch.own_endpoints import Address, OwnEndpoints, own_addresses
+from app.dispatch.own_endpoints import Address, OwnEndpoints, list_own_addresses
 from app.dispatch.validation.validator import ConfigurationReviews
 from app.interpret.chain import Chain
 from app.interpret.layers import chain_of
@@ -203,7 +203,9 @@ class Fleethook(FastAPI):
         """Return the addresses under which this server is called; its port is known once it listens."""
         settings = self.settings
         names = (*settings.dns_names, settings.host)
-        return own_addresses(service=settings.service, webhook_url=settings.webhook_url, names=names, port=self.port)
+        return list_own_addresses(
+            service=settings.service, webhook_url=settings.webhook_url, names=names, port=self.port
+        )
 
     def _access(self) -> ClusterAccess:
         """Return who may have reviews of logical clusters dispatched and explained."""

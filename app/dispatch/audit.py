@@ -89,7 +89,7 @@ def _text(value: JSON) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def warnings_of(texts: Iterable[str]) -> tuple[str, ...]:
+def limit_warnings(texts: Iterable[str]) -> tuple[str, ...]:
     """Return the warnings that a client is sent: each once, none empty, without control characters, bounded.
 
     All in full if they have 4096 characters at most; else each cut to 256, as many as there is room for (upstream:

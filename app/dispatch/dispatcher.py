@@ -8,7 +8,7 @@ import msgspec
 from app.control.turns import Turns, do_in_turns
 from app.control.worker import Worker
 from app.dispatch.attributes import Attributes, build_attributes, read_claimed_cluster
-from app.dispatch.audit import Audit, warnings_of
+from app.dispatch.audit import Audit, limit_warnings
 from app.dispatch.call import Deadline
 from app.dispatch.cel.access import AccessDecision, AccessQuestion
 from app.dispatch.cel.compiler import Compiler
@@ -230,7 +230,7 @@ class Dispatcher:
             if claimed not in ("", cluster):
                 warnings.append(f"the object says that it is of {claimed}; webhooks are told {cluster}, where it is")
             if target.exempt:
-                return DispatchResult(Response(allowed=True, warnings=warnings_of(warnings)), target)
+                return DispatchResult(Response(allowed=True, warnings=limit_warnings(warnings)), target)
             if target.ownership.cluster is None:
                 raise forbidden(attributes.resource_name, attributes.name, target.ownership.problem)
             means = await self.means(target, deadline, audit, warnings)
@@ -251,7 +251,7 @@ class Dispatcher:
         response = Response(
             allowed=True,
             patch=operations,
-            warnings=warnings_of(warnings),
+            warnings=limit_warnings(warnings),
             audit_annotations=audit.annotations,
         )
         return DispatchResult(response, target)
@@ -323,7 +323,7 @@ def _refused(refusals: Sequence[StatusError], audit: Audit, warnings: Sequence[s
         code=status.code,
         reason=status.reason,
         message=status.message,
-        warnings=warnings_of(warnings),
+        warnings=limit_warnings(warnings),
         audit_annotations=audit.annotations,
         status=status,
     )

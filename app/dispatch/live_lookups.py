@@ -29,7 +29,7 @@ class LiveSource(Protocol):
         """Return what is put before the path of an object in a cluster."""
 
 
-def review_of_access(question: AccessQuestion) -> JSONObject:
+def build_access_review(question: AccessQuestion) -> JSONObject:
     """Return the SubjectAccessReview that asks a question (authorization.k8s.io/v1)."""
     spec: JSONObject = {
         "user": question.user,
@@ -79,7 +79,7 @@ async def authorize(
         try:
             async with slots.hold(cluster, _ACCESS_REVIEWS, seconds=_ACCESS_SECONDS):
                 path = live.scope(cluster) + _ACCESS_REVIEWS
-                answer = await post("POST", path, body=review_of_access(question), timeout=_ACCESS_SECONDS)
+                answer = await post("POST", path, body=build_access_review(question), timeout=_ACCESS_SECONDS)
         except FullError:
             return too_many_requests(
                 f"this server asks the authorizer {slots.quotas.calls} questions at once for logical cluster "

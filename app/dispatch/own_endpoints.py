@@ -70,7 +70,9 @@ def _parts(url: str) -> tuple[str, int, str]:
         return "", 0, ""
 
 
-def own_addresses(*, service: str | None, webhook_url: str | None, names: Iterable[str], port: int) -> list[Address]:
+def list_own_addresses(
+    *, service: str | None, webhook_url: str | None, names: Iterable[str], port: int
+) -> list[Address]:
     """Return the addresses under which a server is called, as far as its settings tell.
 
     Args:

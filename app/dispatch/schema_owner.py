@@ -52,7 +52,7 @@ MAX_UNBOUND: Final = 1_000
 _NAMED: Final = 5
 
 
-class Case(enum.StrEnum):
+class OwnerStatus(enum.StrEnum):
     """How an owner was found, or why none was."""
 
     LOCAL = "local"
@@ -73,7 +73,7 @@ class Case(enum.StrEnum):
 class Ownership(NamedTuple):
     """Whose webhooks are asked."""
 
-    case: Case
+    case: OwnerStatus
     cluster: str | None
     """The owner; None where there is none, and the request is to be refused."""
     trace: tuple[str, ...]
@@ -103,10 +103,10 @@ def find_owner(
     named = f"{resource}.{group}" if group else resource
     if not as_kcp and not store.knows(cluster):
         if vouched and not store.has(LOGICAL_CLUSTER):
-            return Ownership(Case.LOCAL, cluster, (f"{cluster} has no objects here, and so no webhooks",))
+            return Ownership(OwnerStatus.LOCAL, cluster, (f"{cluster} has no objects here, and so no webhooks",))
         reason = resolve(store, cluster).problem or f"nothing is known of logical cluster {cluster or '(none)'}"
         problem = f"{reason}, so nobody can tell whose webhooks decide"
-        return Ownership(Case.UNKNOWN, None, (problem,), problem)
+        return Ownership(OwnerStatus.UNKNOWN, None, (problem,), problem)
     bindings = store.find(BINDINGS_BY_RESOURCE, cluster, (group, resource))
     if not bindings:
         return _without_binding(store, cluster=cluster, group=group, resource=resource, as_kcp=as_kcp)
@@ -115,7 +115,7 @@ def find_owner(
         claims = ", ".join(f"{_name(one)} (of {_export_cluster(one) or 'no cluster'})" for one in bindings[:_NAMED])
         claims += f" and {len(bindings) - _NAMED} more" if len(bindings) > _NAMED else ""
         problem = f"several APIBindings of {cluster} have {named}: {claims}; remove all but one"
-        return Ownership(Case.AMBIGUOUS, None, (problem,), problem)
+        return Ownership(OwnerStatus.AMBIGUOUS, None, (problem,), problem)
     return _bound_owner(store, bindings[0], cluster=cluster, named=(group, resource), as_kcp=as_kcp)
 
 
@@ -128,7 +128,7 @@ def _bound_owner(
     where = f" ({path})" if path else ""
     phase = _text(as_object(binding.get("status")).get("phase")) or "no phase"
     found = Ownership(
-        Case.BOUND,
+        OwnerStatus.BOUND,
         owner,
         (
             f"APIBinding {name} of {cluster} ({phase}) has {'.'.join(part for part in reversed(named) if part)}",
@@ -140,24 +140,24 @@ def _bound_owner(
     )
     if not owner:
         problem = f"APIBinding {name} of {cluster} does not say which cluster its export is in (apiExportClusterName)"
-        return _unless(as_kcp, found, Case.NAMELESS, problem)
+        return _unless(as_kcp, found, OwnerStatus.NAMELESS, problem)
     if owner == cluster or store.get(owner, API_EXPORT, "", export) is not None:
         return found
     if not store.knows(owner):
         problem = f"nothing is known of {owner}, where APIBinding {name} of {cluster} has its export"
-        return _unless(as_kcp, found, Case.UNKNOWN, problem)
+        return _unless(as_kcp, found, OwnerStatus.UNKNOWN, problem)
     problem = f"APIExport {export or '?'} is not in {owner} any more; that cluster's webhooks are asked all the same"
-    return found._replace(case=Case.DANGLING, problem=problem, trace=(*found.trace, problem))
+    return found._replace(case=OwnerStatus.DANGLING, problem=problem, trace=(*found.trace, problem))
 
 
-def _unless(as_kcp: bool, found: Ownership, case: Case, problem: str) -> Ownership:  # noqa: FBT001 - private
+def _unless(as_kcp: bool, found: Ownership, case: OwnerStatus, problem: str) -> Ownership:  # noqa: FBT001 - private
     trace = (*found.trace, problem)
     return found._replace(case=case, cluster=found.cluster if as_kcp else None, problem=problem, trace=trace)
 
 
 def _without_binding(store: StoreView, *, cluster: str, group: str, resource: str, as_kcp: bool) -> Ownership:
     named = f"{resource}.{group}" if group else resource
-    local = Ownership(Case.LOCAL, cluster, (f"no APIBinding of {cluster} has {named}: it is local",))
+    local = Ownership(OwnerStatus.LOCAL, cluster, (f"no APIBinding of {cluster} has {named}: it is local",))
     if store.find(DEFINITIONS_BY_RESOURCE, cluster, (group, resource)):
         return local._replace(trace=(*local.trace, f"{cluster} has a CustomResourceDefinition of it"))
     unbound = store.find(UNBOUND_BINDINGS, cluster, None)
@@ -166,13 +166,13 @@ def _without_binding(store: StoreView, *, cluster: str, group: str, resource: st
             f"{cluster} has {len(unbound)} APIBindings that are not bound yet, and the limit is {MAX_UNBOUND}, so "
             f"nobody can tell whether one of them will have {named}; remove some"
         )
-        return _unless(as_kcp, local, Case.UNBOUND, problem)
+        return _unless(as_kcp, local, OwnerStatus.UNBOUND, problem)
     for binding in unbound:
         export, path = _reference(binding)
         where = _export_cluster(binding) or resolve_cluster(store, path or cluster)
         if store.find(EXPORTS_BY_RESOURCE, where, (group, resource, export)):
             problem = f"APIBinding {_name(binding)} of {cluster} will have {named}, and is not bound yet; ask again"
-            return _unless(as_kcp, local, Case.UNBOUND, problem)
+            return _unless(as_kcp, local, OwnerStatus.UNBOUND, problem)
     return local
 
 

@@ -16,7 +16,7 @@ _MAX_NAMES: Final = 63
 _SHOWN: Final = 100
 
 
-class Resolved(NamedTuple):
+class ResolvedPath(NamedTuple):
     """The logical cluster that a name or a path stands for."""
 
     cluster: str
@@ -25,7 +25,7 @@ class Resolved(NamedTuple):
     """Why a path names no logical cluster, ``""`` if it does."""
 
 
-def resolve(store: StoreView, text: str) -> Resolved:
+def resolve(store: StoreView, text: str) -> ResolvedPath:
     """Return the logical cluster that is given by its name or its path.
 
     Args:
@@ -33,20 +33,20 @@ def resolve(store: StoreView, text: str) -> Resolved:
         text: The name or the path.
     """
     if not is_path(text):
-        return Resolved(text)
+        return ResolvedPath(text)
     cluster, *names = text.split(":", _MAX_NAMES + 1)
     if len(names) > _MAX_NAMES:
-        return Resolved(text, f"{text[:_SHOWN]}...: a path of more than {_MAX_NAMES + 1} names is not followed")
+        return ResolvedPath(text, f"{text[:_SHOWN]}...: a path of more than {_MAX_NAMES + 1} names is not followed")
     for name in names:
         workspace = store.get(cluster, WORKSPACE, "", name)
         child = as_object(as_object(workspace).get("spec")).get("cluster")
         if not isinstance(child, str) or not child:
             found = "is not scheduled yet" if workspace is not None else "is not known"
-            return Resolved(text, f"{text}: Workspace {name} of logical cluster {cluster} {found}")
+            return ResolvedPath(text, f"{text}: Workspace {name} of logical cluster {cluster} {found}")
         if problem := _contradiction(store, child, parent=cluster, name=name):
-            return Resolved(text, f"{text}: {problem}")
+            return ResolvedPath(text, f"{text}: {problem}")
         cluster = child
-    return Resolved(cluster)
+    return ResolvedPath(cluster)
 
 
 def resolve_cluster(store: StoreView, text: str) -> str:

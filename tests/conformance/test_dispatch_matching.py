@@ -10,7 +10,7 @@ import pytest
 
 from app.dispatch.admission_review import ReviewError, build_review, choose_review_version, parse_response
 from app.dispatch.attributes import build_attributes
-from app.dispatch.audit import Audit, warnings_of
+from app.dispatch.audit import Audit, limit_warnings
 from app.dispatch.equivalent_resources import Equivalent
 from app.dispatch.errors import denial
 from app.dispatch.hooks import compile_hooks
@@ -194,7 +194,7 @@ def test_denials(case: dict[str, Any]) -> None:
 def test_warnings(case: dict[str, Any]) -> None:
     """The header, and the agent in it, are written by the apiserver that gets the warnings in an answer."""
     written = [text for agent, text in case["add"] if " " not in agent]
-    assert list(warnings_of(written)) == [re.search(r'"(.*)"', header)[1] for header in case["expect"]]
+    assert list(limit_warnings(written)) == [re.search(r'"(.*)"', header)[1] for header in case["expect"]]
 
 
 @cases("patch_annotation_value")

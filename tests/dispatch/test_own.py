@@ -9,13 +9,13 @@ import pytest
 from app.dispatch.call import Deadline
 from app.dispatch.explain import explain
 from app.dispatch.hooks import compile_hooks
-from app.dispatch.own_endpoints import OwnEndpoints, own_addresses
+from app.dispatch.own_endpoints import OwnEndpoints, list_own_addresses
 from tests.dispatch.builders import configuration, request_of, review, store_of, webhook
 from tests.dispatch.conftest import Front
 from tests.dispatch.webhook_server import Webhooks, allow, hook
 
 OWN = OwnEndpoints(
-    lambda: own_addresses(
+    lambda: list_own_addresses(
         service="fleet/hook:8443",
         webhook_url="https://hooks.example.org/fleethook/",
         names=["localhost", "127.0.0.1", "::1"],
@@ -75,7 +75,9 @@ async def test_the_server_does_not_call_itself_and_says_so(
     front: Front, server: Webhooks, phase: Any, policy: str
 ) -> None:
     server.answers.update({"/dispatch/validate": allow, "/w": allow})
-    own = OwnEndpoints(lambda: own_addresses(service=None, webhook_url=None, names=["127.0.0.1"], port=server.port))
+    own = OwnEndpoints(
+        lambda: list_own_addresses(service=None, webhook_url=None, names=["127.0.0.1"], port=server.port)
+    )
     made = configuration(
         "ws1", phase, hook(server, "/dispatch/validate", "own.example.org", failurePolicy=policy), hook(server, "/w")
     )
@@ -100,7 +102,9 @@ async def test_the_server_does_not_call_itself_and_says_so(
 
 
 async def test_webhooks_that_are_not_about_the_request_are_not_told_of(front: Front, server: Webhooks) -> None:
-    own = OwnEndpoints(lambda: own_addresses(service=None, webhook_url=None, names=["127.0.0.1"], port=server.port))
+    own = OwnEndpoints(
+        lambda: list_own_addresses(service=None, webhook_url=None, names=["127.0.0.1"], port=server.port)
+    )
     selecting = hook(server, "/dispatch/validate", objectSelector={"matchLabels": {"a": "b"}})
     store = store_of(configuration("ws1", "validating", selecting))
     assert (await front.dispatch(store, review(), cluster="ws1", own=own)).response.warnings == ()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.dispatch.workspace_paths import Resolved, resolve, resolve_cluster
+from app.dispatch.workspace_paths import ResolvedPath, resolve, resolve_cluster
 from tests.dispatch.builders import in_cluster, logical_cluster, store_of, workspace
 
 SPACES = (workspace("root", "org", "1abc"), workspace("1abc", "ws", "2hf3"), workspace("root", "ws2", "9zzz"))
@@ -22,12 +22,14 @@ def test_a_path_is_followed_through_the_workspaces() -> None:
 
 @pytest.mark.parametrize("name", ["2hf3", "root", "system:admin", "", "nosuch"])
 def test_a_name_stays_as_it_is(name: str) -> None:
-    assert resolve(store_of(*TREE), name) == Resolved(name)
+    assert resolve(store_of(*TREE), name) == ResolvedPath(name)
 
 
 def test_an_unknown_path_is_told_by_its_first_unknown_workspace() -> None:
     found = resolve(store_of(*TREE), "root:nosuch:ws")
-    assert found == Resolved("root:nosuch:ws", "root:nosuch:ws: Workspace nosuch of logical cluster root is not known")
+    assert found == ResolvedPath(
+        "root:nosuch:ws", "root:nosuch:ws: Workspace nosuch of logical cluster root is not known"
+    )
 
 
 def test_a_workspace_without_a_cluster_is_not_scheduled_yet() -> None:
@@ -63,5 +65,5 @@ def test_a_workspace_that_names_a_cluster_of_another_one_is_refused() -> None:
 def test_a_path_of_very_many_names_is_not_followed(names: int, followed: bool) -> None:
     store = store_of(workspace("a", "x", "a"))
     found = resolve(store, ":".join(["a", *["x"] * names]))
-    assert (found == Resolved("a")) is followed
+    assert (found == ResolvedPath("a")) is followed
     assert ("a path of more than 64 names is not followed" in found.problem) is not followed

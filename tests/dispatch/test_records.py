@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.audit import Audit, warnings_of
+from app.dispatch.audit import Audit, limit_warnings
 from app.dispatch.hooks import compile_hooks
 
 
@@ -12,27 +12,27 @@ def hook(name: Any = "w.example.org") -> Any:
 
 
 def test_warnings_are_told_once_and_in_order() -> None:
-    assert warnings_of(["b", "a", "b"]) == ("b", "a")
+    assert limit_warnings(["b", "a", "b"]) == ("b", "a")
 
 
 def test_empty_warnings_and_control_characters_are_dropped() -> None:
-    assert warnings_of(["", "a\nb\x00c\x7f", "\ud800"]) == ("abc",)
+    assert limit_warnings(["", "a\nb\x00c\x7f", "\ud800"]) == ("abc",)
 
 
 def test_warnings_of_4096_characters_are_told_in_full() -> None:
     given = [f"{number:04}" + "x" * 1020 for number in range(4)]
-    assert warnings_of(given) == tuple(given)
+    assert limit_warnings(given) == tuple(given)
 
 
 def test_more_than_that_are_cut_to_256_each_as_many_as_there_is_room_for() -> None:
     given = [f"{number:04}" + "x" * 1021 for number in range(40)]
-    found = warnings_of(given)
+    found = limit_warnings(given)
     assert found == tuple(text[:256] for text in given[:16])
     assert sum(map(len, found)) == 4096
 
 
 def test_warnings_that_are_the_same_once_they_are_cut_are_told_once() -> None:
-    assert len(warnings_of(["x" * 3000 + "1", "x" * 3000 + "2"])) == 1
+    assert len(limit_warnings(["x" * 3000 + "1", "x" * 3000 + "2"])) == 1
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,16 @@ from collections.abc import Iterable, Iterator
 from typing import Final, cast
 
 from app.dispatch.lint.codes import Found
-from app.dispatch.schema_owner import BINDINGS_BY_RESOURCE, UNBOUND_BINDINGS, Case, Ownership, find_owner
+from app.dispatch.schema_owner import BINDINGS_BY_RESOURCE, UNBOUND_BINDINGS, Ownership, OwnerStatus, find_owner
 from app.model.json import as_object
 from app.model.kcp import API_BINDING
 from app.store import ObjectKey, Store
 
 _ACTIONS: Final = {
-    Case.AMBIGUOUS: "",
-    Case.NAMELESS: ": wait until kcp has set it, or bind anew",
-    Case.UNKNOWN: ": add what is in that cluster",
-    Case.DANGLING: ": restore the export, or remove the binding",
+    OwnerStatus.AMBIGUOUS: "",
+    OwnerStatus.NAMELESS: ": wait until kcp has set it, or bind anew",
+    OwnerStatus.UNKNOWN: ": add what is in that cluster",
+    OwnerStatus.DANGLING: ": restore the export, or remove the binding",
 }
 
 
@@ -29,7 +29,7 @@ def binding_findings(store: Store) -> Iterator[tuple[ObjectKey, Found]]:
         for group, resource in cast("Iterable[tuple[str, str]]", BINDINGS_BY_RESOURCE.keys(key.cluster, binding)):
             bound = (key.cluster, group, resource)
             owner = find_owner(store, cluster=key.cluster, group=group, resource=resource)
-            if owner.case in _ACTIONS and (owner.case is not Case.AMBIGUOUS or bound not in told):
+            if owner.case in _ACTIONS and (owner.case is not OwnerStatus.AMBIGUOUS or bound not in told):
                 told.add(bound)
                 yield key, Found(f"binding-{owner.case}", _text(owner))
 
