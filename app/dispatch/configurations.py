@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from app.control.slices import Pauses
 from app.control.turns import Runs, Turns, Work, do_at_once, do_in_turns
-from app.dispatch.defaults import default_webhook
+from app.dispatch.defaults import set_webhook_defaults
 from app.dispatch.hook_index import HookIndex, group_hooks
 from app.dispatch.hooks import PHASES, Hook, Phase, WebhookCompiler
 from app.model.json import JSON, JSONObject
@@ -120,4 +120,4 @@ def _compile_one(phase: Phase, cluster: str, configuration: JSONObject, pauses: 
 
 
 def _compiling(compiler: WebhookCompiler, configuration: JSONObject, webhook: JSON) -> Callable[[], Hook]:
-    return lambda: compiler.compile(default_webhook(webhook, str(configuration.get("kind"))))
+    return lambda: compiler.compile(set_webhook_defaults(webhook, str(configuration.get("kind"))))

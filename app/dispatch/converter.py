@@ -20,7 +20,7 @@ from app.dispatch.conversion_rules import (
 from app.dispatch.dispatcher import Target
 from app.dispatch.equivalent_resources import find_definition
 from app.dispatch.errors import internal, too_many_requests
-from app.dispatch.hooks import endpoint_of
+from app.dispatch.hooks import find_endpoint
 from app.model.gvk import GroupVersionKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import cluster_of
@@ -83,7 +83,7 @@ class ObjectConverter:
     async def _ask(
         self, way: NeedsWebhook, document: JSONObject, kind: GroupVersionKind, *, parties: Parties, seconds: float
     ) -> JSON:
-        endpoint, problem = endpoint_of(way.client_config, parties.owner)
+        endpoint, problem = find_endpoint(way.client_config, parties.owner)
         if endpoint is None:
             raise ConversionError(f"conversion webhook for {kind.kind} cannot be called: {problem}")
         uid = str(uuid.uuid4())

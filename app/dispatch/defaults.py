@@ -14,7 +14,7 @@ _RULE: Final[JSONObject] = {"scope": "*"}
 _SERVICE: Final[JSONObject] = {"port": 443}
 
 
-def defaulted(configuration: JSONObject) -> JSONObject:
+def set_defaults(configuration: JSONObject) -> JSONObject:
     """Return a copy of a configuration with every default of ``admissionregistration.k8s.io/v1`` in it.
 
     ``null`` is an absent member, as it is to an apiserver; what is there already stays, whatever its type. The
@@ -24,10 +24,10 @@ def defaulted(configuration: JSONObject) -> JSONObject:
     if not isinstance(webhooks, list):
         return dict(configuration)
     kind = str(configuration.get("kind"))
-    return {**configuration, "webhooks": [default_webhook(webhook, kind) for webhook in webhooks]}
+    return {**configuration, "webhooks": [set_webhook_defaults(webhook, kind) for webhook in webhooks]}
 
 
-def default_webhook(webhook: JSON, kind: str) -> JSON:
+def set_webhook_defaults(webhook: JSON, kind: str) -> JSON:
     """Return a copy of one webhook with every default in it; ``kind`` is that of its configuration."""
     if not isinstance(webhook, dict):
         return webhook

@@ -20,12 +20,12 @@ from app.dispatch.hook_index import RelevantHook
 from app.dispatch.hooks import Hook, Phase
 from app.dispatch.limits import Authorizer, RequestLimits
 from app.dispatch.match import NamespaceLabels, build_rule_attributes, is_exempt, needs_namespace, read_labels
-from app.dispatch.mutating_phase import Mutating
+from app.dispatch.mutating_phase import MutatingPhase
 from app.dispatch.own_endpoints import OwnEndpoints
-from app.dispatch.patching import Patching
+from app.dispatch.patching import Patcher
 from app.dispatch.schema_owner import Ownership, find_owner
 from app.dispatch.should_call import AskAccess, CallWebhook, RequestContext
-from app.dispatch.validating_phase import validate
+from app.dispatch.validating_phase import run_validating_phase
 from app.model.admission import AdmissionRequest, Response, StatusCause, StatusDetails
 from app.model.gvk import GroupKind, GroupVersionKind
 from app.model.json import JSON, JSONObject
@@ -237,7 +237,7 @@ class Dispatcher:
             if phase == "mutating":
                 made = await self._mutate(target, means)
             else:
-                refusals = await validate(target.relevant, attributes, means)
+                refusals = await run_validating_phase(target.relevant, attributes, means)
         except StatusError as error:
             # Its traceback leads back to here, and holds the answers of webhooks until the collector finds the cycle.
             error.__traceback__ = error.__context__ = error.__cause__ = None
@@ -247,7 +247,7 @@ class Dispatcher:
             return DispatchResult(_refused(told, audit, warnings), target)
         operations: Sequence[JSONObject] = ()
         if made is not None:
-            operations = await Patching(self.worker, cluster).response_patch(request.object, made)
+            operations = await Patcher(self.worker, cluster).response_patch(request.object, made)
         response = Response(
             allowed=True,
             patch=operations,
@@ -257,7 +257,7 @@ class Dispatcher:
         return DispatchResult(response, target)
 
     async def _mutate(self, target: Target, means: RequestContext) -> JSON:
-        mutating = Mutating(target.relevant, target.attributes, means, share=self._share)
+        mutating = MutatingPhase(target.relevant, target.attributes, means, share=self._share)
         await mutating.round(0)
         if mutating.again:
             await mutating.round(1)
@@ -280,7 +280,7 @@ class Dispatcher:
             convert=convert,
             authorize=authorize,
             judge=self._judge,
-            patching=Patching(self.worker, target.attributes.cluster),
+            patching=Patcher(self.worker, target.attributes.cluster),
             turns=self.turns,
             audit=audit,
             warnings=warnings,

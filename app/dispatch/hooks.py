@@ -114,7 +114,7 @@ class WebhookCompiler:
         hook_name = _text(webhook.get("name"))
         same = self._seen.get(hook_name, 0)
         self._seen[hook_name] = same + 1
-        endpoint, problem = endpoint_of(as_object(webhook.get("clientConfig")), self._cluster)
+        endpoint, problem = find_endpoint(as_object(webhook.get("clientConfig")), self._cluster)
         position = self._next
         self._next += 1
         return Hook(
@@ -175,7 +175,7 @@ def _seconds(timeout: JSON) -> float:
     return min(float(timeout), _MOST_SECONDS) if valid else _DEFAULT_SECONDS
 
 
-def endpoint_of(config: Mapping[str, JSON], cluster: str) -> tuple[Endpoint | None, str]:
+def find_endpoint(config: Mapping[str, JSON], cluster: str) -> tuple[Endpoint | None, str]:
     """Return where a webhook of a logical cluster is, by its ``clientConfig``, or why that cannot be called."""
     ca_bundle = _text(config.get("caBundle"))
     url, service = config.get("url"), config.get("service")

@@ -9,13 +9,13 @@ from app.dispatch.errors import CallingError, StatusError, internal, timed_out
 from app.dispatch.hook_index import RelevantHook
 from app.dispatch.hooks import Hook
 from app.dispatch.limits import too_many_webhooks
-from app.dispatch.patching import Patched
+from app.dispatch.patching import PatchedObject
 from app.dispatch.should_call import MATCHED_PER_TURN, CallDecider, RequestContext, VersionedRequest
 from app.model.json import JSON
 from app.patch import PatchError
 
 
-class Mutating:
+class MutatingPhase:
     """One request on its way through mutating webhooks.
 
     An apiserver runs `round` 0, and once more as 1 if `again` says so; what else changes the object there - its own
@@ -129,7 +129,7 @@ class Mutating:
             means.audit.patched(hook, operations, size=len(answer.patch), round_number=number)
         return changed
 
-    async def _patched(self, hook: Hook, document: JSON, answer: WebhookResponse) -> Patched:
+    async def _patched(self, hook: Hook, document: JSON, answer: WebhookResponse) -> PatchedObject:
         try:
             patched = await self._means.patching.patch(document, answer)
         except ReviewError as error:

@@ -22,7 +22,7 @@ _SHORT_PATCH: Final = 16 * 1024
 _SMALL_OBJECT: Final = 10_000
 
 
-class Patched(NamedTuple):
+class PatchedObject(NamedTuple):
     """An object after a patch."""
 
     object: JSON
@@ -31,7 +31,7 @@ class Patched(NamedTuple):
     changed: bool
 
 
-def patch_object(document: JSON, answer: WebhookResponse) -> Patched:
+def patch_object(document: JSON, answer: WebhookResponse) -> PatchedObject:
     """Return an object with a webhook's patch applied.
 
     Raises:
@@ -42,18 +42,18 @@ def patch_object(document: JSON, answer: WebhookResponse) -> Patched:
     operations = decode_patch(answer)
     if not operations or document is None:
         # In an apiserver's order: without an object, the type of the patch does not matter.
-        return Patched(document, operations, changed=False)
+        return PatchedObject(document, operations, changed=False)
     check_patch_type(answer)
     made = apply(document, operations, dialect="kubernetes", limits=LIMITS)
-    return Patched(made, operations, changed=not identical(made, document))
+    return PatchedObject(made, operations, changed=not identical(made, document))
 
 
-def response_patch(sent: JSON, made: JSON) -> list[JSONObject]:
+def diff_response(sent: JSON, made: JSON) -> list[JSONObject]:
     """Return the patch that makes what webhooks made of what the caller sent."""
     return diff(sent, restore_annotation(made, sent))
 
 
-class Patching:
+class Patcher:
     """Works on the objects of one request."""
 
     def __init__(self, worker: Worker, cluster: str) -> None:
@@ -66,19 +66,19 @@ class Patching:
         self._worker: Final = worker
         self._cluster: Final = cluster
 
-    async def patch(self, document: JSON, answer: WebhookResponse) -> Patched:
+    async def patch(self, document: JSON, answer: WebhookResponse) -> PatchedObject:
         """Return an object with a webhook's patch applied; raises as `patch_object` does."""
         if not answer.patch:
-            return Patched(document, [], changed=False)
+            return PatchedObject(document, [], changed=False)
         return await self._run(document, len(answer.patch), patch_object, document, answer)
 
     async def differ(self, one: JSON, other: JSON) -> bool:
         """Return whether two objects differ."""
         return not await self._run(one, 0, identical, one, other)
 
-    async def response_patch(self, sent: JSON, made: JSON) -> list[JSONObject]:
+    async def diff_response(self, sent: JSON, made: JSON) -> list[JSONObject]:
         """Return the patch of the answer, as the function of that name does."""
-        return await self._run(made, 0, response_patch, sent, made)
+        return await self._run(made, 0, diff_response, sent, made)
 
     async def _run(self, document: JSON, size: int, function: Callable[..., _T], *arguments: Any) -> _T:
         if size <= _SHORT_PATCH and count_values(document, limit=_SMALL_OBJECT) <= _SMALL_OBJECT:

@@ -17,7 +17,7 @@ from app.dispatch.limits import RequestLimits
 from app.dispatch.match import NamespaceLabels, Stage, Verdict, check_filters, find_barrier
 from app.dispatch.match_conditions import Budget
 from app.dispatch.own_endpoints import OwnEndpoints
-from app.dispatch.patching import Patching
+from app.dispatch.patching import Patcher
 from app.model.gvk import GroupVersionKind
 from app.model.json import JSON
 
@@ -51,7 +51,7 @@ class RequestContext(NamedTuple):
     authorize: AskAccess | None
     """None where there is no authorizer to ask."""
     judge: ConditionEvaluator
-    patching: Patching
+    patching: Patcher
     turns: Turns
     audit: Audit
     warnings: list[str]

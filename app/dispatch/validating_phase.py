@@ -11,7 +11,7 @@ from app.dispatch.limits import too_many_webhooks
 from app.dispatch.should_call import MATCHED_PER_TURN, CallDecider, RequestContext, VersionedRequest
 
 
-async def validate(
+async def run_validating_phase(
     relevant: Sequence[RelevantHook], attributes: Attributes, means: RequestContext
 ) -> list[StatusError]:
     """Return what the webhooks have against a request, in their order.

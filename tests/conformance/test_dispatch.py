@@ -27,11 +27,11 @@ from app.dispatch.hook_index import HookIndex
 from app.dispatch.hooks import compile_hooks
 from app.dispatch.limits import RequestLimits
 from app.dispatch.match import NamespaceLabels, build_rule_attributes, read_labels
-from app.dispatch.mutating_phase import Mutating
-from app.dispatch.patching import Patching
+from app.dispatch.mutating_phase import MutatingPhase
+from app.dispatch.patching import Patcher
 from app.dispatch.schema_owner import find_owner
 from app.dispatch.should_call import RequestContext
-from app.dispatch.validating_phase import validate
+from app.dispatch.validating_phase import run_validating_phase
 from app.model.gvk import parse_api_version
 from app.outbound.client import HookClient
 from tests.conformance.dispatch_cases import FIXTURES, MATCH_ALL, SUITES, cases
@@ -127,22 +127,22 @@ class Run:
             judge=ConditionEvaluator(
                 max_cost=RequestLimits().cel_cost, worker=worker, turns=turns, compiler=Compiler(worker)
             ),
-            patching=Patching(worker, ""),
+            patching=Patcher(worker, ""),
             turns=turns,
             audit=self.audit,
             warnings=self.warnings,
         )
 
     async def mutate(self) -> StatusError | None:
-        self.mutating = Mutating(self.relevant, self.attributes, self.means)
+        self.mutating = MutatingPhase(self.relevant, self.attributes, self.means)
         try:
             await self.mutating.round(0)
         except StatusError as error:
             return error
         return None
 
-    async def validate(self) -> StatusError | None:
-        refusals = await validate(self.relevant, self.attributes, self.means)
+    async def run_validating_phase(self) -> StatusError | None:
+        refusals = await run_validating_phase(self.relevant, self.attributes, self.means)
         return refusals[0] if refusals else None
 
 
@@ -241,7 +241,7 @@ async def test_reinvocation(case: dict[str, Any], server: Webhooks, client: Hook
     run = Run({**case, "webhooks": given, "phase": "mutating", "object": "pod", "dryRun": False}, server, client)
     spec = {"priorityClassName": case["initialPriorityClass"]} if case["initialPriorityClass"] else {}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "labeled", "labels": {"x": "true"}}, "spec": spec}
-    mutating = Mutating(run.relevant, run.attributes._replace(object=pod), run.means)
+    mutating = MutatingPhase(run.relevant, run.attributes._replace(object=pod), run.means)
     refusal = None
     try:
         for number in (0, 1):

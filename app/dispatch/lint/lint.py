@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from app.dispatch.cel import compile_condition
-from app.dispatch.defaults import defaulted
+from app.dispatch.defaults import set_defaults
 from app.dispatch.hooks import PHASES, Phase, compile_hooks
 from app.dispatch.lint.bindings import binding_findings
 from app.dispatch.lint.calls import call_findings
@@ -53,7 +53,7 @@ def _in_cluster(store: Store, cluster: str, phase: Phase) -> Iterator[tuple[Obje
     keys = [key for key in store.keys(PHASES[phase]) if key.cluster == cluster]
     chain: list[Linted] = []
     for key in sorted(keys, key=lambda key: key.name.encode()):
-        configuration = defaulted(dict(as_object(store.get(*key))))
+        configuration = set_defaults(dict(as_object(store.get(*key))))
         yield from ((key, "", one) for one in _whole(phase, key, configuration))
         chain += _linted(phase, key, configuration)
     for one in chain:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
-from app.dispatch.defaults import MUTATING, VALIDATING, defaulted
+from app.dispatch.defaults import MUTATING, VALIDATING, set_defaults
 from app.dispatch.validation.configuration import problems
 from app.dispatch.validation.match_conditions import CompileExpression
 from app.dispatch.validation.warnings import warnings
@@ -41,8 +41,8 @@ def validate_configuration(request: AdmissionRequest, *, compile_expression: Com
     if answer is not None:
         return answer
     kind = request.kind.kind
-    configuration = defaulted(request.object)
-    old = defaulted(dict(as_object(request.old_object))) if request.operation == "UPDATE" else None
+    configuration = set_defaults(request.object)
+    old = set_defaults(dict(as_object(request.old_object))) if request.operation == "UPDATE" else None
     found = first_problems(problems(kind, configuration, old=old, compile_expression=compile_expression))
     odd = list(islice(warnings(configuration), MAX_PROBLEMS))
     return _refused(found, odd) if found else admission.allowed(warnings=odd)

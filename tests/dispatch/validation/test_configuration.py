@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.dispatch.defaults import MUTATING, VALIDATING, defaulted
+from app.dispatch.defaults import MUTATING, VALIDATING, set_defaults
 from app.dispatch.validation.admission import validate_configuration
 from app.dispatch.validation.configuration import problems
 from app.dispatch.validation.warnings import warnings
@@ -55,7 +55,7 @@ def test_defaults_are_filled_in_and_what_is_there_stays() -> None:
     given_one = webhook(
         rules=[rule(), rule(scope="Cluster")], clientConfig={"service": {"name": "n"}}, timeoutSeconds=3
     )
-    (filled,) = defaulted(configuration(given_one, kind=MUTATING))["webhooks"]
+    (filled,) = set_defaults(configuration(given_one, kind=MUTATING))["webhooks"]
     assert filled == {
         **given_one,
         "rules": [rule(scope="*"), rule(scope="Cluster")],
@@ -70,7 +70,7 @@ def test_defaults_are_filled_in_and_what_is_there_stays() -> None:
 
 
 def test_only_mutating_hooks_have_a_reinvocation_policy() -> None:
-    (validating,) = defaulted(configuration(webhook(), kind=VALIDATING))["webhooks"]
+    (validating,) = set_defaults(configuration(webhook(), kind=VALIDATING))["webhooks"]
     assert "reinvocationPolicy" not in validating
     assert found(configuration(webhook(reinvocationPolicy="x")), kind=VALIDATING) == []
 
@@ -78,19 +78,19 @@ def test_only_mutating_hooks_have_a_reinvocation_policy() -> None:
 def test_defaults_leave_their_argument_alone_and_null_is_absent() -> None:
     document = configuration(webhook(failurePolicy=None, rules=[rule(scope=None)]))
     before = json.dumps(document)
-    (filled,) = defaulted(document)["webhooks"]
+    (filled,) = set_defaults(document)["webhooks"]
     assert (filled["failurePolicy"], filled["rules"][0]["scope"], json.dumps(document)) == ("Fail", "*", before)
 
 
 def test_hooks_share_no_default() -> None:
-    one, other = defaulted(configuration(webhook(), webhook()))["webhooks"]
+    one, other = set_defaults(configuration(webhook(), webhook()))["webhooks"]
     assert one["namespaceSelector"] is not other["namespaceSelector"]
     assert one["namespaceSelector"] is not one["objectSelector"]
 
 
 def test_defaults_of_defaults_are_the_same() -> None:
-    once = defaulted(configuration(webhook(rules=[rule()])))
-    assert defaulted(once) == once
+    once = set_defaults(configuration(webhook(rules=[rule()])))
+    assert set_defaults(once) == once
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ documents = st.fixed_dictionaries({}, optional={"metadata": anything, "webhooks"
 @given(document=documents, old=st.none() | documents, kind=st.sampled_from([MUTATING, VALIDATING]))
 def test_any_json_is_judged_and_never_raises(document: Any, old: Any, kind: str) -> None:
     before = json.dumps(document)
-    given_one, stored = defaulted({**document, "kind": kind}), old and defaulted({**old, "kind": kind})
+    given_one, stored = set_defaults({**document, "kind": kind}), old and set_defaults({**old, "kind": kind})
     texts = found(given_one, stored, kind)
     assert all(field and text for field, text in texts)
     assert all(isinstance(text, str) for text in warnings(given_one))
