@@ -40,7 +40,7 @@ from app.dispatch.factory import INDEXES as DISPATCH_INDEXES
 from app.dispatch.factory import build_dispatcher
 from app.dispatch.limits import RequestLimits
 from app.dispatch.own_endpoints import Address, OwnEndpoints, list_own_addresses
-from app.dispatch.validation.validator import ConfigurationReviews
+from app.dispatch.validation.validator import ConfigurationValidator
 from app.interpret.chain import Chain
 from app.interpret.layers import chain_of
 from app.interpret.lua.customizations import Customizations
@@ -192,7 +192,7 @@ class Fleethook(FastAPI):
             ),
             own=OwnEndpoints(self._addresses),
         )
-        validate = ConfigurationReviews(dispatcher.compiler, worker=dispatcher.worker, turns=dispatcher.turns).answer
+        validate = ConfigurationValidator(dispatcher.compiler, worker=dispatcher.worker, turns=dispatcher.turns).answer
         standing = Standing(dispatcher, self.store, self.synced, self._stale, self._access(), self.requests)
         return [
             *dispatch_routes(standing, validate),

@@ -119,7 +119,7 @@ def counted() -> type[Counted]:
 
 def test_the_names_of_stored_webhooks_are_compared_in_linear_time(counted: type[Counted]) -> None:
     old = {"webhooks": [{"name": counted(f"a{number}.example.org")} for number in range(2000)]}
-    list(configuration.problems("ValidatingWebhookConfiguration", {}, old=old, compile_expression=str))
+    list(configuration.configuration_problems("ValidatingWebhookConfiguration", {}, old=old, compile_expression=str))
     assert counted.compared <= 3 * 2000
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final, cast
 
-from app.dispatch.lint.codes import Found
+from app.dispatch.lint.codes import Issue
 from app.dispatch.schema_owner import BINDINGS_BY_RESOURCE, UNBOUND_BINDINGS, Ownership, OwnerStatus, find_owner
 from app.model.json import as_object
 from app.model.kcp import API_BINDING
@@ -17,7 +17,7 @@ _ACTIONS: Final = {
 }
 
 
-def binding_findings(store: Store) -> Iterator[tuple[ObjectKey, Found]]:
+def binding_findings(store: Store) -> Iterator[tuple[ObjectKey, Issue]]:
     """Yield what is wrong with the bindings of all clusters, by the functions that dispatch."""
     told = set[tuple[str, str, str]]()
     for key in sorted(store.keys(API_BINDING)):
@@ -25,13 +25,13 @@ def binding_findings(store: Store) -> Iterator[tuple[ObjectKey, Found]]:
         if UNBOUND_BINDINGS.keys(key.cluster, binding):
             phase = as_object(binding.get("status")).get("phase") or "no phase"
             text = f"nothing is bound yet ({phase}): requests for what it will bind are refused until it is"
-            yield key, Found("binding-unbound", text)
+            yield key, Issue("binding-unbound", text)
         for group, resource in cast("Iterable[tuple[str, str]]", BINDINGS_BY_RESOURCE.keys(key.cluster, binding)):
             bound = (key.cluster, group, resource)
             owner = find_owner(store, cluster=key.cluster, group=group, resource=resource)
             if owner.case in _ACTIONS and (owner.case is not OwnerStatus.AMBIGUOUS or bound not in told):
                 told.add(bound)
-                yield key, Found(f"binding-{owner.case}", _text(owner))
+                yield key, Issue(f"binding-{owner.case}", _text(owner))
 
 
 def _text(owner: Ownership) -> str:

@@ -5,8 +5,8 @@ from typing import Final
 
 from app.dispatch.dispatcher import NAMESPACE
 from app.dispatch.hooks import EVERY, Hook, Rule
-from app.dispatch.lint.codes import Found
-from app.dispatch.lint.served_resources import text_of
+from app.dispatch.lint.codes import Issue
+from app.dispatch.lint.served_resources import read_text
 from app.dispatch.match import read_labels
 from app.model.json import JSON, as_object
 from app.store import StoreView
@@ -20,30 +20,30 @@ _WRITES: Final = frozenset({"CREATE", "UPDATE", EVERY})
 _NAME_LABEL: Final = "kubernetes.io/metadata.name"
 
 
-def call_findings(hook: Hook, webhook: Mapping[str, JSON], store: StoreView) -> Iterator[Found]:
+def call_findings(hook: Hook, webhook: Mapping[str, JSON], store: StoreView) -> Iterator[Issue]:
     """Yield what goes wrong when a webhook is called, or does not answer."""
     service = as_object(webhook.get("clientConfig")).get("service")
     if hook.endpoint is None and isinstance(service, dict):
-        yield Found("service-in-logical-cluster", hook.problem)
+        yield Issue("service-in-logical-cluster", hook.problem)
     if hook.fails_open and hook.seconds > _USUAL_SECONDS:
         text = (
             f"a request waits {hook.seconds:g} s for it when it is down, and goes on without it: "
             f"lower timeoutSeconds to {_USUAL_SECONDS:g} or less"
         )
-        yield Found("slow-ignored", text)
+        yield Issue("slow-ignored", text)
     if hook.fails_open and hook.side_effects not in (None, "None"):
         text = (
             f"sideEffects is {hook.side_effects} and failurePolicy Ignore: what it has done stays done when its "
             "answer is late and the request goes on without it: set failurePolicy to Fail"
         )
-        yield Found("ignored-side-effects", text)
-    namespace = text_of(as_object(service).get("namespace"))
+        yield Issue("ignored-side-effects", text)
+    namespace = read_text(as_object(service).get("namespace"))
     if hook.endpoint is not None and hook.endpoint.service and _locks_out(hook, namespace, store):
         text = (
             f"it has to agree to its own pods in {namespace}, which it cannot while it is down (failurePolicy Fail): "
             f"exclude the namespace with a namespaceSelector on {_NAME_LABEL}"
         )
-        yield Found("self-lockout", text)
+        yield Issue("self-lockout", text)
 
 
 def _locks_out(hook: Hook, namespace: str, store: StoreView) -> bool:

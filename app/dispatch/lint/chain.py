@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from app.dispatch.explain import BUDGET_SECONDS
 from app.dispatch.hooks import EVERY, Hook, Rule
-from app.dispatch.lint.codes import Found
+from app.dispatch.lint.codes import Issue
 from app.model.json import JSON
 from app.store import ObjectKey
 
@@ -17,7 +17,7 @@ _OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 _USUAL_SECONDS: Final = 10.0
 
 
-class Linted(NamedTuple):
+class LintedHook(NamedTuple):
     """A webhook, compiled and as it is written."""
 
     hook: Hook
@@ -27,17 +27,17 @@ class Linted(NamedTuple):
     """Of its configuration."""
 
 
-def duplicate_findings(chain: Sequence[Linted]) -> Iterator[tuple[Linted, Found]]:
+def duplicate_findings(chain: Sequence[LintedHook]) -> Iterator[tuple[LintedHook, Issue]]:
     """Yield the webhooks by which an endpoint is asked about a request that it has been asked about already."""
     told = set[str]()
     for first, second in combinations(chain, 2):
         if second.hook.uid not in told and _calls_twice(first, second):
             told.add(second.hook.uid)
             text = f"{first.hook.uid} has the same endpoint, and asks it about the same requests: remove one of the two"
-            yield second, Found("duplicate-call", text)
+            yield second, Issue("duplicate-call", text)
 
 
-def _calls_twice(first: Linted, second: Linted) -> bool:
+def _calls_twice(first: LintedHook, second: LintedHook) -> bool:
     one, other = first.hook, second.hook
     if one.endpoint is None or one.endpoint != other.endpoint or one.conditions != other.conditions:
         return False
@@ -69,12 +69,12 @@ def _meet(one: frozenset[str] | set[str], other: frozenset[str] | set[str]) -> b
     return bool(one & other) or (EVERY in one and bool(other)) or (EVERY in other and bool(one))
 
 
-def budget_findings(chain: Sequence[Linted]) -> Iterator[tuple[Linted, Found]]:
+def budget_findings(chain: Sequence[LintedHook]) -> Iterator[tuple[LintedHook, Issue]]:
     """Yield the mutating webhooks whose time does not suffice, told at the last of them.
 
     Those that may be asked about the same request take their time one after the other.
     """
-    told: dict[tuple[str, ...], tuple[Linted, str, list[str]]] = {}
+    told: dict[tuple[str, ...], tuple[LintedHook, str, list[str]]] = {}
     named = _by_resource(chain)
     for resource, about in named.items():
         # In the order of the chain, whether a rule names the resource or is about all.
@@ -87,18 +87,20 @@ def budget_findings(chain: Sequence[Linted]) -> Iterator[tuple[Linted, Found]]:
                 same = told.setdefault(tuple(one.hook.uid for one in asked), (asked[-1], _sum(asked), []))
                 same[2].append(f"{path}.{group}" if group else path)
     for last, text, names in told.values():
-        yield last, Found("budget", f"about {', '.join(names)}, the mutating webhooks may take {text}")
+        yield last, Issue("budget", f"about {', '.join(names)}, the mutating webhooks may take {text}")
 
 
-def _asked(chain: Sequence[Linted], operation: str, group: str, resource: str, subresource: str) -> list[Linted]:
+def _asked(
+    chain: Sequence[LintedHook], operation: str, group: str, resource: str, subresource: str
+) -> list[LintedHook]:
     return [one for one in chain if one.hook.endpoint and _is_about(one.hook, operation, group, resource, subresource)]
 
 
-def _total(asked: Sequence[Linted]) -> float:
+def _total(asked: Sequence[LintedHook]) -> float:
     return sum(one.hook.seconds for one in asked)
 
 
-def _sum(asked: Sequence[Linted]) -> str:
+def _sum(asked: Sequence[LintedHook]) -> str:
     each = ", ".join(f"{one.hook.uid} {one.hook.seconds:g} s" for one in asked)
     long = [one.hook.uid for one in asked if one.hook.seconds > _USUAL_SECONDS]
     first = f", that of {', '.join(long)} first" if long else ""
@@ -106,7 +108,7 @@ def _sum(asked: Sequence[Linted]) -> str:
     return f"{taken}; an apiserver has {BUDGET_SECONDS:g} s: lower timeoutSeconds{first}"
 
 
-def _by_resource(chain: Sequence[Linted]) -> dict[str, list[int]]:
+def _by_resource(chain: Sequence[LintedHook]) -> dict[str, list[int]]:
     """Return the places of the webhooks that name a resource, by its plural or ``*``, sorted by that."""
     found: dict[str, list[int]] = {}
     for position, one in enumerate(chain):
@@ -115,7 +117,7 @@ def _by_resource(chain: Sequence[Linted]) -> dict[str, list[int]]:
     return dict(sorted(found.items()))
 
 
-def _paths(chain: Sequence[Linted], plural: str) -> list[tuple[str, str]]:
+def _paths(chain: Sequence[LintedHook], plural: str) -> list[tuple[str, str]]:
     """Return the groups and subresources with which rules name a resource, wildcards among them."""
     return sorted(
         {
@@ -138,7 +140,7 @@ def _is_about(hook: Hook, operation: str, group: str, resource: str, subresource
     )
 
 
-def order_findings(chain: Sequence[Linted]) -> Iterator[tuple[Linted, Found]]:
+def order_findings(chain: Sequence[LintedHook]) -> Iterator[tuple[LintedHook, Issue]]:
     """Yield the mutating webhooks that are asked or not depending on what is asked before them."""
     for number, later in enumerate(chain):
         what = _depends_on_labels(later.hook)
@@ -150,7 +152,7 @@ def order_findings(chain: Sequence[Linted]) -> Iterator[tuple[Linted, Found]]:
                 f"its {what} sees the labels as {earlier.hook.uid} leaves them: do not rely on those that the client "
                 "sent, or on the order of the names"
             )
-            yield later, Found("order-labels", text)
+            yield later, Issue("order-labels", text)
 
 
 def _share(one: Hook, other: Hook) -> bool:
@@ -163,9 +165,9 @@ def _depends_on_labels(hook: Hook) -> str:
     return "matchConditions" if any("object.metadata.labels" in one.expression for one in hook.conditions) else ""
 
 
-def order_name(name: str) -> Found | None:
+def find_ordering_name(name: str) -> Issue | None:
     """Return that the name of a mutating configuration is made for its place among the others, None if it is not."""
     if not _ORDER.match(name):
         return None
     text = "it depends on the order of names, which the next one changes: make its webhooks independent of others"
-    return Found("order-name", text)
+    return Issue("order-name", text)

@@ -36,7 +36,7 @@ CODES: Final[dict[str, Level]] = {
 """Every code; an error is what cannot do what it says, a warning what may be meant."""
 
 
-class Found(NamedTuple):
+class Issue(NamedTuple):
     """What a rule has found, and what to do about it."""
 
     code: str

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from app.dispatch.hooks import EVERY, Hook
-from app.dispatch.lint.codes import Found
-from app.dispatch.lint.served_resources import text_of
+from app.dispatch.lint.codes import Issue
+from app.dispatch.lint.served_resources import read_text
 from app.model.json import JSON, as_object
 
 _FALSE: Final = re.compile(r"[\s(]*false[\s)]*")
@@ -18,22 +18,22 @@ _FIRST: Final = re.compile(rf"\s*{_OPERATION}\s*&&")
 _OTHERWISE: Final = ("||", "?")
 
 
-def filter_findings(hook: Hook, webhook: Mapping[str, JSON]) -> Iterator[Found]:
+def filter_findings(hook: Hook, webhook: Mapping[str, JSON]) -> Iterator[Issue]:
     """Yield why a webhook is asked about nothing, whatever its rules."""
     if not hook.object_selector.problem:
         for key in contradictions(webhook.get("objectSelector")):
             text = f"objectSelector: no label {key} can be all that it asks for, so it selects nothing: correct it"
-            yield Found("selector-contradiction", text)
+            yield Issue("selector-contradiction", text)
     operations = frozenset[str]().union(*(rule.operations for rule in hook.rules))
     for condition in hook.conditions:
         if _FALSE.fullmatch(condition.expression):
             text = f"matchConditions {condition.name}: it is always false: remove the webhook, or the condition"
-            yield Found("condition-false", text)
+            yield Issue("condition-false", text)
         wanted = _operation(condition.expression)
         if wanted and operations and not operations & {EVERY, wanted}:
             listed = ", ".join(sorted(operations))
             text = f"matchConditions {condition.name}: it asks for {wanted}, the rules for {listed}: add it to them"
-            yield Found("condition-operation", text)
+            yield Issue("condition-operation", text)
 
 
 def _operation(expression: str) -> str:
@@ -66,10 +66,10 @@ def contradictions(selector: JSON) -> Iterator[str]:
 def _requirements(selector: JSON) -> Iterator[tuple[str, str, frozenset[str]]]:
     members = as_object(selector)
     for key, value in as_object(members.get("matchLabels")).items():
-        yield key, "In", frozenset({text_of(value)})
+        yield key, "In", frozenset({read_text(value)})
     expressions = members.get("matchExpressions")
     for expression in expressions if isinstance(expressions, list) else ():
         one = as_object(expression)
         values = one.get("values")
-        listed = frozenset(map(text_of, values if isinstance(values, list) else ()))
-        yield text_of(one.get("key")), text_of(one.get("operator")), listed
+        listed = frozenset(map(read_text, values if isinstance(values, list) else ()))
+        yield read_text(one.get("key")), read_text(one.get("operator")), listed

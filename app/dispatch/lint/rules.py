@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from app.dispatch.hooks import EVERY, GROUP, Hook, Rule
-from app.dispatch.lint.codes import Found
-from app.dispatch.lint.served_resources import exported_schemas, scopes_of, serves
+from app.dispatch.lint.codes import Issue
+from app.dispatch.lint.served_resources import exported_schemas, find_scopes, serves
 from app.dispatch.schema_owner import find_owner
 from app.store import StoreView
 
@@ -17,15 +17,15 @@ _CONNECTIONS: Final = {
 }
 
 
-def rule_findings(hook: Hook, store: StoreView) -> Iterator[Found]:
+def rule_findings(hook: Hook, store: StoreView) -> Iterator[Issue]:
     """Yield what keeps the rules of a webhook from matching."""
     if not hook.rules:
-        yield Found("no-rules", "it has no rules, so it is never asked: say in rules what it is about, or remove it")
+        yield Issue("no-rules", "it has no rules, so it is never asked: say in rules what it is about, or remove it")
     for number, rule in enumerate(hook.rules):
         place = f"rules[{number}]"
         if rule.groups == {GROUP}:
             text = f"{place}: webhooks are never asked about what is in {GROUP}: remove the rule"
-            yield Found("exempt-kinds", text)
+            yield Issue("exempt-kinds", text)
             continue
         yield from _scope(hook, rule, place, store)
         yield from _unserved(hook, rule, place, store)
@@ -41,22 +41,22 @@ def _named(rule: Rule) -> list[tuple[str, str]]:
     return [(group, resource) for resource in resources for group in sorted(rule.groups)]
 
 
-def _scope(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Found]:
+def _scope(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Issue]:
     if rule.scope not in ("Namespaced", "Cluster"):
         return
     scopes: dict[str, set[bool]] = {}
     for group, resource in _named(rule):
         # A group that does not have the resource says nothing, as long as another one does.
-        found = scopes_of(store, cluster=hook.cluster, group=group, resource=resource)
+        found = find_scopes(store, cluster=hook.cluster, group=group, resource=resource)
         scopes[resource] = scopes.get(resource, set()) | found
     if scopes and all(found == {rule.scope == "Cluster"} for found in scopes.values()):
         other = "Cluster" if rule.scope == "Namespaced" else "Namespaced"
         resources = ", ".join(scopes)
         text = f"{place} never matches: its scope is {rule.scope}, and {resources} are not: set it to {other} or *"
-        yield Found("scope-mismatch", text)
+        yield Issue("scope-mismatch", text)
 
 
-def _unserved(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Found]:
+def _unserved(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Issue]:
     if EVERY in rule.groups or not rule.groups:
         return
     for resource in rule.resources:
@@ -68,14 +68,14 @@ def _unserved(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[
         path = "/".join(part for part in resource if part)
         groups = ", ".join(sorted(group or "the core group" for group in rule.groups))
         versions = ", ".join(sorted(rule.versions))
-        yield Found(
+        yield Issue(
             "unserved-resource",
             f"{place}: no definition, export or built-in type has {path} of {groups} in {versions}: "
             "correct the spelling or the version, or add what defines it",
         )
 
 
-def _connect(rule: Rule, place: str) -> Iterator[Found]:
+def _connect(rule: Rule, place: str) -> Iterator[Issue]:
     if "CONNECT" not in rule.operations or EVERY in rule.groups:
         return
     for resource, subresource in rule.resources:
@@ -83,13 +83,13 @@ def _connect(rule: Rule, place: str) -> Iterator[Found]:
             return
         if "" in rule.groups and subresource in _CONNECTIONS.get(resource, ()):
             return
-    yield Found(
+    yield Issue(
         "no-connect",
         f"{place}: CONNECT never happens to its resources: name a subresource such as pods/exec, or leave CONNECT out",
     )
 
 
-def _shadowed(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Found]:
+def _shadowed(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Issue]:
     for group, resource in _named(rule):
         owner = find_owner(store, cluster=hook.cluster, group=group, resource=resource)
         if owner.cluster in (None, hook.cluster):
@@ -98,7 +98,7 @@ def _shadowed(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[
             # Those who have it from here have their objects sent to this webhook.
             continue
         named = f"{resource}.{group}" if group else resource
-        yield Found(
+        yield Issue(
             "shadowed",
             f"{place}: APIBinding {owner.binding} has {named} from {owner.cluster}, whose webhooks are "
             f"asked instead: register the webhook in {owner.cluster}",

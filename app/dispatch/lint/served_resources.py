@@ -38,7 +38,7 @@ def _schemas(store: StoreView, cluster: str, group: str, resource: str) -> Itera
     yield from exported_schemas(store, cluster=cluster, group=group, resource=resource)
 
 
-def scopes_of(store: StoreView, *, cluster: str, group: str, resource: str) -> set[bool]:
+def find_scopes(store: StoreView, *, cluster: str, group: str, resource: str) -> set[bool]:
     """Return whether objects of a resource are in namespaces: nothing where that is not known."""
     found = (
         is_namespaced(store, cluster=cluster, group=group, resource=resource, schema=schema)
@@ -80,6 +80,6 @@ def serves(store: StoreView, *, cluster: str, group: str, resource: tuple[str, s
     return bool(owner.binding) and owner.schema is None
 
 
-def text_of(value: JSON) -> str:
+def read_text(value: JSON) -> str:
     """Return a text, ``""`` for anything else."""
     return value if isinstance(value, str) else ""

@@ -5,9 +5,9 @@ from itertools import islice
 from typing import Final
 
 from app.dispatch.defaults import MUTATING, VALIDATING, set_defaults
-from app.dispatch.validation.configuration import problems
+from app.dispatch.validation.configuration import configuration_problems
 from app.dispatch.validation.match_conditions import CompileExpression
-from app.dispatch.validation.warnings import warnings
+from app.dispatch.validation.warnings import configuration_warnings
 from app.model import admission
 from app.model.admission import AdmissionRequest, Response, StatusCause, not_for_review
 from app.model.findings import MAX_PROBLEMS, Problem, first_problems
@@ -43,8 +43,8 @@ def validate_configuration(request: AdmissionRequest, *, compile_expression: Com
     kind = request.kind.kind
     configuration = set_defaults(request.object)
     old = set_defaults(dict(as_object(request.old_object))) if request.operation == "UPDATE" else None
-    found = first_problems(problems(kind, configuration, old=old, compile_expression=compile_expression))
-    odd = list(islice(warnings(configuration), MAX_PROBLEMS))
+    found = first_problems(configuration_problems(kind, configuration, old=old, compile_expression=compile_expression))
+    odd = list(islice(configuration_warnings(configuration), MAX_PROBLEMS))
     return _refused(found, odd) if found else admission.allowed(warnings=odd)
 
 

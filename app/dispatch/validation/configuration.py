@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from app.dispatch.defaults import MUTATING
-from app.dispatch.validation.match_conditions import CompileExpression, condition_problems, expressions_of
+from app.dispatch.validation.match_conditions import CompileExpression, condition_problems, list_expressions
 from app.dispatch.validation.metadata import metadata_problems
 from app.dispatch.validation.rules import rules_problems
 from app.dispatch.validation.selectors import selector_problems
@@ -48,7 +48,7 @@ class _Ratchet(NamedTuple):
     expressions: frozenset[str] = frozenset()
 
 
-def problems(
+def configuration_problems(
     kind: str, configuration: JSONObject, *, old: JSONObject | None = None, compile_expression: CompileExpression
 ) -> Iterator[Problem]:
     """Yield everything that is wrong with a configuration.
@@ -129,7 +129,7 @@ def _ratchet(webhooks: Sequence[JSON], old: Sequence[JSONObject]) -> _Ratchet:
         conditions=len(webhooks) == len(old)
         and all(_conditions(new) == _conditions(before) for new, before in zip(webhooks, old, strict=True)),
         expressions=frozenset(
-            expression for webhook in old for expression in expressions_of(webhook.get("matchConditions"))
+            expression for webhook in old for expression in list_expressions(webhook.get("matchConditions"))
         ),
     )
 

@@ -72,7 +72,7 @@ def _name_problems(name: JSON, field: str) -> Iterator[Problem]:
         yield from (invalid(field, name, text) for text in label_key_problems(name))
 
 
-def expressions_of(conditions: JSON) -> Iterator[str]:
+def list_expressions(conditions: JSON) -> Iterator[str]:
     """Yield the expressions of stored conditions, as they stand there."""
     for condition in conditions if isinstance(conditions, list) else ():
         expression = as_object(condition).get("expression")

@@ -9,7 +9,7 @@ from app.control.turns import Runs, Turns
 from app.dispatch.cel import ExpressionError, compile_condition
 from app.dispatch.cel.compiler import Compiler, Rejected, compile_here, is_short
 from app.dispatch.validation.admission import validate_configuration
-from app.dispatch.validation.match_conditions import expressions_of
+from app.dispatch.validation.match_conditions import list_expressions
 from app.model.admission import AdmissionRequest, Response
 from app.model.json import JSON, as_object
 from app.model.kcp import cluster_of
@@ -21,7 +21,7 @@ _SMALL: Final = 2_000
 _SLICE: Final = 1_000
 
 
-class ConfigurationReviews:
+class ConfigurationValidator:
     """Answers reviews of webhook configurations as `validate_configuration` does."""
 
     def __init__(self, compiler: Compiler, *, worker: Runs, turns: Turns) -> None:
@@ -74,7 +74,7 @@ class ConfigurationReviews:
 def _expressions(document: JSON) -> frozenset[str]:
     webhooks = as_object(document).get("webhooks")
     listed = webhooks if isinstance(webhooks, list) else ()
-    found = (expressions_of(as_object(one).get("matchConditions")) for one in listed)
+    found = (list_expressions(as_object(one).get("matchConditions")) for one in listed)
     return frozenset(expression for expressions in found for expression in expressions)
 
 

@@ -24,7 +24,7 @@ _VERSION: Final = re.compile(r"\*|[a-z]([-a-z0-9]*[a-z0-9])?")
 _RESOURCE: Final = re.compile(r"\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
-def warnings(configuration: JSONObject) -> Iterator[str]:
+def configuration_warnings(configuration: JSONObject) -> Iterator[str]:
     """Yield what is odd about a configuration, each with its field; members may have any type."""
     yield from static_name_warning(configuration.get("metadata"))
     webhooks = configuration.get("webhooks")

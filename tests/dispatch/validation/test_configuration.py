@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from app.dispatch.defaults import MUTATING, VALIDATING, set_defaults
 from app.dispatch.validation.admission import validate_configuration
-from app.dispatch.validation.configuration import problems
-from app.dispatch.validation.warnings import warnings
+from app.dispatch.validation.configuration import configuration_problems
+from app.dispatch.validation.warnings import configuration_warnings
 from app.model.admission import AdmissionRequest, Response, StatusCause
 
 GROUP: Final = "admissionregistration.k8s.io"
@@ -39,7 +39,9 @@ def compile_expression(expression: str) -> None:
 
 
 def found(document: Any, old: Any = None, kind: str = MUTATING) -> list[tuple[str, str]]:
-    return [tuple(one) for one in problems(kind, document, old=old, compile_expression=compile_expression)]
+    return [
+        tuple(one) for one in configuration_problems(kind, document, old=old, compile_expression=compile_expression)
+    ]
 
 
 def reviewed(document: Any, old: Any = None, *, kind: str = MUTATING, **fields: Any) -> Response:
@@ -248,7 +250,7 @@ def test_other_kinds_and_other_operations() -> None:
 def test_resources_that_are_accepted_in_one_order_only_are_warned_of(resources: list[str], texts: list[str]) -> None:
     document = configuration(webhook(rules=[rule(resources=resources)]))
     field = "webhooks[0].rules[0].resources"
-    assert list(warnings(document)) == [f"{field}: accepted in this order only: {text}" for text in texts]
+    assert list(configuration_warnings(document)) == [f"{field}: accepted in this order only: {text}" for text in texts]
 
 
 def test_rules_for_what_no_webhook_is_called_for_are_warned_of() -> None:
@@ -256,10 +258,10 @@ def test_rules_for_what_no_webhook_is_called_for_are_warned_of() -> None:
     document = configuration(webhook(rules=[rule(apiGroups=["", GROUP], resources=resources)]))
     exempt = "of admissionregistration.k8s.io: webhooks are never called for what configures admission"
     field = "webhooks[0].rules[0].resources"
-    assert [text for text in warnings(document) if "never called" in text] == [
+    assert [text for text in configuration_warnings(document) if "never called" in text] == [
         f'{field}: "{resource}" {exempt}' for resource in resources[:3]
     ]
-    assert list(warnings(configuration(webhook(rules=[rule()])))) == []
+    assert list(configuration_warnings(configuration(webhook(rules=[rule()])))) == []
 
 
 @pytest.mark.parametrize(
@@ -272,9 +274,13 @@ def test_rules_for_what_no_webhook_is_called_for_are_warned_of() -> None:
     ],
 )  # fmt: skip
 def test_rules_that_never_match_are_warned_of(members: dict[str, list[str]], text: str) -> None:
-    assert list(warnings(configuration(webhook(rules=[rule(**members)])))) == [f"webhooks[0].rules[0].{text}"]
+    assert list(configuration_warnings(configuration(webhook(rules=[rule(**members)])))) == [
+        f"webhooks[0].rules[0].{text}"
+    ]
     mixed = {member: [*values, "*"] for member, values in members.items()}
-    assert [one for one in warnings(configuration(webhook(rules=[rule(**mixed)]))) if "never matches" in one] == []
+    assert [
+        one for one in configuration_warnings(configuration(webhook(rules=[rule(**mixed)]))) if "never matches" in one
+    ] == []
 
 
 def test_a_bundle_without_certificates_and_a_name_for_manifests_are_warned_of() -> None:
@@ -325,7 +331,7 @@ def test_any_json_is_judged_and_never_raises(document: Any, old: Any, kind: str)
     given_one, stored = set_defaults({**document, "kind": kind}), old and set_defaults({**old, "kind": kind})
     texts = found(given_one, stored, kind)
     assert all(field and text for field, text in texts)
-    assert all(isinstance(text, str) for text in warnings(given_one))
+    assert all(isinstance(text, str) for text in configuration_warnings(given_one))
     assert json.dumps(document) == before
 
 

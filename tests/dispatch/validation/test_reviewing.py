@@ -10,7 +10,7 @@ from app.control.worker import Worker
 from app.dispatch.cel import compile_condition
 from app.dispatch.cel.compiler import Compiler
 from app.dispatch.validation.admission import validate_configuration
-from app.dispatch.validation.validator import ConfigurationReviews
+from app.dispatch.validation.validator import ConfigurationValidator
 from tests.dispatch.builders import configuration, request_of, review, webhook
 
 LONG = " || ".join(f"object.name == 'x{number}'" for number in range(100))
@@ -45,6 +45,6 @@ BROKEN = webhook("b.example.org", **condition(f"({LONG}"))
 )
 async def test_the_answer_is_the_one_that_is_given_at_once(request_: Any) -> None:
     worker = Worker()
-    reviews = ConfigurationReviews(Compiler(worker), worker=worker, turns=Turns())
+    reviews = ConfigurationValidator(Compiler(worker), worker=worker, turns=Turns())
     at_once = partial(validate_configuration, compile_expression=compile_condition)
     assert await reviews.answer(request_) == at_once(request_)
