@@ -247,7 +247,7 @@ class Dispatcher:
             return DispatchResult(_refused(told, audit, warnings), target)
         operations: Sequence[JSONObject] = ()
         if made is not None:
-            operations = await Patcher(self.worker, cluster).response_patch(request.object, made)
+            operations = await Patcher(self.worker, cluster).diff_response(request.object, made)
         response = Response(
             allowed=True,
             patch=operations,

@@ -141,7 +141,7 @@ class Run:
             return error
         return None
 
-    async def run_validating_phase(self) -> StatusError | None:
+    async def validate(self) -> StatusError | None:
         refusals = await run_validating_phase(self.relevant, self.attributes, self.means)
         return refusals[0] if refusals else None
 

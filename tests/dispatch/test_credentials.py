@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from app.dispatch.credentials.files import CredentialFileError, Files
-from app.dispatch.credentials.kubeconfig_users import Users, users_of
+from app.dispatch.credentials.kubeconfig_users import Users, read_users
 from app.dispatch.credentials.reloader import Credentials
 from app.dispatch.hooks import Hook, Phase, compile_hooks
 from app.outbound.credential import Credential, CredentialError
@@ -99,7 +99,7 @@ def test_any_host_has_the_star_and_then_the_user_of_the_current_context(tmp_path
         ((star, me), context, "star"), ((me,), context, "me"), ((me,), {}, ""),
         ((me,), {**context, "current-context": "d"}, ""), ((), context, ""),
     ):  # fmt: skip
-        made = users_of(kubeconfig(tmp_path, *users, **members), Files())
+        made = read_users(kubeconfig(tmp_path, *users, **members), Files())
         assert token_of(made.find("any.example.org", 443, default=True)) == found
         assert made.find("any.example.org", 443, default=False) is None
         assert made.find("*", 443, default=False) is None
@@ -170,7 +170,7 @@ def test_certificates_and_tokens_may_be_files_beside_the_kubeconfig(tmp_path: Pa
     tokens = user("tokens.org", tokenFile="token", token="old")
     fallback = user("fallback.org", tokenFile="gone", token="old")
     basic = user("basic.org", username="me", password=SECRET)
-    found = users_of(kubeconfig(tmp_path, inline, files, tokens, fallback, basic), Files()).by_host
+    found = read_users(kubeconfig(tmp_path, inline, files, tokens, fallback, basic), Files()).by_host
     assert found["data.org"] == found["files.org"] != found["tokens.org"]
     assert found["data.org"].has_certificate
     assert found["tokens.org"].authorization == f"Bearer {SECRET}"
@@ -206,7 +206,7 @@ def test_what_cannot_be_used_is_an_error_that_shows_no_secret(tmp_path: Path) ->
     for case, (broken, text) in broken_users(made.issue("a"), made.issue("b")).items():
         first = user("h" if case == "twice" else "first", token=SECRET)
         with pytest.raises(CredentialFileError) as raised:
-            users_of(kubeconfig(tmp_path, first, broken), Files())
+            read_users(kubeconfig(tmp_path, first, broken), Files())
         assert text in str(raised.value), case
         assert str(raised.value).startswith(str(tmp_path))
         assert SECRET not in str(raised.value)
@@ -231,7 +231,7 @@ def test_a_kubeconfig_that_is_none_is_an_error_that_shows_nothing_of_it(tmp_path
     path = tmp_path / "kubeconfig"
     path.write_text(text)
     with pytest.raises(CredentialFileError) as raised:
-        users_of(path, Files())
+        read_users(path, Files())
     assert str(raised.value).endswith(reason)
     assert SECRET not in str(raised.value)
 

@@ -6,7 +6,7 @@ Members of the older form stand in the order of Go's structs (k8s.io/api/autosca
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from app.dispatch.builtin_conversion.go_json import ZERO, converted_if_there, given, object_of, present, text_of
+from app.dispatch.builtin_conversion.go_json import ZERO, as_string, as_struct, convert_pointer, omit_empty, omit_null
 from app.model.json import JSON, JSONObject
 from app.model.quantity_text import stored_quantity
 
@@ -24,23 +24,23 @@ METRIC_NAMES: Final = {
 _SOURCES: Final = ("object", "pods", "resource", "containerResource", "external")
 
 
-def old_metric(metric: Mapping[str, JSON]) -> JSONObject:
+def to_v1_metric(metric: Mapping[str, JSON]) -> JSONObject:
     """Return one of ``spec.metrics`` in the form of v1."""
     return _by_source(metric, _old_object, _old_pods, _old_resource, _old_resource, _old_external)
 
 
-def new_metric(metric: Mapping[str, JSON]) -> JSONObject:
+def to_v2_metric(metric: Mapping[str, JSON]) -> JSONObject:
     """Return a metric of the form of v1 as one of ``spec.metrics``."""
     return _by_source(metric, _new_object, _new_pods, _new_resource, _new_container, _new_external)
 
 
-def old_status(metric: Mapping[str, JSON]) -> JSONObject:
+def to_v1_status(metric: Mapping[str, JSON]) -> JSONObject:
     """Return one of ``status.currentMetrics`` in the form of v1."""
     resource = _old_resource_status
     return _by_source(metric, _old_object_status, _old_pods_status, resource, resource, _old_external_status)
 
 
-def new_status(metric: Mapping[str, JSON]) -> JSONObject:
+def to_v2_status(metric: Mapping[str, JSON]) -> JSONObject:
     """Return a metric of the form of v1 as one of ``status.currentMetrics``."""
     resource, container = _new_resource_status, _new_container_status
     return _by_source(metric, _new_object_status, _new_pods_status, resource, container, _new_external_status)
@@ -49,18 +49,18 @@ def new_status(metric: Mapping[str, JSON]) -> JSONObject:
 def _by_source(metric: Mapping[str, JSON], *conversions: Callable[[Mapping[str, JSON]], JSONObject]) -> JSONObject:
     """Return a metric whose sources, in the order of `_SOURCES`, are converted."""
     converted = {
-        name: converted_if_there(metric.get(name), convert) for name, convert in zip(_SOURCES, conversions, strict=True)
+        name: convert_pointer(metric.get(name), convert) for name, convert in zip(_SOURCES, conversions, strict=True)
     }
-    return {"type": text_of(metric.get("type")), **given(**converted)}
+    return {"type": as_string(metric.get("type")), **omit_null(**converted)}
 
 
-def reference(value: JSON) -> JSONObject:
+def convert_reference(value: JSON) -> JSONObject:
     """Return a CrossVersionObjectReference."""
-    found = object_of(value)
+    found = as_struct(value)
     return {
-        "kind": text_of(found.get("kind")),
-        "name": text_of(found.get("name")),
-        **present(apiVersion=found.get("apiVersion")),
+        "kind": as_string(found.get("kind")),
+        "name": as_string(found.get("name")),
+        **omit_empty(apiVersion=found.get("apiVersion")),
     }
 
 
@@ -83,30 +83,30 @@ def _selector(value: JSON) -> JSONObject | None:
     """Return a label selector with its members in order."""
     if value is None:
         return None
-    found = object_of(value)
-    labels = object_of(found.get("matchLabels"))
-    return present(
+    found = as_struct(value)
+    labels = as_struct(found.get("matchLabels"))
+    return omit_empty(
         matchLabels={name: labels[name] for name in sorted(labels)}, matchExpressions=found.get("matchExpressions")
     )
 
 
 def _metric(source: Mapping[str, JSON]) -> tuple[str, JSONObject | None]:
-    metric = object_of(source.get("metric"))
-    return text_of(metric.get("name")), _selector(metric.get("selector"))
+    metric = as_struct(source.get("metric"))
+    return as_string(metric.get("name")), _selector(metric.get("selector"))
 
 
 def _identifier(source: Mapping[str, JSON], selector: str = "selector") -> JSONObject:
-    return {"name": text_of(source.get("metricName")), **given(selector=_selector(source.get(selector)))}
+    return {"name": as_string(source.get("metricName")), **omit_null(selector=_selector(source.get(selector)))}
 
 
 def _old_object(source: Mapping[str, JSON]) -> JSONObject:
-    target = object_of(source.get("target"))
+    target = as_struct(source.get("target"))
     name, selector = _metric(source)
     return {
-        "target": reference(source.get("describedObject")),
+        "target": convert_reference(source.get("describedObject")),
         "metricName": name,
         "targetValue": _quantity(target.get("value")) or ZERO,
-        **given(selector=selector, averageValue=_quantity(target.get("averageValue"))),
+        **omit_null(selector=selector, averageValue=_quantity(target.get("averageValue"))),
     }
 
 
@@ -117,13 +117,13 @@ def _new_object(source: Mapping[str, JSON]) -> JSONObject:
     else:
         # The older form cannot leave out its value: zero stands for none.
         target = {"type": "AverageValue", **({"value": value} if value != ZERO else {}), "averageValue": average}
-    return {"describedObject": reference(source.get("target")), "target": target, "metric": _identifier(source)}
+    return {"describedObject": convert_reference(source.get("target")), "target": target, "metric": _identifier(source)}
 
 
 def _old_pods(source: Mapping[str, JSON]) -> JSONObject:
     name, selector = _metric(source)
-    average = _quantity(object_of(source.get("target")).get("averageValue")) or ZERO
-    return {"metricName": name, "targetAverageValue": average, **given(selector=selector)}
+    average = _quantity(as_struct(source.get("target")).get("averageValue")) or ZERO
+    return {"metricName": name, "targetAverageValue": average, **omit_null(selector=selector)}
 
 
 def _new_pods(source: Mapping[str, JSON]) -> JSONObject:
@@ -132,10 +132,10 @@ def _new_pods(source: Mapping[str, JSON]) -> JSONObject:
 
 
 def _old_resource(source: Mapping[str, JSON]) -> JSONObject:
-    target = object_of(source.get("target"))
+    target = as_struct(source.get("target"))
     return {
-        "name": text_of(source.get("name")),
-        **given(
+        "name": as_string(source.get("name")),
+        **omit_null(
             targetAverageUtilization=_whole(target.get("averageUtilization")),
             targetAverageValue=_quantity(target.get("averageValue")),
             container=source.get("container"),
@@ -147,20 +147,20 @@ def _new_resource(source: Mapping[str, JSON]) -> JSONObject:
     utilization = _whole(source.get("targetAverageUtilization"))
     average = _quantity(source.get("targetAverageValue"))
     kind = "AverageValue" if utilization is None else "Utilization"
-    target = {"type": kind, **given(averageValue=average, averageUtilization=utilization)}
-    return {"name": text_of(source.get("name")), "target": target}
+    target = {"type": kind, **omit_null(averageValue=average, averageUtilization=utilization)}
+    return {"name": as_string(source.get("name")), "target": target}
 
 
 def _new_container(source: Mapping[str, JSON]) -> JSONObject:
-    return {**_new_resource(source), "container": text_of(source.get("container"))}
+    return {**_new_resource(source), "container": as_string(source.get("container"))}
 
 
 def _old_external(source: Mapping[str, JSON]) -> JSONObject:
-    target = object_of(source.get("target"))
+    target = as_struct(source.get("target"))
     name, selector = _metric(source)
     return {
         "metricName": name,
-        **given(
+        **omit_null(
             metricSelector=selector,
             targetValue=_quantity(target.get("value")),
             targetAverageValue=_quantity(target.get("averageValue")),
@@ -171,31 +171,35 @@ def _old_external(source: Mapping[str, JSON]) -> JSONObject:
 def _new_external(source: Mapping[str, JSON]) -> JSONObject:
     value, average = _quantity(source.get("targetValue")), _quantity(source.get("targetAverageValue"))
     kind = "AverageValue" if value is None else "Value"
-    target = {"type": kind, **given(value=value, averageValue=average)}
+    target = {"type": kind, **omit_null(value=value, averageValue=average)}
     return {"metric": _identifier(source, "metricSelector"), "target": target}
 
 
 def _old_object_status(source: Mapping[str, JSON]) -> JSONObject:
-    current = object_of(source.get("current"))
+    current = as_struct(source.get("current"))
     name, selector = _metric(source)
     return {
-        "target": reference(source.get("describedObject")),
+        "target": convert_reference(source.get("describedObject")),
         "metricName": name,
         "currentValue": _quantity(current.get("value")) or ZERO,
-        **given(selector=selector, averageValue=_quantity(current.get("averageValue"))),
+        **omit_null(selector=selector, averageValue=_quantity(current.get("averageValue"))),
     }
 
 
 def _new_object_status(source: Mapping[str, JSON]) -> JSONObject:
     value, average = _quantity(source.get("currentValue")) or ZERO, _quantity(source.get("averageValue"))
-    current = {"value": value, **given(averageValue=average)}
-    return {"metric": _identifier(source), "current": current, "describedObject": reference(source.get("target"))}
+    current = {"value": value, **omit_null(averageValue=average)}
+    return {
+        "metric": _identifier(source),
+        "current": current,
+        "describedObject": convert_reference(source.get("target")),
+    }
 
 
 def _old_pods_status(source: Mapping[str, JSON]) -> JSONObject:
     name, selector = _metric(source)
-    average = _quantity(object_of(source.get("current")).get("averageValue")) or ZERO
-    return {"metricName": name, "currentAverageValue": average, **given(selector=selector)}
+    average = _quantity(as_struct(source.get("current")).get("averageValue")) or ZERO
+    return {"metricName": name, "currentAverageValue": average, **omit_null(selector=selector)}
 
 
 def _new_pods_status(source: Mapping[str, JSON]) -> JSONObject:
@@ -204,38 +208,38 @@ def _new_pods_status(source: Mapping[str, JSON]) -> JSONObject:
 
 
 def _old_resource_status(source: Mapping[str, JSON]) -> JSONObject:
-    current = object_of(source.get("current"))
+    current = as_struct(source.get("current"))
     return {
-        "name": text_of(source.get("name")),
-        **given(currentAverageUtilization=_whole(current.get("averageUtilization"))),
+        "name": as_string(source.get("name")),
+        **omit_null(currentAverageUtilization=_whole(current.get("averageUtilization"))),
         "currentAverageValue": _quantity(current.get("averageValue")) or ZERO,
-        **given(container=source.get("container")),
+        **omit_null(container=source.get("container")),
     }
 
 
 def _new_resource_status(source: Mapping[str, JSON]) -> JSONObject:
     average = _quantity(source.get("currentAverageValue")) or ZERO
     utilization = _whole(source.get("currentAverageUtilization"))
-    current = {"averageValue": average, **given(averageUtilization=utilization)}
-    return {"name": text_of(source.get("name")), "current": current}
+    current = {"averageValue": average, **omit_null(averageUtilization=utilization)}
+    return {"name": as_string(source.get("name")), "current": current}
 
 
 def _new_container_status(source: Mapping[str, JSON]) -> JSONObject:
-    return {**_new_resource_status(source), "container": text_of(source.get("container"))}
+    return {**_new_resource_status(source), "container": as_string(source.get("container"))}
 
 
 def _old_external_status(source: Mapping[str, JSON]) -> JSONObject:
-    current = object_of(source.get("current"))
+    current = as_struct(source.get("current"))
     name, selector = _metric(source)
     return {
         "metricName": name,
-        **given(metricSelector=selector),
+        **omit_null(metricSelector=selector),
         "currentValue": _quantity(current.get("value")) or ZERO,
-        **given(currentAverageValue=_quantity(current.get("averageValue"))),
+        **omit_null(currentAverageValue=_quantity(current.get("averageValue"))),
     }
 
 
 def _new_external_status(source: Mapping[str, JSON]) -> JSONObject:
     value, average = _quantity(source.get("currentValue")) or ZERO, _quantity(source.get("currentAverageValue"))
-    current = {"value": value, **given(averageValue=average)}
+    current = {"value": value, **omit_null(averageValue=average)}
     return {"metric": _identifier(source, "metricSelector"), "current": current}

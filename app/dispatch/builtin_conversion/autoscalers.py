@@ -10,13 +10,21 @@ import msgspec
 
 from app.dispatch.builtin_conversion.autoscaler_metrics import (
     METRIC_NAMES,
-    new_metric,
-    new_status,
-    old_metric,
-    old_status,
-    reference,
+    convert_reference,
+    to_v1_metric,
+    to_v1_status,
+    to_v2_metric,
+    to_v2_status,
 )
-from app.dispatch.builtin_conversion.go_json import given, go_json, in_any_case, object_of, objects_of, present, text_of
+from app.dispatch.builtin_conversion.go_json import (
+    as_string,
+    as_struct,
+    as_structs,
+    fold_member_names,
+    go_json,
+    omit_empty,
+    omit_null,
+)
 from app.model.json import JSON, JSONObject
 
 T = TypeVar("T")
@@ -45,15 +53,15 @@ def convert_autoscaler(autoscaler: JSONObject, api_version: str) -> JSONObject:
 
 
 def _to_v1(autoscaler: JSONObject) -> JSONObject:
-    spec, status = object_of(autoscaler.get("spec")), object_of(autoscaler.get("status"))
-    metrics, current = objects_of(spec.get("metrics")), objects_of(status.get("currentMetrics"))
+    spec, status = as_struct(autoscaler.get("spec")), as_struct(autoscaler.get("status"))
+    metrics, current = as_structs(spec.get("metrics")), as_structs(status.get("currentMetrics"))
     utilizations = [_cpu(metric, "target") for metric in metrics]
-    annotations = present(
+    annotations = omit_empty(
         **{
-            _METRICS: [old_metric(one) for one, cpu in zip(metrics, utilizations, strict=True) if cpu is None],
-            _CURRENT_METRICS: [old_status(one) for one in current],
-            _CONDITIONS: [_condition(one) for one in objects_of(status.get("conditions"))],
-            _BEHAVIOR: None if spec.get("behavior") is None else _old_behavior(object_of(spec["behavior"])),
+            _METRICS: [to_v1_metric(one) for one, cpu in zip(metrics, utilizations, strict=True) if cpu is None],
+            _CURRENT_METRICS: [to_v1_status(one) for one in current],
+            _CONDITIONS: [_condition(one) for one in as_structs(status.get("conditions"))],
+            _BEHAVIOR: None if spec.get("behavior") is None else _old_behavior(as_struct(spec["behavior"])),
         }
     )
     currently = [found for one in current if (found := _cpu(one, "current")) is not None]
@@ -63,24 +71,24 @@ def _to_v1(autoscaler: JSONObject) -> JSONObject:
         "metadata": _metadata(autoscaler, {name: go_json(value) for name, value in annotations.items()}),
         "spec": {
             **_common_spec(spec),
-            **given(targetCPUUtilizationPercentage=next((cpu for cpu in utilizations if cpu is not None), None)),
+            **omit_null(targetCPUUtilizationPercentage=next((cpu for cpu in utilizations if cpu is not None), None)),
         },
         "status": {
             **_common_status(status),
             "currentReplicas": status.get("currentReplicas") or 0,
-            **given(currentCPUUtilizationPercentage=currently[-1] if currently else None),
+            **omit_null(currentCPUUtilizationPercentage=currently[-1] if currently else None),
         },
     }
 
 
 def _to_v2(autoscaler: JSONObject) -> JSONObject:
-    spec, status = object_of(autoscaler.get("spec")), object_of(autoscaler.get("status"))
-    annotations = object_of(object_of(autoscaler.get("metadata")).get("annotations"))
+    spec, status = as_struct(autoscaler.get("spec")), as_struct(autoscaler.get("status"))
+    annotations = as_struct(as_struct(autoscaler.get("metadata")).get("annotations"))
     cpu, currently = spec.get("targetCPUUtilizationPercentage"), status.get("currentCPUUtilizationPercentage")
-    others = _read(annotations, _METRICS, METRIC_NAMES, lambda value: [new_metric(one) for one in objects_of(value)])
+    others = _read(annotations, _METRICS, METRIC_NAMES, lambda value: [to_v2_metric(one) for one in as_structs(value)])
     metrics = [*(others or ()), *([] if cpu is None else [_cpu_metric(cpu)])] or [_cpu_metric(_DEFAULT_CPU_UTILIZATION)]
     current = _read(
-        annotations, _CURRENT_METRICS, METRIC_NAMES, lambda value: [new_status(one) for one in objects_of(value)]
+        annotations, _CURRENT_METRICS, METRIC_NAMES, lambda value: [to_v2_status(one) for one in as_structs(value)]
     )
     if current is None and currently is not None:
         resource = {"name": "cpu", "current": {"averageUtilization": currently}}
@@ -92,13 +100,13 @@ def _to_v2(autoscaler: JSONObject) -> JSONObject:
         "spec": {
             **_common_spec(spec),
             "metrics": metrics,
-            **given(behavior=_read(annotations, _BEHAVIOR, _BEHAVIOR_NAMES, _new_behavior) or None),
+            **omit_null(behavior=_read(annotations, _BEHAVIOR, _BEHAVIOR_NAMES, _new_behavior) or None),
         },
         "status": {
             **_common_status(status),
-            **present(currentReplicas=status.get("currentReplicas") or None),
+            **omit_empty(currentReplicas=status.get("currentReplicas") or None),
             "currentMetrics": current,
-            **present(conditions=_read(annotations, _CONDITIONS, _CONDITION_NAMES, _conditions)),
+            **omit_empty(conditions=_read(annotations, _CONDITIONS, _CONDITION_NAMES, _conditions)),
         },
     }
 
@@ -110,39 +118,39 @@ def _read(
     if name not in annotations:
         return None
     try:
-        return convert(in_any_case(msgspec.json.decode(text_of(annotations[name])), members))
+        return convert(fold_member_names(msgspec.json.decode(as_string(annotations[name])), members))
     except (TypeError, ValueError, UnicodeError, RecursionError):
         return None
 
 
 def _metadata(autoscaler: JSONObject, annotations: Mapping[str, str]) -> JSONObject:
-    metadata = object_of(autoscaler.get("metadata"))
-    kept = {name: value for name, value in object_of(metadata.get("annotations")).items() if name not in _ROUND_TRIP}
+    metadata = as_struct(autoscaler.get("metadata"))
+    kept = {name: value for name, value in as_struct(metadata.get("annotations")).items() if name not in _ROUND_TRIP}
     others = {name: value for name, value in metadata.items() if name != "annotations"}
-    return others | present(annotations={**kept, **annotations})
+    return others | omit_empty(annotations={**kept, **annotations})
 
 
 def _common_spec(spec: Mapping[str, JSON]) -> JSONObject:
     return {
-        "scaleTargetRef": reference(spec.get("scaleTargetRef")),
-        **given(minReplicas=spec.get("minReplicas")),
+        "scaleTargetRef": convert_reference(spec.get("scaleTargetRef")),
+        **omit_null(minReplicas=spec.get("minReplicas")),
         "maxReplicas": spec.get("maxReplicas") or 0,
     }
 
 
 def _common_status(status: Mapping[str, JSON]) -> JSONObject:
     return {
-        **given(observedGeneration=status.get("observedGeneration"), lastScaleTime=status.get("lastScaleTime")),
+        **omit_null(observedGeneration=status.get("observedGeneration"), lastScaleTime=status.get("lastScaleTime")),
         "desiredReplicas": status.get("desiredReplicas") or 0,
     }
 
 
 def _cpu(metric: Mapping[str, JSON], member: str) -> JSON:
     """Return the utilization of CPU that a metric is about, None for other metrics."""
-    resource = object_of(metric.get("resource"))
+    resource = as_struct(metric.get("resource"))
     if metric.get("type") != "Resource" or resource.get("name") != "cpu":
         return None
-    return object_of(resource.get(member)).get("averageUtilization")
+    return as_struct(resource.get(member)).get("averageUtilization")
 
 
 def _cpu_metric(utilization: JSON) -> JSONObject:
@@ -151,22 +159,22 @@ def _cpu_metric(utilization: JSON) -> JSONObject:
 
 
 def _conditions(value: JSON) -> list[JSONObject]:
-    return [_condition(one) for one in objects_of(value)]
+    return [_condition(one) for one in as_structs(value)]
 
 
 def _condition(condition: Mapping[str, JSON]) -> JSONObject:
     return {
-        "type": text_of(condition.get("type")),
-        "status": text_of(condition.get("status")),
+        "type": as_string(condition.get("type")),
+        "status": as_string(condition.get("status")),
         "lastTransitionTime": condition.get("lastTransitionTime"),
-        **present(reason=condition.get("reason"), message=condition.get("message")),
+        **omit_empty(reason=condition.get("reason"), message=condition.get("message")),
     }
 
 
 def _old_behavior(behavior: Mapping[str, JSON]) -> JSONObject:
     """Return a behavior as the annotation has it: an internal type of Go's, whose members have no names in JSON."""
     rules = [behavior.get(name) for name in ("scaleUp", "scaleDown")]
-    up, down = (None if one is None else _old_rules(object_of(one)) for one in rules)
+    up, down = (None if one is None else _old_rules(as_struct(one)) for one in rules)
     return {"ScaleUp": up, "ScaleDown": down}
 
 
@@ -175,40 +183,40 @@ def _old_rules(rules: Mapping[str, JSON]) -> JSONObject:
     return {
         "StabilizationWindowSeconds": rules.get("stabilizationWindowSeconds"),
         "SelectPolicy": rules.get("selectPolicy"),
-        "Policies": None if policies is None else [_old_policy(one) for one in objects_of(policies)],
+        "Policies": None if policies is None else [_old_policy(one) for one in as_structs(policies)],
         "Tolerance": rules.get("tolerance"),
     }
 
 
 def _old_policy(policy: Mapping[str, JSON]) -> JSONObject:
     return {
-        "Type": text_of(policy.get("type")),
+        "Type": as_string(policy.get("type")),
         "Value": policy.get("value") or 0,
         "PeriodSeconds": policy.get("periodSeconds") or 0,
     }
 
 
 def _new_behavior(value: JSON) -> JSONObject:
-    behavior = object_of(value)
+    behavior = as_struct(value)
     rules = [behavior.get(name) for name in ("ScaleUp", "ScaleDown")]
-    up, down = (None if one is None else _new_rules(object_of(one)) for one in rules)
-    return given(scaleUp=up, scaleDown=down)
+    up, down = (None if one is None else _new_rules(as_struct(one)) for one in rules)
+    return omit_null(scaleUp=up, scaleDown=down)
 
 
 def _new_rules(rules: Mapping[str, JSON]) -> JSONObject:
-    policies = [_new_policy(one) for one in objects_of(rules.get("Policies"))]
+    policies = [_new_policy(one) for one in as_structs(rules.get("Policies"))]
     return {
-        **given(
+        **omit_null(
             stabilizationWindowSeconds=rules.get("StabilizationWindowSeconds"), selectPolicy=rules.get("SelectPolicy")
         ),
-        **present(policies=policies),
-        **given(tolerance=rules.get("Tolerance")),
+        **omit_empty(policies=policies),
+        **omit_null(tolerance=rules.get("Tolerance")),
     }
 
 
 def _new_policy(policy: Mapping[str, JSON]) -> JSONObject:
     return {
-        "type": text_of(policy.get("Type")),
+        "type": as_string(policy.get("Type")),
         "value": policy.get("Value") or 0,
         "periodSeconds": policy.get("PeriodSeconds") or 0,
     }

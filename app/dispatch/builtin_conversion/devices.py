@@ -7,7 +7,7 @@ flat.
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from app.dispatch.builtin_conversion.go_json import object_of, objects_of, present
+from app.dispatch.builtin_conversion.go_json import as_struct, as_structs, omit_empty
 from app.model.json import JSON, JSONObject
 
 _V1BETA1: Final = "resource.k8s.io/v1beta1"
@@ -34,7 +34,7 @@ def convert_template(template: JSONObject, api_version: str) -> JSONObject:
     part = _part(template, api_version, flat=_flat_request, nested=_nested_request)
     if part is None:
         return made
-    spec = object_of(template.get("spec"))
+    spec = as_struct(template.get("spec"))
     return {**made, "spec": {**spec, "spec": _claim_spec(spec.get("spec"), part)}}
 
 
@@ -44,9 +44,9 @@ def convert_slice(found: JSONObject, api_version: str) -> JSONObject:
     part = _part(found, api_version, flat=_nested_device, nested=_flat_device)
     if part is None:
         return made
-    spec = dict(object_of(found.get("spec")))
+    spec = dict(as_struct(found.get("spec")))
     if spec.get("devices"):
-        spec["devices"] = [part(device) for device in objects_of(spec["devices"])]
+        spec["devices"] = [part(device) for device in as_structs(spec["devices"])]
     # Of v1beta1 these are no pointers: there is no false and no empty name.
     for name in ("nodeName", "allNodes"):
         if name in spec and not spec[name]:
@@ -62,18 +62,18 @@ def _part(document: JSONObject, api_version: str, *, flat: _Part, nested: _Part)
 
 
 def _claim_spec(value: JSON, part: _Part) -> JSONObject:
-    spec = object_of(value)
-    devices = object_of(spec.get("devices"))
+    spec = as_struct(value)
+    devices = as_struct(spec.get("devices"))
     requests = devices.get("requests")
-    made = requests if requests is None else [part(request) for request in objects_of(requests)]
+    made = requests if requests is None else [part(request) for request in as_structs(requests)]
     return {**spec, "devices": {**devices, "requests": made}}
 
 
 def _flat_request(request: Mapping[str, JSON]) -> JSONObject:
-    exact = object_of(request.get("exactly"))
+    exact = as_struct(request.get("exactly"))
     made = {"name": request.get("name", ""), "deviceClassName": exact.get("deviceClassName", "")}
     made |= {name: exact[name] for name in _EXACT if name in exact}
-    return made | present(firstAvailable=request.get("firstAvailable"))
+    return made | omit_empty(firstAvailable=request.get("firstAvailable"))
 
 
 def _nested_request(request: Mapping[str, JSON]) -> JSONObject:
@@ -81,7 +81,7 @@ def _nested_request(request: Mapping[str, JSON]) -> JSONObject:
     made: JSONObject = {"name": request.get("name", "")}
     if exact.get("deviceClassName") or exact.keys() - {"deviceClassName"}:
         made["exactly"] = {"deviceClassName": "", **exact}
-    return made | present(firstAvailable=request.get("firstAvailable"))
+    return made | omit_empty(firstAvailable=request.get("firstAvailable"))
 
 
 def _nested_device(device: Mapping[str, JSON]) -> JSONObject:
@@ -89,5 +89,5 @@ def _nested_device(device: Mapping[str, JSON]) -> JSONObject:
 
 
 def _flat_device(device: Mapping[str, JSON]) -> JSONObject:
-    basic = object_of(device.get("basic"))
+    basic = as_struct(device.get("basic"))
     return {"name": device.get("name", ""), **{name: basic[name] for name in _BASIC if name in basic}}

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from app.dispatch.builtin_conversion.go_json import object_of
+from app.dispatch.builtin_conversion.go_json import as_struct
 from app.model.json import JSONObject
 
 GROUP: Final = "events.k8s.io"
@@ -28,10 +28,10 @@ def convert_event(event: JSONObject, api_version: str) -> JSONObject:
         for name in map(_NEW_NAMES.get, _REPORTING, _REPORTING):
             if made.get(name) == "":
                 del made[name]
-        if object_of(made.get("series")):
+        if as_struct(made.get("series")):
             made["series"] = {"count": 0, **made["series"]}
     else:
         made = {**dict.fromkeys(_REPORTING, ""), **made}
-        if object_of(made.get("series")).get("count") == 0:
+        if as_struct(made.get("series")).get("count") == 0:
             made["series"] = {name: value for name, value in made["series"].items() if name != "count"}
     return {**made, "apiVersion": api_version}

@@ -17,17 +17,17 @@ ZERO: Final = "0"
 """A quantity that is not set."""
 
 
-def present(**members: JSON) -> JSONObject:
+def omit_empty(**members: JSON) -> JSONObject:
     """Return an object without the members that Go's ``omitempty`` leaves out."""
     return {name: value for name, value in members.items() if value not in (None, "", [], {}) and value is not False}
 
 
-def given(**members: JSON) -> JSONObject:
+def omit_null(**members: JSON) -> JSONObject:
     """Return an object of the members that are not null: pointers in Go, of which zero is a value."""
     return {name: value for name, value in members.items() if value is not None}
 
 
-def object_of(value: JSON) -> Mapping[str, JSON]:
+def as_struct(value: JSON) -> Mapping[str, JSON]:
     """Return a member that is a Go struct; raises TypeError if it is something else."""
     if value is None:
         return {}
@@ -36,16 +36,16 @@ def object_of(value: JSON) -> Mapping[str, JSON]:
     return value
 
 
-def objects_of(value: JSON) -> list[Mapping[str, JSON]]:
+def as_structs(value: JSON) -> list[Mapping[str, JSON]]:
     """Return a member that is a list of Go structs; raises TypeError if it is something else."""
     if value is None:
         return []
     if not isinstance(value, list):
         raise TypeError("an array is expected")
-    return [object_of(one) for one in value]
+    return [as_struct(one) for one in value]
 
 
-def text_of(value: JSON) -> str:
+def as_string(value: JSON) -> str:
     """Return a member that is a string; raises TypeError if it is something else."""
     if value is None:
         return ""
@@ -54,12 +54,12 @@ def text_of(value: JSON) -> str:
     return value
 
 
-def converted_if_there(value: JSON, convert: Callable[[Mapping[str, JSON]], JSONObject]) -> JSONObject | None:
+def convert_pointer(value: JSON, convert: Callable[[Mapping[str, JSON]], JSONObject]) -> JSONObject | None:
     """Return a pointer to a struct, converted."""
-    return None if value is None else convert(object_of(value))
+    return None if value is None else convert(as_struct(value))
 
 
-def in_any_case(value: JSON, names: Mapping[str, str]) -> JSON:
+def fold_member_names(value: JSON, names: Mapping[str, str]) -> JSON:
     """Return JSON with its members named as Go's encoding/json takes them: regardless of case.
 
     Args:
@@ -67,11 +67,11 @@ def in_any_case(value: JSON, names: Mapping[str, str]) -> JSON:
         names: The known ones, by themselves in small letters.
     """
     if isinstance(value, list):
-        return [in_any_case(one, names) for one in value]
+        return [fold_member_names(one, names) for one in value]
     if not isinstance(value, dict):
         return value
     return {
-        names.get(name.lower(), name): in_any_case(one, names) if name.lower() not in _MAPS else one
+        names.get(name.lower(), name): fold_member_names(one, names) if name.lower() not in _MAPS else one
         for name, one in value.items()
     }
 

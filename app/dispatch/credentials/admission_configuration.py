@@ -13,8 +13,8 @@ from app.dispatch.credentials.files import (
     Files,
     check_members,
     check_type,
-    objects_of,
-    text_of,
+    read_objects,
+    read_text,
 )
 from app.dispatch.hooks import Phase
 from app.model.json import JSON, as_object
@@ -28,7 +28,7 @@ _PLUGINS: Final[Mapping[str, Phase]] = {
 }
 
 
-def kubeconfigs_of(path: Path, files: Files) -> dict[Phase, Path]:
+def find_kubeconfigs(path: Path, files: Files) -> dict[Phase, Path]:
     """Return the ``kubeConfigFile`` of each phase that an AdmissionConfiguration names one for.
 
     Args:
@@ -42,9 +42,9 @@ def kubeconfigs_of(path: Path, files: Files) -> dict[Phase, Path]:
     check_type(configuration, api_version=API_VERSION, kind="AdmissionConfiguration", where=str(path))
     check_members(configuration, ("apiVersion", "kind", "plugins"), where=str(path))
     found: dict[Phase, Path] = {}
-    for plugin in objects_of(configuration, "plugins", where=str(path)):
+    for plugin in read_objects(configuration, "plugins", where=str(path)):
         check_members(plugin, ("name", "path", "configuration"), where=f"{path}: plugins")
-        name = text_of(plugin, "name", where=f"{path}: plugins")
+        name = read_text(plugin, "name", where=f"{path}: plugins")
         phase = _PLUGINS.get(name)
         if phase is None:
             continue
@@ -59,7 +59,7 @@ def kubeconfigs_of(path: Path, files: Files) -> dict[Phase, Path]:
 def _kubeconfig_of(plugin: Mapping[str, JSON], path: Path, files: Files, *, where: str) -> Path | None:
     configuration = plugin.get("configuration")
     if configuration is None:
-        elsewhere = text_of(plugin, "path", where=where)
+        elsewhere = read_text(plugin, "path", where=where)
         if not elsewhere:
             return None
         where = str(path.parent / elsewhere)
@@ -70,7 +70,7 @@ def _kubeconfig_of(plugin: Mapping[str, JSON], path: Path, files: Files, *, wher
     if webhooks.get("staticManifestsDir"):
         # To pass over webhooks that somebody put there would be to admit without them.
         raise CredentialFileError(f"{where}: staticManifestsDir is not supported: remove it, and give --manifests")
-    kubeconfig = text_of(webhooks, "kubeConfigFile", where=where)
+    kubeconfig = read_text(webhooks, "kubeConfigFile", where=where)
     if not kubeconfig:
         return None
     if not Path(kubeconfig).is_absolute():

@@ -60,7 +60,7 @@ def check_members(found: Mapping[str, JSON], known: Collection[str], *, where: s
         raise CredentialFileError(f"{where} has an unknown field {unknown[0]!r}")
 
 
-def text_of(found: Mapping[str, JSON], member: str, *, where: str) -> str:
+def read_text(found: Mapping[str, JSON], member: str, *, where: str) -> str:
     """Return a member that is a text, ``""`` if it is not there; raises CredentialFileError."""
     value = found.get(member)
     if value is None:
@@ -70,7 +70,7 @@ def text_of(found: Mapping[str, JSON], member: str, *, where: str) -> str:
     return value
 
 
-def objects_of(found: Mapping[str, JSON], member: str, *, where: str) -> list[Mapping[str, JSON]]:
+def read_objects(found: Mapping[str, JSON], member: str, *, where: str) -> list[Mapping[str, JSON]]:
     """Return a member that is a list of objects, which is empty if it is not there; raises CredentialFileError."""
     value = found.get(member)
     if value is None:

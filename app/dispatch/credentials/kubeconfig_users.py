@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from app.dispatch.credentials.files import CredentialFileError, Files, check_type, objects_of, text_of
+from app.dispatch.credentials.files import CredentialFileError, Files, check_type, read_objects, read_text
 from app.model.json import JSON, as_object
 from app.outbound.credential import Credential, CredentialError
 
@@ -56,7 +56,7 @@ def _with_domains(target: str) -> Iterator[str]:
         _, dot, rest = rest.partition(".")
 
 
-def users_of(path: Path, files: Files) -> Users:
+def read_users(path: Path, files: Files) -> Users:
     """Return the users of a kubeconfig; its clusters are not looked at, as an apiserver does not.
 
     Args:
@@ -70,8 +70,8 @@ def users_of(path: Path, files: Files) -> Users:
     # Both may be left out, as in any kubeconfig.
     check_type({"apiVersion": "v1", "kind": "Config", **config}, api_version="v1", kind="Config", where=str(path))
     found: dict[str, Credential] = {}
-    for number, entry in enumerate(objects_of(config, "users", where=str(path))):
-        name = text_of(entry, "name", where=f"{path}: users[{number}]").lower()
+    for number, entry in enumerate(read_objects(config, "users", where=str(path))):
+        name = read_text(entry, "name", where=f"{path}: users[{number}]").lower()
         where = f"{path}: user {name!r}"
         if not name:
             raise CredentialFileError(f"{path}: users[{number}] has no name")
@@ -83,10 +83,10 @@ def users_of(path: Path, files: Files) -> Users:
 
 
 def _current(config: Mapping[str, JSON], path: Path) -> str:
-    current = text_of(config, "current-context", where=str(path))
-    for entry in objects_of(config, "contexts", where=str(path)):
+    current = read_text(config, "current-context", where=str(path))
+    for entry in read_objects(config, "contexts", where=str(path)):
         if current and entry.get("name") == current:
-            return text_of(as_object(entry.get("context")), "user", where=f"{path}: context {current!r}").lower()
+            return read_text(as_object(entry.get("context")), "user", where=f"{path}: context {current!r}").lower()
     return ""
 
 
@@ -99,8 +99,8 @@ def _credential_of(user: Mapping[str, JSON], directory: Path, files: Files, *, w
     try:
         return Credential(
             token=_token(user, directory, files, where=where),
-            username=text_of(user, "username", where=where),
-            password=text_of(user, "password", where=where),
+            username=read_text(user, "username", where=where),
+            password=read_text(user, "password", where=where),
             certificate_pem=_pem(user, "client-certificate", directory, files, where=where),
             key_pem=_pem(user, "client-key", directory, files, where=where),
         )
@@ -110,7 +110,7 @@ def _credential_of(user: Mapping[str, JSON], directory: Path, files: Files, *, w
 
 def _token(user: Mapping[str, JSON], directory: Path, files: Files, *, where: str) -> bytes:
     """Return the token; of both kinds, the one in the file counts (client-go: transport/round_trippers.go)."""
-    token, file = text_of(user, "token", where=where).encode(), text_of(user, "tokenFile", where=where)
+    token, file = read_text(user, "token", where=where).encode(), read_text(user, "tokenFile", where=where)
     if not file:
         return token
     try:
@@ -123,7 +123,7 @@ def _token(user: Mapping[str, JSON], directory: Path, files: Files, *, where: st
 
 def _pem(user: Mapping[str, JSON], member: str, directory: Path, files: Files, *, where: str) -> bytes:
     """Return a certificate or a key; data in the kubeconfig counts before the file (client-go: rest/config.go)."""
-    data, file = text_of(user, f"{member}-data", where=where), text_of(user, member, where=where)
+    data, file = read_text(user, f"{member}-data", where=where), read_text(user, member, where=where)
     if data:
         try:
             return base64.b64decode("".join(data.split()), validate=True)

@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 
 from yarl import URL
 
-from app.dispatch.credentials.admission_configuration import kubeconfigs_of
+from app.dispatch.credentials.admission_configuration import find_kubeconfigs
 from app.dispatch.credentials.files import CredentialFileError, Files
-from app.dispatch.credentials.kubeconfig_users import NOBODY, Users, users_of
+from app.dispatch.credentials.kubeconfig_users import NOBODY, Users, read_users
 from app.dispatch.hooks import Hook, Phase
 from app.outbound.credential import Credential
 
@@ -26,7 +26,7 @@ class _Loaded(NamedTuple):
 
 def _load(path: Path) -> _Loaded:
     files = Files()
-    users = {phase: users_of(kubeconfig, files) for phase, kubeconfig in kubeconfigs_of(path, files).items()}
+    users = {phase: read_users(kubeconfig, files) for phase, kubeconfig in find_kubeconfigs(path, files).items()}
     return _Loaded(users, files.content)
 
 
