@@ -39,12 +39,12 @@ class Audit:
         self.dropped: Final[list[str]] = []
         self._patches = 0
 
-    def called(self, hook: Hook, *, round_number: int, mutated: bool) -> None:
+    def record_call(self, hook: Hook, *, round_number: int, mutated: bool) -> None:
         """Note that a mutating webhook was asked."""
         value = {"configuration": hook.configuration, "webhook": hook.name, "mutated": mutated}
         self._add(f"{_MUTATION}/round_{round_number}_index_{hook.position}", _text(value))
 
-    def patched(self, hook: Hook, operations: list[JSON], *, size: int, round_number: int) -> None:
+    def record_patch(self, hook: Hook, operations: list[JSON], *, size: int, round_number: int) -> None:
         """Note the patch of a mutating webhook, as long as all of them together are not too large for an answer.
 
         Args:
@@ -61,18 +61,18 @@ class Audit:
         }  # fmt: skip
         self._add(f"{_PATCH}/round_{round_number}_index_{hook.position}", _text(value))
 
-    def failed_open(self, hook: Hook, *, round_number: int = 0, index: int) -> None:
+    def record_fail_open(self, hook: Hook, *, round_number: int = 0, index: int) -> None:
         """Note that the failure of a webhook was ignored; ``index`` is its place as upstream counts in its phase."""
         prefix = _MUTATION if hook.phase == "mutating" else _VALIDATING
         self._add(f"{_FAILED_OPEN}.{prefix}/round_{round_number}_index_{index}", hook.name)
 
-    def own(self, hook: Hook) -> None:
+    def record_own_endpoint(self, hook: Hook) -> None:
         """Note that a webhook was not called because it is this server itself."""
         prefix = _MUTATION if hook.phase == "mutating" else _VALIDATING
         value = {"configuration": hook.configuration, "webhook": hook.name}
         self._add(f"{_OWN}.{prefix}/index_{hook.position}", _text(value))
 
-    def given(self, hook: Hook, annotations: dict[str, str]) -> None:
+    def record_annotations(self, hook: Hook, annotations: dict[str, str]) -> None:
         """Note what a webhook itself wants in the audit log, below its own name."""
         for name, value in annotations.items():
             key = f"{hook.name}/{name}"

@@ -79,7 +79,7 @@ class WebhookCaller:
         self._find_credential: Final = find_credential
         self._worker: Final = Worker()
 
-    async def ask(
+    async def call(
         self, relevant: RelevantHook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
     ) -> WebhookResponse:
         """Return what a webhook answers.

@@ -58,7 +58,7 @@ class ConditionEvaluator:
         self._compiler: Final = compiler
         self._turns: Final = turns
 
-    async def judge(self, hook: Hook, scope: Scope, *, cluster: str, budget: Budget) -> ConditionsVerdict:
+    async def evaluate(self, hook: Hook, scope: Scope, *, cluster: str, budget: Budget) -> ConditionsVerdict:
         """Return whether a webhook is to be called.
 
         Args:

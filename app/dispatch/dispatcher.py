@@ -68,7 +68,7 @@ class IsSilent(Protocol):
 class Dependencies(NamedTuple):
     """What dispatching reaches beyond the store."""
 
-    ask: CallWebhook
+    call_webhook: CallWebhook
     convert: ConvertObject
     authorize: Authorize | None = None
     read_namespace: ReadNamespace | None = None
@@ -97,7 +97,7 @@ class Dispatcher:
         self,
         store: Store,
         configurations: Configurations,
-        outside: Dependencies,
+        dependencies: Dependencies,
         *,
         as_kcp: bool = False,
         share: bool = False,
@@ -108,7 +108,7 @@ class Dispatcher:
         Args:
             store: The objects; indexed as `app.dispatch.schema_owner` and `app.dispatch.equivalent_resources` say.
             configurations: The webhooks, compiled.
-            outside: How webhooks and others are reached.
+            dependencies: How webhooks and others are reached.
             as_kcp: Whether requests without a known owner are decided as in kcp (`app.dispatch.schema_owner`), and
                 only the first denial is reported.
             share: Whether a mutating webhook whose failure is ignored may take only its share of the time left.
@@ -118,38 +118,32 @@ class Dispatcher:
         self.turns: Final = Turns()
         self.worker: Final = Worker()
         self.compiler: Final = Compiler(self.worker)
-        self._judge: Final = ConditionEvaluator(
+        self._evaluator: Final = ConditionEvaluator(
             max_cost=limits.cel_cost, worker=self.worker, turns=self.turns, compiler=self.compiler
         )
         self._store: Final = store
         self._configurations: Final = configurations
-        self._outside: Final = outside
+        self._dependencies: Final = dependencies
         self._as_kcp: Final = as_kcp
         self._share: Final = share
-
-    def target(self, request: AdmissionRequest, *, cluster: str, phase: Phase, vouched: bool = False) -> Target:
-        """Return who is to be asked about a review: what dispatching and explaining it begin with.
-
-        Args:
-            request: The review.
-            cluster: The logical cluster that it is made in, by name.
-            phase: Of its admission.
-            vouched: As `app.dispatch.schema_owner.find_owner` has it.
-
-        Raises:
-            msgspec.DecodeError: One of its objects is no JSON.
-            StatusError: Its objects are none that can be sent on.
-        """
-        target = self._owned(request, cluster, vouched=vouched)
-        owner = target.ownership.cluster
-        if owner is None or target.exempt:
-            return target
-        return target._replace(relevant=self.relevant(target, owner, phase))
 
     async def find_target(
         self, request: AdmissionRequest, *, cluster: str, phase: Phase, vouched: bool = False
     ) -> Target:
-        """Return what `target` returns, in turns with other clusters."""
+        """Find the owner of a request's schema, and the webhooks whose rules match the request.
+
+        Long searches yield to requests of other clusters.
+
+        Args:
+            request: The review.
+            cluster: The name of the consumer's logical cluster.
+            phase: The admission phase.
+            vouched: As in `app.dispatch.schema_owner.find_owner`.
+
+        Raises:
+            msgspec.DecodeError: An object of the review is not JSON.
+            StatusError: An object of the review cannot be forwarded.
+        """
         target = self._owned(request, cluster, vouched=vouched)
         owner = target.ownership.cluster
         if owner is None or target.exempt:
@@ -175,14 +169,8 @@ class Dispatcher:
         )
         return Target(attributes, ownership, equivalents, (), exempt)
 
-    def relevant(self, target: Target, cluster: str, phase: Phase) -> tuple[RelevantHook, ...]:
-        """Return the webhooks of a cluster whose rules are about a request."""
-        attributes = target.attributes
-        hooks = self._configurations.hooks(cluster, phase)
-        return hooks.relevant(build_rule_attributes(attributes), attributes.kind, target.equivalents)
-
     async def find_relevant(self, target: Target, cluster: str, phase: Phase) -> tuple[RelevantHook, ...]:
-        """Return what `relevant` returns, in turns with other clusters."""
+        """Return the webhooks of a cluster whose rules match a request; yields to requests of other clusters."""
         attributes = target.attributes
         hooks = await self._configurations.find(cluster, phase, turns=self.turns, worker=self.worker)
         work = hooks.find(build_rule_attributes(attributes), attributes.kind, target.equivalents)
@@ -202,7 +190,7 @@ class Dispatcher:
 
     def is_silent(self, hook: Hook, consumer: str) -> bool:
         """Return whether a webhook gave no answer to the last requests of a consumer."""
-        return self._outside.is_silent(hook, consumer)
+        return self._dependencies.is_silent(hook, consumer)
 
     async def dispatch(
         self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline, vouched: bool = False
@@ -233,11 +221,11 @@ class Dispatcher:
                 return DispatchResult(Response(allowed=True, warnings=limit_warnings(warnings)), target)
             if target.ownership.cluster is None:
                 raise forbidden(attributes.resource_name, attributes.name, target.ownership.problem)
-            means = await self.means(target, deadline, audit, warnings)
+            context = await self.build_context(target, deadline, audit, warnings)
             if phase == "mutating":
-                made = await self._mutate(target, means)
+                made = await self._mutate(target, context)
             else:
-                refusals = await run_validating_phase(target.relevant, attributes, means)
+                refusals = await run_validating_phase(target.relevant, attributes, context)
         except StatusError as error:
             # Its traceback leads back to here, and holds the answers of webhooks until the collector finds the cycle.
             error.__traceback__ = error.__context__ = error.__cause__ = None
@@ -256,36 +244,38 @@ class Dispatcher:
         )
         return DispatchResult(response, target)
 
-    async def _mutate(self, target: Target, means: RequestContext) -> JSON:
-        mutating = MutatingPhase(target.relevant, target.attributes, means, share=self._share)
-        await mutating.round(0)
-        if mutating.again:
-            await mutating.round(1)
+    async def _mutate(self, target: Target, context: RequestContext) -> JSON:
+        mutating = MutatingPhase(target.relevant, target.attributes, context, share=self._share)
+        await mutating.run_round(0)
+        if mutating.needs_reinvocation:
+            await mutating.run_round(1)
         return mutating.attributes.object
 
-    async def means(self, target: Target, deadline: Deadline, audit: Audit, warnings: list[str]) -> RequestContext:
+    async def build_context(
+        self, target: Target, deadline: Deadline, audit: Audit, warnings: list[str]
+    ) -> RequestContext:
         """Return what a phase needs of the world to answer one request; the last two are what it leaves."""
-        outside = self._outside
+        dependencies = self._dependencies
 
         async def convert(document: JSON, kind: GroupVersionKind) -> JSON:
-            return await outside.convert(document, kind, target=target, deadline=deadline)
+            return await dependencies.convert(document, kind, target=target, deadline=deadline)
 
         authorize: AskAccess | None = None
-        if outside.authorize is not None:
-            authorize = Authorizer(outside.authorize, target.attributes, limit=self._limits.access_reviews)
+        if dependencies.authorize is not None:
+            authorize = Authorizer(dependencies.authorize, target.attributes, limit=self._limits.access_reviews)
         return RequestContext(
             namespace=await self.namespace(target.attributes, [one.hook for one in target.relevant]),
             deadline=deadline,
-            ask=outside.ask,
+            call_webhook=dependencies.call_webhook,
             convert=convert,
             authorize=authorize,
-            judge=self._judge,
+            evaluator=self._evaluator,
             patching=Patcher(self.worker, target.attributes.cluster),
             turns=self.turns,
             audit=audit,
             warnings=warnings,
             max_calls=self._limits.webhooks,
-            own=outside.own,
+            own=dependencies.own,
         )
 
     async def namespace(self, attributes: Attributes, hooks: Iterable[Hook]) -> NamespaceLabels:
@@ -296,9 +286,9 @@ class Dispatcher:
         if not any(needs_namespace(hook, attributes) for hook in hooks):
             return NamespaceLabels({})
         cluster, name = attributes.cluster, attributes.namespace
-        if self._outside.read_namespace is not None and self._store.get(cluster, NAMESPACE, "", name) is None:
+        if self._dependencies.read_namespace is not None and self._store.get(cluster, NAMESPACE, "", name) is None:
             try:
-                await self._outside.read_namespace(cluster, name)
+                await self._dependencies.read_namespace(cluster, name)
             except StatusError as error:
                 return NamespaceLabels({}, error)
         found = self._store.get(cluster, NAMESPACE, "", name)

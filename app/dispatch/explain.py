@@ -113,8 +113,8 @@ async def explain(
     found: dict[Phase, tuple[ExplainedHook, ...]] = {}
     for phase in PHASES:
         target = await dispatcher.find_target(request, cluster=cluster, phase=phase)
-        means = await dispatcher.means(target, deadline, Audit(), [])
-        found[phase] = await _explain_phase(dispatcher, target, means, phase)
+        context = await dispatcher.build_context(target, deadline, Audit(), [])
+        found[phase] = await _explain_phase(dispatcher, target, context, phase)
     attributes, ownership = target.attributes, target.ownership
     return Explanation(
         cluster=cluster,
@@ -136,25 +136,27 @@ async def explain(
 
 
 async def _explain_phase(
-    dispatcher: Dispatcher, target: Target, means: RequestContext, phase: Phase
+    dispatcher: Dispatcher, target: Target, context: RequestContext, phase: Phase
 ) -> tuple[ExplainedHook, ...]:
     """Return what becomes of the webhooks of one phase; other clusters have turns in between."""
     attributes = target.attributes
     hooks = await dispatcher.find_hooks(target, phase)
-    means = means._replace(namespace=await dispatcher.namespace(attributes, await dispatcher.find_hooks(target, phase)))
+    context = context._replace(
+        namespace=await dispatcher.namespace(attributes, await dispatcher.find_hooks(target, phase))
+    )
     silent = partial(dispatcher.is_silent, consumer=attributes.cluster)
     relevant = {one.hook.uid: one for one in target.relevant}
-    asking = _Askings(CallDecider(means), CallDecider(means), means.own)
+    decider = _Deciders(CallDecider(context), CallDecider(context), context.own)
     pauses = Pauses(_SLICE)
     found: list[ExplainedHook] = []
     for hook in hooks:
-        found.append(await _explain(hook, relevant.get(hook.uid), target, asking, silent))
+        found.append(await _explain(hook, relevant.get(hook.uid), target, decider, silent))
         if pauses.due(_PER_HOOK + hook.weight):
             await dispatcher.turns.pause(attributes.cluster)
     return tuple(found)
 
 
-class _Askings(NamedTuple):
+class _Deciders(NamedTuple):
     """Judges conditions: the budget for those that a dispatch judges is used for no others."""
 
     dispatched: CallDecider
@@ -164,21 +166,21 @@ class _Askings(NamedTuple):
 
 
 async def _explain(
-    hook: Hook, relevant: RelevantHook | None, target: Target, asking: _Askings, is_silent: Callable[[Hook], bool]
+    hook: Hook, relevant: RelevantHook | None, target: Target, decider: _Deciders, is_silent: Callable[[Hook], bool]
 ) -> ExplainedHook:
-    attributes, namespace = target.attributes, asking.dispatched.namespace
+    attributes, namespace = target.attributes, decider.dispatched.namespace
     if relevant is None:
         answers = _unmatched(hook, target, namespace)
         barrier: Verdict | None = answers[0]
         # What conditions would say of the object as it is: a rule may be what is about to be changed.
         invocation = Invocation(attributes.resource, attributes.subresource, attributes.kind, -1)
-        answers += await _conditions(RelevantHook(hook, invocation), attributes, asking.others)
+        answers += await _conditions(RelevantHook(hook, invocation), attributes, decider.others)
     else:
         rest = check_filters(relevant, attributes, namespace)
         answers = (_matched(relevant, attributes), *rest)
-        judging = asking.dispatched if find_barrier(rest) is None else asking.others
+        judging = decider.dispatched if find_barrier(rest) is None else decider.others
         conditions = await _conditions(relevant, attributes, judging)
-        own = _own(hook, asking.own)
+        own = _own(hook, decider.own)
         barrier = find_barrier(rest) or find_barrier(conditions) or find_barrier(own)
         answers += (*conditions, *own)
     nearest = (
@@ -233,11 +235,11 @@ def _path(attributes: Attributes) -> str:
     return f"{group or 'core'}/{version} {path} in {scope}"
 
 
-async def _conditions(relevant: RelevantHook, attributes: Attributes, asking: CallDecider) -> tuple[Verdict, ...]:
+async def _conditions(relevant: RelevantHook, attributes: Attributes, decider: CallDecider) -> tuple[Verdict, ...]:
     if not relevant.hook.conditions or relevant.invocation.kind is None:
         return ()
     try:
-        return (await asking.judge(relevant.hook, await asking.versioned(relevant, attributes)),)
+        return (await decider.evaluate_conditions(relevant.hook, await decider.versioned(relevant, attributes)),)
     except StatusError as error:
         return (Verdict(Stage.CONDITIONS, ok=False, reason=str(error), error=error),)
 

@@ -60,8 +60,8 @@ def build_dispatcher(  # noqa: PLR0913 - each is a part that somebody else makes
     """
     caller = WebhookCaller(client, observe=observe, find_credential=find_credential)
     access = Slots(_ACCESS_QUOTAS)
-    outside = Dependencies(
-        ask=caller.ask,
+    dependencies = Dependencies(
+        call_webhook=caller.call,
         convert=ObjectConverter(store, client),
         authorize=partial(authorize, post=post, live=live, slots=access)
         if post is not None and live is not None
@@ -71,7 +71,7 @@ def build_dispatcher(  # noqa: PLR0913 - each is a part that somebody else makes
         own=own or OwnEndpoints(),
     )
     limits = limits or RequestLimits()
-    return Dispatcher(store, Configurations(store), outside, as_kcp=as_kcp, share=share, limits=limits)
+    return Dispatcher(store, Configurations(store), dependencies, as_kcp=as_kcp, share=share, limits=limits)
 
 
 def build_offline_dispatcher(store: Store, *, as_kcp: bool = False) -> Dispatcher:
@@ -79,11 +79,11 @@ def build_offline_dispatcher(store: Store, *, as_kcp: bool = False) -> Dispatche
 
     Conditions cannot ask the authorizer, and what takes a conversion webhook is an error.
     """
-    outside = Dependencies(ask=_ask_nobody, convert=partial(_convert_here, store))
-    return Dispatcher(store, Configurations(store), outside, as_kcp=as_kcp)
+    dependencies = Dependencies(call_webhook=_refuse_call, convert=partial(_convert_here, store))
+    return Dispatcher(store, Configurations(store), dependencies, as_kcp=as_kcp)
 
 
-async def _ask_nobody(*_args: object, **_rest: object) -> NoReturn:
+async def _refuse_call(*_args: object, **_rest: object) -> NoReturn:
     raise internal("no webhook is asked offline")
 
 

@@ -154,7 +154,7 @@ class HookIndex:
         """Yield all webhooks, each with its place in its configuration: those of now, whatever changes."""
         return chain.from_iterable([self._groups[name].hooks for name in self._names])
 
-    def relevant(
+    def find_relevant(
         self, asked: RuleAttributes, kind: GroupVersionKind, equivalents: tuple[Equivalent, ...]
     ) -> tuple[RelevantHook, ...]:
         """Return the webhooks whose rules are about a request, in order."""

@@ -33,7 +33,7 @@ MATCHED_PER_TURN: Final = 50
 
 
 class CallWebhook(Protocol):
-    """Asks a webhook, as `app.dispatch.call.WebhookCaller.ask` does."""
+    """Asks a webhook, as `app.dispatch.call.WebhookCaller.call` does."""
 
     async def __call__(
         self, relevant: RelevantHook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
@@ -46,11 +46,11 @@ class RequestContext(NamedTuple):
 
     namespace: NamespaceLabels
     deadline: Deadline
-    ask: CallWebhook
+    call_webhook: CallWebhook
     convert: Convert
     authorize: AskAccess | None
     """None where there is no authorizer to ask."""
-    judge: ConditionEvaluator
+    evaluator: ConditionEvaluator
     patching: Patcher
     turns: Turns
     audit: Audit
@@ -72,28 +72,28 @@ class VersionedRequest(NamedTuple):
 class CallDecider:
     """Whether webhooks are to be asked about one request."""
 
-    def __init__(self, means: RequestContext) -> None:
+    def __init__(self, context: RequestContext) -> None:
         """Prepare."""
-        self._means: Final = means
+        self._context: Final = context
         self._scope: tuple[Attributes, GroupVersionKind, Scope] | None = None
-        self._budget: Final = Budget(means.judge.max_cost)
+        self._budget: Final = Budget(context.evaluator.max_cost)
         self._access: dict[AccessQuestion, AccessDecision] = {}
         self._versions: dict[GroupVersionKind, tuple[Attributes, Attributes]] = {}
 
     @property
     def namespace(self) -> NamespaceLabels:
         """The labels of the namespace that the request is in."""
-        return self._means.namespace
+        return self._context.namespace
 
-    async def is_asked(self, relevant: RelevantHook, attributes: Attributes) -> bool:
+    async def should_call(self, relevant: RelevantHook, attributes: Attributes) -> bool:
         """Return whether a webhook is to be asked.
 
         Raises:
             StatusError: That cannot be told; nobody is asked then.
         """
-        barrier = find_barrier(check_filters(relevant, attributes, self._means.namespace))
+        barrier = find_barrier(check_filters(relevant, attributes, self._context.namespace))
         if barrier is None and relevant.hook.conditions:
-            verdict = await self.judge(relevant.hook, await self.versioned(relevant, attributes))
+            verdict = await self.evaluate_conditions(relevant.hook, await self.versioned(relevant, attributes))
             barrier = None if verdict.ok else verdict
         if barrier is not None and barrier.error is not None:
             raise barrier.error
@@ -101,11 +101,11 @@ class CallDecider:
 
     def _is_own(self, hook: Hook) -> bool:
         """Return whether a webhook is this server itself, and note that it is not called for that."""
-        reason = self._means.own.reason(hook)
+        reason = self._context.own.reason(hook)
         if not reason:
             return False
-        self._means.audit.own(hook)
-        self._means.warnings.append(f'admission webhook "{hook.name}" was not called: {reason}')
+        self._context.audit.record_own_endpoint(hook)
+        self._context.warnings.append(f'admission webhook "{hook.name}" was not called: {reason}')
         return True
 
     async def versioned(self, relevant: RelevantHook, attributes: Attributes) -> VersionedRequest:
@@ -121,22 +121,24 @@ class CallDecider:
         known = self._versions.get(kind)
         if known is not None and known[0] is attributes:
             return known[1]
-        convert = self._means.convert
+        convert = self._context.convert
         versioned = attributes._replace(
             object=await convert(attributes.object, kind), old_object=await convert(attributes.old_object, kind)
         )
         self._versions[kind] = (attributes, versioned)
         return versioned
 
-    async def judge(self, hook: Hook, versioned: VersionedRequest) -> Verdict:
+    async def evaluate_conditions(self, hook: Hook, versioned: VersionedRequest) -> Verdict:
         """Return whether a webhook's conditions hold, asking the authorizer what they ask it."""
         _, kind, attributes = versioned
         while True:
             scope = self._scope_of(attributes, kind)
-            verdict = await self._means.judge.judge(hook, scope, cluster=attributes.cluster, budget=self._budget)
-            if not verdict.questions or self._means.authorize is None:
+            verdict = await self._context.evaluator.evaluate(
+                hook, scope, cluster=attributes.cluster, budget=self._budget
+            )
+            if not verdict.questions or self._context.authorize is None:
                 break
-            self._access.update(await self._means.authorize(verdict.questions))
+            self._access.update(await self._context.authorize(verdict.questions))
             self._scope = None
         shown = "; ".join(f"{name}: {result}" for name, result in verdict.results)
         error = None
@@ -153,7 +155,7 @@ class CallDecider:
             object_=versioned.object,
             old_object=versioned.old_object,
             request=build_condition_request(versioned, kind=kind),
-            access=None if self._means.authorize is None else self._access,
+            access=None if self._context.authorize is None else self._access,
         )
         self._scope = (versioned, kind, scope)
         return scope

@@ -12,7 +12,7 @@ from app.dispatch.should_call import MATCHED_PER_TURN, CallDecider, RequestConte
 
 
 async def run_validating_phase(
-    relevant: Sequence[RelevantHook], attributes: Attributes, means: RequestContext
+    relevant: Sequence[RelevantHook], attributes: Attributes, context: RequestContext
 ) -> list[StatusError]:
     """Return what the webhooks have against a request, in their order.
 
@@ -21,33 +21,33 @@ async def run_validating_phase(
     Raises:
         StatusError: It cannot be told who is to be asked, or they are too many; then nobody is.
     """
-    asking = CallDecider(means)
+    decider = CallDecider(context)
     wanted: list[RelevantHook] = []
     for number, one in enumerate(relevant, 1):
         if number % MATCHED_PER_TURN == 0:
-            await means.turns.pause(attributes.cluster)
-        if await asking.is_asked(one, attributes):
+            await context.turns.pause(attributes.cluster)
+        if await decider.should_call(one, attributes):
             wanted.append(one)
-        if len(wanted) > means.max_calls:
-            raise too_many_webhooks(attributes, means.max_calls)
-    versioned = [await asking.versioned(one, attributes) for one in wanted]
-    if versioned and means.deadline.remaining <= 0:
+        if len(wanted) > context.max_calls:
+            raise too_many_webhooks(attributes, context.max_calls)
+    versioned = [await decider.versioned(one, attributes) for one in wanted]
+    if versioned and context.deadline.remaining <= 0:
         raise timed_out()
     async with asyncio.TaskGroup() as tasks:
-        asked = [tasks.create_task(_ask(one, means)) for one in versioned]
+        asked = [tasks.create_task(_ask(one, context)) for one in versioned]
     refusals: list[StatusError] = []
     # In the order of the webhooks and not of their answers, so that the same request is told the same.
     for position, (sent, task) in enumerate(zip(versioned, asked, strict=True)):
-        refusal = _hear(sent, task.result(), means, position=position)
+        refusal = _hear(sent, task.result(), context, position=position)
         if refusal is not None:
             refusals.append(refusal)
     return refusals
 
 
-async def _ask(versioned: VersionedRequest, means: RequestContext) -> WebhookResponse | CallingError | StatusError:
+async def _ask(versioned: VersionedRequest, context: RequestContext) -> WebhookResponse | CallingError | StatusError:
     relevant, kind, attributes = versioned
     try:
-        return await means.ask(relevant, attributes, kind=kind, seconds=means.deadline.remaining)
+        return await context.call_webhook(relevant, attributes, kind=kind, seconds=context.deadline.remaining)
     except (CallingError, StatusError) as error:
         return error
 
@@ -55,7 +55,7 @@ async def _ask(versioned: VersionedRequest, means: RequestContext) -> WebhookRes
 def _hear(
     versioned: VersionedRequest,
     heard: WebhookResponse | CallingError | StatusError,
-    means: RequestContext,
+    context: RequestContext,
     *,
     position: int,
 ) -> StatusError | None:
@@ -70,8 +70,8 @@ def _hear(
             # An apiserver could not store the object any more. To admit it would let a caller with a short timeout
             # past every webhook that ignores failures.
             return timed_out()
-        means.audit.failed_open(hook, index=position)
+        context.audit.record_fail_open(hook, index=position)
         return None
-    means.audit.given(hook, heard.audit_annotations)
-    means.warnings.extend(heard.warnings)
+    context.audit.record_annotations(hook, heard.audit_annotations)
+    context.warnings.extend(heard.warnings)
     return None if heard.allowed else heard.denial(hook.name)

@@ -24,12 +24,12 @@ MATCH, LOOK_UP, SCAN = "all up to the calls", "owner and rules only", "every hoo
 async def _match(dispatcher: Dispatcher, request: Any) -> int:
     """Do everything up to the calls themselves; returns how many there would be."""
     target = await dispatcher.find_target(request, cluster=CONSUMER, phase="mutating")
-    means = await dispatcher.means(target, Deadline(time.monotonic() + 30), Audit(), [])
-    asking = CallDecider(means)
+    context = await dispatcher.build_context(target, Deadline(time.monotonic() + 30), Audit(), [])
+    decider = CallDecider(context)
     versioned = [
-        await asking.versioned(one, target.attributes)
+        await decider.versioned(one, target.attributes)
         for one in target.relevant
-        if await asking.is_asked(one, target.attributes)
+        if await decider.should_call(one, target.attributes)
     ]
     return len(versioned)
 

@@ -165,10 +165,12 @@ class World:
         self.store = Store(INDEXES)
         for document in (*exported(kinds), *self.configurations):
             self.store.put(document)
-        outside = Dependencies(ask=None, convert=ObjectConverter(self.store, HookClient(allow_private=True)))
+        dependencies = Dependencies(
+            call_webhook=None, convert=ObjectConverter(self.store, HookClient(allow_private=True))
+        )
         compiled = Configurations(self.store)
-        self.indexed = Dispatcher(self.store, compiled, outside)
-        self.scanned = Dispatcher(self.store, Scanned(compiled.hooks(OWNER, "mutating").hooks), outside)
+        self.indexed = Dispatcher(self.store, compiled, dependencies)
+        self.scanned = Dispatcher(self.store, Scanned(compiled.hooks(OWNER, "mutating").hooks), dependencies)
         self._changes = 0
 
     def change(self) -> None:

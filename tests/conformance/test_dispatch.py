@@ -114,17 +114,17 @@ class Run:
         }
         self.attributes = build_attributes(request_of(review_of_case(case)), cluster="")
         self.hooks = HookIndex(list(compile_hooks(phase, "", document)))
-        self.relevant = self.hooks.relevant(build_rule_attributes(self.attributes), self.attributes.kind, ())
+        self.relevant = self.hooks.find_relevant(build_rule_attributes(self.attributes), self.attributes.kind, ())
         self.audit, self.warnings = Audit(), []
         self.observed: list[Any] = []
         worker, turns = Worker(), Turns()
-        self.means = RequestContext(
+        self.context = RequestContext(
             namespace=NamespaceLabels(FIXTURES["namespace"]["labels"]),
             deadline=Deadline(time.monotonic() + 30),
-            ask=WebhookCaller(client, observe=lambda _hook, **rest: self.observed.append(rest)).ask,
+            call_webhook=WebhookCaller(client, observe=lambda _hook, **rest: self.observed.append(rest)).call,
             convert=None,
             authorize=None,
-            judge=ConditionEvaluator(
+            evaluator=ConditionEvaluator(
                 max_cost=RequestLimits().cel_cost, worker=worker, turns=turns, compiler=Compiler(worker)
             ),
             patching=Patcher(worker, ""),
@@ -134,15 +134,15 @@ class Run:
         )
 
     async def mutate(self) -> StatusError | None:
-        self.mutating = MutatingPhase(self.relevant, self.attributes, self.means)
+        self.mutating = MutatingPhase(self.relevant, self.attributes, self.context)
         try:
-            await self.mutating.round(0)
+            await self.mutating.run_round(0)
         except StatusError as error:
             return error
         return None
 
     async def validate(self) -> StatusError | None:
-        refusals = await run_validating_phase(self.relevant, self.attributes, self.means)
+        refusals = await run_validating_phase(self.relevant, self.attributes, self.context)
         return refusals[0] if refusals else None
 
 
@@ -241,13 +241,13 @@ async def test_reinvocation(case: dict[str, Any], server: Webhooks, client: Hook
     run = Run({**case, "webhooks": given, "phase": "mutating", "object": "pod", "dryRun": False}, server, client)
     spec = {"priorityClassName": case["initialPriorityClass"]} if case["initialPriorityClass"] else {}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "labeled", "labels": {"x": "true"}}, "spec": spec}
-    mutating = MutatingPhase(run.relevant, run.attributes._replace(object=pod), run.means)
+    mutating = MutatingPhase(run.relevant, run.attributes._replace(object=pod), run.context)
     refusal = None
     try:
         for number in (0, 1):
             mutating.attributes = mutating.attributes._replace(object=Apiserver.priority(mutating.attributes.object))
-            await mutating.round(number)
-            if not mutating.again:
+            await mutating.run_round(number)
+            if not mutating.needs_reinvocation:
                 break
     except StatusError as error:
         refusal = error

@@ -202,5 +202,5 @@ def test_patch_annotations(case: dict[str, Any]) -> None:
     document = {"metadata": {"name": case["configuration"]}, "webhooks": [{"name": case["webhook"]}]}
     (hook,) = compile_hooks("mutating", "", document)
     audit = Audit()
-    audit.patched(hook, case["patch"], size=len(json.dumps(case["patch"])), round_number=0)
+    audit.record_patch(hook, case["patch"], size=len(json.dumps(case["patch"])), round_number=0)
     assert audit.annotations == {"patch.webhook.admission.k8s.io/round_0_index_0": case["expect"]}

@@ -51,7 +51,7 @@ def test_what_is_found_by_resource_is_what_asking_each_webhook_in_turn_finds(mad
             for hook in compiled.hooks
             if (invocation := match_rules(hook, request, KIND, others)) is not None
         ]
-        assert [tuple(one) for one in compiled.relevant(request, KIND, others)] == expected
+        assert [tuple(one) for one in compiled.find_relevant(request, KIND, others)] == expected
 
 
 @settings(max_examples=300, deadline=None)
@@ -67,8 +67,8 @@ def test_a_rule_that_lists_thousands_is_found_all_the_same() -> None:
     rules = [{"operations": ["CREATE"], "apiGroups": names, "apiVersions": ["*"], "resources": names}]
     compiled = HookIndex(list(compile_hooks("validating", "c", configuration("c", "validating", webhook(rules=rules)))))
     wanted = RuleAttributes("CREATE", resource(plural="n7", group="n1999"), "", namespaced=True)
-    assert len(compiled.relevant(wanted, KIND, ())) == 1
-    assert compiled.relevant(wanted._replace(resource=resource(plural="n7", group="other")), KIND, ()) == ()
+    assert len(compiled.find_relevant(wanted, KIND, ())) == 1
+    assert compiled.find_relevant(wanted._replace(resource=resource(plural="n7", group="other")), KIND, ()) == ()
     assert len(compiled._index) == 1
 
 
@@ -95,8 +95,8 @@ def test_an_index_takes_no_more_than_a_multiple_of_the_names_that_are_listed() -
     compiled = HookIndex(compile_hooks("validating", "c", configuration("c", "validating", webhook(rules=rules))))
     assert 1 < len(compiled._index) <= 4 * (2 + 20 + 20)
     wanted = RuleAttributes("UPDATE", resource(plural="n7", group="n19"), "", namespaced=True)
-    assert len(compiled.relevant(wanted, KIND, ())) == 1
-    assert compiled.relevant(wanted._replace(operation="DELETE"), KIND, ()) == ()
+    assert len(compiled.find_relevant(wanted, KIND, ())) == 1
+    assert compiled.find_relevant(wanted._replace(operation="DELETE"), KIND, ()) == ()
 
 
 def test_webhooks_of_the_same_name_have_identities_of_their_own() -> None:
@@ -110,7 +110,7 @@ def test_webhooks_of_the_same_name_have_identities_of_their_own() -> None:
 def test_what_is_remembered_is_bounded() -> None:
     compiled = HookIndex(list(compile_hooks("validating", "c", configuration("c", "validating", webhook()))))
     for number in range(5000):
-        compiled.relevant(RuleAttributes("CREATE", resource(plural=f"r{number}"), "", namespaced=True), KIND, ())
+        compiled.find_relevant(RuleAttributes("CREATE", resource(plural=f"r{number}"), "", namespaced=True), KIND, ())
     assert len(compiled._remembered) == 4096
 
 
@@ -156,7 +156,7 @@ def test_configurations_that_change_one_by_one_are_found_as_if_they_had_always_b
         one, other = (
             (
                 [(hook.uid, hook.position, hook.rules) for hook in each.hooks],
-                [(hook.uid, hook.position, how) for hook, how in each.relevant(request, KIND, others)],
+                [(hook.uid, hook.position, how) for hook, how in each.find_relevant(request, KIND, others)],
             )
             for each in (found, fresh)
         )
@@ -169,12 +169,13 @@ def test_what_is_remembered_takes_no_more_room_than_the_webhooks() -> None:
     compiled = HookIndex(compile_hooks("validating", "c", made))
     for number in range(20):
         assert (
-            len(compiled.relevant(RuleAttributes("CREATE", resource(plural=f"r{number}"), "", True), KIND, ())) == 3_000
+            len(compiled.find_relevant(RuleAttributes("CREATE", resource(plural=f"r{number}"), "", True), KIND, ()))
+            == 3_000
         )
     assert sum(map(len, compiled._remembered.values())) <= 12_000
 
 
 def test_a_request_with_a_long_name_is_not_remembered() -> None:
     compiled = HookIndex(compile_hooks("validating", "c", configuration("c", "validating", webhook())))
-    compiled.relevant(RuleAttributes("CREATE", resource(plural="r" * 100_000), "", True), KIND, ())
+    compiled.find_relevant(RuleAttributes("CREATE", resource(plural="r" * 100_000), "", True), KIND, ())
     assert not compiled._remembered

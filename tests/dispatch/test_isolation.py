@@ -118,7 +118,9 @@ async def test_one_consumers_silent_webhook_does_not_keep_another_consumer_from_
         configuration("owner", "validating", webhook(clientConfig=broken)),
         *(binding(cluster, "owner", "widgets.example.org") for cluster in CLUSTERS),
     )
-    (hook,) = front.dispatcher(store).target(request_of(review()), cluster="a", phase="validating").relevant
+    (hook,) = (
+        await front.dispatcher(store).find_target(request_of(review()), cluster="a", phase="validating")
+    ).relevant
     for _ in range(8):
         assert not (await front.dispatch(store, review(), cluster="a")).response.allowed
     assert hook.hook.endpoint

@@ -28,9 +28,9 @@ def judge(*expressions: str, numbers: int, limit: int = 10_000_000, policy: str 
 
     async def run() -> ConditionsVerdict:
         worker = Worker()
-        found = await ConditionEvaluator(max_cost=limit, worker=worker, turns=Turns(), compiler=Compiler(worker)).judge(
-            hook, scope(numbers), cluster="ws3", budget=Budget(limit)
-        )
+        found = await ConditionEvaluator(
+            max_cost=limit, worker=worker, turns=Turns(), compiler=Compiler(worker)
+        ).evaluate(hook, scope(numbers), cluster="ws3", budget=Budget(limit))
         # The thread gives the answer that there is without it.
         expected = evaluate_conditions(hook.conditions, scope(numbers), fail_open=hook.fails_open, budget=Budget(limit))
         assert found == expected

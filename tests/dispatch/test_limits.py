@@ -189,7 +189,9 @@ async def open_breaker(front: Front, server: Webhooks, policy: str) -> None:
     """Have a webhook that may take a second give no answer: one that may take longer has the same breaker."""
     store = shared(server, seconds=1, failurePolicy=policy)
     server.hold.clear()
-    (found,) = front.dispatcher(store).target(request_of(review()), cluster="ws2", phase="validating").relevant
+    (found,) = (
+        await front.dispatcher(store).find_target(request_of(review()), cluster="ws2", phase="validating")
+    ).relevant
     assert found.hook.endpoint
     for _ in range(FAILURES):
         await front.dispatch(store, review(), cluster="ws2")

@@ -27,7 +27,7 @@ def barrier(hook: Any, made: Any = None, labels: Any = None, equivalents: Any = 
     """What keeps a webhook from being asked, None if nothing does; fails if no rule is about the request."""
     attributes = build_attributes(request_of(made or review()), cluster="c")
     compiled = HookIndex(list(compile_hooks("validating", "c", configuration("c", "validating", hook))))
-    (relevant,) = compiled.relevant(build_rule_attributes(attributes), attributes.kind, equivalents)
+    (relevant,) = compiled.find_relevant(build_rule_attributes(attributes), attributes.kind, equivalents)
     return find_barrier(check_filters(relevant, attributes, labels or NamespaceLabels({})))
 
 

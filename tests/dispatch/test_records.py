@@ -48,13 +48,13 @@ def test_warnings_that_are_the_same_once_they_are_cut_are_told_once() -> None:
 )
 def test_audit_annotations_have_to_be_qualified_names_below_that_of_the_webhook(name: Any, key: Any, kept: Any) -> None:
     audit = Audit()
-    audit.given(hook(name), {key: "v"})
+    audit.record_annotations(hook(name), {key: "v"})
     assert audit.annotations == ({f"{name}/{key}": "v"} if kept else {})
     assert audit.dropped == ([] if kept else [f"{name}/{key}"])
 
 
 def test_the_first_value_of_an_audit_annotation_stays() -> None:
     audit = Audit()
-    audit.given(hook(), {"k": "first"})
-    audit.given(hook(), {"k": "second"})
+    audit.record_annotations(hook(), {"k": "first"})
+    audit.record_annotations(hook(), {"k": "second"})
     assert audit.annotations == {"w.example.org/k": "first"}

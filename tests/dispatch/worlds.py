@@ -135,8 +135,10 @@ class World:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.asked: list[Asked] = []
-        outside = Dependencies(ask=self._ask, convert=ObjectConverter(store, HookClient(allow_private=True)))
-        self.dispatcher = Dispatcher(store, Configurations(store), outside)
+        dependencies = Dependencies(
+            call_webhook=self._ask, convert=ObjectConverter(store, HookClient(allow_private=True))
+        )
+        self.dispatcher = Dispatcher(store, Configurations(store), dependencies)
 
     async def _ask(
         self, relevant: RelevantHook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
