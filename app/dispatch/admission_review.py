@@ -1,4 +1,7 @@
-"""The review that a webhook is sent, and whether what it answers is an answer (webhook/request in k8s.io/apiserver)."""
+"""Builds AdmissionReviews for webhooks and parses their responses (k8s.io/apiserver webhook/request).
+
+Error texts are those of an apiserver.
+"""
 
 import base64
 import binascii
@@ -20,22 +23,22 @@ _JSON_PATCH: Final = "JSONPatch"
 
 
 class ReviewError(ValueError):
-    """There is no review to send, or what came back is none; the text is an apiserver's."""
+    """No review can be sent, or the response is invalid."""
 
 
 class WebhookResponse(NamedTuple):
-    """What a webhook says."""
+    """The response of a webhook."""
 
     allowed: bool
     patch: bytes
-    """JSON, ``b""`` for none."""
+    """The JSON Patch, ``b""`` for none."""
     patch_type: str
     status: Status | None
     warnings: tuple[str, ...]
     audit_annotations: dict[str, str]
 
     def denial(self, name: str) -> RejectedError:
-        """Return how the webhook of that name says no."""
+        """Return the denial of the webhook with that name."""
         return denial(name, self.status)
 
 
@@ -59,10 +62,10 @@ _decode: Final = msgspec.json.Decoder(_Review).decode
 
 
 def choose_review_version(accepted: tuple[str, ...]) -> str:
-    """Return the version of a review that a webhook is sent: the first that it takes and that is known.
+    """Return the AdmissionReview version for a webhook: the first accepted version that is known.
 
     Raises:
-        ReviewError: There is none.
+        ReviewError: No accepted version is known.
     """
     for version in accepted:
         if version in _KNOWN:
@@ -73,14 +76,14 @@ def choose_review_version(accepted: tuple[str, ...]) -> str:
 def build_review(
     attributes: Attributes, invocation: Invocation, *, kind: GroupVersionKind, version: str, uid: str
 ) -> JSONObject:
-    """Return the review that a webhook is sent.
+    """Build the AdmissionReview for a webhook.
 
     Args:
-        attributes: The request; its objects are of ``kind`` already.
-        invocation: As what the webhook sees the request.
-        kind: Of the object in it.
-        version: Of the review, as `choose_review_version` has it.
-        uid: Of this call.
+        attributes: The request, with objects of ``kind``.
+        invocation: The resource and subresource that the webhook gets.
+        kind: The kind of the objects.
+        version: The AdmissionReview version (`choose_review_version`).
+        uid: The uid of this call.
     """
     requested_kind, requested_resource, requested_subresource = attributes.requested
     request: JSONObject = {
@@ -107,26 +110,26 @@ def build_review(
 
 
 def parse_response(text: bytes, *, uid: str, version: str, mutating: bool) -> WebhookResponse:
-    """Return what a webhook's answer says.
+    """Parse the response of a webhook.
 
     Args:
-        text: What it sent.
-        uid: Of the call.
-        version: Of the review that it was sent; v1beta1 is believed without uid and kind.
-        mutating: Whether it may patch.
+        text: The body of the response.
+        uid: The uid of the call.
+        version: The AdmissionReview version of the call. As upstream, uid and kind are not verified for v1beta1.
+        mutating: Whether the webhook may patch.
 
     Raises:
-        ReviewError: It is no answer to the review.
-        PatchError: Its patch is too large.
+        ReviewError: The response is invalid.
+        PatchError: The patch is too large.
     """
     try:
         review = _decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ReviewError(f"it is no AdmissionReview: {str(error) or 'nested too deep'}") from None
+        raise ReviewError(f"not an AdmissionReview: {str(error) or 'nested too deep'}") from None
     response = review.response
     if response is None:
         raise ReviewError("webhook response was absent")
-    patch = _patch(response, limited=mutating)
+    patch = _decode_base64(response, limited=mutating)
     if version == "v1":
         _verify(review, response, uid=uid, mutating=mutating, has_patch=bool(patch))
     patch = patch if mutating else b""
@@ -161,25 +164,25 @@ def _verify(review: _Review, response: _Response, *, uid: str, mutating: bool, h
         raise ReviewError('webhook returned invalid response.patchType of ""')
 
 
-def _patch(response: _Response, *, limited: bool) -> bytes:
+def _decode_base64(response: _Response, *, limited: bool) -> bytes:
     if not response.patch:
         return b""
     if limited:
-        # Before it is decoded: four characters of base64 are three bytes. A validating webhook's patch is applied to
-        # nothing: it is an error of its answer, whatever its size.
+        # Checked before decoding: four characters of base64 are three bytes. The patch of a validating webhook is
+        # invalid at any size, so its size does not matter.
         LIMITS.check_size(len(response.patch) * 3 // 4 - 2)
     try:
-        # Go takes lines, as many encoders write them.
+        # Go's decoder ignores line breaks, which many encoders write.
         return base64.b64decode(response.patch.replace("\r", "").replace("\n", ""), validate=True)
     except (binascii.Error, ValueError) as error:
         raise ReviewError(f"response.patch is not base64: {error}") from None
 
 
 def decode_patch(answer: WebhookResponse) -> list[JSON]:
-    """Return the operations of a webhook's patch, an empty list if it changes nothing, whatever type it says it is.
+    """Return the operations of a webhook's patch, an empty list for no change, whatever its type.
 
     Raises:
-        ReviewError: The patch is none.
+        ReviewError: The patch is not a JSON Patch.
     """
     if not answer.patch:
         return []
@@ -191,21 +194,21 @@ def decode_patch(answer: WebhookResponse) -> list[JSON]:
     if operations is None:
         return []
     if not isinstance(operations, list) or not all(one is None or isinstance(one, dict) for one in operations):
-        raise ReviewError("received undecodable patch in webhook response: it is not an array of operations")
+        raise ReviewError("received undecodable patch in webhook response: not an array of operations")
     return [as_object(one) for one in operations]
 
 
 def check_patch_type(answer: WebhookResponse) -> None:
-    """Raise ReviewError if a patch that changes something is of a type that is not known."""
+    """Raise ReviewError if a patch has an unknown type."""
     if answer.patch_type != _JSON_PATCH:
         raise ReviewError(f'unsupported patch type "{answer.patch_type}"')
 
 
 def build_condition_request(attributes: Attributes, *, kind: GroupVersionKind) -> JSONObject:
-    """Return ``request`` as conditions see it.
+    """Return the variable ``request`` of matchConditions.
 
-    The kind is the one that matched, but the resource the one that was asked for, which is not what the review has:
-    so it is in an apiserver (research 2.7).
+    As in an apiserver, ``kind`` is the matched kind, but ``resource`` is the requested resource (`Match` in
+    k8s.io/apiserver pkg/admission/plugin/webhook/matchconditions). The AdmissionReview has the matched resource.
     """
     requested_kind, requested_resource, requested_subresource = attributes.requested
     return {

@@ -1,7 +1,7 @@
 """Finds the logical cluster of a request by the annotation ``kcp.io/cluster`` of its stored objects.
 
-This is for callers that are trusted to store objects under the right logical cluster. An object that is not stored,
-such as the options of a connection or the body of a subresource, proves nothing: its author is the client.
+This is for callers that are trusted to store objects under the right logical cluster. An object that is not stored
+proves nothing, because the client is its author: the options of a connection, the body of a subresource.
 """
 
 from typing import Final
@@ -15,14 +15,14 @@ _USE_ROUTE: Final = "leave {} out of the rules, or send such reviews to /cluster
 
 
 def find_annotated_cluster(request: AdmissionRequest) -> str:
-    """Return the name of the logical cluster that the objects of a request are annotated with.
+    """Return the name of the logical cluster in the annotations of a request's objects.
 
-    Of an UPDATE, ``object`` and ``oldObject`` must agree. A DELETE is decided by ``oldObject``, which is the stored
-    object. The bodies of CONNECT, and of CREATE of a subresource, are not stored and name no cluster.
+    ``object`` and ``oldObject`` of an UPDATE must agree. For DELETE, ``oldObject`` is the stored object. The bodies of
+    CONNECT, and of CREATE of a subresource, are not stored and name no cluster.
 
     Raises:
-        StatusError: The request names no logical cluster, or two; the message says what to do.
-        msgspec.DecodeError: One of its objects is no JSON.
+        StatusError: The request names no logical cluster, or two; the message says how to correct it.
+        msgspec.DecodeError: An object of the review is not JSON.
     """
     if request.operation == "CONNECT":
         raise _refusal("a CONNECT review carries no stored object", _USE_ROUTE.format("CONNECT"))
@@ -32,13 +32,13 @@ def find_annotated_cluster(request: AdmissionRequest) -> str:
     if conflict := cluster_conflict(request):
         raise StatusError(400, "BadRequest", conflict)
     if request.operation == "DELETE":
-        return _name_of(request.old_object, "request.oldObject")
-    return _name_of(request.object, "request.object")
+        return _read_name(request.old_object, "request.oldObject")
+    return _read_name(request.object, "request.object")
 
 
-def _name_of(document: JSON, member: str) -> str:
+def _read_name(document: JSON, member: str) -> str:
     if not isinstance(document, dict):
-        raise _refusal(f"the review has no {member}", "send the whole review, as kube-apiserver does")
+        raise _refusal(f"the review has no {member}", "send the complete review, as kube-apiserver does")
     cluster = cluster_of(document)
     if not cluster:
         raise _refusal(
@@ -48,11 +48,11 @@ def _name_of(document: JSON, member: str) -> str:
         )
     if not is_cluster(cluster) or is_path(cluster):
         raise _refusal(
-            f"{member} has the annotation {CLUSTER_ANNOTATION}: {cluster!r}, which is no name of a logical cluster",
+            f"{member} has the annotation {CLUSTER_ANNOTATION}: {cluster!r}, which is not a logical cluster name",
             "annotate objects with names, not with paths",
         )
     return cluster
 
 
 def _refusal(problem: str, advice: str) -> StatusError:
-    return StatusError(400, "BadRequest", f"{problem}, so nobody can tell whose webhooks decide: {advice}")
+    return StatusError(400, "BadRequest", f"{problem}, so the logical cluster is unknown: {advice}")

@@ -1,7 +1,8 @@
-"""Conditions of one request after the other, without holding up other requests.
+"""Evaluates matchConditions without blocking the event loop.
 
-Each condition is first evaluated here, within a small limit of what is counted. Few need more; those are evaluated
-again, in a thread and with all that they may use. Counts decide where, never a clock, and both give the same answer.
+Each condition is first evaluated on the event loop, within a small limit. The few conditions that need more are
+evaluated again in a thread, with their full limits. Counts select the thread, never a clock. Both ways give the same
+result.
 """
 
 from collections.abc import Callable
@@ -24,32 +25,30 @@ from app.dispatch.match_conditions import (
 )
 from app.store.garbage import Lasting
 
-# About 1 ms: a unit of cost takes some 0.5 us here. All but loops over large objects cost less.
+# About 1 ms: a unit of cost takes about 0.5 us here. Only loops over large objects cost more.
 _INLINE: Final = Limits(cost=2_000, work=4_000)
 # Units of cost after which other requests get a turn: about 3 ms.
 _SLICE: Final = 6_000
-# To compile a condition takes as long as these many units, and more for each character.
+# Compiling a condition takes as long as this many units of cost, plus the units for each character.
 _COMPILING: Final = 1_000
 _COMPILING_CHARACTER: Final = 10
-# To evaluate any condition takes at least as long.
+# The minimum duration of an evaluation, in units of cost.
 _EVALUATING: Final = 100
-
-
-# Containers of a node of a program.
+# The containers in memory for each node of a program.
 _CONTAINERS_PER_NODE: Final = 10
 
 
 class ConditionEvaluator:
-    """Decides about conditions for all requests of a dispatcher."""
+    """Evaluates the matchConditions of all requests of a dispatcher."""
 
     def __init__(self, *, max_cost: int, worker: Worker, turns: Turns, compiler: Compiler) -> None:
-        """Prepare.
+        """Initialize the evaluator.
 
         Args:
-            max_cost: The most that the conditions of one request may cost together.
-            worker: runs functions that take long.
-            turns: Requests take one after a slice of conditions.
-            compiler: compiles long conditions.
+            max_cost: The maximum cost of all conditions of one request.
+            worker: Runs long functions in a thread.
+            turns: Gives other requests a turn after a slice of conditions.
+            compiler: Compiles long conditions.
         """
         self.max_cost: Final = max_cost
         self._cache: Final = ProgramCache()
@@ -59,47 +58,47 @@ class ConditionEvaluator:
         self._turns: Final = turns
 
     async def evaluate(self, hook: Hook, scope: Scope, *, cluster: str, budget: Budget) -> ConditionsVerdict:
-        """Return whether a webhook is to be called.
+        """Evaluate the matchConditions of a webhook.
 
         Args:
-            hook: the webhook.
-            scope: the request as the webhook gets it.
-            cluster: the cluster of the request, for turns in the thread.
-            budget: The rest of the request's budget for conditions.
+            hook: The webhook.
+            scope: The variables of the request.
+            cluster: The cluster of the request, for fair scheduling in the thread.
+            budget: The remaining budget of the request.
         """
         steps = evaluate_in_order(hook.conditions, fail_open=hook.fails_open, budget=budget)
         try:
             condition, limits = next(steps)
             while True:
-                answer, work = await self._answer(hook, condition, scope, limits, cluster)
+                result, work = await self._evaluate(hook, condition, scope, limits, cluster)
                 budget.held += work
                 if budget.held > _SLICE:
                     budget.held = 0
                     await self._turns.pause(cluster)
-                condition, limits = steps.send(answer)
+                condition, limits = steps.send(result)
         except StopIteration as end:
             verdict: ConditionsVerdict = end.value
             return verdict
 
-    async def _answer(
+    async def _evaluate(
         self, hook: Hook, condition: Condition, scope: Scope, limits: Limits, cluster: str
     ) -> tuple[ConditionResult, int]:
-        """Return the answer to a condition, and for how long it held the event loop in units of cost."""
-        program, compiling = await self._program(hook.cluster, condition.expression, cluster)
+        """Evaluate a condition; return its result and the time on the event loop, in units of cost."""
+        program, compiling = await self._find_program(hook.cluster, condition.expression, cluster)
         if isinstance(program, Rejected):
-            return evaluate_condition(condition, scope, limits, _raising(program.error)), compiling
+            return evaluate_condition(condition, scope, limits, _raise_error(program.error)), compiling
 
         def compiled(_expression: str) -> Program:
             return program
 
         inline = Limits(min(limits.cost, _INLINE.cost), min(limits.work, _INLINE.work))
-        answer = evaluate_condition(condition, scope, inline, compiled)
-        work = compiling + _EVALUATING + answer.used
-        if inline == limits or not answer.exhausted:
-            return answer, work
+        result = evaluate_condition(condition, scope, inline, compiled)
+        work = compiling + _EVALUATING + result.used
+        if inline == limits or not result.exhausted:
+            return result, work
         return await self._worker.run(cluster, evaluate_condition, condition, scope, limits, compiled), work
 
-    async def _program(self, owner: str, expression: str, cluster: str) -> tuple[Compiled, int]:
+    async def _find_program(self, owner: str, expression: str, cluster: str) -> tuple[Compiled, int]:
         found = self._cache.get(owner, expression)
         if found is not None:
             return found, 0
@@ -113,7 +112,7 @@ class ConditionEvaluator:
         return compiled, work
 
 
-def _raising(error: ExpressionError) -> Callable[[str], Program]:
+def _raise_error(error: ExpressionError) -> Callable[[str], Program]:
     def compiled(_expression: str) -> Program:
         raise error
 

@@ -1,4 +1,4 @@
-"""Dispatching one review: the owner of its schema, that cluster's webhooks, one answer (seed 002)."""
+"""Dispatches one review: finds the owner of its schema, calls that cluster's webhooks and merges their answers."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
@@ -8,10 +8,11 @@ import msgspec
 from app.control.turns import Turns, do_in_turns
 from app.control.worker import Worker
 from app.dispatch.attributes import Attributes, build_attributes, read_claimed_cluster
-from app.dispatch.audit import Audit, limit_warnings
+from app.dispatch.audit import Audit
 from app.dispatch.call import Deadline
 from app.dispatch.cel.access import AccessDecision, AccessQuestion
 from app.dispatch.cel.compiler import Compiler
+from app.dispatch.client_warnings import limit_warnings
 from app.dispatch.condition_evaluator import ConditionEvaluator
 from app.dispatch.configurations import Configurations
 from app.dispatch.equivalent_resources import Equivalent, find_equivalents
@@ -39,11 +40,11 @@ class ConvertObject(Protocol):
     """Converts objects between versions of a resource."""
 
     async def __call__(self, document: JSON, kind: GroupVersionKind, *, target: "Target", deadline: Deadline) -> JSON:
-        """Return the object in another version; raises StatusError."""
+        """Return the object in the given version; raises StatusError."""
 
 
 class Target(NamedTuple):
-    """A request, and who is to be asked about it."""
+    """A request, the owner of its schema, and the webhooks whose rules match it."""
 
     attributes: Attributes
     ownership: Ownership
@@ -55,18 +56,18 @@ class Target(NamedTuple):
 Authorize = Callable[[str, frozenset[AccessQuestion]], Awaitable[Mapping[AccessQuestion, AccessDecision]]]
 """Asks the authorizer of a logical cluster; raises StatusError."""
 ReadNamespace = Callable[[str, str], Awaitable[None]]
-"""Brings a namespace of a logical cluster up to date in the store; raises StatusError."""
+"""Reads a namespace of a logical cluster into the store; raises StatusError."""
 
 
 class IsSilent(Protocol):
-    """Says whether a webhook is known not to answer, as `app.dispatch.call.WebhookCaller.is_silent` does."""
+    """Reports whether a webhook's circuit breaker is open, as `app.dispatch.call.WebhookCaller.is_silent` does."""
 
     def __call__(self, hook: Hook, consumer: str) -> bool:
-        """Return whether it gave no answer to the last requests of a consumer."""
+        """Return whether the last calls of a webhook for a consumer had no answer."""
 
 
 class Dependencies(NamedTuple):
-    """What dispatching reaches beyond the store."""
+    """The functions with which the dispatcher leaves the process."""
 
     call_webhook: CallWebhook
     convert: ConvertObject
@@ -74,11 +75,11 @@ class Dependencies(NamedTuple):
     read_namespace: ReadNamespace | None = None
     is_silent: IsSilent = lambda _hook, _consumer: False
     own: OwnEndpoints = OwnEndpoints()
-    """The webhooks that are this server itself, which are not called."""
+    """Recognizes webhooks that are this server itself; they are not called."""
 
 
 class DispatchResult(NamedTuple):
-    """How it went: the answer, and what a log line says of it."""
+    """The answer to a review, and its target for the log line."""
 
     response: Response
     target: Target | None
@@ -88,9 +89,9 @@ class Dispatcher:
     """Answers reviews of every logical cluster from one store.
 
     Attributes:
-        turns: Turns of clusters on the event loop, for long work.
-        worker: Runs functions that take long.
-        compiler: Compiles long conditions.
+        turns: Schedules long work of clusters fairly on the event loop.
+        worker: Runs long functions in a thread.
+        compiler: Compiles long match conditions.
     """
 
     def __init__(
@@ -103,15 +104,15 @@ class Dispatcher:
         share: bool = False,
         limits: RequestLimits = _LIMITS,
     ) -> None:
-        """Prepare.
+        """Initialize the dispatcher.
 
         Args:
-            store: The objects; indexed as `app.dispatch.schema_owner` and `app.dispatch.equivalent_resources` say.
-            configurations: The webhooks, compiled.
-            dependencies: How webhooks and others are reached.
-            as_kcp: Whether requests without a known owner are decided as in kcp (`app.dispatch.schema_owner`), and
-                only the first denial is reported.
-            share: Whether a mutating webhook whose failure is ignored may take only its share of the time left.
+            store: The objects, indexed by `app.dispatch.factory.INDEXES`.
+            configurations: The compiled webhooks.
+            dependencies: The functions with which the dispatcher leaves the process.
+            as_kcp: Decide like kcp if the owner of a schema is unknown (`app.dispatch.schema_owner`), and report only
+                the first denial.
+            share: Limit a mutating webhook with failurePolicy Ignore to its share of the remaining time.
             limits: The limits of one request.
         """
         self._limits: Final = limits
@@ -144,13 +145,13 @@ class Dispatcher:
             msgspec.DecodeError: An object of the review is not JSON.
             StatusError: An object of the review cannot be forwarded.
         """
-        target = self._owned(request, cluster, vouched=vouched)
+        target = self._resolve_owner(request, cluster, vouched=vouched)
         owner = target.ownership.cluster
         if owner is None or target.exempt:
             return target
         return target._replace(relevant=await self.find_relevant(target, owner, phase))
 
-    def _owned(self, request: AdmissionRequest, cluster: str, *, vouched: bool) -> Target:
+    def _resolve_owner(self, request: AdmissionRequest, cluster: str, *, vouched: bool) -> Target:
         attributes = build_attributes(request, cluster=cluster)
         group, _, resource = attributes.resource
         ownership = find_owner(
@@ -177,7 +178,7 @@ class Dispatcher:
         return await do_in_turns(work, turns=self.turns, worker=self.worker, cluster=attributes.cluster)
 
     async def find_hooks(self, target: Target, phase: Phase) -> Iterator[Hook]:
-        """Return all webhooks of the owner, those that are not about the request included."""
+        """Return all webhooks of the owner, including those whose rules do not match the request."""
         owner = target.ownership.cluster
         if owner is None:
             return iter(())
@@ -189,23 +190,23 @@ class Dispatcher:
         return self._limits
 
     def is_silent(self, hook: Hook, consumer: str) -> bool:
-        """Return whether a webhook gave no answer to the last requests of a consumer."""
+        """Return whether the last calls of a webhook for a consumer had no answer."""
         return self._dependencies.is_silent(hook, consumer)
 
     async def dispatch(
         self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline, vouched: bool = False
     ) -> DispatchResult:
-        """Return the answer to a review, of all webhooks together.
+        """Call the webhooks of one phase and return their merged answer.
 
         Args:
             request: The review.
-            cluster: The logical cluster that it is made in, by name.
-            phase: Of its admission.
-            deadline: When it has to be answered.
-            vouched: As `app.dispatch.schema_owner.find_owner` has it.
+            cluster: The name of the consumer's logical cluster.
+            phase: The admission phase.
+            deadline: The deadline of the request.
+            vouched: As in `app.dispatch.schema_owner.find_owner`.
 
         Raises:
-            msgspec.DecodeError: One of its objects is no JSON.
+            msgspec.DecodeError: An object of the review is not JSON.
         """
         audit, warnings = Audit(), list[str]()
         target: Target | None = None
@@ -216,7 +217,7 @@ class Dispatcher:
             attributes = target.attributes
             claimed = read_claimed_cluster(request)
             if claimed not in ("", cluster):
-                warnings.append(f"the object says that it is of {claimed}; webhooks are told {cluster}, where it is")
+                warnings.append(f"kcp.io/cluster of the object names {claimed}; webhooks get {cluster}, where it is")
             if target.exempt:
                 return DispatchResult(Response(allowed=True, warnings=limit_warnings(warnings)), target)
             if target.ownership.cluster is None:
@@ -227,12 +228,12 @@ class Dispatcher:
             else:
                 refusals = await run_validating_phase(target.relevant, attributes, context)
         except StatusError as error:
-            # Its traceback leads back to here, and holds the answers of webhooks until the collector finds the cycle.
+            # The traceback refers to this frame, and so keeps the answers of webhooks until the collector runs.
             error.__traceback__ = error.__context__ = error.__cause__ = None
             refusals = [error]
         if refusals:
-            told = refusals[:1] if self._as_kcp else refusals
-            return DispatchResult(_refused(told, audit, warnings), target)
+            reported = refusals[:1] if self._as_kcp else refusals
+            return DispatchResult(_build_refusal(reported, audit, warnings), target)
         operations: Sequence[JSONObject] = ()
         if made is not None:
             operations = await Patcher(self.worker, cluster).diff_response(request.object, made)
@@ -254,7 +255,7 @@ class Dispatcher:
     async def build_context(
         self, target: Target, deadline: Deadline, audit: Audit, warnings: list[str]
     ) -> RequestContext:
-        """Return what a phase needs of the world to answer one request; the last two are what it leaves."""
+        """Return the context of one request; a phase appends to ``audit`` and ``warnings``."""
         dependencies = self._dependencies
 
         async def convert(document: JSON, kind: GroupVersionKind) -> JSON:
@@ -264,7 +265,7 @@ class Dispatcher:
         if dependencies.authorize is not None:
             authorize = Authorizer(dependencies.authorize, target.attributes, limit=self._limits.access_reviews)
         return RequestContext(
-            namespace=await self.namespace(target.attributes, [one.hook for one in target.relevant]),
+            namespace=await self.find_namespace(target.attributes, [one.hook for one in target.relevant]),
             deadline=deadline,
             call_webhook=dependencies.call_webhook,
             convert=convert,
@@ -278,10 +279,10 @@ class Dispatcher:
             own=dependencies.own,
         )
 
-    async def namespace(self, attributes: Attributes, hooks: Iterable[Hook]) -> NamespaceLabels:
-        """Return the labels of the namespace that a request is in, where any of these webhooks has to know them.
+    async def find_namespace(self, attributes: Attributes, hooks: Iterable[Hook]) -> NamespaceLabels:
+        """Return the labels of a request's namespace, if the namespaceSelector of a webhook needs them.
 
-        It is read anew if the store does not have it: it may have been made just before what is in it.
+        A namespace that is not in the store is read from the apiserver: it may be new.
         """
         if not any(needs_namespace(hook, attributes) for hook in hooks):
             return NamespaceLabels({})
@@ -299,8 +300,8 @@ class Dispatcher:
         return NamespaceLabels(read_labels(found))
 
 
-def _refused(refusals: Sequence[StatusError], audit: Audit, warnings: Sequence[str]) -> Response:
-    """Return the answer that refuses a request: the first reason is its status, the others are causes of it."""
+def _build_refusal(refusals: Sequence[StatusError], audit: Audit, warnings: Sequence[str]) -> Response:
+    """Return a denial: the first reason is its status, the other reasons are its causes."""
     status = refusals[0].status
     if len(refusals) > 1:
         others = (one.status for one in refusals[1:])

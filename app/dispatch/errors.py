@@ -1,4 +1,4 @@
-"""How dispatching fails, in the words of an apiserver (k8s.io/apiserver/pkg/admission/plugin/webhook/errors)."""
+"""The errors of dispatching, with the texts of k8s.io/apiserver pkg/admission/plugin/webhook/errors."""
 
 from typing import Final
 
@@ -6,11 +6,11 @@ import msgspec
 
 from app.model.admission import Status, StatusCause, StatusDetails
 
-_LOWEST_ERROR: Final = 400
+_MIN_ERROR_CODE: Final = 400
 
 
 class StatusError(Exception):
-    """What the client is told: a ``metav1.Status``, whatever a failure policy says.
+    """The request is refused with a ``metav1.Status``, even with failurePolicy Ignore.
 
     Attributes:
         status: The status.
@@ -22,16 +22,16 @@ class StatusError(Exception):
 
 
 class RejectedError(StatusError):
-    """A webhook said no."""
+    """A webhook denied the request."""
 
 
 class CallingError(Exception):
-    """A webhook was not reached, or its answer is none; what follows is up to its failurePolicy.
+    """The call of a webhook failed; the failurePolicy applies.
 
     Attributes:
-        name: Of the webhook.
-        reason: What went wrong.
-        cut_short: Whether the request could not wait as long as the webhook may take, which is no failure of it.
+        name: The name of the webhook.
+        reason: The reason of the failure.
+        cut_short: Whether the request's deadline came before the webhook's timeout: not a failure of the webhook.
     """
 
     def __init__(self, name: str, reason: str, *, cut_short: bool = False) -> None:
@@ -55,27 +55,27 @@ def forbidden(resource_name: str, name: str, text: str) -> StatusError:
 
 
 def too_many_requests(text: str) -> StatusError:
-    """Return apierrors.NewTooManyRequestsError, for a request for which this server has no room now."""
+    """Return apierrors.NewTooManyRequestsError, if this server has no capacity for a request."""
     return StatusError(429, "TooManyRequests", text)
 
 
 def timed_out() -> StatusError:
-    """Return apierrors.NewTimeoutError, for a request whose time is used up."""
+    """Return apierrors.NewTimeoutError, if the deadline of a request has passed."""
     return StatusError(504, "Timeout", "Timeout: request did not complete within requested timeout")
 
 
 def denial(name: str, result: Status | None) -> RejectedError:
-    """Return how the denial of a webhook reads (webhook/errors.ToStatusErr).
+    """Return the denial of a webhook (upstream: webhook/errors.ToStatusErr).
 
     Args:
-        name: Of the webhook.
-        result: ``response.status``; None if it sent none.
+        name: The name of the webhook.
+        result: ``response.status``, None without one.
     """
     given = Status() if result is None else result
     denied = f'admission webhook "{name}" denied the request'
     text = given.message or given.reason
     message = f"{denied}: {text}" if text else f"{denied} without explanation"
-    code = given.code if given.code >= _LOWEST_ERROR else 400
+    code = given.code if given.code >= _MIN_ERROR_CODE else 400
     error = RejectedError(code, given.reason, message, given.details)
     if given.status not in ("", "Success"):
         error.status = msgspec.structs.replace(error.status, status=given.status)

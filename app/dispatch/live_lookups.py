@@ -1,4 +1,4 @@
-"""What is asked of the apiserver while a request waits: what somebody may do, a namespace that was made just now."""
+"""Asks the apiserver while a request waits: SubjectAccessReviews, and namespaces that the store does not have."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -20,17 +20,17 @@ Post = Callable[..., Awaitable[JSON]]
 
 
 class LiveSource(Protocol):
-    """Where the store's objects come from."""
+    """The source of the store's objects."""
 
     async def read_one(self, group_kind: GroupKind, *, cluster: str, namespace: str, name: str) -> None:
-        """Bring one object of the store up to what the server holds; raises APIError, UnreachableError."""
+        """Read one object from the server into the store; raises APIError, UnreachableError."""
 
     def scope(self, cluster: str) -> str:
-        """Return what is put before the path of an object in a cluster."""
+        """Return the path prefix of a cluster."""
 
 
 def build_access_review(question: AccessQuestion) -> JSONObject:
-    """Return the SubjectAccessReview that asks a question (authorization.k8s.io/v1)."""
+    """Build the SubjectAccessReview for a question (authorization.k8s.io/v1)."""
     spec: JSONObject = {
         "user": question.user,
         "uid": question.uid,
@@ -62,17 +62,17 @@ def build_access_review(question: AccessQuestion) -> JSONObject:
 async def authorize(
     cluster: str, questions: frozenset[AccessQuestion], *, post: Post, live: LiveSource, slots: Slots
 ) -> Mapping[AccessQuestion, AccessDecision]:
-    """Return what the authorizer of a logical cluster answers: SubjectAccessReviews, as many as there are questions.
+    """Ask the authorizer of a logical cluster, with one SubjectAccessReview for each question.
 
     Args:
-        cluster: The cluster of the request: who may do what is a matter of the consumer, not of the owner.
-        questions: What conditions ask.
+        cluster: The consumer's cluster; the owner's cluster does not decide about the consumer's users.
+        questions: The questions of matchConditions.
         post: Posts JSON to the apiserver and returns its answer.
-        live: Knows the paths of clusters.
-        slots: Shares what is under way fairly between the clusters.
+        live: Returns the paths of clusters.
+        slots: Limits concurrent questions, fairly between clusters.
 
     Raises:
-        StatusError: This server has no room for more questions of the cluster.
+        StatusError: This server has no capacity for more questions of the cluster.
     """
 
     async def ask(question: AccessQuestion) -> AccessDecision | StatusError:
@@ -82,35 +82,35 @@ async def authorize(
                 answer = await post("POST", path, body=build_access_review(question), timeout=_ACCESS_SECONDS)
         except FullError:
             return too_many_requests(
-                f"this server asks the authorizer {slots.quotas.calls} questions at once for logical cluster "
-                f"{cluster!r}, and {slots.quotas.total} for all, which is the limit; try again later"
+                f"too many concurrent questions to the authorizer for logical cluster {cluster!r} (limits: "
+                f"{slots.quotas.calls} for one cluster, {slots.quotas.total} for all); try again later"
             )
         except (APIError, UnreachableError) as error:
-            # An authorizer that cannot be asked is an error of the condition, and so up to the failurePolicy.
+            # A failed question is an error of the condition, so the failurePolicy applies.
             where = f"logical cluster {cluster}" if cluster else "the cluster"
-            return AccessDecision(allowed=False, reason="", error=f"the authorizer of {where} cannot be asked: {error}")
+            problem = f"failed to ask the authorizer of {where}: {error}"
+            return AccessDecision(allowed=False, reason="", error=problem)
         status = as_object(as_object(answer).get("status"))
-        problem = status.get("evaluationError")
         return AccessDecision(
             allowed=status.get("allowed") is True,
             reason=str(status.get("reason") or ""),
-            error=str(problem or ""),
+            error=str(status.get("evaluationError") or ""),
         )
 
     ordered = list(questions)
     decisions = await asyncio.gather(*(ask(question) for question in ordered))
-    made: dict[AccessQuestion, AccessDecision] = {}
+    answered: dict[AccessQuestion, AccessDecision] = {}
     for question, decision in zip(ordered, decisions, strict=True):
         if isinstance(decision, StatusError):
             raise decision
-        made[question] = decision
-    return made
+        answered[question] = decision
+    return answered
 
 
 async def read_namespace(cluster: str, name: str, *, live: LiveSource) -> None:
-    """Read a namespace that the store does not have: it may have been made just now; raises StatusError."""
+    """Read a namespace into the store: it may be new. Raises StatusError."""
     try:
         await live.read_one(NAMESPACE, cluster=cluster, namespace="", name=name)
     except (APIError, UnreachableError) as error:
         where = f" of logical cluster {cluster}" if cluster else ""
-        raise internal(f"the namespace {name}{where} cannot be read: {error}") from error
+        raise internal(f"failed to read namespace {name}{where}: {error}") from error

@@ -1,4 +1,4 @@
-"""Whether a request meets a webhook's ``matchConditions`` (upstream: pkg/admission/plugin/webhook/matchconditions)."""
+"""Evaluates ``matchConditions`` (upstream: k8s.io/apiserver pkg/admission/plugin/webhook/matchconditions)."""
 
 from collections.abc import Callable, Generator, Sequence
 from typing import Final, NamedTuple
@@ -17,8 +17,8 @@ from app.dispatch.cel.program import LIMITS, Limits
 
 # k8s.io/apiserver/pkg/apis/cel/config.go: RuntimeCELCostBudgetMatchConditions, for all conditions of one webhook.
 MAX_COST_OF_WEBHOOK: Final = 2_500_000
-# For all webhooks that one request asks about, unless a setting says otherwise: four webhooks that use all they may.
-# kube-apiserver has no such limit. It is as large as RuntimeCELCostBudget, its limit for the rules of one object.
+# For all webhooks of one request, unless a setting differs: the budget of four webhooks. kube-apiserver has no such
+# limit. The number is that of RuntimeCELCostBudget, its limit for the validation rules of one object.
 MAX_COST_OF_REQUEST: Final = 10_000_000
 _OUT_OF_BUDGET: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
 
@@ -31,15 +31,15 @@ class Condition(NamedTuple):
 
 
 class ConditionsVerdict(NamedTuple):
-    """What a webhook's conditions come to.
+    """The verdict of a webhook's matchConditions.
 
     Attributes:
-        matched: whether the webhook is to be called. False with ``errors`` refuses the request, False without skips the
+        matched: Whether the webhook is called. False with ``errors`` refuses the request, False without skips the
             webhook.
-        failed: the name of the first condition that is false.
-        errors: what refuses the request, one text for each condition that has no answer.
-        questions: The questions that have to be answered before there is a verdict; nothing else counts then.
-        results: name and ``true``, ``false``, ``error: ...`` or ``undecided`` of each condition evaluated.
+        failed: The name of the first condition that is false.
+        errors: The reasons of a refusal, one for each condition without a result.
+        questions: The questions that the authorizer must answer first. The other attributes do not count then.
+        results: The name of each evaluated condition, with ``true``, ``false``, ``error: ...`` or ``undecided``.
     """
 
     matched: bool
@@ -50,15 +50,15 @@ class ConditionsVerdict(NamedTuple):
 
 
 class ConditionResult(NamedTuple):
-    """The outcome of one condition.
+    """The result of one condition.
 
     Attributes:
         result: ``true``, ``false``, ``error: ...`` or ``undecided``.
-        cost: Kubernetes' charge for it.
-        used: Its part of the budget of the request.
-        error: why it has no answer.
-        questions: The questions that have to be answered before there is one.
-        exhausted: whether it ended because it used all that it might.
+        cost: Kubernetes' charge for the evaluation.
+        used: The part of the request's budget that it used.
+        error: The reason of an error, ``""`` without one.
+        questions: The questions that the authorizer must answer first.
+        exhausted: Whether the evaluation exceeded its limits.
     """
 
     result: str
@@ -70,65 +70,66 @@ class ConditionResult(NamedTuple):
 
 
 class Budget:
-    """The rest of the budget for the conditions of one request, in Kubernetes' units of cost.
+    """The budget for the matchConditions of one request, in Kubernetes' units of cost.
 
     Attributes:
-        limit: all of it.
-        remaining: The rest.
-        held: the units since other requests had a turn.
+        limit: The initial budget.
+        remaining: The remaining budget.
+        held: The units used on the event loop since other requests had a turn.
     """
 
     __slots__ = ("held", "limit", "remaining")
 
     def __init__(self, limit: int = MAX_COST_OF_REQUEST) -> None:
-        """Begin with all of it."""
+        """Initialize the budget."""
         self.limit: Final = limit
         self.remaining = limit
         self.held = 0
 
     def use(self, used: int) -> str:
-        """Take from it; return why there is no verdict, if that was too much."""
+        """Use a part of the budget; return the error if that exceeds it."""
         self.remaining -= min(used, self.remaining + 1)
         if self.remaining >= 0:
             return ""
         return (
-            f"the match conditions of all webhooks together cost more than {self.limit}, which is the limit of one "
-            "request (dispatch_cel_budget)"
+            f"the matchConditions of all webhooks cost more than {self.limit}, the limit of one request "
+            "(setting dispatch_cel_budget)"
         )
 
 
 Evaluation = Generator[tuple[Condition, Limits], ConditionResult, ConditionsVerdict]
-"""Asks for the answer to one condition after the other, within limits, and returns the verdict."""
+"""Yields each condition with its limits, receives its result, and returns the verdict."""
 
 
 def evaluate_in_order(conditions: Sequence[Condition], *, fail_open: bool, budget: Budget) -> Evaluation:
-    """Return what asks for the answers to conditions, and says whether a webhook with them is to be called.
+    """Yield conditions for evaluation, and return the verdict of a webhook.
 
-    All conditions are evaluated, in their order. One that is false decides, whatever the others are; else one with an
-    error does: with ``fail_open`` (``failurePolicy: Ignore``) the webhook is skipped, otherwise the request is refused.
-    Conditions that are dearer together than a webhook may be are an error of the webhook, which even a false one does
-    not outweigh. A request whose conditions are dearer than all may be is refused in any case: its author could switch
-    off the webhooks that may fail by a large object.
+    All conditions are evaluated in order. The first false condition decides, even if others have errors. Otherwise an
+    error skips the webhook with ``fail_open`` (``failurePolicy: Ignore``), and refuses the request without it.
+
+    Conditions that exceed the webhook's limit are an error of the webhook, even if one is false. Conditions that exceed
+    the request's limit refuse the request, even with ``fail_open``. Otherwise, the author of a large object could
+    switch off webhooks with failurePolicy Ignore.
     """
-    answers: list[ConditionResult] = []
+    results: list[ConditionResult] = []
     remaining = MAX_COST_OF_WEBHOOK
     for condition in conditions:
         if exceeded := budget.use(0):
-            return _errors((exceeded,), _results(conditions, answers), fail_open=False)
-        answer = yield condition, Limits(min(LIMITS.cost, remaining), LIMITS.work)
-        remaining -= answer.cost
+            return _report_errors((exceeded,), _list_results(conditions, results), fail_open=False)
+        result = yield condition, Limits(min(LIMITS.cost, remaining), LIMITS.work)
+        remaining -= result.cost
         if remaining < 0:
-            return _errors((_OUT_OF_BUDGET,), _results(conditions, answers), fail_open=fail_open)
-        if exceeded := budget.use(answer.used):
-            return _errors((exceeded,), _results(conditions, answers), fail_open=False)
-        answers.append(answer)
-    return _verdict(conditions, answers, fail_open=fail_open)
+            return _report_errors((_OUT_OF_BUDGET,), _list_results(conditions, results), fail_open=fail_open)
+        if exceeded := budget.use(result.used):
+            return _report_errors((exceeded,), _list_results(conditions, results), fail_open=False)
+        results.append(result)
+    return _decide(conditions, results, fail_open=fail_open)
 
 
 def evaluate_conditions(
     conditions: Sequence[Condition], scope: Scope, *, fail_open: bool, budget: Budget | None = None
 ) -> ConditionsVerdict:
-    """Return whether a webhook with these conditions is to be called, as `evaluate_in_order` decides."""
+    """Evaluate the conditions of a webhook, as `evaluate_in_order` decides."""
     steps = evaluate_in_order(conditions, fail_open=fail_open, budget=budget or Budget())
     try:
         condition, limits = next(steps)
@@ -139,10 +140,10 @@ def evaluate_conditions(
         return verdict
 
 
-def _verdict(
+def _decide(
     conditions: Sequence[Condition], answers: Sequence[ConditionResult], *, fail_open: bool
 ) -> ConditionsVerdict:
-    results = _results(conditions, answers)
+    results = _list_results(conditions, answers)
     for name, result in results:
         if result == "false":
             return ConditionsVerdict(matched=False, failed=name, results=results)
@@ -151,28 +152,30 @@ def _verdict(
         return ConditionsVerdict(matched=False, questions=questions, results=results)
     errors = tuple(answer.error for answer in answers if answer.error)
     if errors:
-        return _errors(errors, results, fail_open=fail_open)
+        return _report_errors(errors, results, fail_open=fail_open)
     return ConditionsVerdict(matched=True, results=results)
 
 
-def _errors(errors: tuple[str, ...], results: tuple[tuple[str, str], ...], *, fail_open: bool) -> ConditionsVerdict:
+def _report_errors(
+    errors: tuple[str, ...], results: tuple[tuple[str, str], ...], *, fail_open: bool
+) -> ConditionsVerdict:
     return ConditionsVerdict(matched=False, errors=() if fail_open else errors, results=results)
 
 
-def _results(conditions: Sequence[Condition], answers: Sequence[ConditionResult]) -> tuple[tuple[str, str], ...]:
+def _list_results(conditions: Sequence[Condition], answers: Sequence[ConditionResult]) -> tuple[tuple[str, str], ...]:
     return tuple((condition.name, answer.result) for condition, answer in zip(conditions, answers, strict=False))
 
 
 def evaluate_condition(
     condition: Condition, scope: Scope, limits: Limits = LIMITS, compiled: Callable[[str], Program] = compile_condition
 ) -> ConditionResult:
-    """Return what one condition comes to.
+    """Evaluate one condition.
 
     Args:
-        condition: the condition.
-        scope: the request.
-        limits: The budget that it may use.
-        compiled: returns the program of an expression; raises ExpressionError.
+        condition: The condition.
+        scope: The variables of the request.
+        limits: The limits of the evaluation.
+        compiled: Returns the program of an expression; raises ExpressionError.
     """
     try:
         value, cost, used = compiled(condition.expression).measure(scope, limits)

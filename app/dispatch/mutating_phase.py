@@ -1,4 +1,7 @@
-"""The mutating phase: one webhook after the other, each seeing what those before it made (research 2.9)."""
+"""Runs the mutating phase: webhooks are called one after the other, each with the patches of the previous ones.
+
+Upstream: k8s.io/apiserver pkg/admission/plugin/webhook/mutating/dispatcher.go.
+"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -16,26 +19,25 @@ from app.patch import PatchError
 
 
 class MutatingPhase:
-    """One request on its way through mutating webhooks.
+    """The mutating phase of one request.
 
-    An apiserver runs `round` 0, and once more as 1 if `again` says so; what else changes the object there - its own
-    plugins - does so in between.
+    kube-apiserver calls round 0, then round 1 if reinvocation is needed. Its built-in plugins run in between.
 
     Attributes:
-        attributes: The request, its object as it is by now.
-        again: Whether a webhook changed the object, so that those before it are to see it once more.
+        attributes: The request with the current object.
+        needs_reinvocation: Whether a webhook changed the object, so that earlier webhooks are called again.
     """
 
     def __init__(
         self, relevant: Sequence[RelevantHook], attributes: Attributes, context: RequestContext, *, share: bool = False
     ) -> None:
-        """Prepare.
+        """Initialize the phase.
 
         Args:
-            relevant: The webhooks whose rules are about the request, in order.
+            relevant: The webhooks whose rules match the request, in order.
             attributes: The request.
-            context: What this needs of the world.
-            share: Whether a webhook whose failure is ignored may take only its share of the time that is left.
+            context: The context of the request.
+            share: Limit a webhook with failurePolicy Ignore to its share of the remaining time.
         """
         self._relevant: Final = tuple(relevant)
         self._context: Final = context
@@ -49,7 +51,7 @@ class MutatingPhase:
         self.needs_reinvocation = False
 
     async def run_round(self, number: int) -> None:
-        """Ask the webhooks; in round 1 those that are to be asked again.
+        """Call the webhooks; in round 1, those that need reinvocation.
 
         Raises:
             StatusError: The request is refused.
@@ -64,20 +66,20 @@ class MutatingPhase:
                     continue
                 if number == 0 or relevant.hook.uid in self._to_reinvoke:
                     versioned = await self._decider.versioned(relevant, self.attributes)
-                    await self._ask(versioned, number, left=len(self._relevant) - position)
+                    await self._call(versioned, number, left=len(self._relevant) - position)
         finally:
             self._last_output = self.attributes.object
 
     def _require_reinvoking(self) -> None:
         self._to_reinvoke |= self._invoked
 
-    async def _ask(self, versioned: VersionedRequest, number: int, *, left: int) -> None:
+    async def _call(self, versioned: VersionedRequest, number: int, *, left: int) -> None:
         hook = versioned.relevant.hook
         self._calls += 1
         if self._calls > self._context.max_calls:
             raise too_many_webhooks(self.attributes, self._context.max_calls)
         try:
-            changed = await self._change(versioned, number, left=left)
+            changed = await self._call_and_patch(versioned, number, left=left)
         except CallingError as error:
             self._context.audit.record_call(hook, round_number=number, mutated=False)
             self._note(hook)
@@ -99,37 +101,38 @@ class MutatingPhase:
         if hook.reinvoked:
             self._invoked.add(hook.uid)
 
-    def _seconds(self, hook: Hook, left: int) -> float:
+    def _limit_seconds(self, hook: Hook, left: int) -> float:
         remaining = self._context.deadline.remaining
         return remaining / left if self._share and hook.fails_open else remaining
 
-    async def _change(self, versioned: VersionedRequest, number: int, *, left: int) -> bool:
-        """Ask a webhook and take over what it changes; return whether it changed anything."""
+    async def _call_and_patch(self, versioned: VersionedRequest, number: int, *, left: int) -> bool:
+        """Call a webhook and apply its patch; return whether the patch changed the object."""
         relevant, kind, attributes = versioned
         hook, context = relevant.hook, self._context
-        answer = await context.call_webhook(relevant, attributes, kind=kind, seconds=self._seconds(hook, left))
+        seconds = self._limit_seconds(hook, left)
+        answer = await context.call_webhook(relevant, attributes, kind=kind, seconds=seconds)
         context.audit.record_annotations(hook, answer.audit_annotations)
         context.warnings.extend(answer.warnings)
         if not answer.allowed:
             raise answer.denial(hook.name)
-        made, operations, changed = await self._patched(hook, attributes.object, answer)
+        made, operations, changed = await self._patch(hook, attributes.object, answer)
         if not operations:
             context.audit.record_call(hook, round_number=number, mutated=False)
             return False
         if kind != self.attributes.kind:
-            # Sent back in the version of the request: the client gets it, and the next webhook starts from it.
+            # The client and the next webhook get the object in the version of the request.
             made = await context.convert(made, self.attributes.kind)
             changed = await context.patching.differ(made, self.attributes.object)
         if changed:
             self.attributes = self.attributes._replace(object=made)
         context.audit.record_call(hook, round_number=number, mutated=changed)
         if self.attributes.resource_name != "secrets":
-            # An apiserver writes patches down from the audit level Request on. The level is not known here, and the
-            # content of a Secret must not get into a log.
+            # An apiserver records patches from the audit level Request on. The level is unknown here, and the content
+            # of a Secret must not reach a log.
             context.audit.record_patch(hook, operations, size=len(answer.patch), round_number=number)
         return changed
 
-    async def _patched(self, hook: Hook, document: JSON, answer: WebhookResponse) -> PatchedObject:
+    async def _patch(self, hook: Hook, document: JSON, answer: WebhookResponse) -> PatchedObject:
         try:
             patched = await self._context.patching.patch(document, answer)
         except ReviewError as error:
@@ -140,5 +143,5 @@ class MutatingPhase:
             text = "attempted to modify the object, which is not supported for this operation"
             raise internal(f'admission webhook "{hook.name}" {text}')
         if patched.operations and not isinstance(patched.object, dict):
-            raise internal(f'the patch of admission webhook "{hook.name}" leaves no object')
+            raise internal(f'the patch of admission webhook "{hook.name}" replaces the object by another JSON type')
         return patched

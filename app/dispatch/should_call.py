@@ -1,4 +1,7 @@
-"""What both phases do before a webhook is asked: match it, convert the object for it, look at its conditions."""
+"""Decides whether to call a webhook: matches filters, converts the object and evaluates matchConditions.
+
+Upstream: `ShouldCallHook` in k8s.io/apiserver pkg/admission/plugin/webhook/generic.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple, Protocol
@@ -24,45 +27,45 @@ from app.model.json import JSON
 Convert = Callable[[JSON, GroupVersionKind], Awaitable[JSON]]
 """Returns an object in another version; raises StatusError."""
 AskAccess = Callable[[frozenset[AccessQuestion]], Awaitable[Mapping[AccessQuestion, AccessDecision]]]
-"""Returns what the authorizer says; raises StatusError."""
+"""Returns the decisions of the authorizer; raises StatusError."""
 
 
-_NOBODY: Final = OwnEndpoints()
-# Webhooks without conditions are matched in some 10 µs each.
+_NO_OWN_ENDPOINTS: Final = OwnEndpoints()
+# Webhooks matched before other requests get a turn. One without conditions takes about 10 µs.
 MATCHED_PER_TURN: Final = 50
 
 
 class CallWebhook(Protocol):
-    """Asks a webhook, as `app.dispatch.call.WebhookCaller.call` does."""
+    """Calls a webhook, as `app.dispatch.call.WebhookCaller.call` does."""
 
     async def __call__(
         self, relevant: RelevantHook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
     ) -> WebhookResponse:
-        """Return its answer; raises CallingError, StatusError."""
+        """Return the webhook's response; raises CallingError, StatusError."""
 
 
 class RequestContext(NamedTuple):
-    """What a phase needs of the world, and what it leaves behind; one for each request."""
+    """The inputs and outputs of a phase for one request."""
 
     namespace: NamespaceLabels
     deadline: Deadline
     call_webhook: CallWebhook
     convert: Convert
     authorize: AskAccess | None
-    """None where there is no authorizer to ask."""
+    """None without an authorizer."""
     evaluator: ConditionEvaluator
     patching: Patcher
     turns: Turns
     audit: Audit
     warnings: list[str]
     max_calls: int = RequestLimits().webhooks
-    """Webhooks that may be called for the request."""
-    own: OwnEndpoints = _NOBODY
-    """The webhooks that are this server itself."""
+    """The maximum number of webhook calls for the request."""
+    own: OwnEndpoints = _NO_OWN_ENDPOINTS
+    """Recognizes webhooks that are this server itself."""
 
 
 class VersionedRequest(NamedTuple):
-    """A request in the version that a webhook is sent."""
+    """A request in the version that a webhook gets."""
 
     relevant: RelevantHook
     kind: GroupVersionKind
@@ -70,10 +73,10 @@ class VersionedRequest(NamedTuple):
 
 
 class CallDecider:
-    """Whether webhooks are to be asked about one request."""
+    """Decides for one request which webhooks are called."""
 
     def __init__(self, context: RequestContext) -> None:
-        """Prepare."""
+        """Initialize the decider for a request."""
         self._context: Final = context
         self._scope: tuple[Attributes, GroupVersionKind, Scope] | None = None
         self._budget: Final = Budget(context.evaluator.max_cost)
@@ -82,14 +85,14 @@ class CallDecider:
 
     @property
     def namespace(self) -> NamespaceLabels:
-        """The labels of the namespace that the request is in."""
+        """The labels of the request's namespace."""
         return self._context.namespace
 
     async def should_call(self, relevant: RelevantHook, attributes: Attributes) -> bool:
-        """Return whether a webhook is to be asked.
+        """Return whether a webhook is called.
 
         Raises:
-            StatusError: That cannot be told; nobody is asked then.
+            StatusError: The filters have no result; the request is refused.
         """
         barrier = find_barrier(check_filters(relevant, attributes, self._context.namespace))
         if barrier is None and relevant.hook.conditions:
@@ -97,10 +100,10 @@ class CallDecider:
             barrier = None if verdict.ok else verdict
         if barrier is not None and barrier.error is not None:
             raise barrier.error
-        return barrier is None and not self._is_own(relevant.hook)
+        return barrier is None and not self._skip_own_endpoint(relevant.hook)
 
-    def _is_own(self, hook: Hook) -> bool:
-        """Return whether a webhook is this server itself, and note that it is not called for that."""
+    def _skip_own_endpoint(self, hook: Hook) -> bool:
+        """Return whether a webhook is this server itself, and record that it is skipped."""
         reason = self._context.own.reason(hook)
         if not reason:
             return False
@@ -109,9 +112,9 @@ class CallDecider:
         return True
 
     async def versioned(self, relevant: RelevantHook, attributes: Attributes) -> VersionedRequest:
-        """Return a request as a webhook is sent it; raises StatusError."""
+        """Return a request in the version that a webhook gets; raises StatusError."""
         kind = relevant.invocation.kind
-        assert kind is not None, "match_kind has let it through"
+        assert kind is not None, "match_kind refuses unknown kinds"
         return VersionedRequest(relevant, kind, await self.convert(attributes, kind))
 
     async def convert(self, attributes: Attributes, kind: GroupVersionKind) -> Attributes:
@@ -129,10 +132,10 @@ class CallDecider:
         return versioned
 
     async def evaluate_conditions(self, hook: Hook, versioned: VersionedRequest) -> Verdict:
-        """Return whether a webhook's conditions hold, asking the authorizer what they ask it."""
+        """Evaluate a webhook's matchConditions; the authorizer answers their questions."""
         _, kind, attributes = versioned
         while True:
-            scope = self._scope_of(attributes, kind)
+            scope = self._bind_scope(attributes, kind)
             verdict = await self._context.evaluator.evaluate(
                 hook, scope, cluster=attributes.cluster, budget=self._budget
             )
@@ -143,11 +146,11 @@ class CallDecider:
         shown = "; ".join(f"{name}: {result}" for name, result in verdict.results)
         error = None
         if verdict.errors:
-            error = forbidden(attributes.resource_name, attributes.name, _aggregated(verdict.errors))
+            error = forbidden(attributes.resource_name, attributes.name, _join_errors(verdict.errors))
         return Verdict(Stage.CONDITIONS, verdict.matched, shown, error)
 
-    def _scope_of(self, versioned: Attributes, kind: GroupVersionKind) -> Scope:
-        """Return what conditions see; bound once for all webhooks that are sent the same."""
+    def _bind_scope(self, versioned: Attributes, kind: GroupVersionKind) -> Scope:
+        """Return the variables of matchConditions; webhooks that get the same version share them."""
         known = self._scope
         if known is not None and known[0] is versioned and known[1] == kind:
             return known[2]
@@ -161,5 +164,5 @@ class CallDecider:
         return scope
 
 
-def _aggregated(errors: tuple[str, ...]) -> str:
+def _join_errors(errors: tuple[str, ...]) -> str:
     return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"

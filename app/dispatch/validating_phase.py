@@ -1,4 +1,7 @@
-"""The validating phase: all webhooks at once, and every one of them is heard (research 2.10)."""
+"""Runs the validating phase: all webhooks are called at once, and every denial is reported.
+
+Upstream: k8s.io/apiserver pkg/admission/plugin/webhook/validating/dispatcher.go.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,12 +17,12 @@ from app.dispatch.should_call import MATCHED_PER_TURN, CallDecider, RequestConte
 async def run_validating_phase(
     relevant: Sequence[RelevantHook], attributes: Attributes, context: RequestContext
 ) -> list[StatusError]:
-    """Return what the webhooks have against a request, in their order.
+    """Call the validating webhooks and return their denials, in the order of the webhooks.
 
-    An apiserver waits for all as well, but tells only the first that happens to answer.
+    An apiserver waits for all webhooks as well, but reports only the first denial that arrives.
 
     Raises:
-        StatusError: It cannot be told who is to be asked, or they are too many; then nobody is.
+        StatusError: The filters of a webhook have no result, or too many webhooks match. No webhook is called then.
     """
     decider = CallDecider(context)
     wanted: list[RelevantHook] = []
@@ -34,17 +37,17 @@ async def run_validating_phase(
     if versioned and context.deadline.remaining <= 0:
         raise timed_out()
     async with asyncio.TaskGroup() as tasks:
-        asked = [tasks.create_task(_ask(one, context)) for one in versioned]
+        calls = [tasks.create_task(_call(one, context)) for one in versioned]
     refusals: list[StatusError] = []
-    # In the order of the webhooks and not of their answers, so that the same request is told the same.
-    for position, (sent, task) in enumerate(zip(versioned, asked, strict=True)):
-        refusal = _hear(sent, task.result(), context, position=position)
+    # The order of the webhooks, not of their answers: the same request gets the same message.
+    for position, (sent, call) in enumerate(zip(versioned, calls, strict=True)):
+        refusal = _evaluate_result(sent, call.result(), context, position=position)
         if refusal is not None:
             refusals.append(refusal)
     return refusals
 
 
-async def _ask(versioned: VersionedRequest, context: RequestContext) -> WebhookResponse | CallingError | StatusError:
+async def _call(versioned: VersionedRequest, context: RequestContext) -> WebhookResponse | CallingError | StatusError:
     relevant, kind, attributes = versioned
     try:
         return await context.call_webhook(relevant, attributes, kind=kind, seconds=context.deadline.remaining)
@@ -52,26 +55,26 @@ async def _ask(versioned: VersionedRequest, context: RequestContext) -> WebhookR
         return error
 
 
-def _hear(
+def _evaluate_result(
     versioned: VersionedRequest,
-    heard: WebhookResponse | CallingError | StatusError,
+    result: WebhookResponse | CallingError | StatusError,
     context: RequestContext,
     *,
     position: int,
 ) -> StatusError | None:
-    """Note what a webhook said, and return why it refuses the request, if it does."""
+    """Record the result of a call, and return the denial of the request, if any."""
     hook = versioned.relevant.hook
-    if isinstance(heard, StatusError):
-        return heard
-    if isinstance(heard, CallingError):
+    if isinstance(result, StatusError):
+        return result
+    if isinstance(result, CallingError):
         if not hook.fails_open:
-            return internal(str(heard))
-        if heard.cut_short:
-            # An apiserver could not store the object any more. To admit it would let a caller with a short timeout
-            # past every webhook that ignores failures.
+            return internal(str(result))
+        if result.cut_short:
+            # An apiserver could no longer store the object. Admitting it would let a caller with a short timeout
+            # bypass every webhook with failurePolicy Ignore.
             return timed_out()
         context.audit.record_fail_open(hook, index=position)
         return None
-    context.audit.record_annotations(hook, heard.audit_annotations)
-    context.warnings.extend(heard.warnings)
-    return None if heard.allowed else heard.denial(hook.name)
+    context.audit.record_annotations(hook, result.audit_annotations)
+    context.warnings.extend(result.warnings)
+    return None if result.allowed else result.denial(hook.name)

@@ -10,7 +10,8 @@ import pytest
 
 from app.dispatch.admission_review import ReviewError, build_review, choose_review_version, parse_response
 from app.dispatch.attributes import build_attributes
-from app.dispatch.audit import Audit, limit_warnings
+from app.dispatch.audit import Audit
+from app.dispatch.client_warnings import limit_warnings
 from app.dispatch.equivalent_resources import Equivalent
 from app.dispatch.errors import denial
 from app.dispatch.hooks import compile_hooks

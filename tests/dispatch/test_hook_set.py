@@ -73,7 +73,7 @@ def test_a_rule_that_lists_thousands_is_found_all_the_same() -> None:
 
 
 def candidates(compiled: HookIndex, wanted: RuleAttributes) -> int:
-    return len(do_at_once(compiled._candidates(wanted, ()).each(Pauses(sys.maxsize))))
+    return len(do_at_once(compiled._list_candidates(wanted, ()).each(Pauses(sys.maxsize))))
 
 
 def test_webhooks_for_other_operations_and_groups_are_not_looked_at() -> None:
@@ -111,7 +111,7 @@ def test_what_is_remembered_is_bounded() -> None:
     compiled = HookIndex(list(compile_hooks("validating", "c", configuration("c", "validating", webhook()))))
     for number in range(5000):
         compiled.find_relevant(RuleAttributes("CREATE", resource(plural=f"r{number}"), "", namespaced=True), KIND, ())
-    assert len(compiled._remembered) == 4096
+    assert len(compiled._cache) == 4096
 
 
 def test_members_of_a_wrong_type_are_as_if_they_were_not_there() -> None:
@@ -172,10 +172,10 @@ def test_what_is_remembered_takes_no_more_room_than_the_webhooks() -> None:
             len(compiled.find_relevant(RuleAttributes("CREATE", resource(plural=f"r{number}"), "", True), KIND, ()))
             == 3_000
         )
-    assert sum(map(len, compiled._remembered.values())) <= 12_000
+    assert sum(map(len, compiled._cache.values())) <= 12_000
 
 
 def test_a_request_with_a_long_name_is_not_remembered() -> None:
     compiled = HookIndex(compile_hooks("validating", "c", configuration("c", "validating", webhook())))
     compiled.find_relevant(RuleAttributes("CREATE", resource(plural="r" * 100_000), "", True), KIND, ())
-    assert not compiled._remembered
+    assert not compiled._cache

@@ -148,7 +148,7 @@ async def test_consumers_of_one_owner_may_see_other_versions_of_a_resource() -> 
 async def test_a_configuration_that_changed_is_compiled_anew_and_the_others_are_not() -> None:
     world = World(store_of(*(configuration("a", "validating", webhook(f"{name}.b.c"), name=name) for name in "xy")))
     await world.dispatch(review(), cluster="a", phase="validating")
-    compiled = world.dispatcher._configurations._known["a", "validating"].hooks._groups
+    compiled = world.dispatcher._configurations._hooks["a", "validating"].hooks._groups
     before = dict(compiled)
     world.store.put(configuration("a", "validating", webhook("new.b.c"), name="x"))
     world.asked.clear()

@@ -26,12 +26,12 @@ def owner(
 
 def test_what_no_binding_has_is_local() -> None:
     found = owner(binding("ws3", "ws1", "gadgets.example.org"))
-    assert (found.case, found.cluster, found.problem) == (OwnerStatus.LOCAL, "ws3", "")
+    assert (found.status, found.cluster, found.problem) == (OwnerStatus.LOCAL, "ws3", "")
 
 
 def test_a_bound_resource_is_owned_where_its_export_is() -> None:
     found = owner(binding("ws3", "ws1", WIDGETS), export("ws1", WIDGETS))
-    assert (found.case, found.cluster, found.problem) == (OwnerStatus.BOUND, "ws1", "")
+    assert (found.status, found.cluster, found.problem) == (OwnerStatus.BOUND, "ws1", "")
     assert (found.binding, found.export, found.schema) == ("widgets", "widgets", ("ws1", "v1.widgets.example.org"))
     assert found.trace == (
         "APIBinding widgets of ws3 (Bound) has widgets.example.org",
@@ -41,11 +41,11 @@ def test_a_bound_resource_is_owned_where_its_export_is() -> None:
 
 def test_the_binding_of_another_cluster_is_nothing_to_this_one() -> None:
     known = logical_cluster("ws3")
-    assert owner(binding("ws2", "ws1", WIDGETS), export("ws1", WIDGETS), known).case is OwnerStatus.LOCAL
+    assert owner(binding("ws2", "ws1", WIDGETS), export("ws1", WIDGETS), known).status is OwnerStatus.LOCAL
 
 
 def test_another_group_with_the_same_plural_is_another_resource() -> None:
-    assert owner(binding("ws3", "ws1", WIDGETS), export("ws1", WIDGETS), group="other.org").case is OwnerStatus.LOCAL
+    assert owner(binding("ws3", "ws1", WIDGETS), export("ws1", WIDGETS), group="other.org").status is OwnerStatus.LOCAL
 
 
 def test_a_binding_that_is_being_deleted_still_counts() -> None:
@@ -56,12 +56,12 @@ def test_a_binding_that_is_being_deleted_still_counts() -> None:
 
 def test_a_cluster_may_bind_its_own_export() -> None:
     found = owner(binding("ws3", "ws3", WIDGETS))
-    assert (found.case, found.cluster) == (OwnerStatus.BOUND, "ws3")
+    assert (found.status, found.cluster) == (OwnerStatus.BOUND, "ws3")
 
 
 def test_two_bindings_to_one_cluster_are_no_conflict() -> None:
     found = owner(binding("ws3", "ws1", WIDGETS, name="a"), binding("ws3", "ws1", WIDGETS, name="b"), export("ws1"))
-    assert (found.case, found.cluster) == (OwnerStatus.BOUND, "ws1")
+    assert (found.status, found.cluster) == (OwnerStatus.BOUND, "ws1")
 
 
 AMBIGUOUS = (
@@ -98,58 +98,58 @@ def test_without_an_owner_nobody_is_asked_unless_it_is_to_go_as_in_kcp(
     documents: Any, case: Any, problem: Any, in_kcp: Any
 ) -> None:
     found = owner(*documents)
-    assert (found.case, found.cluster, found.problem) == (case, None, problem)
+    assert (found.status, found.cluster, found.problem) == (case, None, problem)
     assert owner(*documents, as_kcp=True).cluster == in_kcp
 
 
 def test_an_export_that_is_gone_leaves_the_owner_and_is_told() -> None:
     hooks = configuration("ws1", "validating", webhook())
     found = owner(binding("ws3", "ws1", WIDGETS), hooks)
-    assert (found.case, found.cluster) == (OwnerStatus.DANGLING, "ws1")
+    assert (found.status, found.cluster) == (OwnerStatus.DANGLING, "ws1")
     assert found.problem == "APIExport widgets is not in ws1 any more; that cluster's webhooks are asked all the same"
 
 
 def test_a_local_definition_wins_over_a_binding_that_is_not_bound() -> None:
     found = owner(*UNBOUND, definition("ws3", WIDGETS, "v1"))
-    assert (found.case, found.cluster) == (OwnerStatus.LOCAL, "ws3")
+    assert (found.status, found.cluster) == (OwnerStatus.LOCAL, "ws3")
 
 
 def test_a_binding_that_is_not_bound_is_nothing_to_resources_that_it_will_not_have() -> None:
-    assert owner(*UNBOUND, resource="gadgets").case is OwnerStatus.LOCAL
+    assert owner(*UNBOUND, resource="gadgets").status is OwnerStatus.LOCAL
 
 
 def test_exports_of_v1alpha1_name_schemas() -> None:
     made = export("ws1")
     made["spec"] = {"latestResourceSchemas": ["today.widgets.example.org", "today.pods.core", 7, "x"]}
-    assert owner(binding("ws3", "ws1", phase="Binding"), made).case is OwnerStatus.UNBOUND
-    assert owner(binding("ws3", "ws1", phase="Binding"), made, group="", resource="pods").case is OwnerStatus.UNBOUND
+    assert owner(binding("ws3", "ws1", phase="Binding"), made).status is OwnerStatus.UNBOUND
+    assert owner(binding("ws3", "ws1", phase="Binding"), made, group="", resource="pods").status is OwnerStatus.UNBOUND
 
 
 def test_the_export_of_a_binding_without_a_cluster_is_found_by_its_path() -> None:
     made = binding("ws3", "", phase="Binding")
     made["spec"]["reference"]["export"]["path"] = "root:org:provider"
     spaces = (workspace("root", "org", "1abc"), workspace("1abc", "provider", "2hf3"))
-    assert owner(made, *spaces, export("2hf3", WIDGETS)).case is OwnerStatus.UNBOUND
+    assert owner(made, *spaces, export("2hf3", WIDGETS)).status is OwnerStatus.UNBOUND
 
 
 def test_odd_members_are_as_if_they_were_not_there() -> None:
     made = binding("ws3", "ws1")
     made["status"] = {"boundResources": [None, {"group": 1}, {"schema": "x"}], "apiExportClusterName": 3}
-    assert owner(made).case is OwnerStatus.LOCAL
+    assert owner(made).status is OwnerStatus.LOCAL
 
 
 def test_a_cluster_of_which_nothing_is_known_has_no_owner() -> None:
     found = find_owner(store_of(), cluster="nosuch", group="example.org", resource="widgets")
-    assert (found.case, found.cluster) == (OwnerStatus.UNKNOWN, None)
+    assert (found.status, found.cluster) == (OwnerStatus.UNKNOWN, None)
     assert found.problem == "nothing is known of logical cluster nosuch, so nobody can tell whose webhooks decide"
     allowing = find_owner(store_of(), cluster="nosuch", group="example.org", resource="widgets", as_kcp=True)
-    assert (allowing.case, allowing.cluster) == (OwnerStatus.LOCAL, "nosuch")
+    assert (allowing.status, allowing.cluster) == (OwnerStatus.LOCAL, "nosuch")
 
 
 def test_a_path_that_names_no_workspace_has_no_owner() -> None:
     store = store_of(workspace("root", "org", "1abc"))
     found = find_owner(store, cluster="root:typo", group="example.org", resource="widgets")
-    assert (found.case, found.cluster) == (OwnerStatus.UNKNOWN, None)
+    assert (found.status, found.cluster) == (OwnerStatus.UNKNOWN, None)
     assert found.problem.startswith("root:typo: Workspace typo of logical cluster root is not known, so nobody")
 
 
@@ -157,7 +157,7 @@ def test_a_cluster_with_too_many_unbound_bindings_is_refused_what_may_be_among_t
     unbound = [binding("ws3", "ws1", name=f"b{number}", phase="Binding") for number in range(MAX_UNBOUND + 1)]
     store = store_of(export("ws1", WIDGETS), logical_cluster("ws3"), *unbound)
     found = find_owner(store, cluster="ws3", group="", resource="configmaps")
-    assert (found.case, found.cluster) == (OwnerStatus.UNBOUND, None)
+    assert (found.status, found.cluster) == (OwnerStatus.UNBOUND, None)
     assert "ws3 has 1001 APIBindings that are not bound yet, and the limit is 1000" in found.problem
     assert find_owner(store, cluster="ws3", group="", resource="configmaps", as_kcp=True).cluster == "ws3"
     store.remove(key_of(unbound[0]))

@@ -2,7 +2,8 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.audit import Audit, limit_warnings
+from app.dispatch.audit import Audit
+from app.dispatch.client_warnings import limit_warnings
 from app.dispatch.hooks import compile_hooks
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from app.crds.instance.notices import limit_warnings
 from app.crds.instance.rules import problems as karmada_problems
-from app.dispatch.audit import limit_warnings as warnings_to_client
+from app.dispatch.client_warnings import limit_warnings as warnings_to_client
 from app.dispatch.validation import configuration
 from app.dispatch.validation.rules import resource_problems
 from app.dispatch.validation.selectors import label_key_problems, label_value_problems

@@ -29,11 +29,11 @@ def binding_findings(store: Store) -> Iterator[tuple[ObjectKey, Issue]]:
         for group, resource in cast("Iterable[tuple[str, str]]", BINDINGS_BY_RESOURCE.keys(key.cluster, binding)):
             bound = (key.cluster, group, resource)
             owner = find_owner(store, cluster=key.cluster, group=group, resource=resource)
-            if owner.case in _ACTIONS and (owner.case is not OwnerStatus.AMBIGUOUS or bound not in told):
+            if owner.status in _ACTIONS and (owner.status is not OwnerStatus.AMBIGUOUS or bound not in told):
                 told.add(bound)
-                yield key, Issue(f"binding-{owner.case}", _text(owner))
+                yield key, Issue(f"binding-{owner.status}", _text(owner))
 
 
 def _text(owner: Ownership) -> str:
     trace = "; ".join(step for step in owner.trace if step != owner.problem)
-    return f"{owner.problem}{_ACTIONS[owner.case]}{f' ({trace})' if trace else ''}"
+    return f"{owner.problem}{_ACTIONS[owner.status]}{f' ({trace})' if trace else ''}"
