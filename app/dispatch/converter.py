@@ -1,4 +1,4 @@
-"""Converting an object for a webhook that takes another version of it, by a conversion webhook if need be."""
+"""Converts objects for webhooks that take another version, by a conversion webhook if needed."""
 
 import uuid
 from collections.abc import Callable
@@ -31,27 +31,27 @@ from app.store import StoreView
 
 _CONVERSION_SECONDS: Final = 30.0
 _T = TypeVar("_T")
-# The event loop itself works on no more than this: bytes of an answer, values of an object, and characters of its
-# annotations, where autoscalers keep whole lists. Estimates: not measured.
+# The limits of work on the event loop: bytes of a response, values of an object, and characters of its annotations,
+# where autoscalers keep lists. These are estimates, not measurements.
 _SHORT_ANSWER: Final = 64 * 1024
 _SMALL_OBJECT: Final = 5_000
 _SHORT_ANNOTATIONS: Final = 64 * 1024
 
 
 class ObjectConverter:
-    """Converts custom resources as their definitions say."""
+    """Converts custom resources as their definitions declare."""
 
     def __init__(self, store: StoreView, client: HookClient) -> None:
-        """Prepare."""
+        """Initialize the converter."""
         self._store: Final = store
         self._client: Final = client
         self._worker: Final = Worker()
 
     async def __call__(self, document: JSON, kind: GroupVersionKind, *, target: Target, deadline: Deadline) -> JSON:
-        """Return an object in another version; what is no object stays as it is.
+        """Return an object in another version; other JSON values are returned unchanged.
 
         Raises:
-            StatusError: There is no way to, or the conversion webhook fails.
+            StatusError: No conversion exists, or the conversion webhook fails.
         """
         if not isinstance(document, dict):
             return document
@@ -64,14 +64,14 @@ class ObjectConverter:
             schema=target.ownership.schema,
         )
         try:
-            planning = partial(plan_conversion, document, kind, definition=definition)
-            way = await self._run(attributes.cluster, planning, long=definition is None and _is_large(document))
-            if not isinstance(way, NeedsWebhook):
-                return way
+            make_plan = partial(plan_conversion, document, kind, definition=definition)
+            planned = await self._run(attributes.cluster, make_plan, long=definition is None and _is_large(document))
+            if not isinstance(planned, NeedsWebhook):
+                return planned
             owner = target.ownership.cluster or ""
             parties = Parties(owner, attributes.cluster)
-            made = await self._ask(way, document, kind, parties=parties, seconds=deadline.remaining)
-            # Annotations are the webhook's to change; this one is not.
+            made = await self._call_webhook(planned, document, kind, parties=parties, seconds=deadline.remaining)
+            # A conversion webhook may change annotations, but not this one.
             return (
                 annotate_cluster(made, cluster_of(document), where="the converted object")
                 if cluster_of(document)
@@ -80,14 +80,14 @@ class ObjectConverter:
         except ConversionError as error:
             raise internal(str(error)) from error
 
-    async def _ask(
-        self, way: NeedsWebhook, document: JSONObject, kind: GroupVersionKind, *, parties: Parties, seconds: float
+    async def _call_webhook(
+        self, planned: NeedsWebhook, document: JSONObject, kind: GroupVersionKind, *, parties: Parties, seconds: float
     ) -> JSON:
-        endpoint, problem = find_endpoint(way.client_config, parties.owner)
+        endpoint, problem = find_endpoint(planned.client_config, parties.owner)
         if endpoint is None:
             raise ConversionError(f"conversion webhook for {kind.kind} cannot be called: {problem}")
         uid = str(uuid.uuid4())
-        review = build_conversion_review([document], kind.api_version, uid=uid, version=way.version)
+        review = build_conversion_review([document], kind.api_version, uid=uid, version=planned.version)
         body = msgspec.json.encode(review)
         try:
             text = await self._client.post(endpoint, body, seconds=_CONVERSION_SECONDS, within=seconds, parties=parties)
@@ -95,14 +95,12 @@ class ObjectConverter:
             raise too_many_requests(f"conversion webhook for {kind.kind} was not called: {error}") from error
         except CallError as error:
             raise ConversionError(f"conversion webhook for {kind.kind} failed: {error}") from error
-        understanding = partial(
-            read_converted_objects, text, [document], kind.api_version, uid=uid, version=way.version
-        )
-        made = await self._run(parties.consumer, understanding, long=len(text) > _SHORT_ANSWER)
+        parse = partial(read_converted_objects, text, [document], kind.api_version, uid=uid, version=planned.version)
+        made = await self._run(parties.consumer, parse, long=len(text) > _SHORT_ANSWER)
         return made[0]
 
     async def _run(self, cluster: str, function: Callable[[], _T], *, long: bool) -> _T:
-        """Return what a function returns, in a thread if it may take long; an estimate decides, never a clock."""
+        """Run a function, in a thread if it may take long."""
         return await self._worker.run(cluster, function) if long else function()
 
 

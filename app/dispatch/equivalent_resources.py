@@ -1,8 +1,8 @@
-"""Which resources are the same storage, for ``matchPolicy: Equivalent`` (research 2.5).
+"""Finds the resources that share storage, for ``matchPolicy: Equivalent`` (upstream: EquivalentResourceMapper).
 
-A rule that names one version of a resource is also good for requests of its other versions. What the versions are is
-said by the definition of a custom resource, and for built-in resources by a table that is read from an apiserver
-(``schemas/builtins.py``). They come in the order in which an apiserver registers them, since its first match counts.
+A rule that names one version of a resource also matches requests for its other versions. The definition of a custom
+resource lists its versions. For built-in resources, ``builtins.json`` lists them; ``schemas/builtins.py`` reads that
+table from an apiserver. Versions are in an apiserver's order of registration, because the first match counts.
 """
 
 import functools
@@ -21,11 +21,11 @@ DEFINITION: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"
 
 SCALE: Final = GroupVersionKind("autoscaling", "v1", "Scale")
 
-# Definitions that requests are about at a time, rather than all that a fleet has; the rest is computed again.
-_REMEMBERED: Final = 1024
+# The number of definitions whose versions are cached. Those of rarely used definitions are computed again.
+_MAX_CACHED: Final = 1024
 
 
-def _resources_of(_cluster: str, definition: Stored) -> list[tuple[str, str]]:
+def _index_resource(_cluster: str, definition: Stored) -> list[tuple[str, str]]:
     spec = as_object(definition.get("spec"))
     return [(_text(spec.get("group")), _text(as_object(spec.get("names")).get("plural")))]
 
@@ -34,30 +34,30 @@ def _text(value: JSON) -> str:
     return value if isinstance(value, str) else ""
 
 
-DEFINITIONS_BY_RESOURCE: Final = Index("definitions_by_resource", DEFINITION, _resources_of)
+DEFINITIONS_BY_RESOURCE: Final = Index("definitions_by_resource", DEFINITION, _index_resource)
 
 
 class Equivalent(NamedTuple):
-    """A resource in one version, and what kind its objects are."""
+    """A resource in one version, and the kind of its objects."""
 
     resource: GroupVersionResource
     kind: GroupVersionKind | None
-    """None where it is not known."""
+    """None if the kind is unknown."""
 
 
 class _Storage(NamedTuple):
-    """What is served from one place in storage."""
+    """The resources that share one storage."""
 
     namespaced: bool | None
     equivalents: Mapping[str, tuple[Equivalent, ...]]
     """By subresource; ``""`` is the resource itself."""
 
 
-class _Same:
-    """A definition as the key of a cache: itself, not what is equal to it.
+class _Identity:
+    """A definition as a cache key that is compared by identity.
 
-    Definitions in a store are replaced, never changed, so the same one says the same. It is held by its key, so its
-    identity cannot become that of another one while it is remembered.
+    A store replaces definitions and never changes them. The key holds its definition, so the identity cannot be reused
+    while the entry exists.
     """
 
     __slots__ = ("definition",)
@@ -66,7 +66,7 @@ class _Same:
         self.definition: Final = definition
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.definition is self.definition
+        return isinstance(other, _Identity) and other.definition is self.definition
 
     def __hash__(self) -> int:
         return id(self.definition)
@@ -81,19 +81,19 @@ def find_equivalents(
     kind: GroupVersionKind,
     schema: tuple[str, str] | None = None,
 ) -> tuple[Equivalent, ...]:
-    """Return every resource that is the same storage as that of a request, in the order of registration.
+    """Return the resources that share storage with a request's resource, in order of registration.
 
-    The request's own resource is always among them; where nothing is known of it, it is the only one.
+    The request's own resource is always included.
 
     Args:
         store: Indexed by `DEFINITIONS_BY_RESOURCE`.
         cluster: The logical cluster of the object.
-        resource: That the request is about.
-        subresource: ``""`` for none; only versions that have it too are equivalents.
-        kind: What the review says that the object is.
-        schema: Cluster and name of the APIResourceSchema, for a resource that is bound.
+        resource: The resource of the request.
+        subresource: The subresource, ``""`` for none. Only versions with that subresource are equivalents.
+        kind: The kind of the object in the review.
+        schema: Cluster and name of the APIResourceSchema of a bound resource.
     """
-    storage = _storage_of(store, cluster=cluster, group=resource.group, resource=resource.resource, schema=schema)
+    storage = _find_storage(store, cluster=cluster, group=resource.group, resource=resource.resource, schema=schema)
     found = storage.equivalents.get(subresource, ()) if storage is not None else ()
     if any(one.resource == resource for one in found):
         return found
@@ -103,18 +103,18 @@ def find_equivalents(
 def is_namespaced(
     store: StoreView, *, cluster: str, group: str, resource: str, schema: tuple[str, str] | None = None
 ) -> bool | None:
-    """Return whether objects of a resource are in namespaces, None if nothing is known of it, whatever its version."""
-    storage = _storage_of(store, cluster=cluster, group=group, resource=resource, schema=schema)
+    """Return whether a resource is namespaced in any version, None if it is unknown."""
+    storage = _find_storage(store, cluster=cluster, group=group, resource=resource, schema=schema)
     return None if storage is None else storage.namespaced
 
 
 def find_definition(
     store: StoreView, *, cluster: str, group: str, resource: str, schema: tuple[str, str] | None = None
 ) -> JSONObject | None:
-    """Return what defines a custom resource as a cluster sees it, None for others; as `find_equivalents`.
+    """Return the definition of a custom resource in a cluster, None for others; arguments as for `find_equivalents`.
 
-    It is a CustomResourceDefinition of the cluster, or the APIResourceSchema of a bound resource, whose ``spec`` reads
-    the same.
+    The definition is a CustomResourceDefinition of the cluster, or the APIResourceSchema of a bound resource. Both have
+    the same ``spec``.
     """
     if schema is not None:
         owner, name = schema
@@ -124,30 +124,30 @@ def find_definition(
     return definitions[0] if definitions else None
 
 
-def _storage_of(
+def _find_storage(
     store: StoreView, *, cluster: str, group: str, resource: str, schema: tuple[str, str] | None
 ) -> _Storage | None:
     definition = find_definition(store, cluster=cluster, group=group, resource=resource, schema=schema)
     if definition is not None:
-        return _defined(_Same(definition))
-    # A bound resource whose schema is not there is still no built-in one.
-    return _builtins().get((group, resource)) if schema is None else None
+        return _read_definition(_Identity(definition))
+    # A bound resource without a schema in the store is not a built-in resource.
+    return _load_builtins().get((group, resource)) if schema is None else None
 
 
-@functools.lru_cache(maxsize=_REMEMBERED)
-def _defined(same: _Same) -> _Storage:
-    spec = as_object(same.definition.get("spec"))
+@functools.lru_cache(maxsize=_MAX_CACHED)
+def _read_definition(key: _Identity) -> _Storage:
+    spec = as_object(key.definition.get("spec"))
     scope = spec.get("scope")
     return _Storage(
         namespaced=scope == "Namespaced" if scope in ("Namespaced", "Cluster") else None,
-        equivalents=_versions_of(spec),
+        equivalents=_list_versions(spec),
     )
 
 
-def _versions_of(spec: Mapping[str, JSON]) -> dict[str, tuple[Equivalent, ...]]:
-    """Return the versions of a custom resource by subresource, in its own order.
+def _list_versions(spec: Mapping[str, JSON]) -> dict[str, tuple[Equivalent, ...]]:
+    """Return the versions of a custom resource by subresource, in the order of its definition.
 
-    Versions that are not served are registered too, and an object is converted to them if a rule names no other
+    Versions that are not served are included: an object is converted to them if a rule names no other version
     (apiextensions-apiserver: customresource_handler.go, getOrCreateServingInfoFor).
     """
     group, names = _text(spec.get("group")), as_object(spec.get("names"))
@@ -168,27 +168,27 @@ def _versions_of(spec: Mapping[str, JSON]) -> dict[str, tuple[Equivalent, ...]]:
 
 
 class _Builtin(msgspec.Struct, frozen=True):
-    """A line of the table of built-in resources."""
+    """A row of the table of built-in resources."""
 
     resource: str
     namespaced: bool
     served: dict[str, dict[str, str]]
-    """Kinds by subresource, by ``apiVersion``; a kind of another group or version is ``<apiVersion>/<kind>``."""
+    """Kinds by ``apiVersion`` and subresource; ``<apiVersion>/<kind>`` for a kind of another group or version."""
 
 
 @functools.cache
-def _builtins() -> Mapping[tuple[str, str], _Storage]:
-    """Return what an apiserver serves by itself, by group and resource."""
+def _load_builtins() -> Mapping[tuple[str, str], _Storage]:
+    """Return the built-in resources of an apiserver by group and resource."""
     text = resources.files("app.dispatch").joinpath("builtins.json").read_bytes()
     return {
         (parse_api_version(api_version)[0], builtin.resource): storage
         for builtin in msgspec.json.decode(text, type=list[_Builtin])
-        for storage in (_Storage(builtin.namespaced, _served(builtin)),)
+        for storage in (_Storage(builtin.namespaced, _list_served(builtin)),)
         for api_version in builtin.served
     }
 
 
-def _served(builtin: _Builtin) -> dict[str, tuple[Equivalent, ...]]:
+def _list_served(builtin: _Builtin) -> dict[str, tuple[Equivalent, ...]]:
     found: dict[str, list[Equivalent]] = {}
     for api_version, kinds in builtin.served.items():
         resource = GroupVersionResource(*parse_api_version(api_version), builtin.resource)

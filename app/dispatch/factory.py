@@ -1,4 +1,4 @@
-"""The dispatcher, put together from what it needs."""
+"""Builds dispatchers."""
 
 from functools import partial
 from typing import Final, NoReturn
@@ -26,12 +26,12 @@ INDEXES: Final[tuple[Index, ...]] = (
     EXPORTS_BY_RESOURCE,
     DEFINITIONS_BY_RESOURCE,
 )
-"""What the store has to be indexed by."""
-# SubjectAccessReviews under way, for one logical cluster and for all. An apiserver answers one in a millisecond or two.
+"""The indexes that the store needs."""
+# Concurrent SubjectAccessReviews, for one logical cluster and for all. An apiserver answers one in 1 to 2 ms.
 _ACCESS_QUOTAS: Final = Quotas(connections=8, calls=8, total=64)
 
 
-def build_dispatcher(  # noqa: PLR0913 - each is a part that somebody else makes
+def build_dispatcher(  # noqa: PLR0913 - each argument is a part that another module builds
     store: Store,
     client: HookClient,
     *,
@@ -44,18 +44,18 @@ def build_dispatcher(  # noqa: PLR0913 - each is a part that somebody else makes
     find_credential: FindCredential | None = None,
     own: OwnEndpoints | None = None,
 ) -> Dispatcher:
-    """Return a dispatcher.
+    """Build a dispatcher.
 
     Args:
         store: The objects, indexed by `INDEXES`.
-        client: What calls webhooks.
-        observe: Told of each call.
-        post: Posts to the apiserver, None where there is none: then no condition can ask the authorizer.
-        live: Where objects can be read past the store.
-        as_kcp: As `Dispatcher` has it.
-        share: As `Dispatcher` has it.
-        limits: As `Dispatcher` has it.
-        find_credential: As `app.dispatch.call.WebhookCaller` has it. Conversion webhooks are called without.
+        client: Calls webhooks.
+        observe: Observes each call.
+        post: Posts to the apiserver. Without it, conditions cannot ask the authorizer.
+        live: Reads objects from the apiserver into the store.
+        as_kcp: As for `Dispatcher`.
+        share: As for `Dispatcher`.
+        limits: As for `Dispatcher`.
+        find_credential: As for `app.dispatch.call.WebhookCaller`. Conversion webhooks are called without credentials.
         own: Recognizes this server among the webhooks.
     """
     caller = WebhookCaller(client, observe=observe, find_credential=find_credential)
@@ -75,25 +75,25 @@ def build_dispatcher(  # noqa: PLR0913 - each is a part that somebody else makes
 
 
 def build_offline_dispatcher(store: Store, *, as_kcp: bool = False) -> Dispatcher:
-    """Return a dispatcher that reaches nothing but the store: good for explaining, not for dispatching.
+    """Build a dispatcher for `explain` that only reads the store and cannot call webhooks.
 
-    Conditions cannot ask the authorizer, and what takes a conversion webhook is an error.
+    Conditions cannot ask the authorizer, and conversions by webhook are errors.
     """
-    dependencies = Dependencies(call_webhook=_refuse_call, convert=partial(_convert_here, store))
+    dependencies = Dependencies(call_webhook=_refuse_call, convert=partial(_convert_offline, store))
     return Dispatcher(store, Configurations(store), dependencies, as_kcp=as_kcp)
 
 
 async def _refuse_call(*_args: object, **_rest: object) -> NoReturn:
-    raise internal("no webhook is asked offline")
+    raise internal("webhooks are not called offline")
 
 
-async def _convert_here(
+async def _convert_offline(
     store: StoreView,
     document: JSON,
     kind: GroupVersionKind,
     *,
     target: Target,
-    deadline: Deadline,  # noqa: ARG001 - nobody is waited for
+    deadline: Deadline,  # noqa: ARG001 - nothing waits
 ) -> JSON:
     if not isinstance(document, dict):
         return document

@@ -213,10 +213,10 @@ def test_equal_definitions_of_two_clusters_do_not_answer_for_each_other() -> Non
 
 def test_what_is_remembered_is_bounded() -> None:
     store = Store([DEFINITIONS_BY_RESOURCE])
-    for number in range(equivalent_resources._REMEMBERED + 10):
+    for number in range(equivalent_resources._MAX_CACHED + 10):
         store.put(definition(V1, cluster=f"c{number}"))
         ask(store, resource("v1"), cluster=f"c{number}")
-    assert equivalent_resources._defined.cache_info().currsize == equivalent_resources._REMEMBERED
+    assert equivalent_resources._read_definition.cache_info().currsize == equivalent_resources._MAX_CACHED
 
 
 JSON = st.recursive(

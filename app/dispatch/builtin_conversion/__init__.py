@@ -1,1 +1,1 @@
-"""Built-in kinds between the versions in which an apiserver serves them (k8s.io/kubernetes pkg/apis, v1.36)."""
+"""Converts built-in kinds between the versions that an apiserver serves (k8s.io/kubernetes pkg/apis, v1.36)."""

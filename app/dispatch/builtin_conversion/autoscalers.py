@@ -1,4 +1,4 @@
-"""HorizontalPodAutoscalers: ``autoscaling/v1`` keeps in annotations what ``autoscaling/v2`` has members for.
+"""Converts HorizontalPodAutoscalers: ``autoscaling/v1`` has annotations for the newer members of ``autoscaling/v2``.
 
 Upstream: pkg/apis/autoscaling/v1/conversion.go and annotations.go.
 """
@@ -48,33 +48,33 @@ _CONDITION_NAMES: Final = {name.lower(): name for name in ("type", "status", "la
 
 
 def convert_autoscaler(autoscaler: JSONObject, api_version: str) -> JSONObject:
-    """Return a HorizontalPodAutoscaler in the other version."""
+    """Convert a HorizontalPodAutoscaler to the other version."""
     return (_to_v1 if api_version == "autoscaling/v1" else _to_v2)(autoscaler)
 
 
 def _to_v1(autoscaler: JSONObject) -> JSONObject:
     spec, status = as_struct(autoscaler.get("spec")), as_struct(autoscaler.get("status"))
     metrics, current = as_structs(spec.get("metrics")), as_structs(status.get("currentMetrics"))
-    utilizations = [_cpu(metric, "target") for metric in metrics]
+    utilizations = [_read_cpu(metric, "target") for metric in metrics]
     annotations = omit_empty(
         **{
             _METRICS: [to_v1_metric(one) for one, cpu in zip(metrics, utilizations, strict=True) if cpu is None],
             _CURRENT_METRICS: [to_v1_status(one) for one in current],
-            _CONDITIONS: [_condition(one) for one in as_structs(status.get("conditions"))],
-            _BEHAVIOR: None if spec.get("behavior") is None else _old_behavior(as_struct(spec["behavior"])),
+            _CONDITIONS: [_convert_condition(one) for one in as_structs(status.get("conditions"))],
+            _BEHAVIOR: None if spec.get("behavior") is None else _to_v1_behavior(as_struct(spec["behavior"])),
         }
     )
-    currently = [found for one in current if (found := _cpu(one, "current")) is not None]
+    currently = [found for one in current if (found := _read_cpu(one, "current")) is not None]
     return {
         "apiVersion": "autoscaling/v1",
         "kind": autoscaler["kind"],
-        "metadata": _metadata(autoscaler, {name: go_json(value) for name, value in annotations.items()}),
+        "metadata": _build_metadata(autoscaler, {name: go_json(value) for name, value in annotations.items()}),
         "spec": {
-            **_common_spec(spec),
+            **_build_common_spec(spec),
             **omit_null(targetCPUUtilizationPercentage=next((cpu for cpu in utilizations if cpu is not None), None)),
         },
         "status": {
-            **_common_status(status),
+            **_build_common_status(status),
             "currentReplicas": status.get("currentReplicas") or 0,
             **omit_null(currentCPUUtilizationPercentage=currently[-1] if currently else None),
         },
@@ -85,9 +85,13 @@ def _to_v2(autoscaler: JSONObject) -> JSONObject:
     spec, status = as_struct(autoscaler.get("spec")), as_struct(autoscaler.get("status"))
     annotations = as_struct(as_struct(autoscaler.get("metadata")).get("annotations"))
     cpu, currently = spec.get("targetCPUUtilizationPercentage"), status.get("currentCPUUtilizationPercentage")
-    others = _read(annotations, _METRICS, METRIC_NAMES, lambda value: [to_v2_metric(one) for one in as_structs(value)])
-    metrics = [*(others or ()), *([] if cpu is None else [_cpu_metric(cpu)])] or [_cpu_metric(_DEFAULT_CPU_UTILIZATION)]
-    current = _read(
+    others = _read_annotation(
+        annotations, _METRICS, METRIC_NAMES, lambda value: [to_v2_metric(one) for one in as_structs(value)]
+    )
+    metrics = [*(others or ()), *([] if cpu is None else [_build_cpu_metric(cpu)])] or [
+        _build_cpu_metric(_DEFAULT_CPU_UTILIZATION)
+    ]
+    current = _read_annotation(
         annotations, _CURRENT_METRICS, METRIC_NAMES, lambda value: [to_v2_status(one) for one in as_structs(value)]
     )
     if current is None and currently is not None:
@@ -96,25 +100,25 @@ def _to_v2(autoscaler: JSONObject) -> JSONObject:
     return {
         "apiVersion": "autoscaling/v2",
         "kind": autoscaler["kind"],
-        "metadata": _metadata(autoscaler, {}),
+        "metadata": _build_metadata(autoscaler, {}),
         "spec": {
-            **_common_spec(spec),
+            **_build_common_spec(spec),
             "metrics": metrics,
-            **omit_null(behavior=_read(annotations, _BEHAVIOR, _BEHAVIOR_NAMES, _new_behavior) or None),
+            **omit_null(behavior=_read_annotation(annotations, _BEHAVIOR, _BEHAVIOR_NAMES, _to_v2_behavior) or None),
         },
         "status": {
-            **_common_status(status),
+            **_build_common_status(status),
             **omit_empty(currentReplicas=status.get("currentReplicas") or None),
             "currentMetrics": current,
-            **omit_empty(conditions=_read(annotations, _CONDITIONS, _CONDITION_NAMES, _conditions)),
+            **omit_empty(conditions=_read_annotation(annotations, _CONDITIONS, _CONDITION_NAMES, _convert_conditions)),
         },
     }
 
 
-def _read(
+def _read_annotation(
     annotations: Mapping[str, JSON], name: str, members: Mapping[str, str], convert: Callable[[JSON], T]
 ) -> T | None:
-    """Return what an annotation holds; one that cannot be read is passed over, as by an apiserver."""
+    """Return the value of an annotation; as in an apiserver, an invalid one is ignored."""
     if name not in annotations:
         return None
     try:
@@ -123,14 +127,14 @@ def _read(
         return None
 
 
-def _metadata(autoscaler: JSONObject, annotations: Mapping[str, str]) -> JSONObject:
+def _build_metadata(autoscaler: JSONObject, annotations: Mapping[str, str]) -> JSONObject:
     metadata = as_struct(autoscaler.get("metadata"))
     kept = {name: value for name, value in as_struct(metadata.get("annotations")).items() if name not in _ROUND_TRIP}
     others = {name: value for name, value in metadata.items() if name != "annotations"}
     return others | omit_empty(annotations={**kept, **annotations})
 
 
-def _common_spec(spec: Mapping[str, JSON]) -> JSONObject:
+def _build_common_spec(spec: Mapping[str, JSON]) -> JSONObject:
     return {
         "scaleTargetRef": convert_reference(spec.get("scaleTargetRef")),
         **omit_null(minReplicas=spec.get("minReplicas")),
@@ -138,31 +142,31 @@ def _common_spec(spec: Mapping[str, JSON]) -> JSONObject:
     }
 
 
-def _common_status(status: Mapping[str, JSON]) -> JSONObject:
+def _build_common_status(status: Mapping[str, JSON]) -> JSONObject:
     return {
         **omit_null(observedGeneration=status.get("observedGeneration"), lastScaleTime=status.get("lastScaleTime")),
         "desiredReplicas": status.get("desiredReplicas") or 0,
     }
 
 
-def _cpu(metric: Mapping[str, JSON], member: str) -> JSON:
-    """Return the utilization of CPU that a metric is about, None for other metrics."""
+def _read_cpu(metric: Mapping[str, JSON], member: str) -> JSON:
+    """Return the CPU utilization of a metric, None for other metrics."""
     resource = as_struct(metric.get("resource"))
     if metric.get("type") != "Resource" or resource.get("name") != "cpu":
         return None
     return as_struct(resource.get(member)).get("averageUtilization")
 
 
-def _cpu_metric(utilization: JSON) -> JSONObject:
+def _build_cpu_metric(utilization: JSON) -> JSONObject:
     target = {"type": "Utilization", "averageUtilization": utilization}
     return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
 
 
-def _conditions(value: JSON) -> list[JSONObject]:
-    return [_condition(one) for one in as_structs(value)]
+def _convert_conditions(value: JSON) -> list[JSONObject]:
+    return [_convert_condition(one) for one in as_structs(value)]
 
 
-def _condition(condition: Mapping[str, JSON]) -> JSONObject:
+def _convert_condition(condition: Mapping[str, JSON]) -> JSONObject:
     return {
         "type": as_string(condition.get("type")),
         "status": as_string(condition.get("status")),
@@ -171,24 +175,24 @@ def _condition(condition: Mapping[str, JSON]) -> JSONObject:
     }
 
 
-def _old_behavior(behavior: Mapping[str, JSON]) -> JSONObject:
-    """Return a behavior as the annotation has it: an internal type of Go's, whose members have no names in JSON."""
+def _to_v1_behavior(behavior: Mapping[str, JSON]) -> JSONObject:
+    """Return a behavior in the form of the annotation: a Go type without JSON names for its members."""
     rules = [behavior.get(name) for name in ("scaleUp", "scaleDown")]
-    up, down = (None if one is None else _old_rules(as_struct(one)) for one in rules)
+    up, down = (None if one is None else _to_v1_rules(as_struct(one)) for one in rules)
     return {"ScaleUp": up, "ScaleDown": down}
 
 
-def _old_rules(rules: Mapping[str, JSON]) -> JSONObject:
+def _to_v1_rules(rules: Mapping[str, JSON]) -> JSONObject:
     policies = rules.get("policies")
     return {
         "StabilizationWindowSeconds": rules.get("stabilizationWindowSeconds"),
         "SelectPolicy": rules.get("selectPolicy"),
-        "Policies": None if policies is None else [_old_policy(one) for one in as_structs(policies)],
+        "Policies": None if policies is None else [_to_v1_policy(one) for one in as_structs(policies)],
         "Tolerance": rules.get("tolerance"),
     }
 
 
-def _old_policy(policy: Mapping[str, JSON]) -> JSONObject:
+def _to_v1_policy(policy: Mapping[str, JSON]) -> JSONObject:
     return {
         "Type": as_string(policy.get("type")),
         "Value": policy.get("value") or 0,
@@ -196,15 +200,15 @@ def _old_policy(policy: Mapping[str, JSON]) -> JSONObject:
     }
 
 
-def _new_behavior(value: JSON) -> JSONObject:
+def _to_v2_behavior(value: JSON) -> JSONObject:
     behavior = as_struct(value)
     rules = [behavior.get(name) for name in ("ScaleUp", "ScaleDown")]
-    up, down = (None if one is None else _new_rules(as_struct(one)) for one in rules)
+    up, down = (None if one is None else _to_v2_rules(as_struct(one)) for one in rules)
     return omit_null(scaleUp=up, scaleDown=down)
 
 
-def _new_rules(rules: Mapping[str, JSON]) -> JSONObject:
-    policies = [_new_policy(one) for one in as_structs(rules.get("Policies"))]
+def _to_v2_rules(rules: Mapping[str, JSON]) -> JSONObject:
+    policies = [_to_v2_policy(one) for one in as_structs(rules.get("Policies"))]
     return {
         **omit_null(
             stabilizationWindowSeconds=rules.get("StabilizationWindowSeconds"), selectPolicy=rules.get("SelectPolicy")
@@ -214,7 +218,7 @@ def _new_rules(rules: Mapping[str, JSON]) -> JSONObject:
     }
 
 
-def _new_policy(policy: Mapping[str, JSON]) -> JSONObject:
+def _to_v2_policy(policy: Mapping[str, JSON]) -> JSONObject:
     return {
         "type": as_string(policy.get("Type")),
         "value": policy.get("Value") or 0,

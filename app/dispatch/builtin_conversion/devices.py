@@ -1,7 +1,7 @@
-"""Claims and slices of devices (pkg/apis/resource/v1beta1/conversion.go).
+"""Converts ResourceClaims and ResourceSlices (pkg/apis/resource/v1beta1/conversion.go).
 
-``resource.k8s.io/v1`` and ``v1beta2`` are the same. ``v1beta1`` is flat where these nest, and nests where they are
-flat.
+``resource.k8s.io/v1`` and ``v1beta2`` have the same members. ``v1beta1`` has flat requests and nested devices; the
+later versions have nested requests and flat devices.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,46 +22,46 @@ _Part = Callable[[Mapping[str, JSON]], JSONObject]
 
 
 def convert_claim(claim: JSONObject, api_version: str) -> JSONObject:
-    """Return a ResourceClaim in another version."""
+    """Convert a ResourceClaim to another version."""
     made = {**claim, "apiVersion": api_version}
-    part = _part(claim, api_version, flat=_flat_request, nested=_nested_request)
-    return made if part is None else {**made, "spec": _claim_spec(claim.get("spec"), part)}
+    part = _select_conversion(claim, api_version, flat=_flatten_request, nested=_nest_request)
+    return made if part is None else {**made, "spec": _convert_claim_spec(claim.get("spec"), part)}
 
 
 def convert_template(template: JSONObject, api_version: str) -> JSONObject:
-    """Return a ResourceClaimTemplate in another version."""
+    """Convert a ResourceClaimTemplate to another version."""
     made = {**template, "apiVersion": api_version}
-    part = _part(template, api_version, flat=_flat_request, nested=_nested_request)
+    part = _select_conversion(template, api_version, flat=_flatten_request, nested=_nest_request)
     if part is None:
         return made
     spec = as_struct(template.get("spec"))
-    return {**made, "spec": {**spec, "spec": _claim_spec(spec.get("spec"), part)}}
+    return {**made, "spec": {**spec, "spec": _convert_claim_spec(spec.get("spec"), part)}}
 
 
 def convert_slice(found: JSONObject, api_version: str) -> JSONObject:
-    """Return a ResourceSlice in another version."""
+    """Convert a ResourceSlice to another version."""
     made = {**found, "apiVersion": api_version}
-    part = _part(found, api_version, flat=_nested_device, nested=_flat_device)
+    part = _select_conversion(found, api_version, flat=_nest_device, nested=_flatten_device)
     if part is None:
         return made
     spec = dict(as_struct(found.get("spec")))
     if spec.get("devices"):
         spec["devices"] = [part(device) for device in as_structs(spec["devices"])]
-    # Of v1beta1 these are no pointers: there is no false and no empty name.
+    # In v1beta1 these are not pointers, so false and the empty name are omitted.
     for name in ("nodeName", "allNodes"):
         if name in spec and not spec[name]:
             del spec[name]
     return {**made, "spec": spec}
 
 
-def _part(document: JSONObject, api_version: str, *, flat: _Part, nested: _Part) -> _Part | None:
-    """Return how the parts are converted that differ, None if none do."""
+def _select_conversion(document: JSONObject, api_version: str, *, flat: _Part, nested: _Part) -> _Part | None:
+    """Return the conversion of the parts that differ between the versions, None if none differ."""
     if api_version == _V1BETA1:
         return flat
     return nested if document.get("apiVersion") == _V1BETA1 else None
 
 
-def _claim_spec(value: JSON, part: _Part) -> JSONObject:
+def _convert_claim_spec(value: JSON, part: _Part) -> JSONObject:
     spec = as_struct(value)
     devices = as_struct(spec.get("devices"))
     requests = devices.get("requests")
@@ -69,14 +69,14 @@ def _claim_spec(value: JSON, part: _Part) -> JSONObject:
     return {**spec, "devices": {**devices, "requests": made}}
 
 
-def _flat_request(request: Mapping[str, JSON]) -> JSONObject:
+def _flatten_request(request: Mapping[str, JSON]) -> JSONObject:
     exact = as_struct(request.get("exactly"))
     made = {"name": request.get("name", ""), "deviceClassName": exact.get("deviceClassName", "")}
     made |= {name: exact[name] for name in _EXACT if name in exact}
     return made | omit_empty(firstAvailable=request.get("firstAvailable"))
 
 
-def _nested_request(request: Mapping[str, JSON]) -> JSONObject:
+def _nest_request(request: Mapping[str, JSON]) -> JSONObject:
     exact = {name: request[name] for name in _EXACT if name in request}
     made: JSONObject = {"name": request.get("name", "")}
     if exact.get("deviceClassName") or exact.keys() - {"deviceClassName"}:
@@ -84,10 +84,10 @@ def _nested_request(request: Mapping[str, JSON]) -> JSONObject:
     return made | omit_empty(firstAvailable=request.get("firstAvailable"))
 
 
-def _nested_device(device: Mapping[str, JSON]) -> JSONObject:
+def _nest_device(device: Mapping[str, JSON]) -> JSONObject:
     return {"name": device.get("name", ""), "basic": {name: device[name] for name in _BASIC if name in device}}
 
 
-def _flat_device(device: Mapping[str, JSON]) -> JSONObject:
+def _flatten_device(device: Mapping[str, JSON]) -> JSONObject:
     basic = as_struct(device.get("basic"))
     return {"name": device.get("name", ""), **{name: basic[name] for name in _BASIC if name in basic}}

@@ -1,4 +1,4 @@
-"""Events: ``v1`` and ``events.k8s.io/v1`` (pkg/apis/events/v1/conversion.go)."""
+"""Converts Events between ``v1`` and ``events.k8s.io/v1`` (pkg/apis/events/v1/conversion.go)."""
 
 from typing import Final
 
@@ -20,7 +20,7 @@ _REPORTING: Final = ("reportingComponent", "reportingInstance")
 
 
 def convert_event(event: JSONObject, api_version: str) -> JSONObject:
-    """Return an Event in the other version."""
+    """Convert an Event to the other version."""
     new = api_version.startswith(GROUP)
     names = _NEW_NAMES if new else _OLD_NAMES
     made = {names.get(name, name): value for name, value in event.items()}

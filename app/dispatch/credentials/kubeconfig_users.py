@@ -1,4 +1,4 @@
-"""Users of a kubeconfig by the host that they are for (k8s.io/apiserver: pkg/util/webhook/authentication.go)."""
+"""Reads the users of a kubeconfig by host (k8s.io/apiserver: pkg/util/webhook/authentication.go)."""
 
 import base64
 import binascii
@@ -16,39 +16,39 @@ _UNSUPPORTED: Final = ("exec", "auth-provider", "as", "as-uid", "as-groups", "as
 
 
 class Users(NamedTuple):
-    """As whom hosts are called."""
+    """The credentials for hosts."""
 
     by_host: Mapping[str, Credential]
-    """By ``HOST``, ``HOST:PORT``, ``*.DOMAIN`` or ``*.DOMAIN:PORT``, in small letters."""
+    """By ``HOST``, ``HOST:PORT``, ``*.DOMAIN`` or ``*.DOMAIN:PORT``, in lower case."""
     default: Credential | None = None
-    """For all other hosts: the user ``*``, or that of the current context."""
+    """For all other hosts: the user ``*``, or the user of the current context."""
 
     def find(self, host: str, port: int, *, default: bool) -> Credential | None:
-        """Return the credential for a host, None for none.
+        """Return the credential for a host, None without one.
 
         Args:
-            host: As in a URL.
-            port: Of it.
-            default: Whether it may have the one that is for any host.
+            host: The host of a URL.
+            port: The port of the URL.
+            default: Whether to return the credential for all other hosts.
         """
-        for name in _names_of(f"{host.lower()}:{port}"):
+        for name in _list_names(f"{host.lower()}:{port}"):
             if name in self.by_host:
                 return self.by_host[name]
         return self.default if default else None
 
 
-NOBODY: Final = Users({})
+NO_USERS: Final = Users({})
 
 
-def _names_of(target: str) -> Iterator[str]:
-    """Yield the names that a user for a host may have, the one that counts first."""
-    yield from _with_domains(target)
+def _list_names(target: str) -> Iterator[str]:
+    """Yield the user names that match a host, in order of precedence."""
+    yield from _list_domains(target)
     host, _, port = target.rpartition(":")
     if port == _HTTPS:
-        yield from _with_domains(host)
+        yield from _list_domains(host)
 
 
-def _with_domains(target: str) -> Iterator[str]:
+def _list_domains(target: str) -> Iterator[str]:
     yield target
     _, dot, rest = target.partition(".")
     while dot:
@@ -57,17 +57,17 @@ def _with_domains(target: str) -> Iterator[str]:
 
 
 def read_users(path: Path, files: Files) -> Users:
-    """Return the users of a kubeconfig; its clusters are not looked at, as an apiserver does not.
+    """Read the users of a kubeconfig. As in an apiserver, its clusters are ignored.
 
     Args:
-        path: The kubeconfig.
-        files: Reads it, and the files that it names.
+        path: The path of the kubeconfig.
+        files: Reads the kubeconfig, and the files that it names.
 
     Raises:
-        CredentialFileError: A file cannot be used.
+        CredentialFileError: A file is invalid.
     """
     config = files.read_object(path)
-    # Both may be left out, as in any kubeconfig.
+    # apiVersion and kind are optional in any kubeconfig.
     check_type({"apiVersion": "v1", "kind": "Config", **config}, api_version="v1", kind="Config", where=str(path))
     found: dict[str, Credential] = {}
     for number, entry in enumerate(read_objects(config, "users", where=str(path))):
@@ -76,13 +76,13 @@ def read_users(path: Path, files: Files) -> Users:
         if not name:
             raise CredentialFileError(f"{path}: users[{number}] has no name")
         if name in found:
-            raise CredentialFileError(f"{where} is there twice")
-        found[name] = _credential_of(as_object(entry.get("user")), path.parent, files, where=where)
-    current = found.get(_current(config, path))
+            raise CredentialFileError(f"{where} is a duplicate")
+        found[name] = _read_credential(as_object(entry.get("user")), path.parent, files, where=where)
+    current = found.get(_find_current(config, path))
     return Users(found, found.pop(_EVERYBODY, current))
 
 
-def _current(config: Mapping[str, JSON], path: Path) -> str:
+def _find_current(config: Mapping[str, JSON], path: Path) -> str:
     current = read_text(config, "current-context", where=str(path))
     for entry in read_objects(config, "contexts", where=str(path)):
         if current and entry.get("name") == current:
@@ -90,26 +90,26 @@ def _current(config: Mapping[str, JSON], path: Path) -> str:
     return ""
 
 
-def _credential_of(user: Mapping[str, JSON], directory: Path, files: Files, *, where: str) -> Credential:
+def _read_credential(user: Mapping[str, JSON], directory: Path, files: Files, *, where: str) -> Credential:
     for member in _UNSUPPORTED:
         if user.get(member):
             raise CredentialFileError(
-                f"{where}: {member} is not supported: give a client certificate, a token or a tokenFile"
+                f"{where}: {member} is not supported: use a client certificate, a token or a tokenFile"
             )
     try:
         return Credential(
-            token=_token(user, directory, files, where=where),
+            token=_read_token(user, directory, files, where=where),
             username=read_text(user, "username", where=where),
             password=read_text(user, "password", where=where),
-            certificate_pem=_pem(user, "client-certificate", directory, files, where=where),
-            key_pem=_pem(user, "client-key", directory, files, where=where),
+            certificate_pem=_read_pem(user, "client-certificate", directory, files, where=where),
+            key_pem=_read_pem(user, "client-key", directory, files, where=where),
         )
     except CredentialError as error:
         raise CredentialFileError(f"{where}: {error}") from None
 
 
-def _token(user: Mapping[str, JSON], directory: Path, files: Files, *, where: str) -> bytes:
-    """Return the token; of both kinds, the one in the file counts (client-go: transport/round_trippers.go)."""
+def _read_token(user: Mapping[str, JSON], directory: Path, files: Files, *, where: str) -> bytes:
+    """Return the token; tokenFile takes precedence (client-go: transport/round_trippers.go)."""
     token, file = read_text(user, "token", where=where).encode(), read_text(user, "tokenFile", where=where)
     if not file:
         return token
@@ -121,8 +121,8 @@ def _token(user: Mapping[str, JSON], directory: Path, files: Files, *, where: st
         raise CredentialFileError(f"{where}: tokenFile {error}") from None
 
 
-def _pem(user: Mapping[str, JSON], member: str, directory: Path, files: Files, *, where: str) -> bytes:
-    """Return a certificate or a key; data in the kubeconfig counts before the file (client-go: rest/config.go)."""
+def _read_pem(user: Mapping[str, JSON], member: str, directory: Path, files: Files, *, where: str) -> bytes:
+    """Return a certificate or a key; inline data takes precedence over a file (client-go: rest/config.go)."""
     data, file = read_text(user, f"{member}-data", where=where), read_text(user, member, where=where)
     if data:
         try:

@@ -1,4 +1,4 @@
-"""APIBindings for which no owner can be told, so that requests are refused."""
+"""Finds APIBindings without a known owner, whose requests are refused."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final, cast
@@ -11,20 +11,20 @@ from app.store import ObjectKey, Store
 
 _ACTIONS: Final = {
     OwnerStatus.AMBIGUOUS: "",
-    OwnerStatus.NAMELESS: ": wait until kcp has set it, or bind anew",
-    OwnerStatus.UNKNOWN: ": add what is in that cluster",
-    OwnerStatus.DANGLING: ": restore the export, or remove the binding",
+    OwnerStatus.NAMELESS: ": wait until kcp sets it, or recreate the APIBinding",
+    OwnerStatus.UNKNOWN: ": add the objects of that cluster",
+    OwnerStatus.DANGLING: ": restore the APIExport, or remove the APIBinding",
 }
 
 
 def binding_findings(store: Store) -> Iterator[tuple[ObjectKey, Issue]]:
-    """Yield what is wrong with the bindings of all clusters, by the functions that dispatch."""
+    """Yield the issues of the APIBindings of all clusters, with the functions of dispatch."""
     told = set[tuple[str, str, str]]()
     for key in sorted(store.keys(API_BINDING)):
         binding = as_object(store.get(*key))
         if UNBOUND_BINDINGS.keys(key.cluster, binding):
             phase = as_object(binding.get("status")).get("phase") or "no phase"
-            text = f"nothing is bound yet ({phase}): requests for what it will bind are refused until it is"
+            text = f"nothing is bound yet ({phase}): requests for its resources are refused until they are bound"
             yield key, Issue("binding-unbound", text)
         for group, resource in cast("Iterable[tuple[str, str]]", BINDINGS_BY_RESOURCE.keys(key.cluster, binding)):
             bound = (key.cluster, group, resource)

@@ -1,4 +1,4 @@
-"""Selectors and match conditions that let no request through."""
+"""Finds selectors and matchConditions that no request matches."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -12,32 +12,34 @@ from app.model.json import JSON, as_object
 _FALSE: Final = re.compile(r"[\s(]*false[\s)]*")
 _OPERATION: Final = r"""request\.operation\s*==\s*(["'])(?P<operation>\w+)\1"""
 _ALONE: Final = re.compile(rf"[\s(]*{_OPERATION}[\s)]*")
-# The first of several that all have to hold.
+# The first operand of a conjunction.
 _FIRST: Final = re.compile(rf"\s*{_OPERATION}\s*&&")
-# What could make an expression hold without its first part.
+# Operators that could make an expression true without its first operand.
 _OTHERWISE: Final = ("||", "?")
 
 
 def filter_findings(hook: Hook, webhook: Mapping[str, JSON]) -> Iterator[Issue]:
-    """Yield why a webhook is asked about nothing, whatever its rules."""
+    """Yield the filters of a webhook that no request matches."""
     if not hook.object_selector.problem:
         for key in contradictions(webhook.get("objectSelector")):
-            text = f"objectSelector: no label {key} can be all that it asks for, so it selects nothing: correct it"
+            text = f"objectSelector: its requirements for label {key} contradict each other, so it matches no object"
             yield Issue("selector-contradiction", text)
     operations = frozenset[str]().union(*(rule.operations for rule in hook.rules))
     for condition in hook.conditions:
         if _FALSE.fullmatch(condition.expression):
             text = f"matchConditions {condition.name}: it is always false: remove the webhook, or the condition"
             yield Issue("condition-false", text)
-        wanted = _operation(condition.expression)
+        wanted = _find_operation(condition.expression)
         if wanted and operations and not operations & {EVERY, wanted}:
             listed = ", ".join(sorted(operations))
-            text = f"matchConditions {condition.name}: it asks for {wanted}, the rules for {listed}: add it to them"
+            text = (
+                f"matchConditions {condition.name}: it requires {wanted}, but the rules have {listed}: add it to them"
+            )
             yield Issue("condition-operation", text)
 
 
-def _operation(expression: str) -> str:
-    """Return the operation that an expression cannot hold without, ``""`` where that is not plain to see."""
+def _find_operation(expression: str) -> str:
+    """Return the operation that an expression requires, ``""`` if that is not obvious."""
     found = _ALONE.fullmatch(expression)
     if found is None and not any(one in expression for one in _OTHERWISE):
         found = _FIRST.match(expression)
@@ -45,11 +47,11 @@ def _operation(expression: str) -> str:
 
 
 def contradictions(selector: JSON) -> Iterator[str]:
-    """Yield the keys of a label selector for which no label, and no lack of one, is selected."""
+    """Yield the keys of a label selector whose requirements contradict each other."""
     allowed: dict[str, frozenset[str]] = {}
     refused: dict[str, frozenset[str]] = {}
     present, absent = set[str](), set[str]()
-    for key, operator, values in _requirements(selector):
+    for key, operator, values in _list_requirements(selector):
         if operator == "In":
             allowed[key] = allowed.get(key, values) & values
         elif operator == "NotIn":
@@ -63,7 +65,7 @@ def contradictions(selector: JSON) -> Iterator[str]:
             yield key
 
 
-def _requirements(selector: JSON) -> Iterator[tuple[str, str, frozenset[str]]]:
+def _list_requirements(selector: JSON) -> Iterator[tuple[str, str, frozenset[str]]]:
     members = as_object(selector)
     for key, value in as_object(members.get("matchLabels")).items():
         yield key, "In", frozenset({read_text(value)})

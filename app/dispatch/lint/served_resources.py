@@ -1,4 +1,4 @@
-"""What a logical cluster serves, as far as the store tells: what rules of its webhooks can be about."""
+"""Finds the resources that a logical cluster serves, as far as the store knows."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -11,16 +11,16 @@ from app.model.json import JSON, as_object
 from app.model.kcp import API_EXPORT, API_RESOURCE_SCHEMA
 from app.store import StoreView
 
-# kcp serves its own types everywhere; their schemas are in none of the manifests that anybody writes.
+# kcp serves its own types in each cluster. Their schemas are not in manifests.
 _KCP: Final = ".kcp.io"
 
 _Schema = tuple[str, str] | None
 
 
 def exported_schemas(store: StoreView, *, cluster: str, group: str, resource: str) -> Iterator[tuple[str, str]]:
-    """Yield cluster and name of the APIResourceSchemas by which a cluster exports a resource.
+    """Yield cluster and name of the APIResourceSchemas with which a cluster exports a resource.
 
-    The name of a schema is a prefix, the plural and the group, in either version of an APIExport.
+    In either version of an APIExport, the name of a schema is a prefix, the plural and the group.
     """
     wanted = f"{resource}.{group or 'core'}"
     for export in store.each(cluster, API_EXPORT):
@@ -32,36 +32,36 @@ def exported_schemas(store: StoreView, *, cluster: str, group: str, resource: st
                 yield cluster, name
 
 
-def _schemas(store: StoreView, cluster: str, group: str, resource: str) -> Iterator[_Schema]:
-    """Yield by which schemas a cluster has to do with a resource; None is a definition of its own, or built in."""
+def _list_schemas(store: StoreView, cluster: str, group: str, resource: str) -> Iterator[_Schema]:
+    """Yield the schemas of a resource that a cluster binds or exports; None is a local or built-in definition."""
     yield find_owner(store, cluster=cluster, group=group, resource=resource, as_kcp=True).schema
     yield from exported_schemas(store, cluster=cluster, group=group, resource=resource)
 
 
 def find_scopes(store: StoreView, *, cluster: str, group: str, resource: str) -> set[bool]:
-    """Return whether objects of a resource are in namespaces: nothing where that is not known."""
+    """Return whether a resource is namespaced: an empty set if unknown, two values if definitions differ."""
     found = (
         is_namespaced(store, cluster=cluster, group=group, resource=resource, schema=schema)
-        for schema in _schemas(store, cluster, group, resource)
+        for schema in _list_schemas(store, cluster, group, resource)
     )
     return {one for one in found if one is not None}
 
 
 def serves(store: StoreView, *, cluster: str, group: str, resource: tuple[str, str], versions: frozenset[str]) -> bool:
-    """Return whether a resource may be served in one of some versions.
+    """Return whether a cluster may serve a resource in one of the versions.
 
     Args:
-        store: Indexed for dispatching.
+        store: Indexed by `app.dispatch.factory.INDEXES`.
         cluster: The logical cluster.
-        group: Not ``*``.
-        resource: Plural and subresource; the latter may be ``*``.
-        versions: ``*`` for any.
+        group: The API group, not ``*``.
+        resource: Plural and subresource; the subresource may be ``*``.
+        versions: The versions; ``*`` matches any.
     """
     plural, subresource = resource
     if group.endswith(_KCP):
         return True
     asked = GroupVersionResource(group, "", plural)
-    for schema in _schemas(store, cluster, group, plural):
+    for schema in _list_schemas(store, cluster, group, plural):
         equivalents = find_equivalents(
             store,
             cluster=cluster,
@@ -74,12 +74,12 @@ def serves(store: StoreView, *, cluster: str, group: str, resource: tuple[str, s
         if (EVERY in versions and known) or known & versions:
             return True
         if schema is not None and store.get(schema[0], API_RESOURCE_SCHEMA, "", schema[1]) is None:
-            # It is bound or exported, and what its versions are is not known.
+            # The resource is bound or exported, but its versions are unknown.
             return True
     owner = find_owner(store, cluster=cluster, group=group, resource=plural, as_kcp=True)
     return bool(owner.binding) and owner.schema is None
 
 
 def read_text(value: JSON) -> str:
-    """Return a text, ``""`` for anything else."""
+    """Return a string, ``""`` for other types."""
     return value if isinstance(value, str) else ""
