@@ -1,4 +1,4 @@
-"""Admission of Mutating- and ValidatingWebhookConfigurations, by the rules of an apiserver."""
+"""Reviews Mutating- and ValidatingWebhookConfigurations with the rules of an apiserver."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -24,18 +24,18 @@ _REASONS: Final = {
     "Too many": "FieldValueTooMany",
     "Too long": "FieldValueTooLong",
 }
-"""The causes of a refusal by how their texts begin (k8s.io/apimachinery/pkg/util/validation/field); else invalid."""
+"""The causes of a refusal by the prefix of their texts (k8s.io/apimachinery/pkg/util/validation/field)."""
 
 
 def validate_configuration(request: AdmissionRequest, *, compile_expression: CompileExpression) -> Response:
-    """Answer the review of a configuration with everything that is wrong with it, and warn of what is odd.
+    """Review a configuration: return all errors, and warnings about likely mistakes.
 
     Args:
-        request: CREATE or UPDATE of one of the two kinds; anything else that happens to one is allowed.
-        compile_expression: Raises ValueError with what is wrong with a match condition.
+        request: CREATE or UPDATE of one of the two kinds; other operations are allowed.
+        compile_expression: Raises ValueError with the error of a match condition.
 
     Raises:
-        msgspec.DecodeError: One of the objects is no JSON.
+        msgspec.DecodeError: An object of the review is not JSON.
     """
     answer = not_for_review(request, _KINDS)
     if answer is not None:
@@ -43,16 +43,16 @@ def validate_configuration(request: AdmissionRequest, *, compile_expression: Com
     kind = request.kind.kind
     configuration = set_defaults(request.object)
     old = set_defaults(dict(as_object(request.old_object))) if request.operation == "UPDATE" else None
-    found = first_problems(configuration_problems(kind, configuration, old=old, compile_expression=compile_expression))
-    odd = list(islice(configuration_warnings(configuration), MAX_PROBLEMS))
-    return _refused(found, odd) if found else admission.allowed(warnings=odd)
+    errors = first_problems(configuration_problems(kind, configuration, old=old, compile_expression=compile_expression))
+    warnings = list(islice(configuration_warnings(configuration), MAX_PROBLEMS))
+    return _refuse(errors, warnings) if errors else admission.allowed(warnings=warnings)
 
 
-def _refused(found: Sequence[Problem], odd: Sequence[str]) -> Response:
+def _refuse(errors: Sequence[Problem], warnings: Sequence[str]) -> Response:
     causes = [
         StatusCause(problem.field, problem.text, _REASONS.get(problem.text.partition(":")[0], "FieldValueInvalid"))
-        for problem in found
+        for problem in errors
     ]
-    # A text that is there twice is told once, though both are causes (upstream: ErrorList.ToAggregate).
-    texts = list(dict.fromkeys(f"{problem.field}: {problem.text}" for problem in found))
-    return admission.invalid(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]", causes, warnings=odd)
+    # A duplicate text is reported once, but has two causes (upstream: ErrorList.ToAggregate).
+    texts = list(dict.fromkeys(f"{problem.field}: {problem.text}" for problem in errors))
+    return admission.invalid(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]", causes, warnings=warnings)

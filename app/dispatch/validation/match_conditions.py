@@ -1,4 +1,4 @@
-"""What the match conditions of a webhook have to be (research 2.7)."""
+"""Validates matchConditions (upstream: kubernetes v1.36, pkg/apis/admissionregistration/validation)."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -7,31 +7,33 @@ from app.dispatch.validation.selectors import label_key_problems
 from app.model.findings import Problem, duplicate, invalid, mistyped, required
 from app.model.json import JSON, as_object
 
-_MOST: Final = 64
+_MAX_CONDITIONS: Final = 64
 
 CompileExpression = Callable[[str], object]
-"""Raises ValueError with what is wrong with an expression that does not compile, or is no condition; what it returns
-is not looked at."""
+"""Raises ValueError with the error of an expression that does not compile or is not a condition.
+
+Its result is ignored.
+"""
 
 
 def condition_problems(
     conditions: JSON, field: str, *, known: frozenset[str], compile_expression: CompileExpression
 ) -> Iterator[Problem]:
-    """Yield what is wrong with match conditions.
+    """Yield the errors of match conditions.
 
     Args:
-        conditions: What is given, None for none.
-        field: Where.
-        known: Expressions that are not compiled again, because the stored configuration has them.
-        compile_expression: Tells what is wrong with any other.
+        conditions: The conditions, None for none.
+        field: The path of the field.
+        known: Expressions of the stored configuration, which are not compiled again.
+        compile_expression: Compiles all other expressions.
     """
     if conditions is None:
         return
     if not isinstance(conditions, list):
         yield mistyped(field, "a list")
         return
-    if len(conditions) > _MOST:
-        yield Problem(field, f"Too many: {len(conditions)}: must have at most {_MOST} items")
+    if len(conditions) > _MAX_CONDITIONS:
+        yield Problem(field, f"Too many: {len(conditions)}: must have at most {_MAX_CONDITIONS} items")
     seen: set[str] = set()
     for index, condition in enumerate(conditions):
         place = f"{field}[{index}]"
@@ -73,7 +75,7 @@ def _name_problems(name: JSON, field: str) -> Iterator[Problem]:
 
 
 def list_expressions(conditions: JSON) -> Iterator[str]:
-    """Yield the expressions of stored conditions, as they stand there."""
+    """Yield the expressions of stored conditions, unchanged."""
     for condition in conditions if isinstance(conditions, list) else ():
         expression = as_object(condition).get("expression")
         if isinstance(expression, str):

@@ -1,4 +1,4 @@
-"""Reviews of configurations while other requests are answered: a configuration may have thousands of conditions."""
+"""Reviews webhook configurations without blocking the event loop: one may have thousands of conditions."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -15,36 +15,36 @@ from app.model.json import JSON, as_object
 from app.model.kcp import cluster_of
 from app.model.size import count_values
 
-# Values of a configuration that is validated on the event loop: some fifty webhooks.
+# The largest configuration, in values, that is validated on the event loop: about fifty webhooks.
 _SMALL: Final = 2_000
-# Characters of short expressions that are compiled before others have a turn: about 3 ms.
+# Characters of short expressions that are compiled before other requests get a turn: about 3 ms.
 _SLICE: Final = 1_000
 
 
 class ConfigurationValidator:
-    """Answers reviews of webhook configurations as `validate_configuration` does."""
+    """Reviews webhook configurations, as `validate_configuration` does."""
 
     def __init__(self, compiler: Compiler, *, worker: Runs, turns: Turns) -> None:
-        """Prepare.
+        """Initialize the validator.
 
         Args:
             compiler: Compiles long expressions.
-            worker: Runs the validation of large configurations.
-            turns: Turns of clusters on the event loop, for long work.
+            worker: Runs the validation of large configurations in a thread.
+            turns: Schedules long work of clusters fairly on the event loop.
         """
         self._compiler: Final = compiler
         self._worker: Final = worker
         self._turns: Final = turns
 
     async def answer(self, request: AdmissionRequest) -> Response:
-        """Return the answer to a review; raises msgspec.DecodeError."""
+        """Review a configuration; raises msgspec.DecodeError."""
         document = request.object
         cluster = cluster_of(document) if isinstance(as_object(document).get("metadata"), dict) else ""
-        known = await self._compiled(document, _expressions(request.old_object), cluster)
+        known = await self._compile_new(document, _list_all_expressions(request.old_object), cluster)
 
         def compile_expression(expression: str) -> None:
-            # An expression is validated without the spaces around it.
-            error = known[expression] if expression in known else _problem(expression)
+            # The validation strips expressions.
+            error = known[expression] if expression in known else _find_error(expression)
             if error is not None:
                 raise error
 
@@ -54,13 +54,13 @@ class ConfigurationValidator:
             cluster, partial(validate_configuration, request, compile_expression=compile_expression)
         )
 
-    async def _compiled(
+    async def _compile_new(
         self, document: JSON, stored: frozenset[str], cluster: str
     ) -> Mapping[str, ExpressionError | None]:
-        """Return what is wrong with the expressions of a configuration that the stored one does not have."""
+        """Compile the expressions that the stored configuration does not have; return their errors."""
         found: dict[str, ExpressionError | None] = {}
         pauses = Pauses(_SLICE)
-        for expression in {one.strip() for one in _expressions(document)} - stored:
+        for expression in {one.strip() for one in _list_all_expressions(document)} - stored:
             if is_short(expression):
                 compiled = compile_here(expression)
                 if pauses.due(100 + len(expression)):
@@ -71,14 +71,14 @@ class ConfigurationValidator:
         return found
 
 
-def _expressions(document: JSON) -> frozenset[str]:
+def _list_all_expressions(document: JSON) -> frozenset[str]:
     webhooks = as_object(document).get("webhooks")
     listed = webhooks if isinstance(webhooks, list) else ()
     found = (list_expressions(as_object(one).get("matchConditions")) for one in listed)
     return frozenset(expression for expressions in found for expression in expressions)
 
 
-def _problem(expression: str) -> ExpressionError | None:
+def _find_error(expression: str) -> ExpressionError | None:
     try:
         compile_condition(expression)
     except ExpressionError as error:
