@@ -77,13 +77,13 @@ def test_the_example_is_told_owner_first_then_webhooks_then_what_is_shadowed() -
     assert out.splitlines() == [
         "CREATE of widgets.example.org, Widget default/b, in ws3",
         "owner: ws1 (bound)",
-        "  APIBinding widgets of ws3 (Bound) has widgets.example.org",
-        "  it binds APIExport widgets of ws1 (root:ws1), so the schema is owned there",
+        "  APIBinding widgets of ws3 (Bound) lists widgets.example.org",
+        "  it binds APIExport widgets of ws1 (root:ws1), which owns the schema",
         "mutating:",
-        "  call   widgets/label.widgets.example.org/0  every question is answered with yes",
+        "  call   widgets/label.widgets.example.org/0  all filters match",
         "validating:",
-        "  call   widgets/size.widgets.example.org/0  every question is answered with yes",
-        "  skip   widgets/scale.widgets.example.org/0  rules: no rule is about CREATE of example.org/v1 widgets in namespace default",
+        "  call   widgets/size.widgets.example.org/0  all filters match",
+        "  skip   widgets/scale.widgets.example.org/0  rules: no rule matches CREATE of example.org/v1 widgets in namespace default",
         "         nearest miss: rules[0] would match if 'CREATE' were in operations ['UPDATE']",
         "shadowed, because the schema is not the cluster's own:",
         "  validating: my-own-rules/mine.widgets.example.org/0",
@@ -267,7 +267,7 @@ def test_without_an_owner_the_request_is_refused_and_it_exits_1(written: Written
     code, out, _ = explain(*asked)
     assert code == 1
     assert out.splitlines()[1] == "owner: none (ambiguous)"
-    assert "note: the request is refused: several APIBindings of c have widgets.example.org" in out
+    assert "note: the request is refused: several APIBindings of c list widgets.example.org" in out
     assert explain(*asked, "--as-kcp")[0] == 0
 
 
@@ -445,4 +445,4 @@ async def test_nobody_is_asked_offline() -> None:
     dispatched = await build_offline_dispatcher(store).dispatch(
         request_of(review(widget())), cluster="c", phase="validating", deadline=deadline
     )
-    assert dispatched.response.message == "Internal error occurred: no webhook is asked offline"
+    assert dispatched.response.message == "Internal error occurred: webhooks are not called offline"

@@ -118,7 +118,7 @@ async def test_the_clusters_annotation_stays_as_the_client_sent_it_whatever_a_we
     found = await front.dispatch(store, review(sent), cluster="ws3", phase="mutating")
     assert server.calls[0].object["metadata"]["annotations"] == {"kcp.io/cluster": "ws3"}
     assert mutated(found, sent) == sent
-    told = "the object says that it is of spoofed; webhooks are told ws3, where it is"
+    told = "kcp.io/cluster of the object names spoofed; webhooks get ws3, where it is"
     assert found.response.warnings == ((told,) if annotations == {"kcp.io/cluster": "spoofed"} else ())
 
 
@@ -180,7 +180,7 @@ async def test_where_nobody_can_tell_the_owner_the_request_is_refused_unless_as_
     assert response.allowed is as_kcp
     assert server.calls == []
     if not as_kcp:
-        problem = "APIBinding widgets of ws3 does not say which cluster its export is in (apiExportClusterName)"
+        problem = "APIBinding widgets of ws3 does not name the cluster of its APIExport (apiExportClusterName)"
         assert (response.code, response.reason) == (403, "Forbidden")
         assert response.message == f'widgets.example.org "b" is forbidden: {problem}'
 

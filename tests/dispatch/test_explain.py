@@ -86,7 +86,7 @@ async def test_each_question_is_answered_also_after_the_one_that_decided() -> No
     )
     (one,) = found.validating
     assert (one.decision, one.stage) == ("skip", "rules")
-    assert one.reason == "no rule is about CREATE of example.org/v1 widgets in namespace default"
+    assert one.reason == "no rule matches CREATE of example.org/v1 widgets in namespace default"
     assert one.nearest_miss == "rules[0] would match if 'CREATE' were in operations ['UPDATE']"
     assert [(answer.stage, answer.ok, answer.reason) for answer in one.predicates[1:]] == [
         ("namespaceSelector", False, "does not select the labels tier=tin"),
@@ -117,7 +117,7 @@ async def test_what_a_webhook_is_sent_is_told() -> None:
     made = world(definition("ws3", "widgets.example.org", "v1", "v2"), configuration("ws3", "validating", hook))
     (one,) = (await explained(made, review())).validating
     assert (one.decision, one.sent_as) == ("call", "example.org/v2, Kind=Widget")
-    assert one.predicates[0].reason == "rules[0] is about example.org/v2 widgets, which is the same resource"
+    assert one.predicates[0].reason == "rules[0] matches example.org/v2 widgets, an equivalent resource"
 
 
 async def test_without_an_owner_there_is_nobody_to_ask_and_why_is_told() -> None:
@@ -130,19 +130,19 @@ async def test_nobody_is_asked_about_webhook_configurations() -> None:
     rules = [{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]}]
     made = world(configuration("ws3", "validating", webhook(rules=rules)))
     (one,) = (await explained(made, review(configuration("ws3", "mutating", name="n")))).validating
-    assert one.reason == "webhooks are never asked about a MutatingWebhookConfiguration"
+    assert one.reason == "webhooks are never called for a MutatingWebhookConfiguration"
 
 
 async def test_mutating_webhooks_that_may_take_too_long_together_are_pointed_out() -> None:
     hooks = [webhook(f"{name}.example.org", timeoutSeconds=12) for name in "abc"]
     found = await explained(world(configuration("ws3", "mutating", *hooks)), review())
     assert found.notes == (
-        "each mutating webhook after the first is matched against what those before it made",
-        "the mutating webhooks may take 36 s, one after the other; an apiserver has 34 s",
+        "each later mutating webhook is matched against the object as earlier ones change it",
+        "the mutating webhooks may take 36 s in sequence; an apiserver waits 34 s",
     )
 
 
 async def test_a_dry_run_that_a_webhook_does_not_support_is_pointed_out() -> None:
     made = world(configuration("ws3", "validating", webhook(sideEffects="Some")))
     (one,) = (await explained(made, review(dryRun=True))).validating
-    assert one.notes == ("the request is a dry run, and it does not say that it supports one: the request is refused",)
+    assert one.notes == ("it does not support dry runs (sideEffects), so the dry run is refused",)

@@ -39,7 +39,7 @@ async def test_a_request_for_too_many_webhooks_is_refused_by_the_name_of_the_lim
     assert (response.code, response.message) == (
         403,
         (
-            'widgets.example.org "b" is forbidden: more than 3 webhooks are to be called, which is the limit '
+            'widgets.example.org "b" is forbidden: it matches more than 3 webhooks, the limit of one request '
             "(setting dispatch_request_webhooks)"
         ),
     )
@@ -247,7 +247,7 @@ async def test_explaining_says_that_a_request_goes_to_too_many_webhooks(front: F
     store = store_of(configuration("ws2", "validating", *hooks))
     deadline = Deadline(time.monotonic() + NET)
     text = (
-        "the request is refused in the validating phase: more than 3 webhooks are to be called, which is the limit "
+        "the request is refused in the validating phase: it matches more than 3 webhooks, the limit of one request "
         "(setting dispatch_request_webhooks)"
     )
     for limit, notes in ((4, ()), (3, (text,))):

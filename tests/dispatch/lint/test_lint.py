@@ -92,38 +92,38 @@ UNBOUND = binding("c", "p", phase="Binding")
 
 BAD: list[tuple[str, Documents, str, str]] = [
     ("invalid", [WIDGET, validating(webhook(timeoutSeconds=31))], "", "webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds"),
-    ("odd", [validating(webhook(clientConfig={"url": "https://localhost/w", "caBundle": "eA=="})), WIDGET], "", "webhooks[0].clientConfig.caBundle: every call will fail: "),
-    ("system-cluster", [configuration("system:admin", "mutating")], "", "kcp uses no webhooks of system:admin: register them in another cluster"),
-    ("no-rules", [validating(webhook(rules=[]))], "w.example.org", "it has no rules, so it is never asked: say in rules what it is about, or remove it"),
-    ("exempt-kinds", [validating(rule(apiGroups=["admissionregistration.k8s.io"]))], "w.example.org", "rules[0]: webhooks are never asked about what is in admissionregistration.k8s.io: remove the rule"),
-    ("scope-mismatch", [WIDGET, validating(rule(scope="Cluster"))], "w.example.org", "rules[0] never matches: its scope is Cluster, and widgets are not: set it to Namespaced or *"),
-    ("scope-mismatch", [validating(webhook(rules=[{**NODES, "apiGroups": ["", "apps"], "scope": "Namespaced"}]))], "w.example.org", "rules[0] never matches: its scope is Namespaced, and nodes are not: set it to Cluster or *"),
-    ("scope-mismatch", [validating(webhook(rules=[{**NODES, "scope": "Namespaced"}]))], "w.example.org", "rules[0] never matches: its scope is Namespaced, and nodes are not: set it to Cluster or *"),
-    ("unserved-resource", [WIDGET, validating(rule(resources=["widget"]))], "w.example.org", "rules[0]: no definition, export or built-in type has widget of example.org in v1: correct the spelling or the version, or add what defines it"),
+    ("suspicious", [validating(webhook(clientConfig={"url": "https://localhost/w", "caBundle": "eA=="})), WIDGET], "", "webhooks[0].clientConfig.caBundle: every call will fail: "),
+    ("system-cluster", [configuration("system:admin", "mutating")], "", "kcp ignores the webhooks of system:admin: register them in another cluster"),
+    ("no-rules", [validating(webhook(rules=[]))], "w.example.org", "it has no rules, so it is never called: add rules, or remove it"),
+    ("exempt-kinds", [validating(rule(apiGroups=["admissionregistration.k8s.io"]))], "w.example.org", "rules[0]: webhooks are never called for resources of admissionregistration.k8s.io: remove the rule"),
+    ("scope-mismatch", [WIDGET, validating(rule(scope="Cluster"))], "w.example.org", "rules[0] never matches: its scope is Cluster, that of widgets is Namespaced: set Namespaced or *"),
+    ("scope-mismatch", [validating(webhook(rules=[{**NODES, "apiGroups": ["", "apps"], "scope": "Namespaced"}]))], "w.example.org", "rules[0] never matches: its scope is Namespaced, that of nodes is Cluster: set Cluster or *"),
+    ("scope-mismatch", [validating(webhook(rules=[{**NODES, "scope": "Namespaced"}]))], "w.example.org", "rules[0] never matches: its scope is Namespaced, that of nodes is Cluster: set Cluster or *"),
+    ("unserved-resource", [WIDGET, validating(rule(resources=["widget"]))], "w.example.org", "rules[0]: no definition, export or built-in type has widget of example.org in v1: correct the spelling or the version, or add its definition"),
     ("unserved-resource", [WIDGET, validating(rule(apiVersions=["v3"]))], "w.example.org", "rules[0]: no definition, export or built-in type has widgets of example.org in v3: "),
     ("unserved-resource", [WIDGET, validating(rule(resources=["widgets/scale"]))], "w.example.org", "rules[0]: no definition, export or built-in type has widgets/scale of example.org in v1: "),
     ("unserved-resource", [validating(webhook(rules=[{**PODS, "resources": ["pods/foo"]}]))], "w.example.org", "rules[0]: no definition, export or built-in type has pods/foo of the core group in v1: "),
-    ("no-connect", [validating(webhook(rules=[{**PODS, "operations": ["CONNECT"]}]))], "w.example.org", "rules[0]: CONNECT never happens to its resources: name a subresource such as pods/exec, or leave CONNECT out"),
-    ("selector-contradiction", [WIDGET, validating(selecting(matchLabels={"a": "b"}, matchExpressions=[{"key": "a", "operator": "DoesNotExist"}]))], "w.example.org", "objectSelector: no label a can be all that it asks for, so it selects nothing: correct it"),
+    ("no-connect", [validating(webhook(rules=[{**PODS, "operations": ["CONNECT"]}]))], "w.example.org", "rules[0]: its resources do not support CONNECT: name a subresource such as pods/exec, or remove CONNECT"),
+    ("selector-contradiction", [WIDGET, validating(selecting(matchLabels={"a": "b"}, matchExpressions=[{"key": "a", "operator": "DoesNotExist"}]))], "w.example.org", "objectSelector: its requirements for label a contradict each other, so it matches no object"),
     ("condition-false", [WIDGET, validating(condition(" ( false ) "))], "w.example.org", "matchConditions a: it is always false: remove the webhook, or the condition"),
-    ("condition-operation", [WIDGET, validating(condition("request.operation == 'DELETE'"))], "w.example.org", "matchConditions a: it asks for DELETE, the rules for CREATE, UPDATE: add it to them"),
-    ("condition-operation", [WIDGET, validating(condition("request.operation == 'DELETE' && object.spec.size > 1"))], "w.example.org", "matchConditions a: it asks for DELETE, the rules for CREATE, UPDATE: add it to them"),
-    ("shadowed", [binding("c", "p", "widgets.example.org"), export("p", "widgets.example.org"), validating(webhook())], "w.example.org", "rules[0]: APIBinding widgets has widgets.example.org from p, whose webhooks are asked instead: register the webhook in p"),
+    ("condition-operation", [WIDGET, validating(condition("request.operation == 'DELETE'"))], "w.example.org", "matchConditions a: it requires DELETE, but the rules have CREATE, UPDATE: add it to them"),
+    ("condition-operation", [WIDGET, validating(condition("request.operation == 'DELETE' && object.spec.size > 1"))], "w.example.org", "matchConditions a: it requires DELETE, but the rules have CREATE, UPDATE: add it to them"),
+    ("shadowed", [binding("c", "p", "widgets.example.org"), export("p", "widgets.example.org"), validating(webhook())], "w.example.org", "rules[0]: APIBinding widgets binds widgets.example.org of p, whose webhooks are called instead: register the webhook in p"),
     ("service-in-logical-cluster", [WIDGET, validating(webhook(clientConfig=OWN))], "w.example.org", "clientConfig.service cannot be resolved for the logical cluster c: give a url"),
-    ("duplicate-call", [WIDGET, validating(webhook(), webhook("x.example.org"))], "x.example.org", "hooks/w.example.org/0 has the same endpoint, and asks it about the same requests: remove one of the two"),
-    ("budget", [WIDGET, mutating(slow("a", 10), slow("b", 25))], "b.example.org", "about widgets.example.org, the mutating webhooks may take 35 s one after the other (hooks/a.example.org/0 10 s, hooks/b.example.org/0 25 s); an apiserver has 34 s: lower timeoutSeconds, that of hooks/b.example.org/0 first"),
-    ("slow-ignored", [WIDGET, validating(webhook(failurePolicy="Ignore", timeoutSeconds=11))], "w.example.org", "a request waits 11 s for it when it is down, and goes on without it: lower timeoutSeconds to 10 or less"),
-    ("ignored-side-effects", [WIDGET, validating(webhook(failurePolicy="Ignore", sideEffects="NoneOnDryRun"))], "w.example.org", "sideEffects is NoneOnDryRun and failurePolicy Ignore: what it has done stays done "),
-    ("order-name", [configuration("c", "mutating", name="zzz-last")], "", "it depends on the order of names, which the next one changes: make its webhooks independent of others"),
-    ("order-labels", [WIDGET, mutating(slow("a", 1), slow("b", 1, objectSelector={"matchLabels": {"a": "b"}}))], "b.example.org", "its objectSelector sees the labels as hooks/a.example.org/0 leaves them: "),
-    ("order-labels", [WIDGET, mutating(slow("a", 1), slow("b", 1, matchConditions=[{"name": "a", "expression": "'a' in object.metadata.labels"}]))], "b.example.org", "its matchConditions sees the labels as hooks/a.example.org/0 leaves them: "),
-    ("self-lockout", [validating(own(), cluster="")], "w.example.org", "it has to agree to its own pods in hooks, which it cannot while it is down (failurePolicy Fail): exclude the namespace with a namespaceSelector on kubernetes.io/metadata.name"),
-    ("self-lockout", [validating(own(rules=[ALL], namespaceSelector={"matchLabels": {"watched": "yes"}}), cluster=""), namespace("", "hooks", watched="yes")], "w.example.org", "it has to agree to its own pods in hooks, "),
-    ("binding-ambiguous", TWO, "", "several APIBindings of c have widgets.example.org: p (of p), q (of q); remove all but one"),
-    ("binding-nameless", [binding("c", "", "widgets.example.org")], "", "APIBinding widgets of c does not say which cluster its export is in (apiExportClusterName): wait until kcp has set it, or bind anew ("),
-    ("binding-unknown", [binding("c", "p", "widgets.example.org")], "", "nothing is known of p, where APIBinding widgets of c has its export: add what is in that cluster ("),
-    ("binding-dangling", [binding("c", "p", "widgets.example.org"), export("p", "widgets.example.org", name="other")], "", "APIExport widgets is not in p any more; that cluster's webhooks are asked all the same: restore the export, or remove the binding ("),
-    ("binding-unbound", [UNBOUND], "", "nothing is bound yet (Binding): requests for what it will bind are refused until it is"),
+    ("duplicate-call", [WIDGET, validating(webhook(), webhook("x.example.org"))], "x.example.org", "hooks/w.example.org/0 calls the same endpoint for the same requests: remove one of the two"),
+    ("budget", [WIDGET, mutating(slow("a", 10), slow("b", 25))], "b.example.org", "for widgets.example.org, the mutating webhooks may take 35 s in sequence (hooks/a.example.org/0 10 s, hooks/b.example.org/0 25 s); an apiserver waits 34 s: lower timeoutSeconds, that of hooks/b.example.org/0 first"),
+    ("slow-ignored", [WIDGET, validating(webhook(failurePolicy="Ignore", timeoutSeconds=11))], "w.example.org", "while it is down, each request waits 11 s and is then admitted without it: lower timeoutSeconds to 10 or less"),
+    ("ignored-side-effects", [WIDGET, validating(webhook(failurePolicy="Ignore", sideEffects="NoneOnDryRun"))], "w.example.org", "sideEffects is NoneOnDryRun and failurePolicy is Ignore: after a timeout the request is admitted, "),
+    ("order-name", [configuration("c", "mutating", name="zzz-last")], "", "its name is chosen for its order, which a new configuration can change: make its webhooks independent"),
+    ("order-labels", [WIDGET, mutating(slow("a", 1), slow("b", 1, objectSelector={"matchLabels": {"a": "b"}}))], "b.example.org", "its objectSelector matches the labels after hooks/a.example.org/0: "),
+    ("order-labels", [WIDGET, mutating(slow("a", 1), slow("b", 1, matchConditions=[{"name": "a", "expression": "'a' in object.metadata.labels"}]))], "b.example.org", "its matchConditions matches the labels after hooks/a.example.org/0: "),
+    ("self-lockout", [validating(own(), cluster="")], "w.example.org", "it must admit its own pods in hooks, but cannot while it is down (failurePolicy Fail): exclude the namespace with a namespaceSelector on kubernetes.io/metadata.name"),
+    ("self-lockout", [validating(own(rules=[ALL], namespaceSelector={"matchLabels": {"watched": "yes"}}), cluster=""), namespace("", "hooks", watched="yes")], "w.example.org", "it must admit its own pods in hooks, "),
+    ("binding-ambiguous", TWO, "", "several APIBindings of c list widgets.example.org: p (of p), q (of q); remove all but one"),
+    ("binding-nameless", [binding("c", "", "widgets.example.org")], "", "APIBinding widgets of c does not name the cluster of its APIExport (apiExportClusterName): wait until kcp sets it, or recreate the APIBinding ("),
+    ("binding-unknown", [binding("c", "p", "widgets.example.org")], "", "logical cluster p of the APIExport of APIBinding widgets of c is unknown: add the objects of that cluster ("),
+    ("binding-dangling", [binding("c", "p", "widgets.example.org"), export("p", "widgets.example.org", name="other")], "", "APIExport widgets of p is gone; the webhooks of p are still called: restore the APIExport, or remove the APIBinding ("),
+    ("binding-unbound", [UNBOUND], "", "nothing is bound yet (Binding): requests for its resources are refused until they are bound"),
 ]  # fmt: skip
 
 
@@ -131,7 +131,7 @@ BAD: list[tuple[str, Documents, str, str]] = [
 def test_what_is_wrong_is_found_alone_and_says_what_to_do(
     code: str, documents: Documents, hook: str, text: str
 ) -> None:
-    results = [one for one in found(*documents) if one[0] != "odd" or code == "odd"]
+    results = [one for one in found(*documents) if one[0] != "suspicious" or code == "suspicious"]
     assert [(one[0], one[1]) for one in results] == [(code, hook)]
     shown = results[0][2]
     assert shown == text or (text.endswith((" ", "(")) and shown.startswith(text))
@@ -204,7 +204,7 @@ def test_a_finding_says_where_it_is() -> None:
             kind="ValidatingWebhookConfiguration",
             configuration="hooks",
             webhook="w.example.org",
-            text="it has no rules, so it is never asked: say in rules what it is about, or remove it",
+            text="it has no rules, so it is never called: add rules, or remove it",
             place="a.yaml:7",
         )
     ]

@@ -60,7 +60,7 @@ def test_an_update_cannot_move_an_object(before: str | None, after: str | None) 
 )
 def test_an_object_without_the_annotation_is_refused(made: dict[str, Any], member: str) -> None:
     assert refusal(made) == (
-        f"request.{member} has no annotation kcp.io/cluster, so nobody can tell whose webhooks decide: have the control "
+        f"request.{member} has no annotation kcp.io/cluster, so the logical cluster is unknown: have the control "
         "plane set it when it creates objects, or exclude the object's namespace by the namespaceSelector of the "
         "webhook configuration"
     )
@@ -69,7 +69,7 @@ def test_an_object_without_the_annotation_is_refused(made: dict[str, Any], membe
 def test_a_deletion_without_the_stored_object_is_refused() -> None:
     made = review(of("ws3"), operation="DELETE")
     made["request"]["object"] = None
-    assert refusal(made).startswith("the review has no request.oldObject, so nobody can tell whose webhooks decide")
+    assert refusal(made).startswith("the review has no request.oldObject, so the logical cluster is unknown")
 
 
 @pytest.mark.parametrize("name", ["root:ws3", "*", "Upper", "a/b"])
@@ -82,12 +82,12 @@ def test_only_a_name_is_a_cluster(name: str) -> None:
 def test_bodies_that_are_not_stored_name_no_cluster() -> None:
     options = {"apiVersion": "v1", "kind": "PodExecOptions", "metadata": of("ws3")["metadata"]}
     assert refusal(review(options, operation="CONNECT")) == (
-        "a CONNECT review carries no stored object, so nobody can tell whose webhooks decide: leave CONNECT out of the "
+        "a CONNECT review carries no stored object, so the logical cluster is unknown: leave CONNECT out of the "
         "rules, or send such reviews to /clusters/NAME/{mutate,validate}"
     )
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": of("ws3")["metadata"]}
     resource = {"group": "", "version": "v1", "resource": "pods"}
     assert refusal(review(eviction, resource=resource, subResource="eviction")) == (
-        "the body of a CREATE of pods/eviction is not stored, so nobody can tell whose webhooks decide: leave "
+        "the body of a CREATE of pods/eviction is not stored, so the logical cluster is unknown: leave "
         "pods/eviction out of the rules, or send such reviews to /clusters/NAME/{mutate,validate}"
     )

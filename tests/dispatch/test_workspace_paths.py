@@ -28,7 +28,7 @@ def test_a_name_stays_as_it_is(name: str) -> None:
 def test_an_unknown_path_is_told_by_its_first_unknown_workspace() -> None:
     found = resolve(store_of(*TREE), "root:nosuch:ws")
     assert found == ResolvedPath(
-        "root:nosuch:ws", "root:nosuch:ws: Workspace nosuch of logical cluster root is not known"
+        "root:nosuch:ws", "root:nosuch:ws: Workspace nosuch of logical cluster root is unknown"
     )
 
 
@@ -66,4 +66,4 @@ def test_a_path_of_very_many_names_is_not_followed(names: int, followed: bool) -
     store = store_of(workspace("a", "x", "a"))
     found = resolve(store, ":".join(["a", *["x"] * names]))
     assert (found == ResolvedPath("a")) is followed
-    assert ("a path of more than 64 names is not followed" in found.problem) is not followed
+    assert ("paths of more than 64 names are not followed" in found.problem) is not followed

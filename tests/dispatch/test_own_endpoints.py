@@ -43,7 +43,7 @@ def reason(client_config: dict[str, Any], cluster: str = "ws1") -> str:
 )  # fmt: skip
 def test_own_dispatch_routes_are_recognized_however_they_are_written(url: str) -> None:
     assert reason({"url": url}) == (
-        f"{url} is a dispatch route of this fleethook, which would ask the same webhooks again: remove the webhook from "
+        f"{url} is a dispatch route of this fleethook, which would call the same webhooks again: remove the webhook from "
         "the configuration hooks of logical cluster ws1"
     )
 

@@ -12,8 +12,7 @@ from app.dispatch.match_conditions import Budget, Condition, ConditionsVerdict, 
 
 DEAR = "object.numbers.all(x, object.numbers.all(y, x + y >= 0))"
 OVER_BUDGET = (
-    "the match conditions of all webhooks together cost more than 1000, which is the limit of one request "
-    "(dispatch_cel_budget)"
+    "the matchConditions of all webhooks cost more than 1000, the limit of one request (setting dispatch_cel_budget)"
 )
 
 

@@ -34,8 +34,8 @@ def test_a_bound_resource_is_owned_where_its_export_is() -> None:
     assert (found.status, found.cluster, found.problem) == (OwnerStatus.BOUND, "ws1", "")
     assert (found.binding, found.export, found.schema) == ("widgets", "widgets", ("ws1", "v1.widgets.example.org"))
     assert found.trace == (
-        "APIBinding widgets of ws3 (Bound) has widgets.example.org",
-        "it binds APIExport widgets of ws1 (root:ws1), so the schema is owned there",
+        "APIBinding widgets of ws3 (Bound) lists widgets.example.org",
+        "it binds APIExport widgets of ws1 (root:ws1), which owns the schema",
     )
 
 
@@ -75,21 +75,21 @@ UNBOUND = (binding("ws3", "ws1", phase="Binding"), export("ws1", WIDGETS))
     [
         pytest.param(
             AMBIGUOUS, OwnerStatus.AMBIGUOUS,
-            "several APIBindings of ws3 have widgets.example.org: a (of ws1), b (of ws2); remove all but one", "ws1",
+            "several APIBindings of ws3 list widgets.example.org: a (of ws1), b (of ws2); remove all but one", "ws1",
             id="ambiguous",
         ),
         pytest.param(
             (binding("ws3", "", WIDGETS),), OwnerStatus.NAMELESS,
-            "APIBinding widgets of ws3 does not say which cluster its export is in (apiExportClusterName)", "",
+            "APIBinding widgets of ws3 does not name the cluster of its APIExport (apiExportClusterName)", "",
             id="nameless",
         ),
         pytest.param(
             (binding("ws3", "ws1", WIDGETS),), OwnerStatus.UNKNOWN,
-            "nothing is known of ws1, where APIBinding widgets of ws3 has its export", "ws1", id="unknown",
+            "logical cluster ws1 of the APIExport of APIBinding widgets of ws3 is unknown", "ws1", id="unknown",
         ),
         pytest.param(
             UNBOUND, OwnerStatus.UNBOUND,
-            "APIBinding widgets of ws3 will have widgets.example.org, and is not bound yet; ask again", "ws3",
+            "APIBinding widgets of ws3 will list widgets.example.org, but is not bound yet; try again", "ws3",
             id="unbound",
         ),
     ],
@@ -106,7 +106,7 @@ def test_an_export_that_is_gone_leaves_the_owner_and_is_told() -> None:
     hooks = configuration("ws1", "validating", webhook())
     found = owner(binding("ws3", "ws1", WIDGETS), hooks)
     assert (found.status, found.cluster) == (OwnerStatus.DANGLING, "ws1")
-    assert found.problem == "APIExport widgets is not in ws1 any more; that cluster's webhooks are asked all the same"
+    assert found.problem == "APIExport widgets of ws1 is gone; the webhooks of ws1 are still called"
 
 
 def test_a_local_definition_wins_over_a_binding_that_is_not_bound() -> None:
@@ -141,7 +141,7 @@ def test_odd_members_are_as_if_they_were_not_there() -> None:
 def test_a_cluster_of_which_nothing_is_known_has_no_owner() -> None:
     found = find_owner(store_of(), cluster="nosuch", group="example.org", resource="widgets")
     assert (found.status, found.cluster) == (OwnerStatus.UNKNOWN, None)
-    assert found.problem == "nothing is known of logical cluster nosuch, so nobody can tell whose webhooks decide"
+    assert found.problem == "logical cluster nosuch is unknown, so the owner of the schema is unknown"
     allowing = find_owner(store_of(), cluster="nosuch", group="example.org", resource="widgets", as_kcp=True)
     assert (allowing.status, allowing.cluster) == (OwnerStatus.LOCAL, "nosuch")
 
@@ -150,7 +150,7 @@ def test_a_path_that_names_no_workspace_has_no_owner() -> None:
     store = store_of(workspace("root", "org", "1abc"))
     found = find_owner(store, cluster="root:typo", group="example.org", resource="widgets")
     assert (found.status, found.cluster) == (OwnerStatus.UNKNOWN, None)
-    assert found.problem.startswith("root:typo: Workspace typo of logical cluster root is not known, so nobody")
+    assert found.problem.startswith("root:typo: Workspace typo of logical cluster root is unknown, so the owner")
 
 
 def test_a_cluster_with_too_many_unbound_bindings_is_refused_what_may_be_among_them() -> None:
@@ -158,7 +158,7 @@ def test_a_cluster_with_too_many_unbound_bindings_is_refused_what_may_be_among_t
     store = store_of(export("ws1", WIDGETS), logical_cluster("ws3"), *unbound)
     found = find_owner(store, cluster="ws3", group="", resource="configmaps")
     assert (found.status, found.cluster) == (OwnerStatus.UNBOUND, None)
-    assert "ws3 has 1001 APIBindings that are not bound yet, and the limit is 1000" in found.problem
+    assert "ws3 has 1001 APIBindings that are not bound yet (limit 1000)" in found.problem
     assert find_owner(store, cluster="ws3", group="", resource="configmaps", as_kcp=True).cluster == "ws3"
     store.remove(key_of(unbound[0]))
     assert find_owner(store, cluster="ws3", group="", resource="configmaps").cluster == "ws3"
