@@ -15,6 +15,11 @@ from tests.dispatch.builders import request_of
 from tests.dispatch.webhook_server import Webhooks, webhooks
 
 
+def stopped() -> float:
+    """Return the time of a clock that does not move."""
+    return 0.0
+
+
 class Front:
     """A dispatcher over a store, as the HTTP edge uses it."""
 

@@ -25,7 +25,7 @@ def answered(*, mutating: bool = True, version: str = "v1", **response: Any) -> 
         ({"patch": PATCH, "patchType": ""}, 'webhook returned invalid response.patchType of ""'),
     ],
 )
-def test_what_is_no_answer_of_a_mutating_webhook(response: dict[str, Any], text: str) -> None:
+def test_invalid_responses_of_mutating_webhooks(response: dict[str, Any], text: str) -> None:
     with pytest.raises(ReviewError) as raised:
         answered(allowed=True, **response)
     assert str(raised.value) == text
@@ -38,14 +38,14 @@ def test_what_is_no_answer_of_a_mutating_webhook(response: dict[str, Any], text:
         ({"patchType": "JSONPatch"}, "validating webhook may not return response.patchType"),
     ],
 )
-def test_a_validating_webhook_may_not_patch(response: dict[str, Any], text: str) -> None:
+def test_patches_of_validating_webhooks_are_invalid(response: dict[str, Any], text: str) -> None:
     with pytest.raises(ReviewError) as raised:
         answered(mutating=False, allowed=True, **response)
     assert str(raised.value) == text
     assert answered(mutating=False, version="v1beta1", allowed=True, **response).patch == b""
 
 
-def test_without_allowed_it_is_a_denial() -> None:
+def test_a_missing_allowed_is_a_denial() -> None:
     assert answered().allowed is False
     assert answered(allowed=None).allowed is False
 
@@ -60,25 +60,25 @@ def test_an_empty_patch_changes_nothing(text: bytes) -> None:
             decode_patch(made)
 
 
-def test_a_patch_that_changes_nothing_may_say_any_type() -> None:
+def test_an_empty_patch_may_have_any_type() -> None:
     made = answered(allowed=True, patch=base64.b64encode(b"[]").decode(), patchType="MergePatch")
     assert decode_patch(made) == []
 
 
 @pytest.mark.parametrize("mutating", [True, False])
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
-def test_a_patch_that_is_no_base64_is_no_answer_to_anything(version: str, *, mutating: bool) -> None:
+def test_patches_must_be_base64(version: str, *, mutating: bool) -> None:
     with pytest.raises(ReviewError, match="is not base64"):
         answered(version=version, mutating=mutating, allowed=True, patch="%%%", patchType="JSONPatch")
 
 
-def test_base64_may_have_lines_as_for_go() -> None:
+def test_base64_may_have_line_breaks_as_in_go() -> None:
     operations = [{"op": "add", "path": "/metadata/labels", "value": {"a": "b" * 90}}]
     lines = base64.encodebytes(json.dumps(operations).encode()).decode().replace("\n", "\r\n")
     assert decode_patch(answered(allowed=True, patch=lines, patchType="JSONPatch")) == operations
     assert answered(mutating=False, allowed=True, patch="\n").patch == b""
 
 
-def test_members_that_are_not_known_do_no_harm() -> None:
+def test_unknown_members_are_ignored() -> None:
     made = answered(allowed=True, future={"x": 1}, status={"code": 200, "metadata": {}, "message": "fine"})
     assert (made.allowed, made.status.message) == (True, "fine")

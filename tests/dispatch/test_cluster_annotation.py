@@ -36,12 +36,12 @@ def test_stored_objects_name_their_cluster(made: dict[str, Any]) -> None:
     assert find_annotated_cluster(request_of(made)) == "ws3"
 
 
-def test_a_name_of_kcps_own_clusters_is_a_name() -> None:
+def test_system_clusters_are_names() -> None:
     assert find_annotated_cluster(request_of(review(of("system:admin")))) == "system:admin"
 
 
 @pytest.mark.parametrize(("before", "after"), [("ws2", "ws3"), ("ws2", None), (None, "ws3")])
-def test_an_update_cannot_move_an_object(before: str | None, after: str | None) -> None:
+def test_updates_cannot_move_an_object_to_another_cluster(before: str | None, after: str | None) -> None:
     text = refusal(review(of(after), old=of(before), operation="UPDATE"))
     assert text == (
         f"request.object is of logical cluster {after or ''!r} and request.oldObject of {before or ''!r} (annotation "
@@ -58,7 +58,7 @@ def test_an_update_cannot_move_an_object(before: str | None, after: str | None) 
         (review(None, old=of(None), operation="DELETE"), "oldObject"),
     ],
 )
-def test_an_object_without_the_annotation_is_refused(made: dict[str, Any], member: str) -> None:
+def test_objects_without_the_annotation_are_refused(made: dict[str, Any], member: str) -> None:
     assert refusal(made) == (
         f"request.{member} has no annotation kcp.io/cluster, so the logical cluster is unknown: have the control "
         "plane set it when it creates objects, or exclude the object's namespace by the namespaceSelector of the "
@@ -66,20 +66,22 @@ def test_an_object_without_the_annotation_is_refused(made: dict[str, Any], membe
     )
 
 
-def test_a_deletion_without_the_stored_object_is_refused() -> None:
+def test_deletions_without_old_object_are_refused() -> None:
     made = review(of("ws3"), operation="DELETE")
     made["request"]["object"] = None
     assert refusal(made).startswith("the review has no request.oldObject, so the logical cluster is unknown")
 
 
 @pytest.mark.parametrize("name", ["root:ws3", "*", "Upper", "a/b"])
-def test_only_a_name_is_a_cluster(name: str) -> None:
+def test_annotations_must_be_names_not_paths(name: str) -> None:
     text = refusal(review(of(name)))
-    assert text.startswith(f"request.object has the annotation kcp.io/cluster: {name!r}, which is no name of a logical")
+    assert text.startswith(
+        f"request.object has the annotation kcp.io/cluster: {name!r}, which is not a logical cluster name"
+    )
     assert text.endswith("annotate objects with names, not with paths")
 
 
-def test_bodies_that_are_not_stored_name_no_cluster() -> None:
+def test_bodies_that_are_not_stored_are_refused() -> None:
     options = {"apiVersion": "v1", "kind": "PodExecOptions", "metadata": of("ws3")["metadata"]}
     assert refusal(review(options, operation="CONNECT")) == (
         "a CONNECT review carries no stored object, so the logical cluster is unknown: leave CONNECT out of the "

@@ -38,29 +38,29 @@ def judge(*expressions: str, numbers: int, limit: int = 10_000_000, policy: str 
     return asyncio.run(run())
 
 
-def test_a_condition_that_takes_long_has_the_answer_of_one_that_does_not() -> None:
+def test_the_thread_gives_the_same_result_as_the_event_loop() -> None:
     assert judge(DEAR, numbers=3).matched
     assert judge(DEAR, numbers=100).matched
 
 
-def test_a_condition_that_is_too_dear_is_an_error() -> None:
+def test_a_condition_above_its_cost_limit_is_an_error() -> None:
     (error,) = judge(DEAR, "true", numbers=1_000).errors
 
     assert error.endswith("operation cancelled: actual cost limit exceeded")
 
 
-def test_conditions_that_are_too_dear_for_a_request_are_an_error() -> None:
+def test_conditions_above_the_budget_of_a_request_are_an_error() -> None:
     assert judge("object.numbers[0] == 0", DEAR, numbers=100, limit=1_000).errors == (OVER_BUDGET,)
     assert judge("object.numbers[0] == 0", DEAR, numbers=3, limit=1_000).matched
 
 
-def test_conditions_that_are_too_dear_for_a_request_switch_off_no_webhook_whose_failures_are_ignored() -> None:
+def test_exceeding_the_budget_does_not_skip_webhooks_with_ignore() -> None:
     verdict = judge(DEAR, "false", numbers=100, limit=1_000, policy="Ignore")
 
     assert (verdict.matched, verdict.errors) == (False, (OVER_BUDGET,))
 
 
-def test_webhooks_of_one_request_share_its_budget() -> None:
+def test_webhooks_of_one_request_share_a_budget() -> None:
     budget = Budget(1_000)
     conditions = [Condition("dear", DEAR)]
     first, second = (evaluate_conditions(conditions, scope(9), fail_open=False, budget=budget) for _ in range(2))

@@ -57,7 +57,7 @@ def test_without_a_webhook_only_the_api_version_changes(declared: Any) -> None:
     assert made["spec"] is document["spec"]
 
 
-def test_what_is_in_the_version_already_is_returned_as_it_is() -> None:
+def test_objects_in_the_target_version_are_returned_unchanged() -> None:
     document = widget()
     assert plan_conversion(document, V1, definition=by_webhook("v1")) is document
     scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": 1}}
@@ -69,21 +69,21 @@ def test_what_is_in_the_version_already_is_returned_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("accepted", "version"), [(["v1"], "v1"), (["v1beta1", "v1"], "v1beta1"), (["v9", "v1", "v1beta1"], "v1")]
 )
-def test_a_webhook_is_asked_in_the_first_version_of_reviews_that_is_known(accepted: list[str], version: str) -> None:
+def test_the_first_known_review_version_is_used(accepted: list[str], version: str) -> None:
     assert plan_conversion(widget(), V2, definition=by_webhook(*accepted)) == NeedsWebhook(CONFIG, version)
 
 
-def test_an_object_with_nothing_in_it_needs_no_webhook() -> None:
+def test_empty_objects_need_no_webhook() -> None:
     empty = {"apiVersion": "example.org/v1", "kind": "Widget"}
     assert plan_conversion(empty, V2, definition=by_webhook("v1")) == {**empty, "apiVersion": "example.org/v2"}
 
 
-def test_what_takes_a_webhook_is_not_to_be_had_without_asking() -> None:
+def test_convert_refuses_conversions_by_webhook() -> None:
     assert convert(widget(), V2, definition=definition())["apiVersion"] == "example.org/v2"
     with pytest.raises(ConversionError) as error:
         convert(widget(), V2, definition=by_webhook("v1"))
     assert str(error.value) == (
-        "example.org/v1, Kind=Widget becomes example.org/v2, Kind=Widget through a conversion webhook, which is not asked here"
+        "example.org/v1, Kind=Widget to example.org/v2, Kind=Widget needs a conversion webhook, which is not called here"
     )
 
 
@@ -97,7 +97,7 @@ NAMELESS = "an object without apiVersion and kind cannot be converted"
         (widget(), V2._replace(version="v3"), definition(), "request to convert CR to an invalid group/version: example.org/v3"),
         (widget("v3"), V2, definition(), "request to convert CR from an invalid group/version: example.org/v3"),
         (widget(), V2._replace(group="other"), definition(), "request to convert CR to an invalid group/version: other/v2"),
-        (widget(), V2._replace(kind="Gadget"), definition(), "example.org/v1, Kind=Widget cannot become example.org/v2, Kind=Gadget: these are two kinds"),
+        (widget(), V2._replace(kind="Gadget"), definition(), "example.org/v1, Kind=Widget cannot be converted to example.org/v2, Kind=Gadget: the kinds differ"),
         (widget(), V2, definition(strategy="Other"), "unknown conversion strategy 'Other' for example.org/v1, Kind=Widget"),
         (widget(), V2, definition(strategy="Webhook"), "conversion webhook for example.org/v1, Kind=Widget has no clientConfig"),
         (widget(), V2, by_webhook(), NO_VERSIONS),
@@ -114,17 +114,17 @@ NAMELESS = "an object without apiVersion and kind cannot be converted"
             {"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "spec": []},
             GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler"),
             None,
-            "autoscaling/v1, Kind=HorizontalPodAutoscaler cannot be converted to autoscaling/v2, Kind=HorizontalPodAutoscaler: it does not have the form of autoscaling/v1, Kind=HorizontalPodAutoscaler: an object is expected",
+            "autoscaling/v1, Kind=HorizontalPodAutoscaler cannot be converted to autoscaling/v2, Kind=HorizontalPodAutoscaler: invalid autoscaling/v1, Kind=HorizontalPodAutoscaler: expected an object",
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_converted_is_told(document: Any, to: GroupVersionKind, declared: Any, text: str) -> None:
+def test_impossible_conversions_name_the_reason(document: Any, to: GroupVersionKind, declared: Any, text: str) -> None:
     with pytest.raises(ConversionError) as error:
         plan_conversion(document, to, definition=declared)
     assert str(error.value) == text
 
 
-def test_the_review_has_the_objects_and_the_version_that_is_wanted() -> None:
+def test_the_review_has_the_objects_and_the_target_version() -> None:
     assert build_conversion_review([widget()], "example.org/v2", uid="u", version="v1beta1") == {
         "apiVersion": "apiextensions.k8s.io/v1beta1",
         "kind": "ConversionReview",
@@ -142,7 +142,7 @@ def judged(answer: Any, *documents: Any, version: str = "v1") -> list[Any]:
     return read_converted_objects(text, documents or [widget()], "example.org/v2", uid="u", version=version)
 
 
-def test_of_what_a_webhook_makes_labels_and_annotations_are_its_own_and_other_metadata_is_not() -> None:
+def test_webhooks_change_only_labels_and_annotations_of_metadata() -> None:
     theirs = {**METADATA, "generation": 9, "finalizers": ["x"], "labels": {"l": "2", "m": ""}, "annotations": None}
     made = judged(review(widget("v2", metadata=theirs, spec={"length": 1}, status={})))
     kept = {"name": "a", "namespace": "n", "uid": "1", "generation": 3, "labels": {"l": "2", "m": ""}}
@@ -151,7 +151,7 @@ def test_of_what_a_webhook_makes_labels_and_annotations_are_its_own_and_other_me
     ]
 
 
-def test_objects_are_returned_in_order_and_the_originals_are_left_alone() -> None:
+def test_objects_are_returned_in_order_and_originals_are_unchanged() -> None:
     documents = [widget(metadata={"name": name}) for name in "ab"]
     before = copy.deepcopy(documents)
     answer = review(*(widget("v2", metadata={"name": name}) for name in "ab"))
@@ -159,13 +159,13 @@ def test_objects_are_returned_in_order_and_the_originals_are_left_alone() -> Non
     assert documents == before
 
 
-def test_an_invalid_label_that_was_there_before_may_stay() -> None:
+def test_existing_invalid_labels_may_stay() -> None:
     old = {"name": "a", "labels": {"-bad-": "-"}, "annotations": {"-bad-": "x"}}
     made = judged(review(widget("v2", metadata=old)), widget(metadata=old))
     assert made[0]["metadata"] == old
 
 
-def test_the_old_version_of_reviews_is_believed_without_uid_and_kind() -> None:
+def test_v1beta1_reviews_need_no_uid_and_kind() -> None:
     answer = review(widget("v2"), uid="other") | {"apiVersion": "", "kind": ""}
     assert judged(answer, version="v1beta1") == [widget("v2")]
     with pytest.raises(ConversionError, match="expected webhook response of"):
@@ -197,28 +197,28 @@ def metadata(**members: Any) -> dict[str, Any]:
         (review("x"), INVALID + "invalid apiVersion (expected example.org/v2, received none)"),
         (review(widget("v1")), INVALID + "invalid apiVersion (expected example.org/v2, received example.org/v1)"),
         (review(widget("v2", kind="Gadget")), INVALID + "invalid kind (expected Widget, received Gadget)"),
-        (review(widget("v2", metadata=None)), INVALID + "its metadata is missing or no object"),
+        (review(widget("v2", metadata=None)), INVALID + "metadata is missing or not an object"),
         (metadata(name="b"), INVALID + "must have the same name: a != b"),
         (metadata(namespace=None), INVALID + "must have the same namespace: n != none"),
         (metadata(uid=["1"]), INVALID + "must have the same uid: 1 != ['1']"),
-        (metadata(labels=["l"]), INVALID + "metadata.labels is no object"),
+        (metadata(labels=["l"]), INVALID + "metadata.labels is not an object"),
         (metadata(labels={"l": 1}), INVALID + "metadata.labels[l] must be a string"),
         (metadata(labels={"l": "-"}), INVALID + "metadata.labels[l]: '-' must have at most 63 letters, digits, '-', '_' or '.', with a letter or digit at its ends"),
         (metadata(labels={"X/l": "1"}), INVALID + "metadata.labels[X/l]: the prefix 'X' must be a lower case DNS subdomain"),
         (metadata(annotations={"a/b/c": "-"}), INVALID + "metadata.annotations[a/b/c]: the prefix 'a/b' must be a lower case DNS subdomain"),
     ],
 )  # fmt: skip
-def test_what_a_webhook_may_not_answer(answer: Any, text: str) -> None:
+def test_invalid_conversion_responses_name_the_reason(answer: Any, text: str) -> None:
     with pytest.raises(ConversionError) as error:
         judged(answer)
     assert str(error.value) == text
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff", b'{"a":"\xff"}', b"[" * 100_000])
-def test_what_is_no_json_is_no_answer(text: bytes) -> None:
+def test_responses_must_be_json(text: bytes) -> None:
     with pytest.raises(ConversionError) as error:
         judged(text)
-    assert str(error.value).startswith(f"{FAILED}it is no ConversionReview: ")
+    assert str(error.value).startswith(f"{FAILED}not a ConversionReview: ")
 
 
 JSON = st.recursive(
@@ -233,7 +233,7 @@ JSON = st.recursive(
     member=st.sampled_from(["uid", "result", "convertedObjects"]),
     version=st.sampled_from(["v1", "v1beta1"]),
 )
-def test_an_answer_of_any_shape_is_understood_or_refused(value: Any, member: str, version: str) -> None:
+def test_responses_of_any_shape_do_not_raise_other_errors(value: Any, member: str, version: str) -> None:
     try:
         made = judged(review(widget("v2"), version=version, **{member: value}), version=version)
     except ConversionError:
@@ -242,7 +242,7 @@ def test_an_answer_of_any_shape_is_understood_or_refused(value: Any, member: str
 
 
 @given(value=JSON, member=st.sampled_from(["apiVersion", "kind", "metadata"]))
-def test_an_object_of_any_shape_is_converted_or_refused(value: Any, member: str) -> None:
+def test_objects_of_any_shape_do_not_raise_other_errors(value: Any, member: str) -> None:
     for declared in (definition(), by_webhook("v1")):
         try:
             planned = plan_conversion(widget(**{member: value}), V2, definition=declared)
@@ -258,7 +258,7 @@ def test_an_object_of_any_shape_is_converted_or_refused(value: Any, member: str)
 
 
 @given(spec=JSON, conversion=JSON)
-def test_a_definition_of_any_shape_converts_or_refuses(spec: Any, conversion: Any) -> None:
+def test_definitions_of_any_shape_do_not_raise_other_errors(spec: Any, conversion: Any) -> None:
     for declared in ({"spec": spec}, {"spec": definition()["spec"] | {"conversion": conversion}}):
         try:
             planned = plan_conversion(widget(), V2, definition=declared)

@@ -1,4 +1,4 @@
-"""Large objects in other versions: converted off the event loop, and as small ones are."""
+"""Objects are converted for webhooks, large ones off the event loop."""
 
 import threading
 from typing import Any
@@ -7,9 +7,16 @@ import pytest
 from aiohttp import web
 
 from app.dispatch import converter
-from tests.dispatch.builders import WIDGETS, configuration, definition, review, store_of, widget
+from tests.dispatch.builders import (
+    WIDGETS,
+    configuration,
+    definition,
+    review,
+    store_of,
+    widget,
+)
 from tests.dispatch.conftest import Front
-from tests.dispatch.webhook_server import Webhooks, allow, hook
+from tests.dispatch.webhook_server import Webhooks, allow, hook, mutated, patch
 
 _METRICS = "autoscaling.alpha.kubernetes.io/metrics"
 
@@ -46,7 +53,7 @@ def autoscaler(metrics: int, text: str = "") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("metrics", "text"), [(3, ""), (3_000, ""), (3, "x" * 100_000)])
-async def test_a_large_built_in_object_is_converted_in_a_thread(
+async def test_large_built_in_objects_are_converted_in_a_thread(
     front: Front, server: Webhooks, monkeypatch: pytest.MonkeyPatch, metrics: int, text: str
 ) -> None:
     server.answers["/w"] = allow
@@ -64,7 +71,7 @@ async def test_a_large_built_in_object_is_converted_in_a_thread(
 
 
 @pytest.mark.parametrize("size", [10, 50_000])
-async def test_a_large_answer_of_a_conversion_webhook_is_read_in_a_thread(
+async def test_large_conversion_responses_are_parsed_in_a_thread(
     front: Front, server: Webhooks, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     def convert(asked: Any) -> Any:
@@ -85,3 +92,72 @@ async def test_a_large_answer_of_a_conversion_webhook_is_read_in_a_thread(
     assert (await front.dispatch(store, review(document), cluster="ws1")).response.allowed
     assert server.calls[1].object["spec"] == document["spec"]
     assert threads.are_main() is (size == 10)
+
+
+async def test_webhooks_get_the_version_of_their_rule(front: Front, server: Webhooks) -> None:
+    server.answers["/w"] = patch({"op": "add", "path": "/spec/colour", "value": "red"})
+    rules = [{**WIDGETS, "apiVersions": ["v1beta1"]}]
+    store = store_of(
+        definition("ws1", "widgets.example.org", "v1", "v1beta1"),
+        configuration("ws1", "mutating", hook(server, "/w", rules=rules)),
+    )
+    sent = widget(size=1)
+    found = await front.dispatch(store, review(sent), cluster="ws1", phase="mutating")
+    request = server.calls[0].review["request"]
+    assert request["kind"] == {"group": "example.org", "version": "v1beta1", "kind": "Widget"}
+    assert request["resource"] == {"group": "example.org", "version": "v1beta1", "resource": "widgets"}
+    assert request["requestKind"]["version"] == request["requestResource"]["version"] == "v1"
+    assert request["object"]["apiVersion"] == "example.org/v1beta1"
+    assert mutated(found, sent) == {**sent, "spec": {"size": 1, "colour": "red"}}
+
+
+async def test_conversion_webhooks_cannot_change_the_cluster_annotation(front: Front, server: Webhooks) -> None:
+    def convert(asked: Any) -> Any:
+        request = asked["request"]
+        objects = []
+        for document in request["objects"]:
+            renamed = {"measure" if name == "size" else "size": value for name, value in document["spec"].items()}
+            metadata = {**document["metadata"], "annotations": {"kcp.io/cluster": "evil"}}
+            objects.append(
+                {**document, "apiVersion": request["desiredAPIVersion"], "spec": renamed, "metadata": metadata}
+            )
+        return web.json_response(
+            {
+                "apiVersion": asked["apiVersion"], "kind": "ConversionReview",
+                "response": {"uid": request["uid"], "convertedObjects": objects, "result": {"status": "Success"}},
+            }
+        )  # fmt: skip
+
+    server.answers["/convert"] = convert
+    server.answers["/w"] = patch({"op": "replace", "path": "/spec/measure", "value": 7})
+    conversion = {
+        "strategy": "Webhook",
+        "webhook": {"clientConfig": server.client_config("/convert"), "conversionReviewVersions": ["v1"]},
+    }
+    store = store_of(
+        definition("ws1", "widgets.example.org", "v1", "v2", conversion=conversion),
+        configuration("ws1", "mutating", hook(server, "/w", rules=[{**WIDGETS, "apiVersions": ["v2"]}])),
+    )
+    sent = widget(size=1)
+    found = await front.dispatch(store, review(sent), cluster="ws1", phase="mutating")
+    assert server.paths == ["/convert", "/w", "/convert"]
+    assert server.calls[1].object["spec"] == {"measure": 1}
+    assert server.calls[1].object["metadata"]["annotations"] == {"kcp.io/cluster": "ws1"}
+    assert mutated(found, sent) == widget(size=7)
+    assert set(front.client._pools._kept._entries) == {"ws1"}
+
+
+async def test_failed_conversions_refuse_the_request_even_with_ignore(front: Front, server: Webhooks) -> None:
+    server.answers["/convert"] = lambda _: web.Response(status=503)
+    conversion = {
+        "strategy": "Webhook",
+        "webhook": {"clientConfig": server.client_config("/convert"), "conversionReviewVersions": ["v1"]},
+    }
+    rules = [{**WIDGETS, "apiVersions": ["v2"]}]
+    store = store_of(
+        definition("ws1", "widgets.example.org", "v1", "v2", conversion=conversion),
+        configuration("ws1", "validating", hook(server, "/w", rules=rules, failurePolicy="Ignore")),
+    )
+    response = (await front.dispatch(store, review(), cluster="ws1")).response
+    assert (response.allowed, response.code) == (False, 500)
+    assert "conversion webhook for Widget failed" in response.message

@@ -71,19 +71,19 @@ def ask(
     )
 
 
-def test_versions_of_a_custom_resource_come_in_its_own_order() -> None:
+def test_versions_are_in_the_order_of_the_definition() -> None:
     store = store_of(definition(V2, V1))
     expected = (Equivalent(resource("v2"), widget("v2")), Equivalent(resource("v1"), widget("v1")))
     assert ask(store, resource("v1")) == expected
     assert ask(store, resource("v2")) == expected
 
 
-def test_versions_that_are_not_served_are_equivalents_as_they_are_to_an_apiserver() -> None:
+def test_unserved_versions_are_equivalents_as_in_an_apiserver() -> None:
     store = store_of(definition(V1, {"name": "v0", "served": False}))
     assert [one.resource.version for one in ask(store, resource("v1"))] == ["v1", "v0"]
 
 
-def test_a_version_without_a_subresource_is_no_equivalent_for_it() -> None:
+def test_versions_without_the_subresource_are_excluded() -> None:
     both = {"status": {}, "scale": {"specReplicasPath": ".spec.replicas"}}
     store = store_of(definition({**V1, "subresources": both}, {**V2, "subresources": {"status": {}, "scale": None}}))
     assert ask(store, resource("v1"), subresource="status") == (
@@ -93,20 +93,20 @@ def test_a_version_without_a_subresource_is_no_equivalent_for_it() -> None:
     assert ask(store, resource("v1"), subresource="scale", kind=SCALE) == (Equivalent(resource("v1"), SCALE),)
 
 
-def test_a_subresource_that_no_version_has_leaves_the_request_itself() -> None:
+def test_an_unknown_subresource_is_equivalent_to_itself() -> None:
     assert ask(store_of(definition(V1, V2)), resource("v1"), subresource="scale", kind=SCALE) == (
         Equivalent(resource("v1"), SCALE),
     )
 
 
-def test_a_version_that_the_definition_does_not_have_yet_is_among_the_others() -> None:
+def test_an_unknown_version_is_added_to_the_others() -> None:
     assert ask(store_of(definition(V1)), resource("v9"), kind=widget("v9")) == (
         Equivalent(resource("v1"), widget("v1")),
         Equivalent(resource("v9"), widget("v9")),
     )
 
 
-def test_what_nothing_is_known_of_is_equivalent_to_itself_alone() -> None:
+def test_unknown_resources_are_equivalent_to_themselves() -> None:
     assert ask(store_of(), resource("v1")) == (Equivalent(resource("v1"), widget("asked")),)
 
 
@@ -116,7 +116,7 @@ def test_definitions_of_other_clusters_do_not_count() -> None:
     assert len(ask(store, resource("v1"), cluster="other")) == 2
 
 
-def test_of_a_bound_resource_the_schema_in_the_cluster_of_the_export_counts() -> None:
+def test_bound_resources_use_the_schema_of_the_export() -> None:
     store = store_of(definition(V1, cluster="consumer"), schema(V2, V1, cluster="provider"))
     bound = ("provider", "today.widgets.example.org")
     assert [one.resource.version for one in ask(store, resource("v1"), cluster="consumer", schema=bound)] == [
@@ -125,19 +125,19 @@ def test_of_a_bound_resource_the_schema_in_the_cluster_of_the_export_counts() ->
     ]
 
 
-def test_a_bound_resource_whose_schema_is_not_known_is_no_built_in_one() -> None:
+def test_bound_resources_without_a_schema_are_not_built_in() -> None:
     asked, kind = GroupVersionResource("autoscaling", "v1", "horizontalpodautoscalers"), widget("v1")
     bound = ask(store_of(), asked, kind=kind, cluster="consumer", schema=("provider", "gone"))
     assert bound == (Equivalent(asked, kind),)
     assert len(ask(store_of(), asked, kind=kind, cluster="consumer")) == 2
 
 
-def test_a_kind_that_a_definition_does_not_name_is_unknown() -> None:
+def test_a_definition_without_a_kind_gives_unknown_kinds() -> None:
     store = store_of(definition(V1, V2, names={"plural": "widgets"}))
     assert ask(store, resource("v1")) == (Equivalent(resource("v1"), None), Equivalent(resource("v2"), None))
 
 
-def test_events_of_two_groups_are_one_storage() -> None:
+def test_events_of_both_groups_are_equivalent() -> None:
     core, other = resource("v1", group="", plural="events"), resource("v1", group="events.k8s.io", plural="events")
     expected = (
         Equivalent(core, GroupVersionKind("", "v1", "Event")),
@@ -147,7 +147,7 @@ def test_events_of_two_groups_are_one_storage() -> None:
     assert ask(store_of(), other) == expected
 
 
-def test_versions_of_a_built_in_resource_come_as_an_apiserver_prefers_them() -> None:
+def test_built_in_versions_are_in_the_order_of_an_apiserver() -> None:
     found = ask(store_of(), resource("v1", group="autoscaling", plural="horizontalpodautoscalers"))
     assert [(one.resource.version, one.kind) for one in found] == [
         (version, GroupVersionKind("autoscaling", version, "HorizontalPodAutoscaler")) for version in ("v2", "v1")
@@ -164,14 +164,14 @@ def test_versions_of_a_built_in_resource_come_as_an_apiserver_prefers_them() -> 
         ("serviceaccounts", "", "token", GroupVersionKind("authentication.k8s.io", "v1", "TokenRequest")),
     ],
 )
-def test_subresources_of_built_in_resources_have_kinds_of_their_own(
+def test_built_in_subresources_have_their_own_kinds(
     plural: str, group: str, subresource: str, kind: GroupVersionKind
 ) -> None:
     asked = resource("v1", group=group, plural=plural)
     assert ask(store_of(), asked, subresource=subresource) == (Equivalent(asked, kind),)
 
 
-def test_a_definition_goes_before_the_table() -> None:
+def test_definitions_take_precedence_over_built_in_resources() -> None:
     document = definition(
         V1, {"name": "v1beta9", "served": True}, group="apps", names={"kind": "Deployment", "plural": "deployments"}
     )
@@ -179,7 +179,7 @@ def test_a_definition_goes_before_the_table() -> None:
     assert [one.resource.version for one in found] == ["v1", "v1beta9"]
 
 
-def test_the_scope_is_that_of_the_definition_or_the_table() -> None:
+def test_the_scope_comes_from_the_definition_or_the_table() -> None:
     store = store_of(definition(V1, cluster="a"), definition(V1, cluster="b", scope="Cluster"))
     store.put(definition(V1, cluster="c", scope="other"))
     asked = [(cluster, "example.org", "widgets") for cluster in "abcd"] + [("", "", "pods"), ("", "", "nodes")]
@@ -188,7 +188,7 @@ def test_the_scope_is_that_of_the_definition_or_the_table() -> None:
     ]  # fmt: skip
 
 
-def test_what_defines_a_resource_is_found_for_its_conversion() -> None:
+def test_the_definition_of_a_resource_is_found() -> None:
     own, bound = definition(V1, cluster="consumer"), schema(V1, cluster="provider")
     store = store_of(own, bound)
     where: Any = {"cluster": "consumer", "group": "example.org", "resource": "widgets"}
@@ -197,7 +197,7 @@ def test_what_defines_a_resource_is_found_for_its_conversion() -> None:
     assert find_definition(store, cluster="consumer", group="apps", resource="deployments") is None
 
 
-def test_a_definition_is_read_once_and_again_when_it_is_replaced() -> None:
+def test_definitions_are_cached_until_they_are_replaced() -> None:
     store = store_of(definition(V1, V2))
     first = ask(store, resource("v1"))
     assert ask(store, resource("v1")) is first
@@ -206,12 +206,12 @@ def test_a_definition_is_read_once_and_again_when_it_is_replaced() -> None:
     assert ask(store, resource("v1")) == (Equivalent(resource("v1"), widget("v1")),)
 
 
-def test_equal_definitions_of_two_clusters_do_not_answer_for_each_other() -> None:
+def test_equal_definitions_of_two_clusters_are_cached_separately() -> None:
     store = store_of(definition(V1, cluster="a"), definition(V1, V2, cluster="b"))
     assert [len(ask(store, resource("v1"), cluster=cluster)) for cluster in ("a", "b", "a")] == [1, 2, 1]
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_the_cache_is_bounded() -> None:
     store = Store([DEFINITIONS_BY_RESOURCE])
     for number in range(equivalent_resources._MAX_CACHED + 10):
         store.put(definition(V1, cluster=f"c{number}"))
@@ -232,9 +232,7 @@ JSON = st.recursive(
 
 
 @given(versions=JSON, names=JSON, scope=JSON)
-def test_whatever_a_definition_says_the_answer_can_be_a_key_and_has_the_request(
-    versions: Any, names: Any, scope: Any
-) -> None:
+def test_definitions_of_any_shape_give_hashable_results(versions: Any, names: Any, scope: Any) -> None:
     document = schema(cluster="provider")
     document["spec"] |= {"versions": versions, "names": names, "scope": scope}
     where: Any = {"cluster": "consumer", "schema": ("provider", "today.widgets.example.org")}

@@ -84,7 +84,7 @@ async def answer(world: World, question: Question) -> Any:
 
 @settings(max_examples=100, deadline=None)
 @given(worlds, hostile_objects(), questions(*HONEST), questions(*HOSTILE), st.booleans())
-def test_a_hostile_cluster_changes_no_answer_for_the_others(
+def test_a_hostile_cluster_does_not_change_answers_of_others(
     documents: Any, hostile: Any, asked: Any, asked_by_hostile: Any, hostile_first: Any
 ) -> None:
     async def run() -> None:
@@ -108,7 +108,7 @@ def test_a_hostile_cluster_changes_no_answer_for_the_others(
 
 @settings(max_examples=30, deadline=None)
 @given(worlds, hostile_objects(), questions(*HONEST), questions(*HOSTILE))
-def test_requests_of_a_hostile_cluster_at_the_same_time_change_no_answer(
+def test_concurrent_hostile_requests_do_not_change_answers(
     documents: Any, hostile: Any, asked: Any, asked_by_hostile: Any
 ) -> None:
     async def run() -> None:

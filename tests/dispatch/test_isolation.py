@@ -16,7 +16,10 @@ from tests.dispatch.worlds import CLUSTERS, World, clusters, reviews, world_of, 
 
 PHASES: tuple[Phase, ...] = ("mutating", "validating")
 
+
 requests = st.lists(st.tuples(st.sampled_from(CLUSTERS), st.sampled_from(PHASES), reviews()), min_size=1, max_size=6)
+
+
 changes = st.one_of(*(st.tuples(st.just(name), clusters(name)) for name in CLUSTERS))
 
 
@@ -28,9 +31,7 @@ def owners(documents: dict[str, list[dict[str, Any]]], cluster: str) -> set[str]
 
 @settings(max_examples=150, deadline=None)
 @given(worlds, requests, changes, requests)
-def test_a_request_is_answered_as_if_there_were_only_its_cluster_and_the_owner(
-    documents: Any, first: Any, change: Any, second: Any
-) -> None:
+def test_only_the_consumer_and_the_owner_affect_an_answer(documents: Any, first: Any, change: Any, second: Any) -> None:
     """Whatever else there is, was asked before, or has changed since: names are the same in all clusters."""
 
     async def run() -> None:
@@ -63,7 +64,7 @@ def test_a_request_is_answered_as_if_there_were_only_its_cluster_and_the_owner(
 
 @settings(max_examples=50, deadline=None)
 @given(worlds, requests)
-def test_requests_at_the_same_time_are_answered_as_one_after_the_other(documents: Any, made: Any) -> None:
+def test_concurrent_requests_get_the_same_answers_as_sequential_ones(documents: Any, made: Any) -> None:
     async def run() -> None:
         together, alone = world_of(documents, *CLUSTERS), world_of(documents, *CLUSTERS)
         asked = [together.dispatch(one, cluster=cluster, phase=phase) for cluster, phase, one in made]
@@ -75,7 +76,7 @@ def test_requests_at_the_same_time_are_answered_as_one_after_the_other(documents
     asyncio.run(run())
 
 
-async def test_the_same_name_of_a_definition_means_other_versions_in_another_cluster() -> None:
+async def test_clusters_may_have_different_versions_of_a_definition() -> None:
     """What is remembered of which webhooks are about a request is remembered for these versions alone."""
     rules = [{"apiGroups": ["example.org"], "apiVersions": ["v2"], "resources": ["widgets"], "operations": ["*"]}]
     world = World(
@@ -90,7 +91,7 @@ async def test_the_same_name_of_a_definition_means_other_versions_in_another_clu
     assert [asked.seen_as for asked in world.asked] == ["a", "a"]
 
 
-async def test_clusters_share_no_connection_even_to_the_same_place(front: Front, server: Webhooks) -> None:
+async def test_clusters_share_no_connections(front: Front, server: Webhooks) -> None:
     ports: dict[str, set[Any]] = {}
 
     def answer(asked: dict[str, Any]) -> dict[str, Any]:
@@ -108,9 +109,7 @@ async def test_clusters_share_no_connection_even_to_the_same_place(front: Front,
     assert len(set.union(*ports.values())) == 3
 
 
-async def test_one_consumers_silent_webhook_does_not_keep_another_consumer_from_asking_it(
-    front: Front, server: Webhooks
-) -> None:
+async def test_circuit_breakers_are_separate_for_each_consumer(front: Front, server: Webhooks) -> None:
     """A circuit breaker is of a consumer and a place, not of a place and its owner."""
     broken = {**server.client_config("/w"), "caBundle": ""}
     store = store_of(
@@ -128,7 +127,7 @@ async def test_one_consumers_silent_webhook_does_not_keep_another_consumer_from_
     assert silent == {"a": True, "b": False, "c": False}
 
 
-async def test_consumers_of_one_owner_may_see_other_versions_of_a_resource() -> None:
+async def test_consumers_of_one_owner_may_have_different_schemas() -> None:
     """What webhooks of the owner are about a request is remembered by the versions, too."""
     rules = [{"apiGroups": ["example.org"], "apiVersions": ["v2"], "resources": ["widgets"], "operations": ["*"]}]
     documents = [export("owner", "widgets.example.org"), configuration("owner", "validating", webhook(rules=rules))]
@@ -143,20 +142,3 @@ async def test_consumers_of_one_owner_may_see_other_versions_of_a_resource() -> 
     for cluster in ("a", "b", "a", "b"):
         assert (await world.dispatch(review(), cluster=cluster, phase="validating")).response.allowed
     assert [asked.seen_as for asked in world.asked] == ["a", "a"]
-
-
-async def test_a_configuration_that_changed_is_compiled_anew_and_the_others_are_not() -> None:
-    world = World(store_of(*(configuration("a", "validating", webhook(f"{name}.b.c"), name=name) for name in "xy")))
-    await world.dispatch(review(), cluster="a", phase="validating")
-    compiled = world.dispatcher._configurations._hooks["a", "validating"].hooks._groups
-    before = dict(compiled)
-    world.store.put(configuration("a", "validating", webhook("new.b.c"), name="x"))
-    world.asked.clear()
-    await world.dispatch(review(), cluster="a", phase="validating")
-    assert [asked.uid for asked in world.asked] == ["x/new.b.c/0", "y/y.b.c/0"]
-    assert compiled["y"] is before["y"]
-    world.store.remove(key_of(configuration("a", "validating", name="x")))
-    world.asked.clear()
-    await world.dispatch(review(), cluster="a", phase="validating")
-    assert [asked.uid for asked in world.asked] == ["y/y.b.c/0"]
-    assert list(compiled) == ["y"]

@@ -35,23 +35,23 @@ def selecting(**members: Any) -> Any:
     return webhook(**{"namespaceSelector": {}, "objectSelector": {}, **members})
 
 
-def test_a_webhook_whose_rules_and_selectors_are_about_a_request_is_asked() -> None:
+def test_matching_rules_and_selectors_allow_the_call() -> None:
     assert barrier(selecting()) is None
 
 
 @pytest.mark.parametrize("member", ["namespaceSelector", "objectSelector"])
-def test_without_a_selector_nothing_is_selected(member: Any) -> None:
+def test_a_missing_selector_selects_nothing(member: Any) -> None:
     """Only where defaulting was skipped: an apiserver always sets one."""
     found = barrier(selecting(**{member: None}))
     assert (found.stage, found.error) == (member, None)
 
 
-def test_cluster_scoped_objects_are_never_exempt_by_a_namespace_selector() -> None:
+def test_namespace_selectors_do_not_filter_cluster_scoped_objects() -> None:
     made = review({"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": "x"}})
     assert barrier(selecting(namespaceSelector=NOBODY), made) is None
 
 
-def test_a_namespace_that_is_written_is_selected_by_its_own_labels() -> None:
+def test_written_namespaces_are_selected_by_their_new_labels() -> None:
     rules = [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["namespaces"], "operations": ["*"]}]
     hook = selecting(rules=rules, namespaceSelector={"matchLabels": {"of": "me"}})
     written = namespace("c", "n", of="me")
@@ -61,7 +61,7 @@ def test_a_namespace_that_is_written_is_selected_by_its_own_labels() -> None:
     )
 
 
-def test_an_object_is_selected_as_it_is_to_be_or_as_it_was() -> None:
+def test_object_selectors_match_the_new_or_the_old_object() -> None:
     hook = selecting(objectSelector={"matchLabels": {"of": "me"}})
     labelled = widget()
     labelled["metadata"]["labels"] = {"of": "me"}
@@ -71,25 +71,25 @@ def test_an_object_is_selected_as_it_is_to_be_or_as_it_was() -> None:
     assert barrier(hook, review(None, old=labelled, operation="DELETE")) is None
 
 
-def test_a_kind_that_is_not_known_is_an_error() -> None:
+def test_unknown_kinds_are_errors() -> None:
     found = barrier(selecting(rules=[{**WIDGETS, "apiVersions": ["v2"]}], matchPolicy="Equivalent"), equivalents=V2)
     text = "Internal error occurred: unable to convert to example.org/v2, Resource=widgets: unknown kind"
     assert (found.error.status.code, str(found.error)) == (500, text)
 
 
 @pytest.mark.parametrize("member", ["namespaceSelector", "objectSelector"])
-def test_a_plain_no_comes_before_every_error(member: Any) -> None:
+def test_mismatches_take_precedence_over_errors(member: Any) -> None:
     hook = selecting(rules=[{**WIDGETS, "apiVersions": ["v2"]}], matchPolicy="Equivalent", **{member: NOBODY})
     found = barrier(hook, equivalents=V2)
     assert (found.stage, found.error) == (member, None)
 
 
-def test_a_namespace_that_is_not_known_is_an_error_unless_the_object_is_not_selected() -> None:
+def test_unknown_namespaces_are_errors_unless_the_object_selector_mismatches() -> None:
     assert barrier(selecting(namespaceSelector=NOBODY), labels=NOT_FOUND).error is NOT_FOUND.error
     assert barrier(selecting(namespaceSelector=NOBODY, objectSelector=NOBODY), labels=NOT_FOUND).error is None
 
 
-def test_a_selector_that_is_none_is_an_error_of_the_webhook() -> None:
+def test_invalid_selectors_are_errors() -> None:
     found = barrier(selecting(objectSelector={"matchExpressions": [{"key": "k", "operator": "Near"}]}))
     assert found.error.status.code == 500
     assert "must be In, NotIn, Exists or DoesNotExist" in str(found.error)
@@ -99,12 +99,12 @@ def test_a_selector_that_is_none_is_an_error_of_the_webhook() -> None:
     ("kind", "exempt"),
     [("ValidatingWebhookConfiguration", True), ("MutatingAdmissionPolicyBinding", True), ("Other", False)],
 )
-def test_what_decides_about_webhooks_is_not_sent_to_them(kind: Any, exempt: Any) -> None:
+def test_admission_configurations_are_exempt(kind: Any, exempt: Any) -> None:
     made = review({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": "x"}})
     assert is_exempt(build_attributes(request_of(made), cluster="c")) is exempt
 
 
-def test_labels_of_a_namespace_are_looked_up_only_for_a_selector_that_has_to_know_them() -> None:
+def test_namespace_labels_are_needed_only_for_nonempty_selectors() -> None:
     attributes = build_attributes(request_of(review()), cluster="c")
     (everything,) = compile_hooks("validating", "c", configuration("c", "validating", selecting()))
     (some,) = compile_hooks("validating", "c", configuration("c", "validating", selecting(namespaceSelector=NOBODY)))

@@ -40,27 +40,27 @@ def test_a_false_condition_skips_the_webhook_even_after_an_error() -> None:
     )
 
 
-def test_the_first_false_condition_is_the_one_that_is_named() -> None:
+def test_the_first_false_condition_is_reported() -> None:
     other = Condition("other", "false")
 
     assert judge(YES, NO, other).failed == "no"
     assert judge(other, NO).failed == "other"
 
 
-def test_errors_refuse_the_request_each_with_its_text() -> None:
+def test_errors_refuse_the_request_with_all_texts() -> None:
     verdict = judge(BROKEN, YES, NOT_ONE)
 
     assert (verdict.matched, verdict.failed, verdict.errors) == (False, "", (BROKEN_TEXT, NOT_ONE_TEXT))
 
 
-def test_errors_skip_the_webhook_when_its_failures_are_ignored() -> None:
+def test_errors_skip_webhooks_with_ignore() -> None:
     verdict = judge(BROKEN, YES, fail_open=True)
 
     assert (verdict.matched, verdict.errors) == (False, ())
     assert verdict.results == (("broken", f"error: {BROKEN_TEXT}"), ("yes", "true"))
 
 
-def test_a_check_that_has_no_answer_is_asked() -> None:
+def test_unanswered_checks_are_questions() -> None:
     assert judge(MAY, BROKEN) == ConditionsVerdict(
         matched=False,
         questions=frozenset({QUESTION}),
@@ -68,23 +68,23 @@ def test_a_check_that_has_no_answer_is_asked() -> None:
     )
 
 
-def test_a_false_condition_needs_no_answers() -> None:
+def test_a_false_condition_needs_no_decisions() -> None:
     assert judge(MAY, NO) == ConditionsVerdict(
         matched=False, failed="no", results=(("may", "undecided"), ("no", "false"))
     )
 
 
-def test_a_check_counts_as_it_was_answered() -> None:
+def test_answered_checks_decide() -> None:
     assert judge(MAY, allowed=True).matched
     assert judge(MAY, allowed=False) == ConditionsVerdict(matched=False, failed="may", results=(("may", "false"),))
 
 
-def test_seven_checks_are_what_a_webhook_may_have() -> None:
+def test_a_webhook_may_have_seven_checks() -> None:
     assert judge(MAY_TWICE, MAY_TWICE, MAY_TWICE, MAY, allowed=True).matched
     assert judge(MAY_TWICE, MAY_TWICE, MAY_TWICE, MAY_TWICE, allowed=True).errors == (BUDGET,)
 
 
-def test_conditions_that_are_too_dear_outweigh_a_false_one() -> None:
+def test_exceeding_the_cost_limit_outweighs_a_false_condition() -> None:
     dear = [MAY_TWICE] * 4
 
     assert judge(NO, *dear, allowed=True).errors == (BUDGET,)
@@ -93,7 +93,7 @@ def test_conditions_that_are_too_dear_outweigh_a_false_one() -> None:
     )
 
 
-def test_three_checks_are_too_dear_for_one_expression() -> None:
+def test_three_checks_exceed_the_limit_of_one_expression() -> None:
     thrice = Condition("thrice", f"{MAY_TWICE.expression} && {MAY.expression}")
 
     assert judge(thrice, allowed=True).errors == (

@@ -41,7 +41,7 @@ def reason(client_config: dict[str, Any], cluster: str = "ws1") -> str:
         "https://localhost:9443/x/../dispatch/validate", "https://localhost:9443/dispatch/validat%65",
     ],
 )  # fmt: skip
-def test_own_dispatch_routes_are_recognized_however_they_are_written(url: str) -> None:
+def test_own_dispatch_routes_are_recognized_in_any_spelling(url: str) -> None:
     assert reason({"url": url}) == (
         f"{url} is a dispatch route of this fleethook, which would call the same webhooks again: remove the webhook from "
         "the configuration hooks of logical cluster ws1"
@@ -71,9 +71,7 @@ def test_the_own_service_is_recognized_in_a_plain_cluster() -> None:
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
 @pytest.mark.parametrize("phase", ["mutating", "validating"])
-async def test_the_server_does_not_call_itself_and_says_so(
-    front: Front, server: Webhooks, phase: Any, policy: str
-) -> None:
+async def test_own_routes_are_skipped_with_a_warning(front: Front, server: Webhooks, phase: Any, policy: str) -> None:
     server.answers.update({"/dispatch/validate": allow, "/w": allow})
     own = OwnEndpoints(
         lambda: list_own_addresses(service=None, webhook_url=None, names=["127.0.0.1"], port=server.port)
@@ -101,7 +99,7 @@ async def test_the_server_does_not_call_itself_and_says_so(
     assert explained[0].reason in warning
 
 
-async def test_webhooks_that_are_not_about_the_request_are_not_told_of(front: Front, server: Webhooks) -> None:
+async def test_own_routes_that_do_not_match_give_no_warning(front: Front, server: Webhooks) -> None:
     own = OwnEndpoints(
         lambda: list_own_addresses(service=None, webhook_url=None, names=["127.0.0.1"], port=server.port)
     )

@@ -25,7 +25,7 @@ async def patched(front: Front, server: Webhooks, document: Any, *operations: di
         (6_000, 15_000, "the patch moves more than 100000000 elements of lists, which is the limit"),
     ],
 )
-async def test_a_patch_beyond_a_limit_is_refused_whatever_the_failure_policy(
+async def test_patches_above_a_limit_are_refused_even_with_ignore(
     front: Front, server: Webhooks, operations: int, size: int, problem: str, policy: str
 ) -> None:
     document = widget(list=list(range(size)))
@@ -36,21 +36,21 @@ async def test_a_patch_beyond_a_limit_is_refused_whatever_the_failure_policy(
     assert problem in found.response.message
 
 
-async def test_a_patch_of_too_many_bytes_is_refused(front: Front, server: Webhooks) -> None:
+async def test_patches_above_the_size_limit_are_refused(front: Front, server: Webhooks) -> None:
     large = {"op": "add", "path": "/spec/text", "value": "x" * (2 * 1024 * 1024)}
     found = await patched(front, server, widget(), large, policy="Fail")
     assert not found.response.allowed
     assert "and the limit is 2097152 bytes" in found.response.message
 
 
-async def test_the_patch_of_a_validating_webhook_is_no_answer_whatever_its_size(front: Front, server: Webhooks) -> None:
+async def test_patches_of_validating_webhooks_are_invalid_at_any_size(front: Front, server: Webhooks) -> None:
     server.answers["/w"] = patch({"op": "add", "path": "/spec/text", "value": "x" * (2 * 1024 * 1024)})
     store = store_of(configuration("ws1", "validating", hook(server, "/w", failurePolicy="Ignore")))
     assert (await front.dispatch(store, review(), cluster="ws1")).response.allowed
 
 
 @pytest.mark.parametrize(("operations", "size"), [(1, 1), (2_000, 1), (1, 50_000), (10_000, 0)])
-async def test_a_large_patch_is_applied_in_a_thread_and_gives_the_same_object(
+async def test_large_patches_are_applied_in_a_thread(
     front: Front, server: Webhooks, monkeypatch: pytest.MonkeyPatch, operations: int, size: int
 ) -> None:
     threads: list[str] = []

@@ -24,12 +24,12 @@ def owner(
     return find_owner(store_of(*documents), cluster=cluster, group=group, resource=resource, as_kcp=as_kcp)
 
 
-def test_what_no_binding_has_is_local() -> None:
+def test_resources_without_a_binding_are_local() -> None:
     found = owner(binding("ws3", "ws1", "gadgets.example.org"))
     assert (found.status, found.cluster, found.problem) == (OwnerStatus.LOCAL, "ws3", "")
 
 
-def test_a_bound_resource_is_owned_where_its_export_is() -> None:
+def test_bound_resources_are_owned_by_the_cluster_of_the_export() -> None:
     found = owner(binding("ws3", "ws1", WIDGETS), export("ws1", WIDGETS))
     assert (found.status, found.cluster, found.problem) == (OwnerStatus.BOUND, "ws1", "")
     assert (found.binding, found.export, found.schema) == ("widgets", "widgets", ("ws1", "v1.widgets.example.org"))
@@ -39,16 +39,16 @@ def test_a_bound_resource_is_owned_where_its_export_is() -> None:
     )
 
 
-def test_the_binding_of_another_cluster_is_nothing_to_this_one() -> None:
+def test_bindings_of_other_clusters_do_not_count() -> None:
     known = logical_cluster("ws3")
     assert owner(binding("ws2", "ws1", WIDGETS), export("ws1", WIDGETS), known).status is OwnerStatus.LOCAL
 
 
-def test_another_group_with_the_same_plural_is_another_resource() -> None:
+def test_groups_distinguish_resources_of_the_same_plural() -> None:
     assert owner(binding("ws3", "ws1", WIDGETS), export("ws1", WIDGETS), group="other.org").status is OwnerStatus.LOCAL
 
 
-def test_a_binding_that_is_being_deleted_still_counts() -> None:
+def test_bindings_that_are_being_deleted_count() -> None:
     made = binding("ws3", "ws1", WIDGETS)
     made["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert owner(made, export("ws1", WIDGETS)).cluster == "ws1"
@@ -59,7 +59,7 @@ def test_a_cluster_may_bind_its_own_export() -> None:
     assert (found.status, found.cluster) == (OwnerStatus.BOUND, "ws3")
 
 
-def test_two_bindings_to_one_cluster_are_no_conflict() -> None:
+def test_two_bindings_to_one_cluster_do_not_conflict() -> None:
     found = owner(binding("ws3", "ws1", WIDGETS, name="a"), binding("ws3", "ws1", WIDGETS, name="b"), export("ws1"))
     assert (found.status, found.cluster) == (OwnerStatus.BOUND, "ws1")
 
@@ -94,27 +94,25 @@ UNBOUND = (binding("ws3", "ws1", phase="Binding"), export("ws1", WIDGETS))
         ),
     ],
 )  # fmt: skip
-def test_without_an_owner_nobody_is_asked_unless_it_is_to_go_as_in_kcp(
-    documents: Any, case: Any, problem: Any, in_kcp: Any
-) -> None:
+def test_undecidable_owners_are_refused_unless_as_kcp(documents: Any, case: Any, problem: Any, in_kcp: Any) -> None:
     found = owner(*documents)
     assert (found.status, found.cluster, found.problem) == (case, None, problem)
     assert owner(*documents, as_kcp=True).cluster == in_kcp
 
 
-def test_an_export_that_is_gone_leaves_the_owner_and_is_told() -> None:
+def test_a_missing_export_keeps_the_owner_with_a_warning() -> None:
     hooks = configuration("ws1", "validating", webhook())
     found = owner(binding("ws3", "ws1", WIDGETS), hooks)
     assert (found.status, found.cluster) == (OwnerStatus.DANGLING, "ws1")
     assert found.problem == "APIExport widgets of ws1 is gone; the webhooks of ws1 are still called"
 
 
-def test_a_local_definition_wins_over_a_binding_that_is_not_bound() -> None:
+def test_local_definitions_take_precedence_over_unbound_bindings() -> None:
     found = owner(*UNBOUND, definition("ws3", WIDGETS, "v1"))
     assert (found.status, found.cluster) == (OwnerStatus.LOCAL, "ws3")
 
 
-def test_a_binding_that_is_not_bound_is_nothing_to_resources_that_it_will_not_have() -> None:
+def test_unbound_bindings_do_not_affect_other_resources() -> None:
     assert owner(*UNBOUND, resource="gadgets").status is OwnerStatus.LOCAL
 
 
@@ -132,13 +130,13 @@ def test_the_export_of_a_binding_without_a_cluster_is_found_by_its_path() -> Non
     assert owner(made, *spaces, export("2hf3", WIDGETS)).status is OwnerStatus.UNBOUND
 
 
-def test_odd_members_are_as_if_they_were_not_there() -> None:
+def test_members_of_a_wrong_type_are_ignored() -> None:
     made = binding("ws3", "ws1")
     made["status"] = {"boundResources": [None, {"group": 1}, {"schema": "x"}], "apiExportClusterName": 3}
     assert owner(made).status is OwnerStatus.LOCAL
 
 
-def test_a_cluster_of_which_nothing_is_known_has_no_owner() -> None:
+def test_unknown_clusters_have_no_owner() -> None:
     found = find_owner(store_of(), cluster="nosuch", group="example.org", resource="widgets")
     assert (found.status, found.cluster) == (OwnerStatus.UNKNOWN, None)
     assert found.problem == "logical cluster nosuch is unknown, so the owner of the schema is unknown"
@@ -146,14 +144,14 @@ def test_a_cluster_of_which_nothing_is_known_has_no_owner() -> None:
     assert (allowing.status, allowing.cluster) == (OwnerStatus.LOCAL, "nosuch")
 
 
-def test_a_path_that_names_no_workspace_has_no_owner() -> None:
+def test_unknown_paths_have_no_owner() -> None:
     store = store_of(workspace("root", "org", "1abc"))
     found = find_owner(store, cluster="root:typo", group="example.org", resource="widgets")
     assert (found.status, found.cluster) == (OwnerStatus.UNKNOWN, None)
     assert found.problem.startswith("root:typo: Workspace typo of logical cluster root is unknown, so the owner")
 
 
-def test_a_cluster_with_too_many_unbound_bindings_is_refused_what_may_be_among_them() -> None:
+def test_too_many_unbound_bindings_refuse_unbound_resources() -> None:
     unbound = [binding("ws3", "ws1", name=f"b{number}", phase="Binding") for number in range(MAX_UNBOUND + 1)]
     store = store_of(export("ws1", WIDGETS), logical_cluster("ws3"), *unbound)
     found = find_owner(store, cluster="ws3", group="", resource="configmaps")
@@ -164,7 +162,7 @@ def test_a_cluster_with_too_many_unbound_bindings_is_refused_what_may_be_among_t
     assert find_owner(store, cluster="ws3", group="", resource="configmaps").cluster == "ws3"
 
 
-def test_an_error_names_some_of_many_bindings() -> None:
+def test_errors_list_some_of_many_bindings() -> None:
     bindings = [binding("ws3", f"ws{number}", WIDGETS, name=f"b{number}") for number in range(10, 20)]
     found = find_owner(store_of(*bindings), cluster="ws3", group="example.org", resource="widgets")
     assert "b14 (of ws14) and 5 more; remove all but one" in found.problem

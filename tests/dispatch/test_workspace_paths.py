@@ -21,11 +21,11 @@ def test_a_path_is_followed_through_the_workspaces() -> None:
 
 
 @pytest.mark.parametrize("name", ["2hf3", "root", "system:admin", "", "nosuch"])
-def test_a_name_stays_as_it_is(name: str) -> None:
+def test_names_are_returned_unchanged(name: str) -> None:
     assert resolve(store_of(*TREE), name) == ResolvedPath(name)
 
 
-def test_an_unknown_path_is_told_by_its_first_unknown_workspace() -> None:
+def test_unknown_paths_name_their_first_unknown_workspace() -> None:
     found = resolve(store_of(*TREE), "root:nosuch:ws")
     assert found == ResolvedPath(
         "root:nosuch:ws", "root:nosuch:ws: Workspace nosuch of logical cluster root is unknown"
@@ -38,7 +38,7 @@ def test_a_workspace_without_a_cluster_is_not_scheduled_yet() -> None:
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_tenants_own_annotation_names_no_path(first: bool) -> None:
+def test_the_path_annotation_of_a_tenant_is_ignored(first: bool) -> None:
     """An administrator of ws2 claims the path of another workspace, before or after that one is there."""
     claim = logical_cluster("9zzz", parent="root", workspace="ws2")
     claim["metadata"]["annotations"]["kcp.io/path"] = "root:org:ws"
@@ -50,7 +50,7 @@ def test_a_tenants_own_annotation_names_no_path(first: bool) -> None:
     assert resolve_cluster(store_of(claim), "root:org:ws") == "root:org:ws"
 
 
-def test_a_workspace_that_names_a_cluster_of_another_one_is_refused() -> None:
+def test_workspaces_cannot_name_the_cluster_of_another_workspace() -> None:
     store = store_of(*TREE, workspace("9zzz", "mine", "2hf3"))
     found = resolve(store, "root:ws2:mine")
     assert found.cluster == "root:ws2:mine"
@@ -62,7 +62,7 @@ def test_a_workspace_that_names_a_cluster_of_another_one_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("names", "followed"), [(63, True), (64, False)])
-def test_a_path_of_very_many_names_is_not_followed(names: int, followed: bool) -> None:
+def test_very_long_paths_are_not_followed(names: int, followed: bool) -> None:
     store = store_of(workspace("a", "x", "a"))
     found = resolve(store, ":".join(["a", *["x"] * names]))
     assert (found == ResolvedPath("a")) is followed

@@ -12,9 +12,11 @@ from app.dispatch.call import Deadline
 from app.dispatch.configurations import Configurations
 from app.dispatch.converter import ObjectConverter
 from app.dispatch.dispatcher import Dependencies, Dispatcher, DispatchResult
+from app.dispatch.equivalent_resources import Equivalent
 from app.dispatch.hook_index import RelevantHook
 from app.dispatch.hooks import Phase
-from app.model.gvk import GroupVersionKind
+from app.dispatch.rules import RuleAttributes
+from app.model.gvk import GroupVersionKind, GroupVersionResource
 from app.outbound.client import HookClient
 from app.store import Store
 from tests.dispatch.builders import (
@@ -31,6 +33,8 @@ from tests.dispatch.builders import (
 )
 
 CLUSTERS = ("a", "b", "c")
+
+
 RESOURCES = ("widgets.example.org", "gadgets.example.org")
 
 
@@ -47,9 +51,13 @@ rules = st.fixed_dictionaries(
         "scope": st.sampled_from(["*", "Namespaced", "Cluster"]),
     }
 )
+
+
 selectors = st.sampled_from(
     [{}, {}, {"matchLabels": {"of": "a"}}, {"matchExpressions": [{"key": "of", "operator": "NotIn", "values": ["b"]}]}]
 )
+
+
 conditions = st.lists(
     st.sampled_from(
         [
@@ -164,3 +172,30 @@ def objects(attributes: Attributes) -> list[Any]:
 def world_of(documents: dict[str, list[dict[str, Any]]], *names: str) -> World:
     """A world of the clusters of those names and no others."""
     return World(store_of(*(document for name in dict.fromkeys(names) for document in documents.get(name, ()))))
+
+
+KIND = GroupVersionKind("example.org", "v1", "Widget")
+
+
+def resource(version: Any = "v1", plural: Any = "widgets", group: Any = "example.org") -> Any:
+    return GroupVersionResource(group, version, plural)
+
+
+asked = st.builds(
+    RuleAttributes,
+    st.sampled_from(["CREATE", "UPDATE", "DELETE", "CONNECT"]),
+    st.builds(
+        resource,
+        st.sampled_from(["v1", "v2"]),
+        st.sampled_from(["widgets", "gadgets"]),
+        st.sampled_from(["example.org", "apps"]),
+    ),
+    st.sampled_from(["", "status", "scale"]),
+    st.booleans(),
+)
+
+
+equivalents = st.lists(
+    st.builds(Equivalent, st.builds(resource, st.sampled_from(["v1", "v2", "v3"])), st.none() | st.just(KIND)),
+    max_size=3,
+).map(tuple)

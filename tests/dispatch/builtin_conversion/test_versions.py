@@ -28,7 +28,7 @@ def autoscaler(version: str = "v2") -> dict[str, Any]:
     }  # fmt: skip
 
 
-async def test_an_event_is_sent_with_the_members_of_the_version_of_the_rule(front: Front, server: Webhooks) -> None:
+async def test_events_are_sent_in_the_version_of_the_rule(front: Front, server: Webhooks) -> None:
     server.answers["/w"] = allow
     condition = {"name": "note", "expression": "object.note == 'it works'"}
     hooks = hook(
@@ -52,7 +52,7 @@ async def test_an_event_is_sent_with_the_members_of_the_version_of_the_rule(fron
     assert not {"message", "involvedObject", "reportingComponent"} & call.object.keys()
 
 
-async def test_a_patch_of_another_version_is_converted_back(front: Front, server: Webhooks) -> None:
+async def test_patches_of_another_version_are_converted_back(front: Front, server: Webhooks) -> None:
     server.answers["/w"] = patch({"op": "replace", "path": "/spec/targetCPUUtilizationPercentage", "value": 70})
     hooks = hook(server, "/w", rules=rules("autoscaling", "v1", "horizontalpodautoscalers"), matchPolicy="Equivalent")
     store = store_of(configuration("ws1", "mutating", hooks))
@@ -65,7 +65,7 @@ async def test_a_patch_of_another_version_is_converted_back(front: Front, server
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
 @pytest.mark.parametrize("phase", PHASES)
-async def test_a_version_that_is_not_known_refuses_the_request_and_says_what_to_do(
+async def test_unknown_versions_are_refused_with_a_remedy(
     front: Front, server: Webhooks, phase: Phase, policy: str
 ) -> None:
     server.answers["/w"] = allow

@@ -19,7 +19,7 @@ from app.settings import Settings
 from tests.asgi_client import call
 from tests.dispatch.builders import configuration, definition, review, store_of, webhook
 from tests.dispatch.conftest import Front
-from tests.dispatch.test_credentials import both, kubeconfig, user
+from tests.dispatch.credentials.builders import both, kubeconfig, user
 from tests.dispatch.webhook_server import listening
 from tests.e2e.pki import Authority
 from tests.hook_server import raw_hooking, says_and_closes, tls
@@ -100,7 +100,7 @@ async def asked(
     return found.response
 
 
-async def test_a_server_that_wants_a_client_certificate_gets_the_one_for_its_host(
+async def test_webhooks_get_the_client_certificate_for_their_host(
     front: Front, tmp_path: Path, clients: Authority
 ) -> None:
     async with serving(tmp_path, clients, required=True) as server:
@@ -115,7 +115,7 @@ async def test_a_server_that_wants_a_client_certificate_gets_the_one_for_its_hos
         assert len(server.seen) == 2, "another name of the same server is another host"
 
 
-async def test_a_token_is_for_its_host_alone(front: Front, server: Server, tmp_path: Path) -> None:
+async def test_tokens_are_sent_to_their_host_only(front: Front, server: Server, tmp_path: Path) -> None:
     users = user(f"localhost:{server.port}", token=TOKEN), user("*", token="any")
     credentials = Credentials(both(tmp_path, kubeconfig(tmp_path, *users)))
     server.wanted = f"Bearer {TOKEN}"
@@ -128,7 +128,7 @@ async def test_a_token_is_for_its_host_alone(front: Front, server: Server, tmp_p
     assert [seen.authorization for seen in server.seen] == [f"Bearer {TOKEN}", ""]
 
 
-async def test_no_connection_is_shared_with_calls_as_somebody_else(
+async def test_calls_with_different_credentials_share_no_connection(
     front: Front, server: Server, tmp_path: Path, clients: Authority
 ) -> None:
     """A server may take who made a connection for the one who uses it."""
@@ -141,7 +141,7 @@ async def test_no_connection_is_shared_with_calls_as_somebody_else(
     assert [seen.certificate for seen in server.seen] == ["first", "", "second", "first", ""]
 
 
-async def test_a_certificate_that_is_replaced_is_shown_with_the_next_call(
+async def test_a_replaced_certificate_is_used_for_the_next_call(
     front: Front, server: Server, tmp_path: Path, clients: Authority
 ) -> None:
     host = f"localhost:{server.port}"
@@ -153,7 +153,7 @@ async def test_a_certificate_that_is_replaced_is_shown_with_the_next_call(
     assert [seen.certificate for seen in server.seen] == ["before", "after"]
 
 
-async def test_a_redirect_takes_no_credential_anywhere(
+async def test_redirects_do_not_forward_credentials(
     front: Front, server: Server, tmp_path: Path, clients: Authority
 ) -> None:
     users = (user(f"localhost:{server.port}", token=TOKEN),)
@@ -186,7 +186,7 @@ async def test_conversion_webhooks_are_called_without_a_credential(
 
 
 @pytest.mark.parametrize("fault", ["garbage", "reset"])
-async def test_a_call_that_fails_shows_no_secret(tmp_path: Path, fault: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_errors_of_calls_show_no_secret(tmp_path: Path, fault: str, caplog: pytest.LogCaptureFixture) -> None:
     async with raw_hooking(tmp_path) as hook, HookClient(allow_private=True) as client:
         hook.answer = says_and_closes(b"HTTP/9.9 garbage\r\n\r\n" if fault == "garbage" else b"")
         credentials = Credentials(both(tmp_path, kubeconfig(tmp_path, user(f"127.0.0.1:{hook.port}", token=TOKEN))))
@@ -197,7 +197,7 @@ async def test_a_call_that_fails_shows_no_secret(tmp_path: Path, fault: str, cap
     assert TOKEN not in f"{response} {caplog.text}"
 
 
-async def test_a_server_follows_the_files_of_its_setting(server: Server, tmp_path: Path, clients: Authority) -> None:
+async def test_the_server_reloads_the_files_of_its_setting(server: Server, tmp_path: Path, clients: Authority) -> None:
     host = f"localhost:{server.port}"
     kubeconfig(tmp_path, user(host, token="one"))
     settings = Settings(admission_control_config_file=both(tmp_path, tmp_path / "kubeconfig"))

@@ -43,7 +43,7 @@ BROKEN = webhook("b.example.org", **condition(f"({LONG}"))
     ],
     ids=["right", "wrong", "no text", "long", "stored", "many", "none"],
 )
-async def test_the_answer_is_the_one_that_is_given_at_once(request_: Any) -> None:
+async def test_the_response_equals_that_of_validate_configuration(request_: Any) -> None:
     worker = Worker()
     reviews = ConfigurationValidator(Compiler(worker), worker=worker, turns=Turns())
     at_once = partial(validate_configuration, compile_expression=compile_condition)
