@@ -192,7 +192,7 @@ class ClusterEndpoint(Endpoint):
         if made.caller:
             line.caller = made.caller
         if target is not None:
-            line.owner, line.owner_case = target.ownership.cluster, target.ownership.case
+            line.owner, line.owner_case = target.ownership.cluster, target.ownership.status
             if target.ownership.problem:
                 line.owner_problem = target.ownership.problem
             line.hooks = len(target.relevant)
