@@ -179,7 +179,7 @@ def _decode_base64(response: _Response, *, limited: bool) -> bytes:
 
 
 def decode_patch(answer: WebhookResponse) -> list[JSON]:
-    """Return the operations of a webhook's patch, an empty list for no change, whatever its type.
+    """Return the operations of a webhook's patch, an empty list for no change. The type of the patch is not checked.
 
     Raises:
         ReviewError: The patch is not a JSON Patch.

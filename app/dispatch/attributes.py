@@ -106,7 +106,7 @@ def _default_to_object(value: JSON) -> JSON:
 
 
 def restore_annotation(document: JSON, sent: JSON) -> JSON:
-    """Return an object with the annotation ``kcp.io/cluster`` as the client sent it, whatever webhooks did to it.
+    """Return an object with the annotation ``kcp.io/cluster`` as the client sent it, without the changes of webhooks.
 
     kcp only removes the annotation that it added (`SetClusterAnnotation` in pkg/admission/validatingwebhook). It leaves
     an empty map of annotations, and does not restore the client's value.

@@ -17,7 +17,7 @@ _SERVICE: Final[JSONObject] = {"port": 443}
 def set_defaults(configuration: JSONObject) -> JSONObject:
     """Return a copy of a configuration with every default of ``admissionregistration.k8s.io/v1``.
 
-    As in an apiserver, ``null`` is a missing member. Existing members are kept, whatever their type.
+    As in an apiserver, ``null`` is a missing member. Existing members of any type are kept.
     """
     webhooks = configuration.get("webhooks")
     if not isinstance(webhooks, list):

@@ -23,7 +23,7 @@ def shared(server: Webhooks, *, seconds: int = 30, **members: Any) -> Any:
 
 
 async def open_breaker(front: Front, server: Webhooks, policy: str) -> None:
-    """Have a webhook that may take a second give no answer: one that may take longer has the same breaker."""
+    """Open the breaker by calls without an answer. Another timeoutSeconds does not change the breaker."""
     store = shared(server, seconds=1, failurePolicy=policy)
     server.hold.clear()
     (found,) = (

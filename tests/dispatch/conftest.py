@@ -51,7 +51,7 @@ class Front:
     async def dispatch_by(
         self, dispatcher: Dispatcher, review: dict[str, Any], *, cluster: str, seconds: float = 30
     ) -> DispatchResult:
-        """Validate by a dispatcher that is used for more than one request."""
+        """Validate with a dispatcher that is shared by several requests."""
         deadline = Deadline(time.monotonic() + seconds)
         return await dispatcher.dispatch(request_of(review), cluster=cluster, phase="validating", deadline=deadline)
 

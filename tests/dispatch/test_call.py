@@ -27,7 +27,7 @@ PHASES: tuple[Phase, ...] = ("mutating", "validating")
 
 
 def busy(times: int, then: Answer, *, seconds: int = 0) -> Answer:
-    """Answer 503 so many times."""
+    """Return an answer that sends 503 a number of times, and then another answer."""
     left = [None] * times
 
     def answer(asked: dict[str, Any]) -> Any:
@@ -63,7 +63,7 @@ async def test_retry_after_repeats_the_call_even_with_ignore(front: Front, serve
 async def test_a_long_retry_after_fails_the_call_or_times_out(
     front: Front, server: Webhooks, phase: Phase, policy: str, seconds: int, code: int
 ) -> None:
-    """A caller must not get past a webhook that would have been asked again in its own ten seconds."""
+    """A short deadline must not bypass a webhook that would be called again within its own ten seconds."""
     server.answers["/w"] = busy(9, deny("forbidden"), seconds=8 if seconds == 5 else 10)
     store = store_of(configuration("ws2", phase, hook(server, "/w", failurePolicy=policy)))
     response = (await front.dispatch(store, review(), cluster="ws2", phase=phase, seconds=seconds)).response
@@ -151,7 +151,7 @@ async def test_a_short_deadline_does_not_bypass_webhooks_with_ignore(
     server.hold.clear()
     store = store_of(configuration("ws2", phase, hook(server, "/w", failurePolicy="Ignore")))
     for _ in range(FAILURES + 1):
-        # By a clock that stands still the request never runs out of time: it is the call that was cut short.
+        # With a stopped clock the request never expires: the deadline cuts the call short.
         found = await front.dispatch(store, review(), cluster="ws2", phase=phase, seconds=0.1, clock=lambda: 0.0)
         assert (found.response.allowed, found.response.code, found.response.reason) == (False, 504, "Timeout")
     server.hold.set()

@@ -1,4 +1,4 @@
-"""The logical cluster that a request's objects name."""
+"""The annotations of stored objects name the logical cluster of a request."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Conditions of whole requests: their budget, and where they are evaluated."""
+"""matchConditions have a budget for each request, and long ones are evaluated in a thread."""
 
 import asyncio
 
@@ -30,7 +30,7 @@ def judge(*expressions: str, numbers: int, limit: int = 10_000_000, policy: str 
         found = await ConditionEvaluator(
             max_cost=limit, worker=worker, turns=Turns(), compiler=Compiler(worker)
         ).evaluate(hook, scope(numbers), cluster="ws3", budget=Budget(limit))
-        # The thread gives the answer that there is without it.
+        # The thread and the event loop give the same result.
         expected = evaluate_conditions(hook.conditions, scope(numbers), fail_open=hook.fails_open, budget=Budget(limit))
         assert found == expected
         return found

@@ -1,4 +1,4 @@
-"""Objects of custom resources in another version, and what a conversion webhook may answer."""
+"""Custom resources are converted to other versions, and responses of conversion webhooks are validated."""
 
 import copy
 import json
@@ -248,7 +248,7 @@ def test_objects_of_any_shape_do_not_raise_other_errors(value: Any, member: str)
             planned = plan_conversion(widget(**{member: value}), V2, definition=declared)
         except ConversionError:
             continue
-        # A kind may be the right one by chance.
+        # A random kind may be valid.
         assert planned in (NeedsWebhook(CONFIG, "v1"), widget("v2", **{member: value}))
     try:
         made = judged(review(widget("v2", metadata=value)), widget(metadata=value))

@@ -22,7 +22,7 @@ _METRICS = "autoscaling.alpha.kubernetes.io/metrics"
 
 
 class Threads:
-    """Notes the thread that a function of `app.dispatch.converter` runs in."""
+    """Records the thread in which a function of `app.dispatch.converter` runs."""
 
     def __init__(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.names: list[str] = []

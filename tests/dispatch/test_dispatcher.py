@@ -1,4 +1,4 @@
-"""Whole dispatches, against webhooks that answer over TLS."""
+"""Complete dispatches to webhooks that answer over TLS."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which resources are the same storage, of custom resources, of bound ones and of those that are built in."""
+"""Resources that share storage are found for custom, bound and built-in resources."""
 
 import gc
 from typing import Any

@@ -1,4 +1,4 @@
-"""Explaining says what dispatching does."""
+"""Explain agrees with dispatch."""
 
 import asyncio
 import time
@@ -52,10 +52,10 @@ def test_explain_agrees_with_dispatch(documents: Any, cluster: str, made: dict[s
             if not errors:
                 assert asked == called
             elif phase == "validating":
-                # Who is to be asked is settled before anybody is.
+                # All filters are evaluated before the first call.
                 assert asked == []
             else:
-                # One after the other, up to the first that is an error.
+                # Webhooks are called in sequence, up to the first error.
                 first = hooks.index(errors[0])
                 assert asked == [one.uid for one in hooks[:first] if one.decision == "call"]
             if errors:

@@ -1,4 +1,4 @@
-"""Adding a cluster changes no answer for the others, whatever objects its administrators write."""
+"""The objects of a hostile cluster do not change the answers of other clusters."""
 
 import asyncio
 import copy
@@ -20,9 +20,9 @@ from tests.dispatch.worlds import CLUSTERS, RESOURCES, World, clusters, reviews,
 
 PHASES: tuple[Phase, ...] = ("mutating", "validating")
 EVIL = "evil"
-# Names and paths of honest clusters, some of which lead nowhere.
+# Names and paths of honest clusters; some paths are unknown.
 HONEST = (*CLUSTERS, "root", *(f"root:{name}" for name in CLUSTERS), "root:a:child", "root:nobody", "nobody")
-# Where the hostile cluster asks, so that whatever is remembered of its answers is remembered.
+# The paths of the hostile cluster's requests, which fill the caches.
 HOSTILE = (EVIL, f"root:{EVIL}", f"{EVIL}:a", f"root:{EVIL}:b")
 
 Question = tuple[str, Phase, dict[str, Any]]
@@ -34,7 +34,7 @@ def questions(*places: str) -> st.SearchStrategy[list[Question]]:
 
 @st.composite
 def claims(draw: st.DrawFn) -> list[dict[str, Any]]:
-    """Objects by which a hostile cluster lies about paths and about the owners of clusters."""
+    """Return objects of a hostile cluster that contradict paths and the owners of clusters."""
     names = st.sampled_from([*CLUSTERS, "root", EVIL, "child", "cluster"])
     parent = draw(st.sampled_from(["", "root", *CLUSTERS]))
     made = [logical_cluster(EVIL, parent=parent, workspace=draw(names))]
@@ -58,7 +58,7 @@ def hostile_objects(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 def honest_objects(documents: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Clusters below root, by the names that they have there; the hostile one is a neighbour."""
+    """Return the workspaces below root; the hostile one is their neighbour."""
     found = [one for name in CLUSTERS for one in documents[name]]
     for name in CLUSTERS:
         found += [workspace("root", name, name), logical_cluster(name, parent="root", workspace=name)]
@@ -66,7 +66,7 @@ def honest_objects(documents: dict[str, list[dict[str, Any]]]) -> list[dict[str,
 
 
 async def answer(world: World, question: Question) -> Any:
-    """Everything that a request gets: the cluster of its path, the dispatch, the calls, the explanation."""
+    """Return all results of a request: its cluster, the dispatch, the calls, the explanation."""
     where, phase, made = question
     found = resolve(world.store, where)
     world.asked.clear()

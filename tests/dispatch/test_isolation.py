@@ -1,4 +1,4 @@
-"""Nothing of one logical cluster is ever used for another."""
+"""Logical clusters do not affect each other."""
 
 import asyncio
 from typing import Any
@@ -24,7 +24,7 @@ changes = st.one_of(*(st.tuples(st.just(name), clusters(name)) for name in CLUST
 
 
 def owners(documents: dict[str, list[dict[str, Any]]], cluster: str) -> set[str]:
-    """The clusters that may own anything that this one sees: those that its bindings name."""
+    """Return the clusters that may own a schema of this one: those of its bindings."""
     bindings = [one for one in documents[cluster] if one["kind"] == "APIBinding"]
     return {one["status"]["apiExportClusterName"] for one in bindings}
 
@@ -32,7 +32,7 @@ def owners(documents: dict[str, list[dict[str, Any]]], cluster: str) -> set[str]
 @settings(max_examples=150, deadline=None)
 @given(worlds, requests, changes, requests)
 def test_only_the_consumer_and_the_owner_affect_an_answer(documents: Any, first: Any, change: Any, second: Any) -> None:
-    """Whatever else there is, was asked before, or has changed since: names are the same in all clusters."""
+    """Other clusters, earlier requests and changes do not count. Names are the same in all clusters."""
 
     async def run() -> None:
         everything = world_of(documents, *CLUSTERS)
@@ -77,7 +77,7 @@ def test_concurrent_requests_get_the_same_answers_as_sequential_ones(documents: 
 
 
 async def test_clusters_may_have_different_versions_of_a_definition() -> None:
-    """What is remembered of which webhooks are about a request is remembered for these versions alone."""
+    """The cache of matching webhooks distinguishes the versions of a definition."""
     rules = [{"apiGroups": ["example.org"], "apiVersions": ["v2"], "resources": ["widgets"], "operations": ["*"]}]
     world = World(
         store_of(
@@ -110,7 +110,7 @@ async def test_clusters_share_no_connections(front: Front, server: Webhooks) -> 
 
 
 async def test_circuit_breakers_are_separate_for_each_consumer(front: Front, server: Webhooks) -> None:
-    """A circuit breaker is of a consumer and a place, not of a place and its owner."""
+    """A circuit breaker belongs to a consumer and an endpoint, not to an endpoint and its owner."""
     broken = {**server.client_config("/w"), "caBundle": ""}
     store = store_of(
         export("owner", "widgets.example.org"),
@@ -128,7 +128,7 @@ async def test_circuit_breakers_are_separate_for_each_consumer(front: Front, ser
 
 
 async def test_consumers_of_one_owner_may_have_different_schemas() -> None:
-    """What webhooks of the owner are about a request is remembered by the versions, too."""
+    """The cache of the owner's webhooks distinguishes the versions of a consumer's schema."""
     rules = [{"apiGroups": ["example.org"], "apiVersions": ["v2"], "resources": ["widgets"], "operations": ["*"]}]
     documents = [export("owner", "widgets.example.org"), configuration("owner", "validating", webhook(rules=rules))]
     for cluster, versions in (("a", ("v1", "v2")), ("b", ("v1",))):

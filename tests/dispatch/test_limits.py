@@ -1,4 +1,4 @@
-"""The limits of one request, and the answer of a server that has no room for a call."""
+"""A request beyond a limit is refused with the name of the limit."""
 
 from typing import Any
 

@@ -24,7 +24,7 @@ NOT_FOUND = NamespaceLabels({}, StatusError(404, "NotFound", "no such namespace"
 
 
 def barrier(hook: Any, made: Any = None, labels: Any = None, equivalents: Any = ()) -> Any:
-    """What keeps a webhook from being asked, None if nothing does; fails if no rule is about the request."""
+    """Return the verdict that prevents a call, None if there is none; fails if no rule matches."""
     attributes = build_attributes(request_of(made or review()), cluster="c")
     compiled = HookIndex(list(compile_hooks("validating", "c", configuration("c", "validating", hook))))
     (relevant,) = compiled.find_relevant(build_rule_attributes(attributes), attributes.kind, equivalents)
@@ -41,7 +41,7 @@ def test_matching_rules_and_selectors_allow_the_call() -> None:
 
 @pytest.mark.parametrize("member", ["namespaceSelector", "objectSelector"])
 def test_a_missing_selector_selects_nothing(member: Any) -> None:
-    """Only where defaulting was skipped: an apiserver always sets one."""
+    """An apiserver always defaults selectors, so this needs a configuration without defaulting."""
     found = barrier(selecting(**{member: None}))
     assert (found.stage, found.error) == (member, None)
 

@@ -88,7 +88,7 @@ async def test_unknown_patch_types_are_failures_of_the_webhook(
 
 
 async def test_patches_are_applied_as_an_apiserver_does(front: Front, server: Webhooks) -> None:
-    """``replace`` of a member that is not there makes it."""
+    """``replace`` creates a missing member, as in evanphx/json-patch v4."""
     server.answers["/w"] = patch({"op": "replace", "path": "/spec/colour", "value": "red"})
     store = store_of(configuration("ws1", "mutating", hook(server, "/w")))
     found = await front.dispatch(store, review(), cluster="ws1", phase="mutating")

@@ -1,4 +1,4 @@
-"""This server among the webhooks that it is to call."""
+"""Webhooks that are this server's own dispatch routes are skipped."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Patches of webhooks: within limits, and the same off the event loop as on it."""
+"""Patches have limits, and large ones are applied in a thread with the same result."""
 
 import threading
 from typing import Any

@@ -34,7 +34,7 @@ async def test_no_webhook_is_called_after_the_deadline(front: Front, server: Web
 
 
 async def test_all_denials_are_reported_in_the_order_of_the_webhooks(front: Front, server: Webhooks) -> None:
-    """The last declared answers first."""
+    """The last webhook answers first."""
     done = asyncio.Event()
 
     async def slow(_: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Paths of logical clusters: only objects that a workspace's own administrators cannot write decide."""
+"""Paths are resolved with objects that the administrators of a workspace cannot write."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_a_workspace_without_a_cluster_is_not_scheduled_yet() -> None:
 
 @pytest.mark.parametrize("first", [True, False])
 def test_the_path_annotation_of_a_tenant_is_ignored(first: bool) -> None:
-    """An administrator of ws2 claims the path of another workspace, before or after that one is there."""
+    """An administrator of ws2 claims the path of another workspace, before or after it exists."""
     claim = logical_cluster("9zzz", parent="root", workspace="ws2")
     claim["metadata"]["annotations"]["kcp.io/path"] = "root:org:ws"
     objects = (claim, *SPACES) if first else (*TREE, claim)

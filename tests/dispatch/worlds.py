@@ -1,4 +1,4 @@
-"""Worlds of logical clusters for properties: the same names everywhere, and different things behind them."""
+"""Random logical clusters for property tests: the same names in each, with different objects."""
 
 import copy
 import time
@@ -87,7 +87,7 @@ def hooks(draw: st.DrawFn, place: str) -> dict[str, Any]:
 
 @st.composite
 def clusters(draw: st.DrawFn, name: str) -> list[dict[str, Any]]:
-    """What is in a cluster; its labels and addresses say whose they are."""
+    """The objects of a cluster; labels and addresses have its name."""
     found: list[dict[str, Any]] = []
     for phase in ("mutating", "validating"):
         for config in ("x", "y"):
@@ -126,7 +126,7 @@ def reviews(draw: st.DrawFn) -> dict[str, Any]:
 
 
 class Asked(NamedTuple):
-    """What a webhook was asked: whose it is, where, and about what."""
+    """One call of a webhook: its owner, endpoint and object."""
 
     owner: str
     uid: str
@@ -134,11 +134,11 @@ class Asked(NamedTuple):
     kind: str
     resource: str
     seen_as: str
-    """The cluster that it was told."""
+    """The cluster in the annotation of the object."""
 
 
 class World:
-    """A dispatcher whose webhooks allow everything, and are not called: what they would be sent is written down."""
+    """A dispatcher whose webhooks allow everything. Calls are recorded instead of sent."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -170,7 +170,7 @@ def objects(attributes: Attributes) -> list[Any]:
 
 
 def world_of(documents: dict[str, list[dict[str, Any]]], *names: str) -> World:
-    """A world of the clusters of those names and no others."""
+    """Return a world of the named clusters only."""
     return World(store_of(*(document for name in dict.fromkeys(names) for document in documents.get(name, ()))))
 
 

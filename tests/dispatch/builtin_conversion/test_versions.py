@@ -1,4 +1,4 @@
-"""Webhooks whose rules name another version of a built-in kind than the client wrote."""
+"""Built-in objects are converted for webhooks whose rules name another version."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Webhooks that want to know who calls: real servers, which ask for a client certificate or a token."""
+"""Calls of real servers that require a client certificate or a token."""
 
 import asyncio
 import base64
@@ -29,7 +29,7 @@ TOKEN = "s3cr3t-t0k3n"
 
 
 class Seen(NamedTuple):
-    """As whom a webhook was called."""
+    """The credentials of one received call."""
 
     host: str
     path: str
@@ -38,7 +38,7 @@ class Seen(NamedTuple):
 
 
 class Server:
-    """A webhook that allows everybody who may call it."""
+    """A webhook that allows the objects of each authenticated call."""
 
     def __init__(self, ca_bundle: str) -> None:
         self.port = 0
@@ -131,7 +131,7 @@ async def test_tokens_are_sent_to_their_host_only(front: Front, server: Server, 
 async def test_calls_with_different_credentials_share_no_connection(
     front: Front, server: Server, tmp_path: Path, clients: Authority
 ) -> None:
-    """A server may take who made a connection for the one who uses it."""
+    """A server may authenticate a connection instead of each call."""
     host = f"localhost:{server.port}"
     first = Credentials(both(tmp_path, kubeconfig(tmp_path, certified(clients, "first", host))))
     second = Credentials(both(tmp_path, kubeconfig(tmp_path, certified(clients, "second", host))))
@@ -168,7 +168,7 @@ async def test_redirects_do_not_forward_credentials(
 async def test_conversion_webhooks_are_called_without_a_credential(
     front: Front, server: Server, tmp_path: Path
 ) -> None:
-    """As by an apiserver, whose converter has no kubeconfig (apiextensions-apiserver: pkg/apiserver/conversion)."""
+    """The converter of an apiserver has no kubeconfig (apiextensions-apiserver: pkg/apiserver/conversion)."""
     credentials = Credentials(both(tmp_path, kubeconfig(tmp_path, user(f"localhost:{server.port}", token=TOKEN))))
     webhook_conversion = {
         "clientConfig": server.hook(path="/convert")["clientConfig"],

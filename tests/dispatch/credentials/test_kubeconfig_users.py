@@ -14,7 +14,7 @@ from tests.e2e.pki import Pair
 
 
 def named(*names: str) -> Users:
-    """Users whose tokens are their names."""
+    """Return users whose tokens are their names."""
     return Users({name: Credential(token=name.encode()) for name in names})
 
 
@@ -79,7 +79,7 @@ def test_certificates_and_tokens_may_be_files_beside_the_kubeconfig(tmp_path: Pa
 
 
 def broken_users(pair: Pair, other: Pair) -> dict[str, tuple[dict[str, Any], str]]:
-    """A user, and the end of the error about it."""
+    """Return invalid users, each with the end of its error."""
     pem = {"client_certificate_data": data(pair.certificate)}
     return {
         "exec": (user("h", exec={"command": "x"}), "user 'h': exec is not supported: use a client certificate, "),

@@ -1,4 +1,4 @@
-"""Credentials follow their files, and a tenant gets none for any host."""
+"""Credentials follow their files, and logical clusters never get the default credential."""
 
 from pathlib import Path
 

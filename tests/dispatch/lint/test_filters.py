@@ -34,7 +34,7 @@ _SELECTORS = st.fixed_dictionaries(
 @given(_SELECTORS)
 def test_contradictions_are_exactly_the_selectors_that_match_no_labels(selector: dict[str, Any]) -> None:
     selects = compile_selector(selector)
-    # A value that is named nowhere stands for all others; None for no label.
+    # "other" stands for each value that the selector does not name, None for a missing label.
     each = [None, "x", "y", "z", "other"]
     labels = [{key: value for key, value in (("a", a), ("b", b)) if value} for a in each for b in each]
     assert bool(list(contradictions(selector))) == (not any(map(selects, labels)))

@@ -1,4 +1,4 @@
-"""Bound and exported schemas say which resources a cluster serves."""
+"""Bound and exported schemas determine the resources of a cluster."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""Hook configurations: what tests/conformance/test_dispatch_configurations.py does not have."""
+"""Configurations of any shape are validated, beyond the cases of tests/conformance/test_dispatch_configurations.py."""
 
 import json
 from typing import Any

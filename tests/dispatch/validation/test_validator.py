@@ -1,4 +1,4 @@
-"""Large configurations are reviewed as small ones are, beside other requests."""
+"""Large configurations get the same answers as small ones, without blocking other requests."""
 
 from functools import partial
 from typing import Any
