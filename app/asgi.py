@@ -192,7 +192,7 @@ class Fleethook(FastAPI):
             ),
             own=OwnEndpoints(self._addresses),
         )
-        validate = ConfigurationValidator(dispatcher.compiler, worker=dispatcher.worker, turns=dispatcher.turns).answer
+        validate = ConfigurationValidator(dispatcher.compiler, worker=dispatcher.worker, turns=dispatcher.turns).review
         standing = Standing(dispatcher, self.store, self.synced, self._stale, self._access(), self.requests)
         return [
             *dispatch_routes(standing, validate),

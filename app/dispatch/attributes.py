@@ -48,9 +48,9 @@ def build_attributes(request: AdmissionRequest, *, cluster: str) -> Attributes:
         msgspec.DecodeError: An object of the review is not JSON.
         StatusError: An object cannot carry the cluster's annotation.
     """
-    kind, resource = _kind(request.kind), _resource(request.resource)
-    asked_kind = _kind(request.request_kind) if request.request_kind else kind
-    asked_resource = _resource(request.request_resource) if request.request_resource else resource
+    kind, resource = _convert_kind(request.kind), _convert_resource(request.resource)
+    asked_kind = _convert_kind(request.request_kind) if request.request_kind else kind
+    asked_resource = _convert_resource(request.request_resource) if request.request_resource else resource
     asked_subresource = request.request_sub_resource if request.request_resource else request.sub_resource
     document, old = request.object, request.old_object
     if request.operation != "CONNECT":
@@ -74,11 +74,11 @@ def build_attributes(request: AdmissionRequest, *, cluster: str) -> Attributes:
     )
 
 
-def _kind(kind: Kind) -> GroupVersionKind:
+def _convert_kind(kind: Kind) -> GroupVersionKind:
     return GroupVersionKind(kind.group, kind.version, kind.kind)
 
 
-def _resource(resource: Resource) -> GroupVersionResource:
+def _convert_resource(resource: Resource) -> GroupVersionResource:
     return GroupVersionResource(resource.group, resource.version, resource.resource)
 
 

@@ -34,7 +34,7 @@ class Audit:
     def record_call(self, hook: Hook, *, round_number: int, mutated: bool) -> None:
         """Record the call of a mutating webhook."""
         value = {"configuration": hook.configuration, "webhook": hook.name, "mutated": mutated}
-        self._add(f"{_MUTATION}/round_{round_number}_index_{hook.position}", _text(value))
+        self._add(f"{_MUTATION}/round_{round_number}_index_{hook.position}", _encode(value))
 
     def record_patch(self, hook: Hook, operations: list[JSON], *, size: int, round_number: int) -> None:
         """Record the patch of a mutating webhook, up to a total size.
@@ -51,7 +51,7 @@ class Audit:
         value = {
             "configuration": hook.configuration, "webhook": hook.name, "patch": operations, "patchType": "JSONPatch"
         }  # fmt: skip
-        self._add(f"{_PATCH}/round_{round_number}_index_{hook.position}", _text(value))
+        self._add(f"{_PATCH}/round_{round_number}_index_{hook.position}", _encode(value))
 
     def record_fail_open(self, hook: Hook, *, round_number: int = 0, index: int) -> None:
         """Record an ignored failure; ``index`` counts all webhooks, in the validating phase only those called."""
@@ -62,7 +62,7 @@ class Audit:
         """Record a webhook that is skipped because it is this server itself."""
         prefix = _MUTATION if hook.phase == "mutating" else _VALIDATING
         value = {"configuration": hook.configuration, "webhook": hook.name}
-        self._add(f"{_OWN}.{prefix}/index_{hook.position}", _text(value))
+        self._add(f"{_OWN}.{prefix}/index_{hook.position}", _encode(value))
 
     def record_annotations(self, hook: Hook, annotations: dict[str, str]) -> None:
         """Record the audit annotations of a webhook's response, prefixed by its name."""
@@ -77,5 +77,5 @@ class Audit:
         self.annotations.setdefault(key, value)
 
 
-def _text(value: JSON) -> str:
+def _encode(value: JSON) -> str:
     return msgspec.json.encode(value).decode()

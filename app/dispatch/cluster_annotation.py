@@ -25,10 +25,10 @@ def find_annotated_cluster(request: AdmissionRequest) -> str:
         msgspec.DecodeError: An object of the review is not JSON.
     """
     if request.operation == "CONNECT":
-        raise _refusal("a CONNECT review carries no stored object", _USE_ROUTE.format("CONNECT"))
+        raise _build_error("a CONNECT review carries no stored object", _USE_ROUTE.format("CONNECT"))
     if request.operation == "CREATE" and request.sub_resource:
         name = f"{request.resource.resource}/{request.sub_resource}"
-        raise _refusal(f"the body of a CREATE of {name} is not stored", _USE_ROUTE.format(name))
+        raise _build_error(f"the body of a CREATE of {name} is not stored", _USE_ROUTE.format(name))
     if conflict := cluster_conflict(request):
         raise StatusError(400, "BadRequest", conflict)
     if request.operation == "DELETE":
@@ -38,21 +38,21 @@ def find_annotated_cluster(request: AdmissionRequest) -> str:
 
 def _read_name(document: JSON, member: str) -> str:
     if not isinstance(document, dict):
-        raise _refusal(f"the review has no {member}", "send the complete review, as kube-apiserver does")
+        raise _build_error(f"the review has no {member}", "send the complete review, as kube-apiserver does")
     cluster = cluster_of(document)
     if not cluster:
-        raise _refusal(
+        raise _build_error(
             f"{member} has no annotation {CLUSTER_ANNOTATION}",
             "have the control plane set it when it creates objects, or exclude the object's namespace by the "
             "namespaceSelector of the webhook configuration",
         )
     if not is_cluster(cluster) or is_path(cluster):
-        raise _refusal(
+        raise _build_error(
             f"{member} has the annotation {CLUSTER_ANNOTATION}: {cluster!r}, which is not a logical cluster name",
             "annotate objects with names, not with paths",
         )
     return cluster
 
 
-def _refusal(problem: str, advice: str) -> StatusError:
+def _build_error(problem: str, advice: str) -> StatusError:
     return StatusError(400, "BadRequest", f"{problem}, so the logical cluster is unknown: {advice}")

@@ -88,15 +88,15 @@ class ConditionEvaluator:
         if isinstance(program, Rejected):
             return evaluate_condition(condition, scope, limits, _raise_error(program.error)), compiling
 
-        def compiled(_expression: str) -> Program:
+        def get_program(_expression: str) -> Program:
             return program
 
         inline = Limits(min(limits.cost, _INLINE.cost), min(limits.work, _INLINE.work))
-        result = evaluate_condition(condition, scope, inline, compiled)
+        result = evaluate_condition(condition, scope, inline, get_program)
         work = compiling + _EVALUATING + result.used
         if inline == limits or not result.exhausted:
             return result, work
-        return await self._worker.run(cluster, evaluate_condition, condition, scope, limits, compiled), work
+        return await self._worker.run(cluster, evaluate_condition, condition, scope, limits, get_program), work
 
     async def _find_program(self, owner: str, expression: str, cluster: str) -> tuple[Compiled, int]:
         found = self._cache.get(owner, expression)
@@ -113,7 +113,7 @@ class ConditionEvaluator:
 
 
 def _raise_error(error: ExpressionError) -> Callable[[str], Program]:
-    def compiled(_expression: str) -> Program:
+    def get_program(_expression: str) -> Program:
         raise error
 
-    return compiled
+    return get_program

@@ -27,10 +27,10 @@ _MAX_CACHED: Final = 1024
 
 def _index_resource(_cluster: str, definition: Stored) -> list[tuple[str, str]]:
     spec = as_object(definition.get("spec"))
-    return [(_text(spec.get("group")), _text(as_object(spec.get("names")).get("plural")))]
+    return [(_read_text(spec.get("group")), _read_text(as_object(spec.get("names")).get("plural")))]
 
 
-def _text(value: JSON) -> str:
+def _read_text(value: JSON) -> str:
     return value if isinstance(value, str) else ""
 
 
@@ -150,15 +150,15 @@ def _list_versions(spec: Mapping[str, JSON]) -> dict[str, tuple[Equivalent, ...]
     Versions that are not served are included: an object is converted to them if a rule names no other version
     (apiextensions-apiserver: customresource_handler.go, getOrCreateServingInfoFor).
     """
-    group, names = _text(spec.get("group")), as_object(spec.get("names"))
+    group, names = _read_text(spec.get("group")), as_object(spec.get("names"))
     found: dict[str, list[Equivalent]] = {}
     versions = spec.get("versions")
     for version in map(as_object, versions if isinstance(versions, list) else ()):
-        name = _text(version.get("name"))
+        name = _read_text(version.get("name"))
         if not name:
             continue
-        resource = GroupVersionResource(group, name, _text(names.get("plural")))
-        kind = GroupVersionKind(group, name, _text(names.get("kind")))
+        resource = GroupVersionResource(group, name, _read_text(names.get("plural")))
+        kind = GroupVersionKind(group, name, _read_text(names.get("kind")))
         subresources = as_object(version.get("subresources"))
         for subresource, its_kind in (("", kind), ("status", kind), ("scale", SCALE)):
             if not subresource or subresources.get(subresource) is not None:

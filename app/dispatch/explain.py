@@ -239,14 +239,14 @@ async def _evaluate(relevant: RelevantHook, attributes: Attributes, decider: Cal
     if not relevant.hook.conditions or relevant.invocation.kind is None:
         return ()
     try:
-        return (await decider.evaluate_conditions(relevant.hook, await decider.versioned(relevant, attributes)),)
+        return (await decider.evaluate_conditions(relevant.hook, await decider.build_versioned(relevant, attributes)),)
     except StatusError as error:
         return (Verdict(Stage.CONDITIONS, ok=False, reason=str(error), error=error),)
 
 
 def _check_own_endpoint(hook: Hook, own: OwnEndpoints) -> tuple[Verdict, ...]:
     """Return a verdict if a webhook is this server itself, none otherwise."""
-    reason = own.reason(hook)
+    reason = own.find_reason(hook)
     return (Verdict(Stage.OWN, ok=False, reason=reason),) if reason else ()
 
 

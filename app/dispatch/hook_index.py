@@ -155,32 +155,35 @@ class HookIndex:
         return chain.from_iterable([self._groups[name].hooks for name in self._names])
 
     def find_relevant(
-        self, asked: RuleAttributes, kind: GroupVersionKind, equivalents: tuple[Equivalent, ...]
+        self, attributes: RuleAttributes, kind: GroupVersionKind, equivalents: tuple[Equivalent, ...]
     ) -> tuple[RelevantHook, ...]:
         """Return the webhooks whose rules match a request, in order, without pauses."""
-        return do_at_once(self.find(asked, kind, equivalents))
+        return do_at_once(self.find(attributes, kind, equivalents))
 
     def find(
-        self, asked: RuleAttributes, kind: GroupVersionKind, equivalents: tuple[Equivalent, ...]
+        self, attributes: RuleAttributes, kind: GroupVersionKind, equivalents: tuple[Equivalent, ...]
     ) -> Work[tuple[RelevantHook, ...]]:
         """Return the webhooks whose rules match a request, in order.
 
         The answer depends on the arguments and these webhooks only, so it is cached. The next request of the same kind
         costs as much as its matching webhooks, however many others there are.
         """
-        question = (asked, kind, equivalents)
+        question = (attributes, kind, equivalents)
         found = self._cache.get(question)
         if found is None:
             version = self._version
-            found = yield from _match(self._list_candidates(asked, equivalents), asked, kind, equivalents)
+            found = yield from _match(self._list_candidates(attributes, equivalents), attributes, kind, equivalents)
             if version == self._version:
                 self._put(question, found)
         return found
 
     def _put(self, question: _Question, found: tuple[RelevantHook, ...]) -> None:
         """Cache an answer. The cache of a cluster takes no more memory than its webhooks."""
-        asked, kind, _ = question
-        if question in self._cache or sum(map(len, (asked.subresource, *asked.resource, *kind))) > _MAX_CHARACTERS:
+        attributes, kind, _ = question
+        if (
+            question in self._cache
+            or sum(map(len, (attributes.subresource, *attributes.resource, *kind))) > _MAX_CHARACTERS
+        ):
             return
         self._cache[question] = found
         self._cached_hooks += len(found)
@@ -191,14 +194,14 @@ class HookIndex:
             _, dropped = self._cache.popitem(last=False)
             self._cached_hooks -= len(dropped)
 
-    def _list_candidates(self, asked: RuleAttributes, equivalents: tuple[Equivalent, ...]) -> _Candidates:
+    def _list_candidates(self, attributes: RuleAttributes, equivalents: tuple[Equivalent, ...]) -> _Candidates:
         """Return a snapshot of the webhooks that may match a request."""
         # A definition may have thousands of versions with the same keys.
-        resources = {asked.resource, *(equivalent.resource for equivalent in equivalents)}
+        resources = {attributes.resource, *(equivalent.resource for equivalent in equivalents)}
         keys = {
             key
             for group, resource in {(one.group, one.resource) for one in resources}
-            for key in product((asked.operation, EVERY), (group, EVERY), (resource, EVERY))
+            for key in product((attributes.operation, EVERY), (group, EVERY), (resource, EVERY))
         }
         entries = [(key, tuple(found.items())) for key in keys if (found := self._index.get(key)) is not None]
         return _Candidates(entries, self._find_first_positions())
@@ -211,13 +214,13 @@ class HookIndex:
 
 
 def _match(
-    candidates: _Candidates, asked: RuleAttributes, kind: GroupVersionKind, equivalents: tuple[Equivalent, ...]
+    candidates: _Candidates, attributes: RuleAttributes, kind: GroupVersionKind, equivalents: tuple[Equivalent, ...]
 ) -> Work[tuple[RelevantHook, ...]]:
     pauses = Pauses(_SLICE)
     found: list[RelevantHook] = []
     known = EquivalentIndex(equivalents)
     for position, hook in (yield from candidates.each(pauses)):
-        invocation = yield from find_invocation(hook, asked, kind, known, pauses)
+        invocation = yield from find_invocation(hook, attributes, kind, known, pauses)
         if invocation is not None:
             found.append(RelevantHook(hook._replace(position=position), invocation))
         if pauses.due(_PER_HOOK):

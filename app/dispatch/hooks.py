@@ -105,13 +105,13 @@ class WebhookCompiler:
         """Initialize the compiler; arguments as for `compile_hooks`."""
         self._phase: Final = phase
         self._cluster: Final = cluster
-        self._name: Final = _text(as_object(configuration.get("metadata")).get("name"))
+        self._name: Final = _read_text(as_object(configuration.get("metadata")).get("name"))
         self._next = first
         self._seen: Final[dict[str, int]] = {}
 
     def compile(self, webhook: Mapping[str, JSON]) -> Hook:
         """Compile the next webhook."""
-        hook_name = _text(webhook.get("name"))
+        hook_name = _read_text(webhook.get("name"))
         same = self._seen.get(hook_name, 0)
         self._seen[hook_name] = same + 1
         endpoint, problem = find_endpoint(as_object(webhook.get("clientConfig")), self._cluster)
@@ -129,12 +129,12 @@ class WebhookCompiler:
             namespace_selector=_compile_selector(webhook.get("namespaceSelector")),
             object_selector=_compile_selector(webhook.get("objectSelector")),
             conditions=tuple(
-                Condition(_text(one.get("name")), _text(one.get("expression")))
+                Condition(_read_text(one.get("name")), _read_text(one.get("expression")))
                 for one in _iterate_objects(webhook.get("matchConditions"))
                 if not _is_dispatch_only(one)
             ),
             fails_open=webhook.get("failurePolicy") == "Ignore",
-            side_effects=_text(webhook.get("sideEffects")) or None,
+            side_effects=_read_text(webhook.get("sideEffects")) or None,
             review_versions=tuple(_iterate_texts(webhook.get("admissionReviewVersions"))),
             seconds=_read_seconds(webhook.get("timeoutSeconds")),
             reinvoked=webhook.get("reinvocationPolicy") == "IfNeeded",
@@ -144,7 +144,7 @@ class WebhookCompiler:
 
 
 def _is_dispatch_only(condition: Mapping[str, JSON]) -> bool:
-    return condition.get("name") == DISPATCH_ONLY and _text(condition.get("expression")).strip() == "false"
+    return condition.get("name") == DISPATCH_ONLY and _read_text(condition.get("expression")).strip() == "false"
 
 
 def _compile_rule(rule: Mapping[str, JSON]) -> Rule:
@@ -155,7 +155,7 @@ def _compile_rule(rule: Mapping[str, JSON]) -> Rule:
         groups=frozenset(_iterate_texts(rule.get("apiGroups"))),
         versions=frozenset(_iterate_texts(rule.get("apiVersions"))),
         resources=tuple((resource, subresource) for resource, _, subresource in parts),
-        scope=EVERY if scope is None else _text(scope),
+        scope=EVERY if scope is None else _read_text(scope),
     )
 
 
@@ -177,7 +177,7 @@ def _read_seconds(timeout: JSON) -> float:
 
 def find_endpoint(config: Mapping[str, JSON], cluster: str) -> tuple[Endpoint | None, str]:
     """Return the endpoint of a ``clientConfig`` in a logical cluster, or why there is none."""
-    ca_bundle = _text(config.get("caBundle"))
+    ca_bundle = _read_text(config.get("caBundle"))
     url, service = config.get("url"), config.get("service")
     if isinstance(url, str) and url:
         return Endpoint(url, "", ca_bundle), ""
@@ -186,14 +186,14 @@ def find_endpoint(config: Mapping[str, JSON], cluster: str) -> tuple[Endpoint | 
     if cluster:
         # A logical cluster has no network. kcp sets no service resolver either (pkg/admission/validatingwebhook).
         return None, f"clientConfig.service cannot be resolved for the logical cluster {cluster}: give a url"
-    name, namespace = _text(service.get("name")), _text(service.get("namespace"))
-    port, path = service.get("port"), _text(service.get("path")).lstrip("/")
+    name, namespace = _read_text(service.get("name")), _read_text(service.get("namespace"))
+    port, path = service.get("port"), _read_text(service.get("path")).lstrip("/")
     host = f"{name}.{namespace}.svc"
     number = port if isinstance(port, int) else _HTTPS
     return Endpoint(f"https://{host}:{number}/{path}", host, ca_bundle, service=True), ""
 
 
-def _text(value: JSON) -> str:
+def _read_text(value: JSON) -> str:
     return value if isinstance(value, str) else ""
 
 

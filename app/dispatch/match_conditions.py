@@ -167,7 +167,10 @@ def _list_results(conditions: Sequence[Condition], answers: Sequence[ConditionRe
 
 
 def evaluate_condition(
-    condition: Condition, scope: Scope, limits: Limits = LIMITS, compiled: Callable[[str], Program] = compile_condition
+    condition: Condition,
+    scope: Scope,
+    limits: Limits = LIMITS,
+    get_program: Callable[[str], Program] = compile_condition,
 ) -> ConditionResult:
     """Evaluate one condition.
 
@@ -175,10 +178,10 @@ def evaluate_condition(
         condition: The condition.
         scope: The variables of the request.
         limits: The limits of the evaluation.
-        compiled: Returns the program of an expression; raises ExpressionError.
+        get_program: Returns the program of an expression; raises ExpressionError.
     """
     try:
-        value, cost, used = compiled(condition.expression).measure(scope, limits)
+        value, cost, used = get_program(condition.expression).measure(scope, limits)
     except UndecidedError as undecided:
         return ConditionResult("undecided", questions=undecided.questions)
     except ExpressionError as error:

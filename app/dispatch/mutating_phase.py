@@ -57,7 +57,7 @@ class MutatingPhase:
             StatusError: The request is refused.
         """
         if number and await self._context.patching.differ(self.attributes.object, self._last_output):
-            self._require_reinvoking()
+            self._require_reinvocation()
         try:
             for position, relevant in enumerate(self._relevant):
                 if position % MATCHED_PER_TURN == MATCHED_PER_TURN - 1:
@@ -65,12 +65,12 @@ class MutatingPhase:
                 if not await self._decider.should_call(relevant, self.attributes):
                     continue
                 if number == 0 or relevant.hook.uid in self._to_reinvoke:
-                    versioned = await self._decider.versioned(relevant, self.attributes)
+                    versioned = await self._decider.build_versioned(relevant, self.attributes)
                     await self._call(versioned, number, left=len(self._relevant) - position)
         finally:
             self._last_output = self.attributes.object
 
-    def _require_reinvoking(self) -> None:
+    def _require_reinvocation(self) -> None:
         self._to_reinvoke |= self._invoked
 
     async def _call(self, versioned: VersionedRequest, number: int, *, left: int) -> None:
@@ -82,7 +82,7 @@ class MutatingPhase:
             changed = await self._call_and_patch(versioned, number, left=left)
         except CallingError as error:
             self._context.audit.record_call(hook, round_number=number, mutated=False)
-            self._note(hook)
+            self._record_invocation(hook)
             if not hook.fails_open:
                 raise internal(str(error)) from error
             self._context.audit.record_fail_open(hook, round_number=number, index=hook.position)
@@ -93,11 +93,11 @@ class MutatingPhase:
             self._context.audit.record_call(hook, round_number=number, mutated=False)
             raise
         if changed:
-            self._require_reinvoking()
+            self._require_reinvocation()
             self.needs_reinvocation = True
-        self._note(hook)
+        self._record_invocation(hook)
 
-    def _note(self, hook: Hook) -> None:
+    def _record_invocation(self, hook: Hook) -> None:
         if hook.reinvoked:
             self._invoked.add(hook.uid)
 

@@ -44,7 +44,7 @@ class OwnEndpoints:
         """
         self._addresses: Final = addresses
 
-    def reason(self, hook: Hook) -> str:
+    def find_reason(self, hook: Hook) -> str:
         """Return why a webhook is skipped, ``""`` if it is not a dispatch route of this server."""
         if hook.endpoint is None:
             return ""

@@ -41,57 +41,59 @@ class FieldMatch(NamedTuple):
     name: str
     ok: bool
     listed: tuple[str, ...]
-    asked: str
+    actual: str
 
 
-def compare_fields(rule: Rule, asked: RuleAttributes) -> Iterator[FieldMatch]:
+def compare_fields(rule: Rule, attributes: RuleAttributes) -> Iterator[FieldMatch]:
     """Compare a request with each field of a rule."""
-    group, version, resource = asked.resource
-    path = f"{resource}/{asked.subresource}" if asked.subresource else resource
-    scope = "Namespaced" if asked.namespaced else "Cluster"
-    yield FieldMatch("scope", _matches_scope(rule, asked), (rule.scope,), scope)
-    yield FieldMatch("operations", _matches_operation(rule, asked), tuple(sorted(rule.operations)), asked.operation)
-    yield FieldMatch("apiGroups", _matches_group(rule, asked), tuple(sorted(rule.groups)), group)
-    yield FieldMatch("apiVersions", _matches_version(rule, asked), tuple(sorted(rule.versions)), version)
+    group, version, resource = attributes.resource
+    path = f"{resource}/{attributes.subresource}" if attributes.subresource else resource
+    scope = "Namespaced" if attributes.namespaced else "Cluster"
+    yield FieldMatch("scope", _matches_scope(rule, attributes), (rule.scope,), scope)
+    yield FieldMatch(
+        "operations", _matches_operation(rule, attributes), tuple(sorted(rule.operations)), attributes.operation
+    )
+    yield FieldMatch("apiGroups", _matches_group(rule, attributes), tuple(sorted(rule.groups)), group)
+    yield FieldMatch("apiVersions", _matches_version(rule, attributes), tuple(sorted(rule.versions)), version)
     names = tuple(f"{one}/{subresource}" if subresource else one for one, subresource in rule.resources)
-    yield FieldMatch("resources", _matches_resource(rule, asked), names, path)
+    yield FieldMatch("resources", _matches_resource(rule, attributes), names, path)
 
 
-def _matches_operation(rule: Rule, asked: RuleAttributes) -> bool:
-    return asked.operation in rule.operations or EVERY in rule.operations
+def _matches_operation(rule: Rule, attributes: RuleAttributes) -> bool:
+    return attributes.operation in rule.operations or EVERY in rule.operations
 
 
-def _matches_group(rule: Rule, asked: RuleAttributes) -> bool:
-    return asked.resource.group in rule.groups or EVERY in rule.groups
+def _matches_group(rule: Rule, attributes: RuleAttributes) -> bool:
+    return attributes.resource.group in rule.groups or EVERY in rule.groups
 
 
-def _matches_version(rule: Rule, asked: RuleAttributes) -> bool:
-    return asked.resource.version in rule.versions or EVERY in rule.versions
+def _matches_version(rule: Rule, attributes: RuleAttributes) -> bool:
+    return attributes.resource.version in rule.versions or EVERY in rule.versions
 
 
-def _matches_resource(rule: Rule, asked: RuleAttributes) -> bool:
-    resource, path = asked.resource.resource, asked.subresource
+def _matches_resource(rule: Rule, attributes: RuleAttributes) -> bool:
+    resource, path = attributes.resource.resource, attributes.subresource
     return any(one in (EVERY, resource) and subresource in (EVERY, path) for one, subresource in rule.resources)
 
 
-def _matches_scope(rule: Rule, asked: RuleAttributes) -> bool:
+def _matches_scope(rule: Rule, attributes: RuleAttributes) -> bool:
     scope = rule.scope
     if scope == "Namespaced":
-        return asked.namespaced and asked.resource != _NAMESPACES
+        return attributes.namespaced and attributes.resource != _NAMESPACES
     if scope == "Cluster":
-        return not asked.namespaced or asked.resource == _NAMESPACES
+        return not attributes.namespaced or attributes.resource == _NAMESPACES
     return scope == EVERY
 
 
-def matches_rule(rule: Rule, asked: RuleAttributes) -> bool:
+def matches_rule(rule: Rule, attributes: RuleAttributes) -> bool:
     """Return whether a request matches every field of a rule."""
     # The same as `compare_fields`, without building its results: thousands of broad rules are compared per request.
     return (
-        _matches_operation(rule, asked)
-        and _matches_scope(rule, asked)
-        and _matches_group(rule, asked)
-        and _matches_version(rule, asked)
-        and _matches_resource(rule, asked)
+        _matches_operation(rule, attributes)
+        and _matches_scope(rule, attributes)
+        and _matches_group(rule, attributes)
+        and _matches_version(rule, attributes)
+        and _matches_resource(rule, attributes)
     )
 
 
@@ -106,22 +108,22 @@ class EquivalentIndex:
             group, version, resource = equivalent.resource
             self._positions.setdefault((group, resource), {}).setdefault(version, position)
 
-    def first(self, rule: Rule, asked: RuleAttributes) -> Equivalent | None:
+    def find_first(self, rule: Rule, attributes: RuleAttributes) -> Equivalent | None:
         """Return the first equivalent that a rule matches, except the resource of the request itself."""
-        if not _matches_operation(rule, asked):
+        if not _matches_operation(rule, attributes):
             return None
         positions = [
             position
             for (group, resource), versions in self._positions.items()
-            if (position := self._first_version(rule, asked, (group, resource), versions)) is not None
+            if (position := self._find_first_version(rule, attributes, (group, resource), versions)) is not None
         ]
         return self._all[min(positions)] if positions else None
 
-    def _first_version(
-        self, rule: Rule, asked: RuleAttributes, named: tuple[str, str], versions: Mapping[str, int]
+    def _find_first_version(
+        self, rule: Rule, attributes: RuleAttributes, named: tuple[str, str], versions: Mapping[str, int]
     ) -> int | None:
         group, resource = named
-        one = asked._replace(resource=GroupVersionResource(group, "", resource))
+        one = attributes._replace(resource=GroupVersionResource(group, "", resource))
         if not (_matches_group(rule, one) and _matches_resource(rule, one)):
             return None
         # The versions of a definition are in order of preference, so the first match is the result.
@@ -132,39 +134,39 @@ class EquivalentIndex:
         )
         for position in listed:
             equivalent = self._all[position].resource
-            if equivalent != asked.resource and _matches_scope(rule, asked._replace(resource=equivalent)):
+            if equivalent != attributes.resource and _matches_scope(rule, attributes._replace(resource=equivalent)):
                 return position
         return None
 
 
 def find_invocation(
-    hook: Hook, asked: RuleAttributes, kind: GroupVersionKind, equivalents: EquivalentIndex, pauses: Pauses
+    hook: Hook, attributes: RuleAttributes, kind: GroupVersionKind, equivalents: EquivalentIndex, pauses: Pauses
 ) -> Work[Invocation | None]:
     """Return the result of `match_rules`, with pauses between rules."""
     for number, rule in enumerate(hook.rules):
-        if matches_rule(rule, asked):
-            return Invocation(asked.resource, asked.subresource, kind, number)
+        if matches_rule(rule, attributes):
+            return Invocation(attributes.resource, attributes.subresource, kind, number)
         if pauses.due(1 + len(rule.resources)):
             yield None
     if not hook.equivalent:
         return None
     for number, rule in enumerate(hook.rules):
-        equivalent = equivalents.first(rule, asked)
+        equivalent = equivalents.find_first(rule, attributes)
         if equivalent is not None:
-            return Invocation(equivalent.resource, asked.subresource, equivalent.kind, number)
+            return Invocation(equivalent.resource, attributes.subresource, equivalent.kind, number)
         if pauses.due(1 + len(rule.resources) + len(rule.versions)):
             yield None
     return None
 
 
 def match_rules(
-    hook: Hook, asked: RuleAttributes, kind: GroupVersionKind, equivalents: Sequence[Equivalent]
+    hook: Hook, attributes: RuleAttributes, kind: GroupVersionKind, equivalents: Sequence[Equivalent]
 ) -> Invocation | None:
     """Return the invocation of a webhook, None if none of its rules matches the request.
 
     An exact match is preferred. With matchPolicy Equivalent, the first rule that matches an equivalent counts.
     """
-    return do_at_once(find_invocation(hook, asked, kind, EquivalentIndex(equivalents), Pauses(sys.maxsize)))
+    return do_at_once(find_invocation(hook, attributes, kind, EquivalentIndex(equivalents), Pauses(sys.maxsize)))
 
 
 class NearMiss(NamedTuple):
@@ -174,14 +176,14 @@ class NearMiss(NamedTuple):
     missed: tuple[FieldMatch, ...]
 
     def __str__(self) -> str:
-        wanted = (f"{axis.asked!r} were in {axis.name} {list(axis.listed)}" for axis in self.missed)
+        wanted = (f"{axis.actual!r} were in {axis.name} {list(axis.listed)}" for axis in self.missed)
         return f"rules[{self.rule}] would match if {' and '.join(wanted)}"
 
 
-def find_nearest_miss(hook: Hook, asked: RuleAttributes) -> NearMiss | None:
+def find_nearest_miss(hook: Hook, attributes: RuleAttributes) -> NearMiss | None:
     """Return the first rule with the fewest fields that do not match, None without rules."""
     misses = [
-        NearMiss(number, tuple(axis for axis in compare_fields(rule, asked) if not axis.ok))
+        NearMiss(number, tuple(axis for axis in compare_fields(rule, attributes) if not axis.ok))
         for number, rule in enumerate(hook.rules)
     ]
     return min(misses, key=lambda miss: len(miss.missed), default=None)

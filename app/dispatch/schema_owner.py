@@ -25,28 +25,28 @@ def _list_bound(binding: JSONObject) -> Iterator[tuple[str, str, str]]:
     for resource in resources if isinstance(resources, list) else ():
         one = as_object(resource)
         schema = as_object(one.get("schema")).get("name")
-        yield _text(one.get("group")), _text(one.get("resource")), _text(schema)
+        yield _read_text(one.get("group")), _read_text(one.get("resource")), _read_text(schema)
 
 
-def _text(value: JSON) -> str:
+def _read_text(value: JSON) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _bound_keys(_cluster: str, binding: Stored) -> list[tuple[str, str]]:
+def _index_bound(_cluster: str, binding: Stored) -> list[tuple[str, str]]:
     return [(group, resource) for group, resource, _ in _list_bound(binding)]
 
 
-def _unbound_keys(_cluster: str, binding: Stored) -> list[None]:
+def _index_unbound(_cluster: str, binding: Stored) -> list[None]:
     return [] if any(_list_bound(binding)) else [None]
 
 
-def _exported_keys(_cluster: str, export: Stored) -> list[tuple[str, str, str]]:
-    return [(group, resource, _name(export)) for group, resource in _list_exported(export)]
+def _index_exported(_cluster: str, export: Stored) -> list[tuple[str, str, str]]:
+    return [(group, resource, _read_name(export)) for group, resource in _list_exported(export)]
 
 
-BINDINGS_BY_RESOURCE: Final = Index("bindings_by_resource", API_BINDING, _bound_keys)
-UNBOUND_BINDINGS: Final = Index("unbound_bindings", API_BINDING, _unbound_keys)
-EXPORTS_BY_RESOURCE: Final = Index("exports_by_resource", API_EXPORT, _exported_keys)
+BINDINGS_BY_RESOURCE: Final = Index("bindings_by_resource", API_BINDING, _index_bound)
+UNBOUND_BINDINGS: Final = Index("unbound_bindings", API_BINDING, _index_unbound)
+EXPORTS_BY_RESOURCE: Final = Index("exports_by_resource", API_EXPORT, _index_exported)
 
 # A new workspace has about ten bindings. Each unbound one is examined in every request.
 MAX_UNBOUND: Final = 1_000
@@ -111,25 +111,25 @@ def find_owner(
         return Ownership(OwnerStatus.UNKNOWN, None, (problem,), problem)
     bindings = store.find(BINDINGS_BY_RESOURCE, cluster, (group, resource))
     if not bindings:
-        return _without_binding(store, cluster=cluster, group=group, resource=resource, as_kcp=as_kcp)
-    clusters = {_export_cluster(binding) for binding in bindings}
+        return _find_local_owner(store, cluster=cluster, group=group, resource=resource, as_kcp=as_kcp)
+    clusters = {_read_export_cluster(binding) for binding in bindings}
     if len(clusters) > 1 and not as_kcp:
         listed = bindings[:_MAX_LISTED]
-        claims = ", ".join(f"{_name(one)} (of {_export_cluster(one) or 'no cluster'})" for one in listed)
+        claims = ", ".join(f"{_read_name(one)} (of {_read_export_cluster(one) or 'no cluster'})" for one in listed)
         claims += f" and {len(bindings) - _MAX_LISTED} more" if len(bindings) > _MAX_LISTED else ""
         problem = f"several APIBindings of {cluster} list {named}: {claims}; remove all but one"
         return Ownership(OwnerStatus.AMBIGUOUS, None, (problem,), problem)
-    return _bound_owner(store, bindings[0], cluster=cluster, named=(group, resource), as_kcp=as_kcp)
+    return _find_bound_owner(store, bindings[0], cluster=cluster, named=(group, resource), as_kcp=as_kcp)
 
 
-def _bound_owner(
+def _find_bound_owner(
     store: StoreView, binding: JSONObject, *, cluster: str, named: tuple[str, str], as_kcp: bool
 ) -> Ownership:
-    owner, name = _export_cluster(binding), _name(binding)
-    export, path = _reference(binding)
+    owner, name = _read_export_cluster(binding), _read_name(binding)
+    export, path = _read_reference(binding)
     schema = next((text for group, resource, text in _list_bound(binding) if (group, resource) == named), "")
     where = f" ({path})" if path else ""
-    phase = _text(as_object(binding.get("status")).get("phase")) or "no phase"
+    phase = _read_text(as_object(binding.get("status")).get("phase")) or "no phase"
     found = Ownership(
         OwnerStatus.BOUND,
         owner,
@@ -158,7 +158,7 @@ def _refuse_unless(as_kcp: bool, found: Ownership, status: OwnerStatus, problem:
     return found._replace(status=status, cluster=found.cluster if as_kcp else None, problem=problem, trace=trace)
 
 
-def _without_binding(store: StoreView, *, cluster: str, group: str, resource: str, as_kcp: bool) -> Ownership:
+def _find_local_owner(store: StoreView, *, cluster: str, group: str, resource: str, as_kcp: bool) -> Ownership:
     named = f"{resource}.{group}" if group else resource
     local = Ownership(OwnerStatus.LOCAL, cluster, (f"no APIBinding of {cluster} lists {named}: it is local",))
     if store.find(DEFINITIONS_BY_RESOURCE, cluster, (group, resource)):
@@ -171,10 +171,12 @@ def _without_binding(store: StoreView, *, cluster: str, group: str, resource: st
         )
         return _refuse_unless(as_kcp, local, OwnerStatus.UNBOUND, problem)
     for binding in unbound:
-        export, path = _reference(binding)
-        where = _export_cluster(binding) or resolve_cluster(store, path or cluster)
+        export, path = _read_reference(binding)
+        where = _read_export_cluster(binding) or resolve_cluster(store, path or cluster)
         if store.find(EXPORTS_BY_RESOURCE, where, (group, resource, export)):
-            problem = f"APIBinding {_name(binding)} of {cluster} will list {named}, but is not bound yet; try again"
+            problem = (
+                f"APIBinding {_read_name(binding)} of {cluster} will list {named}, but is not bound yet; try again"
+            )
             return _refuse_unless(as_kcp, local, OwnerStatus.UNBOUND, problem)
     return local
 
@@ -184,23 +186,23 @@ def _list_exported(export: Stored | None) -> Iterator[tuple[str, str]]:
     spec = as_object(as_object(export).get("spec"))
     resources, schemas = spec.get("resources"), spec.get("latestResourceSchemas")
     for one in resources if isinstance(resources, list) else ():
-        yield _text(as_object(one).get("group")), _text(as_object(one).get("name"))
+        yield _read_text(as_object(one).get("group")), _read_text(as_object(one).get("name"))
     for schema in schemas if isinstance(schemas, list) else ():
         # v1alpha1 lists schema names: a prefix, the plural and the group.
-        _, _, rest = _text(schema).partition(".")
+        _, _, rest = _read_text(schema).partition(".")
         plural, _, group = rest.partition(".")
         yield "" if group == "core" else group, plural
 
 
-def _name(binding: JSONObject) -> str:
-    return _text(as_object(binding.get("metadata")).get("name"))
+def _read_name(binding: JSONObject) -> str:
+    return _read_text(as_object(binding.get("metadata")).get("name"))
 
 
-def _export_cluster(binding: JSONObject) -> str:
-    return _text(as_object(binding.get("status")).get("apiExportClusterName"))
+def _read_export_cluster(binding: JSONObject) -> str:
+    return _read_text(as_object(binding.get("status")).get("apiExportClusterName"))
 
 
-def _reference(binding: JSONObject) -> tuple[str, str]:
+def _read_reference(binding: JSONObject) -> tuple[str, str]:
     """Return name and path of the APIExport of a binding."""
     export = as_object(as_object(as_object(binding.get("spec")).get("reference")).get("export"))
-    return _text(export.get("name")), _text(export.get("path"))
+    return _read_text(export.get("name")), _read_text(export.get("path"))

@@ -96,7 +96,7 @@ class CallDecider:
         """
         barrier = find_barrier(check_filters(relevant, attributes, self._context.namespace))
         if barrier is None and relevant.hook.conditions:
-            verdict = await self.evaluate_conditions(relevant.hook, await self.versioned(relevant, attributes))
+            verdict = await self.evaluate_conditions(relevant.hook, await self.build_versioned(relevant, attributes))
             barrier = None if verdict.ok else verdict
         if barrier is not None and barrier.error is not None:
             raise barrier.error
@@ -104,14 +104,14 @@ class CallDecider:
 
     def _skip_own_endpoint(self, hook: Hook) -> bool:
         """Return whether a webhook is this server itself, and record that it is skipped."""
-        reason = self._context.own.reason(hook)
+        reason = self._context.own.find_reason(hook)
         if not reason:
             return False
         self._context.audit.record_own_endpoint(hook)
         self._context.warnings.append(f'admission webhook "{hook.name}" was not called: {reason}')
         return True
 
-    async def versioned(self, relevant: RelevantHook, attributes: Attributes) -> VersionedRequest:
+    async def build_versioned(self, relevant: RelevantHook, attributes: Attributes) -> VersionedRequest:
         """Return a request in the version that a webhook gets; raises StatusError."""
         kind = relevant.invocation.kind
         assert kind is not None, "match_kind refuses unknown kinds"

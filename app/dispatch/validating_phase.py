@@ -33,7 +33,7 @@ async def run_validating_phase(
             wanted.append(one)
         if len(wanted) > context.max_calls:
             raise too_many_webhooks(attributes, context.max_calls)
-    versioned = [await decider.versioned(one, attributes) for one in wanted]
+    versioned = [await decider.build_versioned(one, attributes) for one in wanted]
     if versioned and context.deadline.remaining <= 0:
         raise timed_out()
     async with asyncio.TaskGroup() as tasks:

@@ -27,7 +27,7 @@ async def _match(dispatcher: Dispatcher, request: Any) -> int:
     context = await dispatcher.build_context(target, Deadline(time.monotonic() + 30), Audit(), [])
     decider = CallDecider(context)
     versioned = [
-        await decider.versioned(one, target.attributes)
+        await decider.build_versioned(one, target.attributes)
         for one in target.relevant
         if await decider.should_call(one, target.attributes)
     ]

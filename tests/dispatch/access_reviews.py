@@ -6,7 +6,7 @@ from typing import Any
 from tests.dispatch.webhook_server import Webhooks, hook
 
 
-def asking(server: Webhooks, number: int, questions: int, policy: str) -> Any:
+def authorizer_hook(server: Webhooks, number: int, questions: int, policy: str) -> Any:
     conditions = [
         {"name": f"c{one}", "expression": f"authorizer.path('/{number}/{one}').check('get').allowed()"}
         for one in range(questions)

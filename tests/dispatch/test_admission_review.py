@@ -9,7 +9,7 @@ from app.dispatch.admission_review import ReviewError, decode_patch, parse_respo
 PATCH = base64.b64encode(b"[]").decode()
 
 
-def answered(*, mutating: bool = True, version: str = "v1", **response: Any) -> Any:
+def parse(*, mutating: bool = True, version: str = "v1", **response: Any) -> Any:
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {"uid": "u", **response}}
     return parse_response(json.dumps(review).encode(), uid="u", version=version, mutating=mutating)
 
@@ -27,7 +27,7 @@ def answered(*, mutating: bool = True, version: str = "v1", **response: Any) -> 
 )
 def test_invalid_responses_of_mutating_webhooks(response: dict[str, Any], text: str) -> None:
     with pytest.raises(ReviewError) as raised:
-        answered(allowed=True, **response)
+        parse(allowed=True, **response)
     assert str(raised.value) == text
 
 
@@ -40,19 +40,19 @@ def test_invalid_responses_of_mutating_webhooks(response: dict[str, Any], text: 
 )
 def test_patches_of_validating_webhooks_are_invalid(response: dict[str, Any], text: str) -> None:
     with pytest.raises(ReviewError) as raised:
-        answered(mutating=False, allowed=True, **response)
+        parse(mutating=False, allowed=True, **response)
     assert str(raised.value) == text
-    assert answered(mutating=False, version="v1beta1", allowed=True, **response).patch == b""
+    assert parse(mutating=False, version="v1beta1", allowed=True, **response).patch == b""
 
 
 def test_a_missing_allowed_is_a_denial() -> None:
-    assert answered().allowed is False
-    assert answered(allowed=None).allowed is False
+    assert parse().allowed is False
+    assert parse(allowed=None).allowed is False
 
 
 @pytest.mark.parametrize("text", [b"null", b"[]", b" "])
 def test_an_empty_patch_changes_nothing(text: bytes) -> None:
-    made = answered(allowed=True, patch=base64.b64encode(text).decode(), patchType="JSONPatch")
+    made = parse(allowed=True, patch=base64.b64encode(text).decode(), patchType="JSONPatch")
     if text.strip():
         assert decode_patch(made) == []
     else:
@@ -61,7 +61,7 @@ def test_an_empty_patch_changes_nothing(text: bytes) -> None:
 
 
 def test_an_empty_patch_may_have_any_type() -> None:
-    made = answered(allowed=True, patch=base64.b64encode(b"[]").decode(), patchType="MergePatch")
+    made = parse(allowed=True, patch=base64.b64encode(b"[]").decode(), patchType="MergePatch")
     assert decode_patch(made) == []
 
 
@@ -69,16 +69,16 @@ def test_an_empty_patch_may_have_any_type() -> None:
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
 def test_patches_must_be_base64(version: str, *, mutating: bool) -> None:
     with pytest.raises(ReviewError, match="is not base64"):
-        answered(version=version, mutating=mutating, allowed=True, patch="%%%", patchType="JSONPatch")
+        parse(version=version, mutating=mutating, allowed=True, patch="%%%", patchType="JSONPatch")
 
 
 def test_base64_may_have_line_breaks_as_in_go() -> None:
     operations = [{"op": "add", "path": "/metadata/labels", "value": {"a": "b" * 90}}]
     lines = base64.encodebytes(json.dumps(operations).encode()).decode().replace("\n", "\r\n")
-    assert decode_patch(answered(allowed=True, patch=lines, patchType="JSONPatch")) == operations
-    assert answered(mutating=False, allowed=True, patch="\n").patch == b""
+    assert decode_patch(parse(allowed=True, patch=lines, patchType="JSONPatch")) == operations
+    assert parse(mutating=False, allowed=True, patch="\n").patch == b""
 
 
 def test_unknown_members_are_ignored() -> None:
-    made = answered(allowed=True, future={"x": 1}, status={"code": 200, "metadata": {}, "message": "fine"})
+    made = parse(allowed=True, future={"x": 1}, status={"code": 200, "metadata": {}, "message": "fine"})
     assert (made.allowed, made.status.message) == (True, "fine")

@@ -11,7 +11,7 @@ from tests.dispatch.builders import (
     widget,
 )
 from tests.dispatch.conftest import Front
-from tests.dispatch.webhook_server import Webhooks, allow, hook, mutated, patch
+from tests.dispatch.webhook_server import Webhooks, allow, apply_response, hook, patch
 
 
 async def test_both_objects_of_an_update_and_the_old_object_of_a_deletion_are_annotated(
@@ -61,7 +61,7 @@ async def test_the_cluster_annotation_stays_as_the_client_sent_it(
         sent["metadata"]["annotations"] = annotations
     found = await front.dispatch(store, review(sent), cluster="ws3", phase="mutating")
     assert server.calls[0].object["metadata"]["annotations"] == {"kcp.io/cluster": "ws3"}
-    assert mutated(found, sent) == sent
+    assert apply_response(found, sent) == sent
     told = "kcp.io/cluster of the object names spoofed; webhooks get ws3, where it is"
     assert found.response.warnings == ((told,) if annotations == {"kcp.io/cluster": "spoofed"} else ())
 
@@ -76,4 +76,4 @@ async def test_objects_without_metadata_are_annotated_and_returned_without_metad
     made["request"]["object"] = sent
     found = await front.dispatch(store, made, cluster="ws1", phase="mutating")
     assert server.calls[0].object["metadata"] == {"annotations": {"kcp.io/cluster": "ws1"}}
-    assert mutated(found, sent) == {**sent, "spec": {"seen": True}}
+    assert apply_response(found, sent) == {**sent, "spec": {"seen": True}}

@@ -16,7 +16,7 @@ def of(cluster: str | None, **spec: Any) -> dict[str, Any]:
     return made
 
 
-def refusal(made: dict[str, Any]) -> str:
+def refuse(made: dict[str, Any]) -> str:
     with pytest.raises(StatusError) as caught:
         find_annotated_cluster(request_of(made))
     assert (caught.value.status.code, caught.value.status.reason) == (400, "BadRequest")
@@ -42,7 +42,7 @@ def test_system_clusters_are_names() -> None:
 
 @pytest.mark.parametrize(("before", "after"), [("ws2", "ws3"), ("ws2", None), (None, "ws3")])
 def test_updates_cannot_move_an_object_to_another_cluster(before: str | None, after: str | None) -> None:
-    text = refusal(review(of(after), old=of(before), operation="UPDATE"))
+    text = refuse(review(of(after), old=of(before), operation="UPDATE"))
     assert text == (
         f"request.object is of logical cluster {after or ''!r} and request.oldObject of {before or ''!r} (annotation "
         "kcp.io/cluster): an update cannot move an object; leave the annotation as it is stored"
@@ -59,7 +59,7 @@ def test_updates_cannot_move_an_object_to_another_cluster(before: str | None, af
     ],
 )
 def test_objects_without_the_annotation_are_refused(made: dict[str, Any], member: str) -> None:
-    assert refusal(made) == (
+    assert refuse(made) == (
         f"request.{member} has no annotation kcp.io/cluster, so the logical cluster is unknown: have the control "
         "plane set it when it creates objects, or exclude the object's namespace by the namespaceSelector of the "
         "webhook configuration"
@@ -69,12 +69,12 @@ def test_objects_without_the_annotation_are_refused(made: dict[str, Any], member
 def test_deletions_without_old_object_are_refused() -> None:
     made = review(of("ws3"), operation="DELETE")
     made["request"]["object"] = None
-    assert refusal(made).startswith("the review has no request.oldObject, so the logical cluster is unknown")
+    assert refuse(made).startswith("the review has no request.oldObject, so the logical cluster is unknown")
 
 
 @pytest.mark.parametrize("name", ["root:ws3", "*", "Upper", "a/b"])
 def test_annotations_must_be_names_not_paths(name: str) -> None:
-    text = refusal(review(of(name)))
+    text = refuse(review(of(name)))
     assert text.startswith(
         f"request.object has the annotation kcp.io/cluster: {name!r}, which is not a logical cluster name"
     )
@@ -83,13 +83,13 @@ def test_annotations_must_be_names_not_paths(name: str) -> None:
 
 def test_bodies_that_are_not_stored_are_refused() -> None:
     options = {"apiVersion": "v1", "kind": "PodExecOptions", "metadata": of("ws3")["metadata"]}
-    assert refusal(review(options, operation="CONNECT")) == (
+    assert refuse(review(options, operation="CONNECT")) == (
         "a CONNECT review carries no stored object, so the logical cluster is unknown: leave CONNECT out of the "
         "rules, or send such reviews to /clusters/NAME/{mutate,validate}"
     )
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": of("ws3")["metadata"]}
     resource = {"group": "", "version": "v1", "resource": "pods"}
-    assert refusal(review(eviction, resource=resource, subResource="eviction")) == (
+    assert refuse(review(eviction, resource=resource, subResource="eviction")) == (
         "the body of a CREATE of pods/eviction is not stored, so the logical cluster is unknown: leave "
         "pods/eviction out of the rules, or send such reviews to /clusters/NAME/{mutate,validate}"
     )

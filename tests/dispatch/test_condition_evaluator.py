@@ -20,7 +20,7 @@ def scope(numbers: int) -> Scope:
     return Scope(object_={"numbers": list(range(numbers))}, old_object=None, request={})
 
 
-def judge(*expressions: str, numbers: int, limit: int = 10_000_000, policy: str = "Fail") -> ConditionsVerdict:
+def evaluate(*expressions: str, numbers: int, limit: int = 10_000_000, policy: str = "Fail") -> ConditionsVerdict:
     conditions = [{"name": f"c{place}", "expression": one} for place, one in enumerate(expressions)]
     webhook = {"name": "w", "matchConditions": conditions, "failurePolicy": policy}
     (hook,) = compile_hooks("validating", "ws2", {"metadata": {"name": "a"}, "webhooks": [webhook]})
@@ -39,23 +39,23 @@ def judge(*expressions: str, numbers: int, limit: int = 10_000_000, policy: str 
 
 
 def test_the_thread_gives_the_same_result_as_the_event_loop() -> None:
-    assert judge(DEAR, numbers=3).matched
-    assert judge(DEAR, numbers=100).matched
+    assert evaluate(DEAR, numbers=3).matched
+    assert evaluate(DEAR, numbers=100).matched
 
 
 def test_a_condition_above_its_cost_limit_is_an_error() -> None:
-    (error,) = judge(DEAR, "true", numbers=1_000).errors
+    (error,) = evaluate(DEAR, "true", numbers=1_000).errors
 
     assert error.endswith("operation cancelled: actual cost limit exceeded")
 
 
 def test_conditions_above_the_budget_of_a_request_are_an_error() -> None:
-    assert judge("object.numbers[0] == 0", DEAR, numbers=100, limit=1_000).errors == (OVER_BUDGET,)
-    assert judge("object.numbers[0] == 0", DEAR, numbers=3, limit=1_000).matched
+    assert evaluate("object.numbers[0] == 0", DEAR, numbers=100, limit=1_000).errors == (OVER_BUDGET,)
+    assert evaluate("object.numbers[0] == 0", DEAR, numbers=3, limit=1_000).matched
 
 
 def test_exceeding_the_budget_does_not_skip_webhooks_with_ignore() -> None:
-    verdict = judge(DEAR, "false", numbers=100, limit=1_000, policy="Ignore")
+    verdict = evaluate(DEAR, "false", numbers=100, limit=1_000, policy="Ignore")
 
     assert (verdict.matched, verdict.errors) == (False, (OVER_BUDGET,))
 
@@ -70,5 +70,5 @@ def test_webhooks_of_one_request_share_a_budget() -> None:
 
 
 def test_a_long_expression_is_compiled_in_the_thread() -> None:
-    assert judge(" && ".join(["object.numbers[0] == 0"] * 20), numbers=1).matched
-    assert judge("x" * 400, numbers=1).errors[0].startswith("compilation error: ")
+    assert evaluate(" && ".join(["object.numbers[0] == 0"] * 20), numbers=1).matched
+    assert evaluate("x" * 400, numbers=1).errors[0].startswith("compilation error: ")

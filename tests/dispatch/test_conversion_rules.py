@@ -137,14 +137,14 @@ def review(*objects: Any, version: str = "v1", **response: Any) -> dict[str, Any
     return {"apiVersion": f"apiextensions.k8s.io/{version}", "kind": "ConversionReview", "response": answer}
 
 
-def judged(answer: Any, *documents: Any, version: str = "v1") -> list[Any]:
+def read_converted(answer: Any, *documents: Any, version: str = "v1") -> list[Any]:
     text = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
     return read_converted_objects(text, documents or [widget()], "example.org/v2", uid="u", version=version)
 
 
 def test_webhooks_change_only_labels_and_annotations_of_metadata() -> None:
     theirs = {**METADATA, "generation": 9, "finalizers": ["x"], "labels": {"l": "2", "m": ""}, "annotations": None}
-    made = judged(review(widget("v2", metadata=theirs, spec={"length": 1}, status={})))
+    made = read_converted(review(widget("v2", metadata=theirs, spec={"length": 1}, status={})))
     kept = {"name": "a", "namespace": "n", "uid": "1", "generation": 3, "labels": {"l": "2", "m": ""}}
     assert made == [
         {"apiVersion": "example.org/v2", "kind": "Widget", "metadata": kept, "spec": {"length": 1}, "status": {}}
@@ -155,21 +155,21 @@ def test_objects_are_returned_in_order_and_originals_are_unchanged() -> None:
     documents = [widget(metadata={"name": name}) for name in "ab"]
     before = copy.deepcopy(documents)
     answer = review(*(widget("v2", metadata={"name": name}) for name in "ab"))
-    assert [one["metadata"]["name"] for one in judged(answer, *documents)] == ["a", "b"]
+    assert [one["metadata"]["name"] for one in read_converted(answer, *documents)] == ["a", "b"]
     assert documents == before
 
 
 def test_existing_invalid_labels_may_stay() -> None:
     old = {"name": "a", "labels": {"-bad-": "-"}, "annotations": {"-bad-": "x"}}
-    made = judged(review(widget("v2", metadata=old)), widget(metadata=old))
+    made = read_converted(review(widget("v2", metadata=old)), widget(metadata=old))
     assert made[0]["metadata"] == old
 
 
 def test_v1beta1_reviews_need_no_uid_and_kind() -> None:
     answer = review(widget("v2"), uid="other") | {"apiVersion": "", "kind": ""}
-    assert judged(answer, version="v1beta1") == [widget("v2")]
+    assert read_converted(answer, version="v1beta1") == [widget("v2")]
     with pytest.raises(ConversionError, match="expected webhook response of"):
-        judged(answer)
+        read_converted(answer)
 
 
 FAILED = "conversion webhook to example.org/v2 failed: "
@@ -210,14 +210,14 @@ def metadata(**members: Any) -> dict[str, Any]:
 )  # fmt: skip
 def test_invalid_conversion_responses_name_the_reason(answer: Any, text: str) -> None:
     with pytest.raises(ConversionError) as error:
-        judged(answer)
+        read_converted(answer)
     assert str(error.value) == text
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff", b'{"a":"\xff"}', b"[" * 100_000])
 def test_responses_must_be_json(text: bytes) -> None:
     with pytest.raises(ConversionError) as error:
-        judged(text)
+        read_converted(text)
     assert str(error.value).startswith(f"{FAILED}not a ConversionReview: ")
 
 
@@ -235,7 +235,7 @@ JSON = st.recursive(
 )
 def test_responses_of_any_shape_do_not_raise_other_errors(value: Any, member: str, version: str) -> None:
     try:
-        made = judged(review(widget("v2"), version=version, **{member: value}), version=version)
+        made = read_converted(review(widget("v2"), version=version, **{member: value}), version=version)
     except ConversionError:
         return
     assert made == [widget("v2")]
@@ -251,7 +251,7 @@ def test_objects_of_any_shape_do_not_raise_other_errors(value: Any, member: str)
         # A random kind may be valid.
         assert planned in (NeedsWebhook(CONFIG, "v1"), widget("v2", **{member: value}))
     try:
-        made = judged(review(widget("v2", metadata=value)), widget(metadata=value))
+        made = read_converted(review(widget("v2", metadata=value)), widget(metadata=value))
     except ConversionError:
         return
     assert msgspec.json.encode(made)

@@ -16,7 +16,7 @@ from tests.dispatch.builders import (
     widget,
 )
 from tests.dispatch.conftest import Front
-from tests.dispatch.webhook_server import Webhooks, allow, hook, mutated, patch
+from tests.dispatch.webhook_server import Webhooks, allow, apply_response, hook, patch
 
 _METRICS = "autoscaling.alpha.kubernetes.io/metrics"
 
@@ -108,7 +108,7 @@ async def test_webhooks_get_the_version_of_their_rule(front: Front, server: Webh
     assert request["resource"] == {"group": "example.org", "version": "v1beta1", "resource": "widgets"}
     assert request["requestKind"]["version"] == request["requestResource"]["version"] == "v1"
     assert request["object"]["apiVersion"] == "example.org/v1beta1"
-    assert mutated(found, sent) == {**sent, "spec": {"size": 1, "colour": "red"}}
+    assert apply_response(found, sent) == {**sent, "spec": {"size": 1, "colour": "red"}}
 
 
 async def test_conversion_webhooks_cannot_change_the_cluster_annotation(front: Front, server: Webhooks) -> None:
@@ -143,7 +143,7 @@ async def test_conversion_webhooks_cannot_change_the_cluster_annotation(front: F
     assert server.paths == ["/convert", "/w", "/convert"]
     assert server.calls[1].object["spec"] == {"measure": 1}
     assert server.calls[1].object["metadata"]["annotations"] == {"kcp.io/cluster": "ws1"}
-    assert mutated(found, sent) == widget(size=7)
+    assert apply_response(found, sent) == widget(size=7)
     assert set(front.client._pools._kept._entries) == {"ws1"}
 
 

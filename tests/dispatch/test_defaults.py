@@ -3,7 +3,7 @@
 import json
 
 from app.dispatch.defaults import MUTATING, VALIDATING, set_defaults
-from tests.dispatch.validation.builders import configuration, found, rule, webhook
+from tests.dispatch.validation.builders import configuration, find_errors, rule, webhook
 
 
 def test_missing_members_are_defaulted_and_existing_ones_are_kept() -> None:
@@ -27,7 +27,7 @@ def test_missing_members_are_defaulted_and_existing_ones_are_kept() -> None:
 def test_only_mutating_hooks_have_a_reinvocation_policy() -> None:
     (validating,) = set_defaults(configuration(webhook(), kind=VALIDATING))["webhooks"]
     assert "reinvocationPolicy" not in validating
-    assert found(configuration(webhook(reinvocationPolicy="x")), kind=VALIDATING) == []
+    assert find_errors(configuration(webhook(reinvocationPolicy="x")), kind=VALIDATING) == []
 
 
 def test_defaults_replace_null_and_do_not_change_the_argument() -> None:

@@ -16,7 +16,7 @@ from tests.dispatch.builders import (
     widget,
 )
 from tests.dispatch.conftest import Front
-from tests.dispatch.webhook_server import Webhooks, allow, deny, hook, mutated, patch
+from tests.dispatch.webhook_server import Webhooks, allow, apply_response, deny, hook, patch
 
 BOUND = (binding("ws3", "ws1", "widgets.example.org"), export("ws1", "widgets.example.org"))
 
@@ -63,7 +63,7 @@ async def test_the_response_is_one_patch_without_the_cluster_annotation(front: F
     sent = widget(size=42, colour="red")
     found = await front.dispatch(store, review(sent), cluster="ws3", phase="mutating")
     assert server.calls[1].object["metadata"]["labels"] == {"a": "1"}
-    result = mutated(found, sent)
+    result = apply_response(found, sent)
     metadata = {"name": "b", "namespace": "default", "labels": {"a": "1", "b": "2"}, "annotations": {"note": "n"}}
     assert result == {**sent, "metadata": metadata, "spec": {"colour": "red"}}
 

@@ -57,7 +57,7 @@ def widget(version: str) -> GroupVersionKind:
     return GroupVersionKind("example.org", version, "Widget")
 
 
-def ask(
+def find(
     store: Store,
     asked: GroupVersionResource,
     *,
@@ -74,52 +74,52 @@ def ask(
 def test_versions_are_in_the_order_of_the_definition() -> None:
     store = store_of(definition(V2, V1))
     expected = (Equivalent(resource("v2"), widget("v2")), Equivalent(resource("v1"), widget("v1")))
-    assert ask(store, resource("v1")) == expected
-    assert ask(store, resource("v2")) == expected
+    assert find(store, resource("v1")) == expected
+    assert find(store, resource("v2")) == expected
 
 
 def test_unserved_versions_are_equivalents_as_in_an_apiserver() -> None:
     store = store_of(definition(V1, {"name": "v0", "served": False}))
-    assert [one.resource.version for one in ask(store, resource("v1"))] == ["v1", "v0"]
+    assert [one.resource.version for one in find(store, resource("v1"))] == ["v1", "v0"]
 
 
 def test_versions_without_the_subresource_are_excluded() -> None:
     both = {"status": {}, "scale": {"specReplicasPath": ".spec.replicas"}}
     store = store_of(definition({**V1, "subresources": both}, {**V2, "subresources": {"status": {}, "scale": None}}))
-    assert ask(store, resource("v1"), subresource="status") == (
+    assert find(store, resource("v1"), subresource="status") == (
         Equivalent(resource("v1"), widget("v1")),
         Equivalent(resource("v2"), widget("v2")),
     )
-    assert ask(store, resource("v1"), subresource="scale", kind=SCALE) == (Equivalent(resource("v1"), SCALE),)
+    assert find(store, resource("v1"), subresource="scale", kind=SCALE) == (Equivalent(resource("v1"), SCALE),)
 
 
 def test_an_unknown_subresource_is_equivalent_to_itself() -> None:
-    assert ask(store_of(definition(V1, V2)), resource("v1"), subresource="scale", kind=SCALE) == (
+    assert find(store_of(definition(V1, V2)), resource("v1"), subresource="scale", kind=SCALE) == (
         Equivalent(resource("v1"), SCALE),
     )
 
 
 def test_an_unknown_version_is_added_to_the_others() -> None:
-    assert ask(store_of(definition(V1)), resource("v9"), kind=widget("v9")) == (
+    assert find(store_of(definition(V1)), resource("v9"), kind=widget("v9")) == (
         Equivalent(resource("v1"), widget("v1")),
         Equivalent(resource("v9"), widget("v9")),
     )
 
 
 def test_unknown_resources_are_equivalent_to_themselves() -> None:
-    assert ask(store_of(), resource("v1")) == (Equivalent(resource("v1"), widget("asked")),)
+    assert find(store_of(), resource("v1")) == (Equivalent(resource("v1"), widget("asked")),)
 
 
 def test_definitions_of_other_clusters_do_not_count() -> None:
     store = store_of(definition(V1, V2, cluster="other"))
-    assert ask(store, resource("v1"), cluster="own") == (Equivalent(resource("v1"), widget("asked")),)
-    assert len(ask(store, resource("v1"), cluster="other")) == 2
+    assert find(store, resource("v1"), cluster="own") == (Equivalent(resource("v1"), widget("asked")),)
+    assert len(find(store, resource("v1"), cluster="other")) == 2
 
 
 def test_bound_resources_use_the_schema_of_the_export() -> None:
     store = store_of(definition(V1, cluster="consumer"), schema(V2, V1, cluster="provider"))
     bound = ("provider", "today.widgets.example.org")
-    assert [one.resource.version for one in ask(store, resource("v1"), cluster="consumer", schema=bound)] == [
+    assert [one.resource.version for one in find(store, resource("v1"), cluster="consumer", schema=bound)] == [
         "v2",
         "v1",
     ]
@@ -127,14 +127,14 @@ def test_bound_resources_use_the_schema_of_the_export() -> None:
 
 def test_bound_resources_without_a_schema_are_not_built_in() -> None:
     asked, kind = GroupVersionResource("autoscaling", "v1", "horizontalpodautoscalers"), widget("v1")
-    bound = ask(store_of(), asked, kind=kind, cluster="consumer", schema=("provider", "gone"))
+    bound = find(store_of(), asked, kind=kind, cluster="consumer", schema=("provider", "gone"))
     assert bound == (Equivalent(asked, kind),)
-    assert len(ask(store_of(), asked, kind=kind, cluster="consumer")) == 2
+    assert len(find(store_of(), asked, kind=kind, cluster="consumer")) == 2
 
 
 def test_a_definition_without_a_kind_gives_unknown_kinds() -> None:
     store = store_of(definition(V1, V2, names={"plural": "widgets"}))
-    assert ask(store, resource("v1")) == (Equivalent(resource("v1"), None), Equivalent(resource("v2"), None))
+    assert find(store, resource("v1")) == (Equivalent(resource("v1"), None), Equivalent(resource("v2"), None))
 
 
 def test_events_of_both_groups_are_equivalent() -> None:
@@ -143,12 +143,12 @@ def test_events_of_both_groups_are_equivalent() -> None:
         Equivalent(core, GroupVersionKind("", "v1", "Event")),
         Equivalent(other, GroupVersionKind("events.k8s.io", "v1", "Event")),
     )
-    assert ask(store_of(), core) == expected
-    assert ask(store_of(), other) == expected
+    assert find(store_of(), core) == expected
+    assert find(store_of(), other) == expected
 
 
 def test_built_in_versions_are_in_the_order_of_an_apiserver() -> None:
-    found = ask(store_of(), resource("v1", group="autoscaling", plural="horizontalpodautoscalers"))
+    found = find(store_of(), resource("v1", group="autoscaling", plural="horizontalpodautoscalers"))
     assert [(one.resource.version, one.kind) for one in found] == [
         (version, GroupVersionKind("autoscaling", version, "HorizontalPodAutoscaler")) for version in ("v2", "v1")
     ]
@@ -168,14 +168,14 @@ def test_built_in_subresources_have_their_own_kinds(
     plural: str, group: str, subresource: str, kind: GroupVersionKind
 ) -> None:
     asked = resource("v1", group=group, plural=plural)
-    assert ask(store_of(), asked, subresource=subresource) == (Equivalent(asked, kind),)
+    assert find(store_of(), asked, subresource=subresource) == (Equivalent(asked, kind),)
 
 
 def test_definitions_take_precedence_over_built_in_resources() -> None:
     document = definition(
         V1, {"name": "v1beta9", "served": True}, group="apps", names={"kind": "Deployment", "plural": "deployments"}
     )
-    found = ask(store_of(document), resource("v1", group="apps", plural="deployments"))
+    found = find(store_of(document), resource("v1", group="apps", plural="deployments"))
     assert [one.resource.version for one in found] == ["v1", "v1beta9"]
 
 
@@ -199,23 +199,23 @@ def test_the_definition_of_a_resource_is_found() -> None:
 
 def test_definitions_are_cached_until_they_are_replaced() -> None:
     store = store_of(definition(V1, V2))
-    first = ask(store, resource("v1"))
-    assert ask(store, resource("v1")) is first
+    first = find(store, resource("v1"))
+    assert find(store, resource("v1")) is first
     store.put(definition(V1))
     gc.collect()
-    assert ask(store, resource("v1")) == (Equivalent(resource("v1"), widget("v1")),)
+    assert find(store, resource("v1")) == (Equivalent(resource("v1"), widget("v1")),)
 
 
 def test_equal_definitions_of_two_clusters_are_cached_separately() -> None:
     store = store_of(definition(V1, cluster="a"), definition(V1, V2, cluster="b"))
-    assert [len(ask(store, resource("v1"), cluster=cluster)) for cluster in ("a", "b", "a")] == [1, 2, 1]
+    assert [len(find(store, resource("v1"), cluster=cluster)) for cluster in ("a", "b", "a")] == [1, 2, 1]
 
 
 def test_the_cache_is_bounded() -> None:
     store = Store([DEFINITIONS_BY_RESOURCE])
     for number in range(equivalent_resources._MAX_CACHED + 10):
         store.put(definition(V1, cluster=f"c{number}"))
-        ask(store, resource("v1"), cluster=f"c{number}")
+        find(store, resource("v1"), cluster=f"c{number}")
     assert equivalent_resources._read_definition.cache_info().currsize == equivalent_resources._MAX_CACHED
 
 
@@ -237,7 +237,7 @@ def test_definitions_of_any_shape_give_hashable_results(versions: Any, names: An
     document["spec"] |= {"versions": versions, "names": names, "scope": scope}
     where: Any = {"cluster": "consumer", "schema": ("provider", "today.widgets.example.org")}
     for subresource in ("", "scale"):
-        found = ask(store_of(document), resource("v1"), subresource=subresource, **where)
+        found = find(store_of(document), resource("v1"), subresource=subresource, **where)
         assert resource("v1") in {one.resource for one in found}
         assert isinstance(hash(found), int)
     assert is_namespaced(store_of(document), group="example.org", resource="widgets", **where) in (True, False, None)

@@ -31,7 +31,7 @@ from tests.dispatch.worlds import CLUSTERS, World, reviews, world_of, worlds
 from tests.waiting import NET
 
 
-async def explained(world: World, made: dict[str, Any], cluster: str = "ws3") -> Explanation:
+async def run_explain(world: World, made: dict[str, Any], cluster: str = "ws3") -> Explanation:
     deadline = Deadline(time.monotonic() + 30)
     return await explain(world.dispatcher, request_of(made), cluster=cluster, deadline=deadline)
 
@@ -41,7 +41,7 @@ async def explained(world: World, made: dict[str, Any], cluster: str = "ws3") ->
 def test_explain_agrees_with_dispatch(documents: Any, cluster: str, made: dict[str, Any]) -> None:
     async def run() -> None:
         world = world_of(documents, *CLUSTERS)
-        found = await explained(world, made, cluster)
+        found = await run_explain(world, made, cluster)
         for phase, hooks in (("mutating", found.mutating), ("validating", found.validating)):
             world.asked.clear()
             dispatched = await world.dispatch(made, cluster=cluster, phase=phase)
@@ -73,7 +73,7 @@ BOUND = (binding("ws3", "ws1", "widgets.example.org"), export("ws1", "widgets.ex
 
 async def test_the_owner_is_traced_and_the_consumers_webhooks_are_shadowed() -> None:
     mine = configuration("ws3", "validating", webhook("mine.example.org"), name="mine")
-    found = await explained(world(*BOUND, mine, configuration("ws1", "validating", webhook())), review())
+    found = await run_explain(world(*BOUND, mine, configuration("ws1", "validating", webhook())), review())
     assert (found.cluster, found.resource, found.operation) == ("ws3", "widgets.example.org", "CREATE")
     assert (found.owner.case, found.owner.cluster, found.owner.binding) == ("bound", "ws1", "widgets")
     assert [one.uid for one in found.validating] == ["hooks/w.example.org/0"]
@@ -87,7 +87,7 @@ async def test_all_filters_are_reported_after_the_decision() -> None:
         objectSelector={"matchLabels": {"checked": "yes"}},
         matchConditions=[{"name": "large", "expression": "object.spec.size > 10"}],
     )
-    found = await explained(
+    found = await run_explain(
         world(configuration("ws3", "validating", hook), namespace("ws3", tier="tin")), review(widget(size=1))
     )
     (one,) = found.validating
@@ -104,7 +104,7 @@ async def test_all_filters_are_reported_after_the_decision() -> None:
 async def test_the_nearest_miss_has_the_fewest_mismatches() -> None:
     far = {"apiGroups": ["apps"], "apiVersions": ["v2"], "resources": ["deployments"], "operations": ["DELETE"]}
     near = {**WIDGETS, "resources": ["widgets/status"], "scope": "Cluster"}
-    found = await explained(world(configuration("ws3", "validating", webhook(rules=[far, near]))), review())
+    found = await run_explain(world(configuration("ws3", "validating", webhook(rules=[far, near]))), review())
     assert found.validating[0].nearest_miss == (
         "rules[1] would match if 'Namespaced' were in scope ['Cluster'] "
         "and 'widgets' were in resources ['widgets/status']"
@@ -114,20 +114,20 @@ async def test_the_nearest_miss_has_the_fewest_mismatches() -> None:
 async def test_match_policy_exact_is_noted_if_an_equivalent_matches() -> None:
     hook = webhook(rules=[{**WIDGETS, "apiVersions": ["v2"]}], matchPolicy="Exact")
     made = world(definition("ws3", "widgets.example.org", "v1", "v2"), configuration("ws3", "validating", hook))
-    (one,) = (await explained(made, review())).validating
+    (one,) = (await run_explain(made, review())).validating
     assert one.reason.endswith("; matchPolicy is Exact")
 
 
 async def test_the_kind_that_a_webhook_gets_is_reported() -> None:
     hook = webhook(rules=[{**WIDGETS, "apiVersions": ["v2"]}])
     made = world(definition("ws3", "widgets.example.org", "v1", "v2"), configuration("ws3", "validating", hook))
-    (one,) = (await explained(made, review())).validating
+    (one,) = (await run_explain(made, review())).validating
     assert (one.decision, one.sent_as) == ("call", "example.org/v2, Kind=Widget")
     assert one.predicates[0].reason == "rules[0] matches example.org/v2 widgets, an equivalent resource"
 
 
 async def test_an_unknown_owner_is_noted() -> None:
-    found = await explained(world(binding("ws3", "", "widgets.example.org")), review())
+    found = await run_explain(world(binding("ws3", "", "widgets.example.org")), review())
     assert (found.owner.case, found.owner.cluster, found.mutating, found.validating) == ("nameless", None, (), ())
     assert found.notes == (f"the request is refused: {found.owner.problem}",)
 
@@ -135,13 +135,13 @@ async def test_an_unknown_owner_is_noted() -> None:
 async def test_webhook_configurations_are_exempt() -> None:
     rules = [{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]}]
     made = world(configuration("ws3", "validating", webhook(rules=rules)))
-    (one,) = (await explained(made, review(configuration("ws3", "mutating", name="n")))).validating
+    (one,) = (await run_explain(made, review(configuration("ws3", "mutating", name="n")))).validating
     assert one.reason == "webhooks are never called for a MutatingWebhookConfiguration"
 
 
 async def test_mutating_timeouts_above_the_budget_are_noted() -> None:
     hooks = [webhook(f"{name}.example.org", timeoutSeconds=12) for name in "abc"]
-    found = await explained(world(configuration("ws3", "mutating", *hooks)), review())
+    found = await run_explain(world(configuration("ws3", "mutating", *hooks)), review())
     assert found.notes == (
         "each later mutating webhook is matched against the object as earlier ones change it",
         "the mutating webhooks may take 36 s in sequence; an apiserver waits 34 s",
@@ -150,7 +150,7 @@ async def test_mutating_timeouts_above_the_budget_are_noted() -> None:
 
 async def test_unsupported_dry_runs_are_noted() -> None:
     made = world(configuration("ws3", "validating", webhook(sideEffects="Some")))
-    (one,) = (await explained(made, review(dryRun=True))).validating
+    (one,) = (await run_explain(made, review(dryRun=True))).validating
     assert one.notes == ("it does not support dry runs (sideEffects), so the dry run is refused",)
 
 

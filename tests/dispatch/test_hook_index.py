@@ -36,7 +36,7 @@ def test_rules_with_thousands_of_names_are_found() -> None:
     assert len(compiled._index) == 1
 
 
-def candidates(compiled: HookIndex, wanted: RuleAttributes) -> int:
+def count_candidates(compiled: HookIndex, wanted: RuleAttributes) -> int:
     return len(do_at_once(compiled._list_candidates(wanted, ()).each(Pauses(sys.maxsize))))
 
 
@@ -48,9 +48,9 @@ def test_webhooks_for_other_operations_and_groups_are_no_candidates() -> None:
     rules += [{**rule, "operations": ["CONNECT"], "apiGroups": ["*"]} for rule in rules]
     made = [webhook(f"w{number}", rules=[rule]) for number, rule in enumerate(rules)]
     compiled = HookIndex(compile_hooks("validating", "c", configuration("c", "validating", *made)))
-    assert candidates(compiled, RuleAttributes("CREATE", resource(group="g7"), "", namespaced=True)) == 1
-    assert candidates(compiled, RuleAttributes("CONNECT", resource(group="g7"), "", namespaced=True)) == 500
-    assert candidates(compiled, RuleAttributes("DELETE", resource(group="g7"), "", namespaced=True)) == 0
+    assert count_candidates(compiled, RuleAttributes("CREATE", resource(group="g7"), "", namespaced=True)) == 1
+    assert count_candidates(compiled, RuleAttributes("CONNECT", resource(group="g7"), "", namespaced=True)) == 500
+    assert count_candidates(compiled, RuleAttributes("DELETE", resource(group="g7"), "", namespaced=True)) == 0
 
 
 def test_the_index_is_proportional_to_the_listed_names() -> None:

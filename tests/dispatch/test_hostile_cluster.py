@@ -65,7 +65,7 @@ def honest_objects(documents: dict[str, list[dict[str, Any]]]) -> list[dict[str,
     return [*found, workspace("root", EVIL, EVIL), logical_cluster("root")]
 
 
-async def answer(world: World, question: Question) -> Any:
+async def collect_results(world: World, question: Question) -> Any:
     """Return all results of a request: its cluster, the dispatch, the calls, the explanation."""
     where, phase, made = question
     found = resolve(world.store, where)
@@ -90,18 +90,18 @@ def test_a_hostile_cluster_does_not_change_answers_of_others(
     async def run() -> None:
         honest = honest_objects(documents)
         alone = World(store_of(*honest))
-        expected = [await answer(alone, question) for question in asked]
+        expected = [await collect_results(alone, question) for question in asked]
         world = World(store_of(*hostile, *honest) if hostile_first else store_of(*honest))
         if not hostile_first:
-            assert [await answer(world, question) for question in asked] == expected
+            assert [await collect_results(world, question) for question in asked] == expected
             for document in hostile:
                 world.store.put(copy.deepcopy(document))
         for question in asked_by_hostile:
-            await answer(world, question)
-        assert [await answer(world, question) for question in asked] == expected
+            await collect_results(world, question)
+        assert [await collect_results(world, question) for question in asked] == expected
         for document in hostile:
             world.store.remove(key_of(document))
-        assert [await answer(world, question) for question in asked] == expected
+        assert [await collect_results(world, question) for question in asked] == expected
 
     asyncio.run(run())
 
@@ -114,7 +114,7 @@ def test_concurrent_hostile_requests_do_not_change_answers(
     async def run() -> None:
         honest = honest_objects(documents)
         alone, world = World(store_of(*honest)), World(store_of(*honest, *hostile))
-        expected = [(await answer(alone, question))[1] for question in asked]
+        expected = [(await collect_results(alone, question))[1] for question in asked]
         found = await asyncio.gather(
             *(
                 world.dispatch(made, cluster=resolve(world.store, where).cluster, phase=phase)

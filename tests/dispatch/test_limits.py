@@ -7,7 +7,7 @@ import pytest
 from app.dispatch.dispatcher import DispatchResult
 from app.dispatch.hooks import Phase
 from app.dispatch.limits import RequestLimits
-from tests.dispatch.access_reviews import Apiserver, asking
+from tests.dispatch.access_reviews import Apiserver, authorizer_hook
 from tests.dispatch.builders import configuration, review, store_of
 from tests.dispatch.conftest import Front
 from tests.dispatch.webhook_server import Webhooks, allow, hook, label
@@ -61,13 +61,13 @@ async def dispatch(front: Front, apiserver: Apiserver, *hooks: Any, **rest: Any)
 @pytest.mark.parametrize("policy", POLICIES)
 async def test_too_many_access_reviews_refuse_the_request(front: Front, server: Webhooks, policy: str) -> None:
     server.answers["/w"] = allow
-    hooks = [asking(server, number, 2, policy) for number in range(32)]
+    hooks = [authorizer_hook(server, number, 2, policy) for number in range(32)]
     apiserver = Apiserver()
     assert (await dispatch(front, apiserver, *hooks)).response.allowed
     assert len(apiserver.asked) == 64
     assert apiserver.most <= 8
     server.calls.clear()
-    found = await dispatch(front, apiserver, *hooks, asking(server, 32, 2, policy))
+    found = await dispatch(front, apiserver, *hooks, authorizer_hook(server, 32, 2, policy))
     assert (found.response.allowed, found.response.code) == (False, 403)
     assert found.response.message == (
         'widgets.example.org "b" is forbidden: its matchConditions ask the authorizer more than 64 questions, the limit '

@@ -3,7 +3,7 @@
 import asyncio
 
 from app.dispatch.dispatcher import DispatchResult
-from tests.dispatch.access_reviews import Apiserver, asking
+from tests.dispatch.access_reviews import Apiserver, authorizer_hook
 from tests.dispatch.builders import configuration, review, store_of
 from tests.dispatch.conftest import Front
 from tests.dispatch.webhook_server import Webhooks, allow
@@ -14,7 +14,9 @@ async def test_access_reviews_of_one_consumer_do_not_block_another_consumer(fron
     server.answers["/w"] = allow
     apiserver = Apiserver()
     apiserver.answering.clear()
-    store = store_of(*(configuration(name, "validating", asking(server, 1, 2, "Fail")) for name in ("ws2", "ws3")))
+    store = store_of(
+        *(configuration(name, "validating", authorizer_hook(server, 1, 2, "Fail")) for name in ("ws2", "ws3"))
+    )
     dispatcher = front.dispatcher(store, post=apiserver.post, live=apiserver)
 
     async def ask(cluster: str) -> DispatchResult:

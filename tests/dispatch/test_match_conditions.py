@@ -21,21 +21,21 @@ def scope(access: dict[AccessQuestion, AccessDecision] | None = None) -> Scope:
     return Scope(object_={"kind": "Pod"}, old_object=None, request=request, access=access)
 
 
-def judge(*conditions: Condition, fail_open: bool = False, allowed: bool | None = None) -> ConditionsVerdict:
+def evaluate(*conditions: Condition, fail_open: bool = False, allowed: bool | None = None) -> ConditionsVerdict:
     access = {} if allowed is None else {QUESTION: AccessDecision(allowed=allowed)}
     return evaluate_conditions(conditions, scope(access), fail_open=fail_open)
 
 
 def test_no_conditions_match() -> None:
-    assert judge() == ConditionsVerdict(matched=True)
+    assert evaluate() == ConditionsVerdict(matched=True)
 
 
 def test_conditions_that_are_all_true_match() -> None:
-    assert judge(YES, YES) == ConditionsVerdict(matched=True, results=(("yes", "true"), ("yes", "true")))
+    assert evaluate(YES, YES) == ConditionsVerdict(matched=True, results=(("yes", "true"), ("yes", "true")))
 
 
 def test_a_false_condition_skips_the_webhook_even_after_an_error() -> None:
-    assert judge(BROKEN, NO, YES) == ConditionsVerdict(
+    assert evaluate(BROKEN, NO, YES) == ConditionsVerdict(
         matched=False, failed="no", results=(("broken", f"error: {BROKEN_TEXT}"), ("no", "false"), ("yes", "true"))
     )
 
@@ -43,25 +43,25 @@ def test_a_false_condition_skips_the_webhook_even_after_an_error() -> None:
 def test_the_first_false_condition_is_reported() -> None:
     other = Condition("other", "false")
 
-    assert judge(YES, NO, other).failed == "no"
-    assert judge(other, NO).failed == "other"
+    assert evaluate(YES, NO, other).failed == "no"
+    assert evaluate(other, NO).failed == "other"
 
 
 def test_errors_refuse_the_request_with_all_texts() -> None:
-    verdict = judge(BROKEN, YES, NOT_ONE)
+    verdict = evaluate(BROKEN, YES, NOT_ONE)
 
     assert (verdict.matched, verdict.failed, verdict.errors) == (False, "", (BROKEN_TEXT, NOT_ONE_TEXT))
 
 
 def test_errors_skip_webhooks_with_ignore() -> None:
-    verdict = judge(BROKEN, YES, fail_open=True)
+    verdict = evaluate(BROKEN, YES, fail_open=True)
 
     assert (verdict.matched, verdict.errors) == (False, ())
     assert verdict.results == (("broken", f"error: {BROKEN_TEXT}"), ("yes", "true"))
 
 
 def test_unanswered_checks_are_questions() -> None:
-    assert judge(MAY, BROKEN) == ConditionsVerdict(
+    assert evaluate(MAY, BROKEN) == ConditionsVerdict(
         matched=False,
         questions=frozenset({QUESTION}),
         results=(("may", "undecided"), ("broken", f"error: {BROKEN_TEXT}")),
@@ -69,26 +69,26 @@ def test_unanswered_checks_are_questions() -> None:
 
 
 def test_a_false_condition_needs_no_decisions() -> None:
-    assert judge(MAY, NO) == ConditionsVerdict(
+    assert evaluate(MAY, NO) == ConditionsVerdict(
         matched=False, failed="no", results=(("may", "undecided"), ("no", "false"))
     )
 
 
 def test_answered_checks_decide() -> None:
-    assert judge(MAY, allowed=True).matched
-    assert judge(MAY, allowed=False) == ConditionsVerdict(matched=False, failed="may", results=(("may", "false"),))
+    assert evaluate(MAY, allowed=True).matched
+    assert evaluate(MAY, allowed=False) == ConditionsVerdict(matched=False, failed="may", results=(("may", "false"),))
 
 
 def test_a_webhook_may_have_seven_checks() -> None:
-    assert judge(MAY_TWICE, MAY_TWICE, MAY_TWICE, MAY, allowed=True).matched
-    assert judge(MAY_TWICE, MAY_TWICE, MAY_TWICE, MAY_TWICE, allowed=True).errors == (BUDGET,)
+    assert evaluate(MAY_TWICE, MAY_TWICE, MAY_TWICE, MAY, allowed=True).matched
+    assert evaluate(MAY_TWICE, MAY_TWICE, MAY_TWICE, MAY_TWICE, allowed=True).errors == (BUDGET,)
 
 
 def test_exceeding_the_cost_limit_outweighs_a_false_condition() -> None:
     dear = [MAY_TWICE] * 4
 
-    assert judge(NO, *dear, allowed=True).errors == (BUDGET,)
-    assert judge(NO, *dear, allowed=True, fail_open=True) == ConditionsVerdict(
+    assert evaluate(NO, *dear, allowed=True).errors == (BUDGET,)
+    assert evaluate(NO, *dear, allowed=True, fail_open=True) == ConditionsVerdict(
         matched=False, results=(("no", "false"), *[("may-twice", "true")] * 3)
     )
 
@@ -96,6 +96,6 @@ def test_exceeding_the_cost_limit_outweighs_a_false_condition() -> None:
 def test_three_checks_exceed_the_limit_of_one_expression() -> None:
     thrice = Condition("thrice", f"{MAY_TWICE.expression} && {MAY.expression}")
 
-    assert judge(thrice, allowed=True).errors == (
+    assert evaluate(thrice, allowed=True).errors == (
         f"expression '{thrice.expression}' resulted in error: operation cancelled: actual cost limit exceeded",
     )

@@ -16,7 +16,7 @@ from tests.dispatch.builders import (
     widget,
 )
 from tests.dispatch.conftest import Front, stopped
-from tests.dispatch.webhook_server import Webhooks, allow, hook, label, mutated, patch
+from tests.dispatch.webhook_server import Webhooks, allow, apply_response, hook, label, patch
 from tests.waiting import with_patience_async
 
 
@@ -26,7 +26,7 @@ async def test_ignored_failures_are_skipped_and_audited(front: Front, server: We
     hooks = (hook(server, "/down", "down.example.org", failurePolicy="Ignore"), hook(server, "/w"))
     store = store_of(configuration("ws1", "mutating", *hooks))
     found = await front.dispatch(store, review(), cluster="ws1", phase="mutating")
-    assert mutated(found, widget())["metadata"]["labels"] == {"seen": "true"}
+    assert apply_response(found, widget())["metadata"]["labels"] == {"seen": "true"}
     annotations = found.response.audit_annotations
     assert annotations["failed-open.mutation.webhook.admission.k8s.io/round_0_index_0"] == "down.example.org"
     called = {"configuration": "hooks", "webhook": "down.example.org", "mutated": False}
@@ -92,7 +92,7 @@ async def test_patches_are_applied_as_an_apiserver_does(front: Front, server: We
     server.answers["/w"] = patch({"op": "replace", "path": "/spec/colour", "value": "red"})
     store = store_of(configuration("ws1", "mutating", hook(server, "/w")))
     found = await front.dispatch(store, review(), cluster="ws1", phase="mutating")
-    assert mutated(found, widget()) == widget(colour="red")
+    assert apply_response(found, widget()) == widget(colour="red")
 
 
 async def test_patches_of_secrets_are_not_audited(front: Front, server: Webhooks) -> None:
@@ -101,7 +101,7 @@ async def test_patches_of_secrets_are_not_audited(front: Front, server: Webhooks
     store = store_of(configuration("ws1", "mutating", hook(server, "/w", rules=rules)))
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}}
     found = await front.dispatch(store, review(secret), cluster="ws1", phase="mutating")
-    assert mutated(found, secret)["data"] == {"password": "aHVudGVyMg=="}
+    assert apply_response(found, secret)["data"] == {"password": "aHVudGVyMg=="}
     assert base64.b64decode("aHVudGVyMg==").decode() not in str(found.response.audit_annotations)
     assert list(found.response.audit_annotations) == ["mutation.webhook.admission.k8s.io/round_0_index_0"]
 
@@ -134,7 +134,7 @@ async def test_converted_objects_have_the_changes_of_earlier_webhooks(front: Fro
     )  # fmt: skip
     found = await front.dispatch(store, review(widget()), cluster="ws1", phase="mutating")
     assert server.calls[1].object["spec"] == {"first": 1}
-    assert mutated(found, widget()) == widget(first=1, second=2)
+    assert apply_response(found, widget()) == widget(first=1, second=2)
 
 
 async def test_failed_webhooks_are_reinvoked_as_well(front: Front, server: Webhooks) -> None:

@@ -24,11 +24,11 @@ OWN = OwnEndpoints(
 )
 
 
-def reason(client_config: dict[str, Any], cluster: str = "ws1") -> str:
+def find_reason(client_config: dict[str, Any], cluster: str = "ws1") -> str:
     (compiled,) = compile_hooks(
         "validating", cluster, configuration(cluster, "validating", webhook(clientConfig=client_config))
     )
-    return OWN.reason(compiled)
+    return OWN.find_reason(compiled)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def reason(client_config: dict[str, Any], cluster: str = "ws1") -> str:
     ],
 )  # fmt: skip
 def test_own_dispatch_routes_are_recognized_in_any_spelling(url: str) -> None:
-    assert reason({"url": url}) == (
+    assert find_reason({"url": url}) == (
         f"{url} is a dispatch route of this fleethook, which would call the same webhooks again: remove the webhook from "
         "the configuration hooks of logical cluster ws1"
     )
@@ -58,15 +58,15 @@ def test_own_dispatch_routes_are_recognized_in_any_spelling(url: str) -> None:
     ],
 )  # fmt: skip
 def test_other_webhooks_are_called(url: str) -> None:
-    assert reason({"url": url}) == ""
+    assert find_reason({"url": url}) == ""
 
 
 def test_the_own_service_is_recognized_in_a_plain_cluster() -> None:
     service = {"name": "hook", "namespace": "fleet", "path": "/dispatch/validate"}
-    assert reason({"service": {**service, "port": 8443}}, cluster="").endswith(
+    assert find_reason({"service": {**service, "port": 8443}}, cluster="").endswith(
         "the configuration hooks of this cluster"
     )
-    assert reason({"service": service}, cluster="") == ""
+    assert find_reason({"service": service}, cluster="") == ""
 
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])

@@ -8,10 +8,10 @@ import pytest
 from app.dispatch import patching
 from tests.dispatch.builders import configuration, review, store_of, widget
 from tests.dispatch.conftest import Front
-from tests.dispatch.webhook_server import Webhooks, hook, mutated, patch
+from tests.dispatch.webhook_server import Webhooks, apply_response, hook, patch
 
 
-async def patched(front: Front, server: Webhooks, document: Any, *operations: dict[str, Any], policy: str) -> Any:
+async def apply_patch(front: Front, server: Webhooks, document: Any, *operations: dict[str, Any], policy: str) -> Any:
     server.answers["/w"] = patch(*operations)
     store = store_of(configuration("ws1", "mutating", hook(server, "/w", "big.example.org", failurePolicy=policy)))
     return await front.dispatch(store, review(document), cluster="ws1", phase="mutating")
@@ -30,7 +30,7 @@ async def test_patches_above_a_limit_are_refused_even_with_ignore(
 ) -> None:
     document = widget(list=list(range(size)))
     insertions = [{"op": "add", "path": "/spec/list/0", "value": 1}] * operations
-    found = await patched(front, server, document, *insertions, policy=policy)
+    found = await apply_patch(front, server, document, *insertions, policy=policy)
     assert not found.response.allowed
     assert 'the patch of admission webhook "big.example.org" does not apply' in found.response.message
     assert problem in found.response.message
@@ -38,7 +38,7 @@ async def test_patches_above_a_limit_are_refused_even_with_ignore(
 
 async def test_patches_above_the_size_limit_are_refused(front: Front, server: Webhooks) -> None:
     large = {"op": "add", "path": "/spec/text", "value": "x" * (2 * 1024 * 1024)}
-    found = await patched(front, server, widget(), large, policy="Fail")
+    found = await apply_patch(front, server, widget(), large, policy="Fail")
     assert not found.response.allowed
     assert "and the limit is 2097152 bytes" in found.response.message
 
@@ -63,9 +63,9 @@ async def test_large_patches_are_applied_in_a_thread(
     monkeypatch.setattr(patching, "patch_object", patch_object)
     document = widget(list=list(range(size)))
     insertions = [{"op": "add", "path": "/spec/list/0", "value": -number} for number in range(operations)]
-    found = await patched(front, server, document, *insertions, policy="Fail")
+    found = await apply_patch(front, server, document, *insertions, policy="Fail")
     assert found.response.allowed
-    made = mutated(found, document)
+    made = apply_response(found, document)
     assert made["spec"]["list"] == [*(-number for number in reversed(range(operations))), *range(size)]
     (thread,) = threads
     assert (thread == "MainThread") is (operations * size == 1)

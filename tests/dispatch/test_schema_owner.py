@@ -18,19 +18,19 @@ from tests.dispatch.builders import (
 WIDGETS = "widgets.example.org"
 
 
-def owner(
+def find(
     *documents: Any, cluster: Any = "ws3", group: Any = "example.org", resource: Any = "widgets", as_kcp: Any = False
 ) -> Any:
     return find_owner(store_of(*documents), cluster=cluster, group=group, resource=resource, as_kcp=as_kcp)
 
 
 def test_resources_without_a_binding_are_local() -> None:
-    found = owner(binding("ws3", "ws1", "gadgets.example.org"))
+    found = find(binding("ws3", "ws1", "gadgets.example.org"))
     assert (found.status, found.cluster, found.problem) == (OwnerStatus.LOCAL, "ws3", "")
 
 
 def test_bound_resources_are_owned_by_the_cluster_of_the_export() -> None:
-    found = owner(binding("ws3", "ws1", WIDGETS), export("ws1", WIDGETS))
+    found = find(binding("ws3", "ws1", WIDGETS), export("ws1", WIDGETS))
     assert (found.status, found.cluster, found.problem) == (OwnerStatus.BOUND, "ws1", "")
     assert (found.binding, found.export, found.schema) == ("widgets", "widgets", ("ws1", "v1.widgets.example.org"))
     assert found.trace == (
@@ -41,26 +41,26 @@ def test_bound_resources_are_owned_by_the_cluster_of_the_export() -> None:
 
 def test_bindings_of_other_clusters_do_not_count() -> None:
     known = logical_cluster("ws3")
-    assert owner(binding("ws2", "ws1", WIDGETS), export("ws1", WIDGETS), known).status is OwnerStatus.LOCAL
+    assert find(binding("ws2", "ws1", WIDGETS), export("ws1", WIDGETS), known).status is OwnerStatus.LOCAL
 
 
 def test_groups_distinguish_resources_of_the_same_plural() -> None:
-    assert owner(binding("ws3", "ws1", WIDGETS), export("ws1", WIDGETS), group="other.org").status is OwnerStatus.LOCAL
+    assert find(binding("ws3", "ws1", WIDGETS), export("ws1", WIDGETS), group="other.org").status is OwnerStatus.LOCAL
 
 
 def test_bindings_that_are_being_deleted_count() -> None:
     made = binding("ws3", "ws1", WIDGETS)
     made["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    assert owner(made, export("ws1", WIDGETS)).cluster == "ws1"
+    assert find(made, export("ws1", WIDGETS)).cluster == "ws1"
 
 
 def test_a_cluster_may_bind_its_own_export() -> None:
-    found = owner(binding("ws3", "ws3", WIDGETS))
+    found = find(binding("ws3", "ws3", WIDGETS))
     assert (found.status, found.cluster) == (OwnerStatus.BOUND, "ws3")
 
 
 def test_two_bindings_to_one_cluster_do_not_conflict() -> None:
-    found = owner(binding("ws3", "ws1", WIDGETS, name="a"), binding("ws3", "ws1", WIDGETS, name="b"), export("ws1"))
+    found = find(binding("ws3", "ws1", WIDGETS, name="a"), binding("ws3", "ws1", WIDGETS, name="b"), export("ws1"))
     assert (found.status, found.cluster) == (OwnerStatus.BOUND, "ws1")
 
 
@@ -95,45 +95,45 @@ UNBOUND = (binding("ws3", "ws1", phase="Binding"), export("ws1", WIDGETS))
     ],
 )  # fmt: skip
 def test_undecidable_owners_are_refused_unless_as_kcp(documents: Any, case: Any, problem: Any, in_kcp: Any) -> None:
-    found = owner(*documents)
+    found = find(*documents)
     assert (found.status, found.cluster, found.problem) == (case, None, problem)
-    assert owner(*documents, as_kcp=True).cluster == in_kcp
+    assert find(*documents, as_kcp=True).cluster == in_kcp
 
 
 def test_a_missing_export_keeps_the_owner_with_a_warning() -> None:
     hooks = configuration("ws1", "validating", webhook())
-    found = owner(binding("ws3", "ws1", WIDGETS), hooks)
+    found = find(binding("ws3", "ws1", WIDGETS), hooks)
     assert (found.status, found.cluster) == (OwnerStatus.DANGLING, "ws1")
     assert found.problem == "APIExport widgets of ws1 is gone; the webhooks of ws1 are still called"
 
 
 def test_local_definitions_take_precedence_over_unbound_bindings() -> None:
-    found = owner(*UNBOUND, definition("ws3", WIDGETS, "v1"))
+    found = find(*UNBOUND, definition("ws3", WIDGETS, "v1"))
     assert (found.status, found.cluster) == (OwnerStatus.LOCAL, "ws3")
 
 
 def test_unbound_bindings_do_not_affect_other_resources() -> None:
-    assert owner(*UNBOUND, resource="gadgets").status is OwnerStatus.LOCAL
+    assert find(*UNBOUND, resource="gadgets").status is OwnerStatus.LOCAL
 
 
 def test_exports_of_v1alpha1_name_schemas() -> None:
     made = export("ws1")
     made["spec"] = {"latestResourceSchemas": ["today.widgets.example.org", "today.pods.core", 7, "x"]}
-    assert owner(binding("ws3", "ws1", phase="Binding"), made).status is OwnerStatus.UNBOUND
-    assert owner(binding("ws3", "ws1", phase="Binding"), made, group="", resource="pods").status is OwnerStatus.UNBOUND
+    assert find(binding("ws3", "ws1", phase="Binding"), made).status is OwnerStatus.UNBOUND
+    assert find(binding("ws3", "ws1", phase="Binding"), made, group="", resource="pods").status is OwnerStatus.UNBOUND
 
 
 def test_the_export_of_a_binding_without_a_cluster_is_found_by_its_path() -> None:
     made = binding("ws3", "", phase="Binding")
     made["spec"]["reference"]["export"]["path"] = "root:org:provider"
     spaces = (workspace("root", "org", "1abc"), workspace("1abc", "provider", "2hf3"))
-    assert owner(made, *spaces, export("2hf3", WIDGETS)).status is OwnerStatus.UNBOUND
+    assert find(made, *spaces, export("2hf3", WIDGETS)).status is OwnerStatus.UNBOUND
 
 
 def test_members_of_a_wrong_type_are_ignored() -> None:
     made = binding("ws3", "ws1")
     made["status"] = {"boundResources": [None, {"group": 1}, {"schema": "x"}], "apiExportClusterName": 3}
-    assert owner(made).status is OwnerStatus.LOCAL
+    assert find(made).status is OwnerStatus.LOCAL
 
 
 def test_unknown_clusters_have_no_owner() -> None:

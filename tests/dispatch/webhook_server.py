@@ -126,7 +126,7 @@ def hook(server: Webhooks, path: Any, name: Any = "w.example.org", **members: An
     return webhook(name, **{"clientConfig": server.client_config(path), **members})
 
 
-def mutated(dispatched: Any, document: Any) -> Any:
+def apply_response(dispatched: Any, document: Any) -> Any:
     return apply(document, dispatched.response.patch)
 
 

@@ -19,7 +19,7 @@ _ACTIONS: Final = {
 
 def binding_findings(store: Store) -> Iterator[tuple[ObjectKey, Issue]]:
     """Yield the issues of the APIBindings of all clusters, with the functions of dispatch."""
-    told = set[tuple[str, str, str]]()
+    reported = set[tuple[str, str, str]]()
     for key in sorted(store.keys(API_BINDING)):
         binding = as_object(store.get(*key))
         if UNBOUND_BINDINGS.keys(key.cluster, binding):
@@ -29,11 +29,11 @@ def binding_findings(store: Store) -> Iterator[tuple[ObjectKey, Issue]]:
         for group, resource in cast("Iterable[tuple[str, str]]", BINDINGS_BY_RESOURCE.keys(key.cluster, binding)):
             bound = (key.cluster, group, resource)
             owner = find_owner(store, cluster=key.cluster, group=group, resource=resource)
-            if owner.status in _ACTIONS and (owner.status is not OwnerStatus.AMBIGUOUS or bound not in told):
-                told.add(bound)
-                yield key, Issue(f"binding-{owner.status}", _text(owner))
+            if owner.status in _ACTIONS and (owner.status is not OwnerStatus.AMBIGUOUS or bound not in reported):
+                reported.add(bound)
+                yield key, Issue(f"binding-{owner.status}", _format_text(owner))
 
 
-def _text(owner: Ownership) -> str:
+def _format_text(owner: Ownership) -> str:
     trace = "; ".join(step for step in owner.trace if step != owner.problem)
     return f"{owner.problem}{_ACTIONS[owner.status]}{f' ({trace})' if trace else ''}"

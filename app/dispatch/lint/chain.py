@@ -29,10 +29,10 @@ class LintedHook(NamedTuple):
 
 def duplicate_findings(chain: Sequence[LintedHook]) -> Iterator[tuple[LintedHook, Issue]]:
     """Yield the webhooks that call an endpoint which an earlier webhook calls for the same requests."""
-    told = set[str]()
+    reported = set[str]()
     for first, second in combinations(chain, 2):
-        if second.hook.uid not in told and _calls_twice(first, second):
-            told.add(second.hook.uid)
+        if second.hook.uid not in reported and _calls_twice(first, second):
+            reported.add(second.hook.uid)
             text = f"{first.hook.uid} calls the same endpoint for the same requests: remove one of the two"
             yield second, Issue("duplicate-call", text)
 

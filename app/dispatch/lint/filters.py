@@ -21,7 +21,7 @@ _OTHERWISE: Final = ("||", "?")
 def filter_findings(hook: Hook, webhook: Mapping[str, JSON]) -> Iterator[Issue]:
     """Yield the filters of a webhook that no request matches."""
     if not hook.object_selector.problem:
-        for key in contradictions(webhook.get("objectSelector")):
+        for key in find_contradictions(webhook.get("objectSelector")):
             text = f"objectSelector: its requirements for label {key} contradict each other, so it matches no object"
             yield Issue("selector-contradiction", text)
     operations = frozenset[str]().union(*(rule.operations for rule in hook.rules))
@@ -46,7 +46,7 @@ def _find_operation(expression: str) -> str:
     return found["operation"] if found else ""
 
 
-def contradictions(selector: JSON) -> Iterator[str]:
+def find_contradictions(selector: JSON) -> Iterator[str]:
     """Yield the keys of a label selector whose requirements contradict each other."""
     allowed: dict[str, frozenset[str]] = {}
     refused: dict[str, frozenset[str]] = {}

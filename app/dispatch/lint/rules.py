@@ -5,7 +5,7 @@ from typing import Final
 
 from app.dispatch.hooks import EVERY, GROUP, Hook, Rule
 from app.dispatch.lint.codes import Issue
-from app.dispatch.lint.served_resources import exported_schemas, find_scopes, serves
+from app.dispatch.lint.served_resources import find_exported_schemas, find_scopes, serves
 from app.dispatch.schema_owner import find_owner
 from app.store import StoreView
 
@@ -94,7 +94,7 @@ def _lint_owner(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterato
         owner = find_owner(store, cluster=hook.cluster, group=group, resource=resource)
         if owner.cluster in (None, hook.cluster):
             continue
-        if any(exported_schemas(store, cluster=hook.cluster, group=group, resource=resource)):
+        if any(find_exported_schemas(store, cluster=hook.cluster, group=group, resource=resource)):
             # Consumers of this cluster's export send their objects to this webhook.
             continue
         named = f"{resource}.{group}" if group else resource

@@ -17,7 +17,7 @@ _KCP: Final = ".kcp.io"
 _Schema = tuple[str, str] | None
 
 
-def exported_schemas(store: StoreView, *, cluster: str, group: str, resource: str) -> Iterator[tuple[str, str]]:
+def find_exported_schemas(store: StoreView, *, cluster: str, group: str, resource: str) -> Iterator[tuple[str, str]]:
     """Yield cluster and name of the APIResourceSchemas with which a cluster exports a resource.
 
     In either version of an APIExport, the name of a schema is a prefix, the plural and the group.
@@ -35,7 +35,7 @@ def exported_schemas(store: StoreView, *, cluster: str, group: str, resource: st
 def _list_schemas(store: StoreView, cluster: str, group: str, resource: str) -> Iterator[_Schema]:
     """Yield the schemas of a resource that a cluster binds or exports; None is a local or built-in definition."""
     yield find_owner(store, cluster=cluster, group=group, resource=resource, as_kcp=True).schema
-    yield from exported_schemas(store, cluster=cluster, group=group, resource=resource)
+    yield from find_exported_schemas(store, cluster=cluster, group=group, resource=resource)
 
 
 def find_scopes(store: StoreView, *, cluster: str, group: str, resource: str) -> set[bool]:

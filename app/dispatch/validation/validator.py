@@ -36,7 +36,7 @@ class ConfigurationValidator:
         self._worker: Final = worker
         self._turns: Final = turns
 
-    async def answer(self, request: AdmissionRequest) -> Response:
+    async def review(self, request: AdmissionRequest) -> Response:
         """Review a configuration; raises msgspec.DecodeError."""
         document = request.object
         cluster = cluster_of(document) if isinstance(as_object(document).get("metadata"), dict) else ""

@@ -39,17 +39,17 @@ def admission(directory: Path, *plugins: dict[str, Any], **members: Any) -> Path
     return path
 
 
-def both(directory: Path, file: Path) -> Path:
+def configure_both(directory: Path, file: Path) -> Path:
     names = ("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook")
     return admission(directory, *(webhook_plugin(name, file) for name in names))
 
 
-def compiled(url: str = "https://h.example.org/w", *, phase: Phase = "validating", cluster: str = "ws1") -> Hook:
+def compile_hook(url: str = "https://h.example.org/w", *, phase: Phase = "validating", cluster: str = "ws1") -> Hook:
     (hook,) = compile_hooks(phase, cluster, configuration(cluster, phase, webhook(url=url)))
     return hook
 
 
-def token_of(found: Credential | None) -> str:
+def read_token(found: Credential | None) -> str:
     return found.authorization.removeprefix("Bearer ") if found else ""
 
 
@@ -57,5 +57,5 @@ def authority(directory: Path) -> Authority:
     return Authority(directory, "clients")
 
 
-def data(path: Path) -> str:
+def encode_file(path: Path) -> str:
     return base64.b64encode(path.read_bytes()).decode()

@@ -8,7 +8,7 @@ import pytest
 
 from app.dispatch.credentials.files import CredentialFileError
 from app.dispatch.credentials.reloader import Credentials
-from tests.dispatch.credentials.builders import admission, compiled, kubeconfig, token_of, user, webhook_plugin
+from tests.dispatch.credentials.builders import admission, compile_hook, kubeconfig, read_token, user, webhook_plugin
 
 
 def test_each_phase_uses_the_kubeconfig_of_its_plugin(tmp_path: Path) -> None:
@@ -22,10 +22,10 @@ def test_each_phase_uses_the_kubeconfig_of_its_plugin(tmp_path: Path) -> None:
         {"name": "ValidatingAdmissionWebhook", "path": "validating.json"},
     )
     credentials = Credentials(path)
-    assert token_of(credentials.find(compiled(phase="mutating"))) == "first"
-    assert token_of(credentials.find(compiled(phase="validating"))) == "second"
+    assert read_token(credentials.find(compile_hook(phase="mutating"))) == "first"
+    assert read_token(credentials.find(compile_hook(phase="validating"))) == "second"
     only = Credentials(admission(tmp_path, webhook_plugin("MutatingAdmissionWebhook", first)))
-    assert only.find(compiled(phase="validating")) is None
+    assert only.find(compile_hook(phase="validating")) is None
 
 
 BROKEN: dict[str, tuple[Callable[[Path, Path], Path], str]] = {

@@ -19,7 +19,7 @@ from app.settings import Settings
 from tests.asgi_client import call
 from tests.dispatch.builders import configuration, definition, review, store_of, webhook
 from tests.dispatch.conftest import Front
-from tests.dispatch.credentials.builders import both, kubeconfig, user
+from tests.dispatch.credentials.builders import configure_both, kubeconfig, user
 from tests.dispatch.webhook_server import listening
 from tests.e2e.pki import Authority
 from tests.hook_server import raw_hooking, says_and_closes, tls
@@ -87,12 +87,12 @@ async def server(tmp_path: Path, clients: Authority) -> AsyncIterator[Server]:
         yield made
 
 
-def certified(clients: Authority, name: str, host: str) -> dict[str, Any]:
+def user_with_certificate(clients: Authority, name: str, host: str) -> dict[str, Any]:
     pair = clients.issue(name)
     return user(host, client_certificate=str(pair.certificate), client_key=str(pair.key))
 
 
-async def asked(
+async def call_webhooks(
     front: Front, credentials: Credentials, *hooks: dict[str, Any], cluster: str = "ws1", phase: Any = "validating"
 ) -> Any:
     store = store_of(configuration(cluster, phase, *hooks))
@@ -105,11 +105,13 @@ async def test_webhooks_get_the_client_certificate_for_their_host(
 ) -> None:
     async with serving(tmp_path, clients, required=True) as server:
         host = f"localhost:{server.port}"
-        credentials = Credentials(both(tmp_path, kubeconfig(tmp_path, certified(clients, "me", host))))
+        credentials = Credentials(
+            configure_both(tmp_path, kubeconfig(tmp_path, user_with_certificate(clients, "me", host)))
+        )
         for phase in ("mutating", "validating"):
-            assert (await asked(front, credentials, server.hook(), phase=phase)).allowed
+            assert (await call_webhooks(front, credentials, server.hook(), phase=phase)).allowed
         assert [(seen.host, seen.certificate) for seen in server.seen] == [("localhost", "me")] * 2
-        response = await asked(front, credentials, server.hook("127.0.0.1"))
+        response = await call_webhooks(front, credentials, server.hook("127.0.0.1"))
         assert (response.allowed, response.code) == (False, 500)
         assert f"https://127.0.0.1:{server.port}/w" in response.message
         assert len(server.seen) == 2, "another name of the same server is another host"
@@ -117,10 +119,10 @@ async def test_webhooks_get_the_client_certificate_for_their_host(
 
 async def test_tokens_are_sent_to_their_host_only(front: Front, server: Server, tmp_path: Path) -> None:
     users = user(f"localhost:{server.port}", token=TOKEN), user("*", token="any")
-    credentials = Credentials(both(tmp_path, kubeconfig(tmp_path, *users)))
+    credentials = Credentials(configure_both(tmp_path, kubeconfig(tmp_path, *users)))
     server.wanted = f"Bearer {TOKEN}"
-    assert (await asked(front, credentials, server.hook())).allowed
-    response = await asked(front, credentials, server.hook("127.0.0.1"))
+    assert (await call_webhooks(front, credentials, server.hook())).allowed
+    response = await call_webhooks(front, credentials, server.hook("127.0.0.1"))
     assert response.message == (
         'Internal error occurred: failed calling webhook "w.example.org": failed to call webhook: the server has asked '
         "for the client to provide credentials"
@@ -133,11 +135,11 @@ async def test_calls_with_different_credentials_share_no_connection(
 ) -> None:
     """A server may authenticate a connection instead of each call."""
     host = f"localhost:{server.port}"
-    first = Credentials(both(tmp_path, kubeconfig(tmp_path, certified(clients, "first", host))))
-    second = Credentials(both(tmp_path, kubeconfig(tmp_path, certified(clients, "second", host))))
-    nobody = Credentials(both(tmp_path, kubeconfig(tmp_path)))
+    first = Credentials(configure_both(tmp_path, kubeconfig(tmp_path, user_with_certificate(clients, "first", host))))
+    second = Credentials(configure_both(tmp_path, kubeconfig(tmp_path, user_with_certificate(clients, "second", host))))
+    nobody = Credentials(configure_both(tmp_path, kubeconfig(tmp_path)))
     for credentials in (first, nobody, second, first, nobody):
-        assert (await asked(front, credentials, server.hook())).allowed
+        assert (await call_webhooks(front, credentials, server.hook())).allowed
     assert [seen.certificate for seen in server.seen] == ["first", "", "second", "first", ""]
 
 
@@ -145,11 +147,13 @@ async def test_a_replaced_certificate_is_used_for_the_next_call(
     front: Front, server: Server, tmp_path: Path, clients: Authority
 ) -> None:
     host = f"localhost:{server.port}"
-    credentials = Credentials(both(tmp_path, kubeconfig(tmp_path, certified(clients, "before", host))))
-    assert (await asked(front, credentials, server.hook())).allowed
-    kubeconfig(tmp_path, certified(clients, "after", host))
+    credentials = Credentials(
+        configure_both(tmp_path, kubeconfig(tmp_path, user_with_certificate(clients, "before", host)))
+    )
+    assert (await call_webhooks(front, credentials, server.hook())).allowed
+    kubeconfig(tmp_path, user_with_certificate(clients, "after", host))
     assert credentials.reload()
-    assert (await asked(front, credentials, server.hook())).allowed
+    assert (await call_webhooks(front, credentials, server.hook())).allowed
     assert [seen.certificate for seen in server.seen] == ["before", "after"]
 
 
@@ -157,9 +161,9 @@ async def test_redirects_do_not_forward_credentials(
     front: Front, server: Server, tmp_path: Path, clients: Authority
 ) -> None:
     users = (user(f"localhost:{server.port}", token=TOKEN),)
-    credentials = Credentials(both(tmp_path, kubeconfig(tmp_path, *users)))
+    credentials = Credentials(configure_both(tmp_path, kubeconfig(tmp_path, *users)))
     server.redirect = f"https://127.0.0.1:{server.port}/elsewhere"
-    response = await asked(front, credentials, server.hook())
+    response = await call_webhooks(front, credentials, server.hook())
     assert "redirect to" in response.message
     assert [(seen.host, seen.path) for seen in server.seen] == [("localhost", "/w")]
     assert TOKEN not in response.message
@@ -169,7 +173,9 @@ async def test_conversion_webhooks_are_called_without_a_credential(
     front: Front, server: Server, tmp_path: Path
 ) -> None:
     """The converter of an apiserver has no kubeconfig (apiextensions-apiserver: pkg/apiserver/conversion)."""
-    credentials = Credentials(both(tmp_path, kubeconfig(tmp_path, user(f"localhost:{server.port}", token=TOKEN))))
+    credentials = Credentials(
+        configure_both(tmp_path, kubeconfig(tmp_path, user(f"localhost:{server.port}", token=TOKEN)))
+    )
     webhook_conversion = {
         "clientConfig": server.hook(path="/convert")["clientConfig"],
         "conversionReviewVersions": ["v1"],
@@ -189,9 +195,11 @@ async def test_conversion_webhooks_are_called_without_a_credential(
 async def test_errors_of_calls_show_no_secret(tmp_path: Path, fault: str, caplog: pytest.LogCaptureFixture) -> None:
     async with raw_hooking(tmp_path) as hook, HookClient(allow_private=True) as client:
         hook.answer = says_and_closes(b"HTTP/9.9 garbage\r\n\r\n" if fault == "garbage" else b"")
-        credentials = Credentials(both(tmp_path, kubeconfig(tmp_path, user(f"127.0.0.1:{hook.port}", token=TOKEN))))
+        credentials = Credentials(
+            configure_both(tmp_path, kubeconfig(tmp_path, user(f"127.0.0.1:{hook.port}", token=TOKEN)))
+        )
         where = {"url": hook.url, "caBundle": hook.ca_bundle}
-        response = await asked(Front(client), credentials, webhook(clientConfig=where))
+        response = await call_webhooks(Front(client), credentials, webhook(clientConfig=where))
         assert f"Authorization: Bearer {TOKEN}".encode() in hook.asked[0].head
     assert not response.allowed
     assert TOKEN not in f"{response} {caplog.text}"
@@ -200,7 +208,7 @@ async def test_errors_of_calls_show_no_secret(tmp_path: Path, fault: str, caplog
 async def test_the_server_reloads_the_files_of_its_setting(server: Server, tmp_path: Path, clients: Authority) -> None:
     host = f"localhost:{server.port}"
     kubeconfig(tmp_path, user(host, token="one"))
-    settings = Settings(admission_control_config_file=both(tmp_path, tmp_path / "kubeconfig"))
+    settings = Settings(admission_control_config_file=configure_both(tmp_path, tmp_path / "kubeconfig"))
     app = create_app(settings, log=None)
     app.store.put(configuration("ws1", "validating", server.hook()))
 

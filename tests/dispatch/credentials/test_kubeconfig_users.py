@@ -9,11 +9,11 @@ import pytest
 from app.dispatch.credentials.files import CredentialFileError, Files
 from app.dispatch.credentials.kubeconfig_users import Users, read_users
 from app.outbound.credential import Credential, CredentialError
-from tests.dispatch.credentials.builders import SECRET, authority, data, kubeconfig, token_of, user
+from tests.dispatch.credentials.builders import SECRET, authority, encode_file, kubeconfig, read_token, user
 from tests.e2e.pki import Pair
 
 
-def named(*names: str) -> Users:
+def users_named(*names: str) -> Users:
     """Return users whose tokens are their names."""
     return Users({name: Credential(token=name.encode()) for name in names})
 
@@ -45,7 +45,7 @@ def named(*names: str) -> Users:
     ],
 )
 def test_hosts_get_the_same_user_as_in_an_apiserver(names: list[str], host: str, port: int, found: str) -> None:
-    assert token_of(named(*names).find(host, port, default=True)) == found
+    assert read_token(users_named(*names).find(host, port, default=True)) == found
 
 
 def test_other_hosts_get_the_star_user_then_the_current_context(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_other_hosts_get_the_star_user_then_the_current_context(tmp_path: Path) 
         ((me,), {**context, "current-context": "d"}, ""), ((), context, ""),
     ):  # fmt: skip
         made = read_users(kubeconfig(tmp_path, *users, **members), Files())
-        assert token_of(made.find("any.example.org", 443, default=True)) == found
+        assert read_token(made.find("any.example.org", 443, default=True)) == found
         assert made.find("any.example.org", 443, default=False) is None
         assert made.find("*", 443, default=False) is None
 
@@ -64,7 +64,9 @@ def test_other_hosts_get_the_star_user_then_the_current_context(tmp_path: Path) 
 def test_certificates_and_tokens_may_be_files_beside_the_kubeconfig(tmp_path: Path) -> None:
     pair = authority(tmp_path).issue("me")
     (tmp_path / "token").write_text(f"{SECRET}\n")
-    inline = user("data.org", client_certificate_data=data(pair.certificate), client_key_data=data(pair.key))
+    inline = user(
+        "data.org", client_certificate_data=encode_file(pair.certificate), client_key_data=encode_file(pair.key)
+    )
     files = user("files.org", client_certificate="me.crt", client_key=str(pair.key))
     tokens = user("tokens.org", tokenFile="token", token="old")
     fallback = user("fallback.org", tokenFile="gone", token="old")
@@ -80,14 +82,14 @@ def test_certificates_and_tokens_may_be_files_beside_the_kubeconfig(tmp_path: Pa
 
 def broken_users(pair: Pair, other: Pair) -> dict[str, tuple[dict[str, Any], str]]:
     """Return invalid users, each with the end of its error."""
-    pem = {"client_certificate_data": data(pair.certificate)}
+    pem = {"client_certificate_data": encode_file(pair.certificate)}
     return {
         "exec": (user("h", exec={"command": "x"}), "user 'h': exec is not supported: use a client certificate, "),
         "provider": (user("h", auth_provider={"name": "x"}), "user 'h': auth-provider is not supported: "),
         "impersonation": (user("h", **{"as": "admin"}), "user 'h': as is not supported: "),
         "two ways": (user("h", token=SECRET, username="u"), "username/password or bearer token may be set, but not both"),
         "no key": (user("h", **pem), "user 'h': a client certificate and its key belong together, and one of them is missing"),
-        "another key": (user("h", **pem, client_key_data=data(other.key)), "cannot be used: key values mismatch; "),
+        "another key": (user("h", **pem, client_key_data=encode_file(other.key)), "cannot be used: key values mismatch; "),
         "no base64": (user("h", client_certificate_data=f"%{SECRET}"), "client-certificate-data is not base64"),
         "no pem": (user("h", client_certificate_data="aGk=", client_key_data="aGk="), "the client certificate and its key"),
         "no file": (user("h", client_certificate="gone.crt"), "gone.crt cannot be read: no such file or directory"),

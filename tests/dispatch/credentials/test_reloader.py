@@ -5,7 +5,15 @@ from pathlib import Path
 import pytest
 
 from app.dispatch.credentials.reloader import Credentials
-from tests.dispatch.credentials.builders import SECRET, admission, both, compiled, kubeconfig, token_of, user
+from tests.dispatch.credentials.builders import (
+    SECRET,
+    admission,
+    compile_hook,
+    configure_both,
+    kubeconfig,
+    read_token,
+    user,
+)
 
 URLS = {
     "https://h.example.org/w": "host",
@@ -34,8 +42,8 @@ URLS = {
 @pytest.mark.parametrize("cluster", ["ws1", ""])
 def test_logical_clusters_never_get_the_default_credential(tmp_path: Path, cluster: str) -> None:
     users = (user("*", token="any"), user("h.example.org", token="host"), user("*.corp", token="domain"))
-    credentials = Credentials(both(tmp_path, kubeconfig(tmp_path, *users)))
-    found = {url: token_of(credentials.find(compiled(url, cluster=cluster))) for url in URLS}
+    credentials = Credentials(configure_both(tmp_path, kubeconfig(tmp_path, *users)))
+    found = {url: read_token(credentials.find(compile_hook(url, cluster=cluster))) for url in URLS}
     assert found == {url: "" if cluster and token == "any" else token for url, token in URLS.items()}
 
 
@@ -45,19 +53,19 @@ def test_changed_files_are_reloaded_and_invalid_ones_are_ignored(
     file = kubeconfig(tmp_path, user("h.example.org", tokenFile="token"))
     token = tmp_path / "token"
     token.write_text("one")
-    credentials = Credentials(both(tmp_path, file))
-    assert (credentials.reload(), token_of(credentials.find(compiled()))) == (False, "one")
+    credentials = Credentials(configure_both(tmp_path, file))
+    assert (credentials.reload(), read_token(credentials.find(compile_hook()))) == (False, "one")
     token.write_text("two")
-    assert (credentials.reload(), token_of(credentials.find(compiled()))) == (True, "two")
+    assert (credentials.reload(), read_token(credentials.find(compile_hook()))) == (True, "two")
     token.write_text(f"{SECRET}\n{SECRET}")
     for _ in range(2):
-        assert (credentials.reload(), token_of(credentials.find(compiled()))) == (False, "two")
+        assert (credentials.reload(), read_token(credentials.find(compile_hook()))) == (False, "two")
     assert credentials.problem.endswith("user 'h.example.org': the token has characters that a header cannot carry")
     assert [record.levelname for record in caplog.records].count("ERROR") == 1
     token.write_text("two")
     assert (credentials.reload(), credentials.problem) == (True, "")
     kubeconfig(tmp_path, user("h.example.org", token="three"))
-    assert (credentials.reload(), token_of(credentials.find(compiled()))) == (True, "three")
+    assert (credentials.reload(), read_token(credentials.find(compile_hook()))) == (True, "three")
     admission(tmp_path)
-    assert (credentials.reload(), credentials.find(compiled())) == (True, None)
+    assert (credentials.reload(), credentials.find(compile_hook())) == (True, None)
     assert SECRET not in caplog.text

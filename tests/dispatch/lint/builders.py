@@ -34,11 +34,11 @@ OWN = {"service": {"name": "hook", "namespace": "hooks", "path": "/w"}}
 NOT_ITSELF = {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["hooks"]}]}
 
 
-def found(*documents: dict[str, Any]) -> list[tuple[str, str, str]]:
+def find_issues(*documents: dict[str, Any]) -> list[tuple[str, str, str]]:
     return [(one.code, one.webhook, one.text) for one in lint(store_of(*documents))]
 
 
-def codes(*documents: dict[str, Any]) -> list[str]:
+def list_codes(*documents: dict[str, Any]) -> list[str]:
     return [one.code for one in lint(store_of(*documents))]
 
 

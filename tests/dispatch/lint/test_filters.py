@@ -5,14 +5,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.dispatch.lint.filters import contradictions
+from app.dispatch.lint.filters import find_contradictions
 from app.model.selectors import compile_selector
-from tests.dispatch.lint.builders import WIDGET, codes, selecting, validating
+from tests.dispatch.lint.builders import WIDGET, list_codes, selecting, validating
 
 
 def test_invalid_selectors_are_reported_once() -> None:
     selector = {"matchExpressions": [{"key": "a", "operator": "In", "values": []}]}
-    assert codes(WIDGET, validating(selecting(**selector))) == ["invalid"]
+    assert list_codes(WIDGET, validating(selecting(**selector))) == ["invalid"]
 
 
 _KEYS, _VALUES = st.sampled_from("ab"), st.sampled_from("xyz")
@@ -37,4 +37,4 @@ def test_contradictions_are_exactly_the_selectors_that_match_no_labels(selector:
     # "other" stands for each value that the selector does not name, None for a missing label.
     each = [None, "x", "y", "z", "other"]
     labels = [{key: value for key, value in (("a", a), ("b", b)) if value} for a in each for b in each]
-    assert bool(list(contradictions(selector))) == (not any(map(selects, labels)))
+    assert bool(list(find_contradictions(selector))) == (not any(map(selects, labels)))

@@ -27,7 +27,7 @@ from tests.dispatch.lint.builders import (
     Documents,
     condition,
     exported,
-    found,
+    find_issues,
     mutating,
     own,
     rule,
@@ -82,7 +82,7 @@ BAD: list[tuple[str, Documents, str, str]] = [
 
 @pytest.mark.parametrize(("code", "documents", "hook", "text"), BAD)
 def test_each_issue_is_reported_alone_with_its_remedy(code: str, documents: Documents, hook: str, text: str) -> None:
-    results = [one for one in found(*documents) if one[0] != "suspicious" or code == "suspicious"]
+    results = [one for one in find_issues(*documents) if one[0] != "suspicious" or code == "suspicious"]
     assert [(one[0], one[1]) for one in results] == [(code, hook)]
     shown = results[0][2]
     assert shown == text or (text.endswith((" ", "(")) and shown.startswith(text))
@@ -142,7 +142,7 @@ FINE: list[tuple[str, Documents]] = [
 
 @pytest.mark.parametrize("documents", [case[1] for case in FINE], ids=[case[0] for case in FINE])
 def test_valid_configurations_have_no_findings(documents: Documents) -> None:
-    assert found(*documents) == []
+    assert find_issues(*documents) == []
 
 
 def test_a_finding_has_its_place() -> None:

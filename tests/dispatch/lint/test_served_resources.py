@@ -7,7 +7,7 @@ from tests.dispatch.builders import (
     export,
     webhook,
 )
-from tests.dispatch.lint.builders import codes, rule, schema, validating
+from tests.dispatch.lint.builders import list_codes, rule, schema, validating
 
 
 def test_bound_resources_are_served_with_and_without_a_known_schema() -> None:
@@ -15,7 +15,7 @@ def test_bound_resources_are_served_with_and_without_a_known_schema() -> None:
     nameless = copy.deepcopy(bound)
     del nameless["status"]["boundResources"][0]["schema"]
     for one in (bound, nameless):
-        assert codes(one, export("p", "widgets.example.org"), validating(webhook())) == ["shadowed"]
+        assert list_codes(one, export("p", "widgets.example.org"), validating(webhook())) == ["shadowed"]
 
 
 def test_the_bound_schema_decides_about_served_versions() -> None:
@@ -24,4 +24,4 @@ def test_the_bound_schema_decides_about_served_versions() -> None:
         export("p", "widgets.example.org"),
         schema("p", "widgets.example.org"),
     ]
-    assert codes(*documents, validating(rule(apiVersions=["v2"]))) == ["unserved-resource", "shadowed"]
+    assert list_codes(*documents, validating(rule(apiVersions=["v2"]))) == ["unserved-resource", "shadowed"]

@@ -36,13 +36,13 @@ def compile_expression(expression: str) -> None:
         raise ValueError("no such thing")
 
 
-def found(document: Any, old: Any = None, kind: str = MUTATING) -> list[tuple[str, str]]:
+def find_errors(document: Any, old: Any = None, kind: str = MUTATING) -> list[tuple[str, str]]:
     return [
         tuple(one) for one in configuration_problems(kind, document, old=old, compile_expression=compile_expression)
     ]
 
 
-def reviewed(document: Any, old: Any = None, *, kind: str = MUTATING, **fields: Any) -> Response:
+def review_configuration(document: Any, old: Any = None, *, kind: str = MUTATING, **fields: Any) -> Response:
     request = {
         "uid": "u", "operation": "CREATE" if old is None else "UPDATE", "object": document, "oldObject": old,
         "kind": {"group": GROUP, "version": "v1", "kind": kind}, **fields,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.dispatch.defaults import MUTATING, VALIDATING, set_defaults
 from app.dispatch.validation.warnings import configuration_warnings
-from tests.dispatch.validation.builders import MISTYPED, configuration, found, reviewed, rule, webhook
+from tests.dispatch.validation.builders import MISTYPED, configuration, find_errors, review_configuration, rule, webhook
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ from tests.dispatch.validation.builders import MISTYPED, configuration, found, r
     ],
 )
 def test_members_of_a_wrong_type_are_errors(members: dict[str, Any], field: str, expected: str) -> None:
-    assert found(configuration(webhook(**members))) == [(f"webhooks[0].{field}", f"{MISTYPED}{expected}")]
+    assert find_errors(configuration(webhook(**members))) == [(f"webhooks[0].{field}", f"{MISTYPED}{expected}")]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_members_of_a_wrong_type_are_errors(members: dict[str, Any], field: str,
     ],
 )
 def test_documents_of_a_wrong_shape_are_errors(document: Any, expected: list[tuple[str, str]]) -> None:
-    assert found(document) == expected
+    assert find_errors(document) == expected
 
 
 scalars = (
@@ -102,7 +102,7 @@ documents = st.fixed_dictionaries({}, optional={"metadata": anything, "webhooks"
 def test_any_json_is_validated_without_raising(document: Any, old: Any, kind: str) -> None:
     before = json.dumps(document)
     given_one, stored = set_defaults({**document, "kind": kind}), old and set_defaults({**old, "kind": kind})
-    texts = found(given_one, stored, kind)
+    texts = find_errors(given_one, stored, kind)
     assert all(field and text for field, text in texts)
     assert all(isinstance(text, str) for text in configuration_warnings(given_one))
     assert json.dumps(document) == before
@@ -110,7 +110,7 @@ def test_any_json_is_validated_without_raising(document: Any, old: Any, kind: st
 
 @given(document=anything, old=anything)
 def test_any_json_gets_a_response(document: Any, old: Any) -> None:
-    response = reviewed(document, old)
+    response = review_configuration(document, old)
     assert response.allowed == (not response.code)
 
 
@@ -119,4 +119,4 @@ def test_deeply_nested_documents_get_a_response() -> None:
     for _ in range(500):
         deep = {"name": deep}
     twice = [webhook(name=deep, matchConditions=[deep], rules=[deep], admissionReviewVersions=[deep, deep]), webhook()]
-    assert not reviewed(configuration(*twice), configuration(*twice)).allowed
+    assert not review_configuration(configuration(*twice), configuration(*twice)).allowed

@@ -16,7 +16,7 @@ from tests.dispatch.builders import configuration, request_of, review, webhook
 LONG = " || ".join(f"object.name == 'x{number}'" for number in range(100))
 
 
-def reviewed(*hooks: dict[str, Any], old: Any = None) -> Any:
+def build_request(*hooks: dict[str, Any], old: Any = None) -> Any:
     document = configuration("ws2", "validating", *hooks)
     kind = {"group": "admissionregistration.k8s.io", "version": "v1", "kind": document["kind"]}
     return request_of(review(document, old=old, operation="UPDATE" if old else "CREATE", kind=kind))
@@ -33,13 +33,13 @@ BROKEN = webhook("b.example.org", **condition(f"({LONG}"))
 @pytest.mark.parametrize(
     "request_",
     [
-        reviewed(webhook(**condition("object.a == 1"))),
-        reviewed(webhook(**condition(" object.a == "))),
-        reviewed(webhook(**condition(7)), webhook(matchConditions="none"), webhook(**condition(LONG))),
-        reviewed(BROKEN),
-        reviewed(BROKEN, old=configuration("ws2", "validating", BROKEN)),
-        reviewed(*MANY, BROKEN),
-        reviewed(),
+        build_request(webhook(**condition("object.a == 1"))),
+        build_request(webhook(**condition(" object.a == "))),
+        build_request(webhook(**condition(7)), webhook(matchConditions="none"), webhook(**condition(LONG))),
+        build_request(BROKEN),
+        build_request(BROKEN, old=configuration("ws2", "validating", BROKEN)),
+        build_request(*MANY, BROKEN),
+        build_request(),
     ],
     ids=["right", "wrong", "no text", "long", "stored", "many", "none"],
 )
@@ -47,4 +47,4 @@ async def test_the_response_equals_that_of_validate_configuration(request_: Any)
     worker = Worker()
     reviews = ConfigurationValidator(Compiler(worker), worker=worker, turns=Turns())
     at_once = partial(validate_configuration, compile_expression=compile_condition)
-    assert await reviews.answer(request_) == at_once(request_)
+    assert await reviews.review(request_) == at_once(request_)

@@ -3,7 +3,7 @@
 import pytest
 
 from app.dispatch.validation.warnings import configuration_warnings
-from tests.dispatch.validation.builders import GROUP, configuration, reviewed, rule, webhook
+from tests.dispatch.validation.builders import GROUP, configuration, review_configuration, rule, webhook
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_rules_that_never_match_are_warnings(members: dict[str, list[str]], text
 
 
 def test_invalid_bundles_and_reserved_names_are_warnings() -> None:
-    response = reviewed(
+    response = review_configuration(
         configuration(webhook(clientConfig={"url": "https://a", "caBundle": "Zm9v"}), name="a.static.k8s.io")
     )
     assert response.allowed
