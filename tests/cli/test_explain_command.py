@@ -213,7 +213,7 @@ def test_a_cluster_of_which_nothing_is_known_is_told(written: Written) -> None:
     )
     code, out, err = explain(*arguments, "--cluster", "elsewhere")
     assert (code, out.splitlines()[0]) == (1, "CREATE of widgets.example.org, Widget default/b, in elsewhere")
-    assert "nothing is known of logical cluster elsewhere" in out
+    assert "logical cluster elsewhere is unknown" in out
     assert "note: the manifests have nothing of elsewhere\n" in err
 
 
@@ -293,7 +293,7 @@ def test_what_takes_a_conversion_webhook_is_an_error(written: Written) -> None:
     )
     code, out, _ = explain("-f", written("w.yaml", widget(version="v2")), "--cluster", "c", "--manifests", manifests)
     assert code == 1
-    assert "through a conversion webhook, which is not asked here" in out
+    assert "needs a conversion webhook, which is not called here" in out
 
 
 def test_without_a_webhook_it_is_converted(written: Written) -> None:
@@ -325,7 +325,7 @@ def test_all_exits_1_if_one_is_refused_and_can_be_of_one_cluster(written: Writte
     assert code == 1
     assert (first["owner"], first["called"], first["refused"]) == ("p", ["hooks/w.example.org/0"], "")
     assert (second["owner"], second["called"]) == (None, [])
-    assert second["refused"].startswith("several APIBindings of d have widgets.example.org")
+    assert second["refused"].startswith("several APIBindings of d list widgets.example.org")
     assert "none   refused: several APIBindings" in explain(*asked)[1]
     assert explain(*asked, "--cluster", "c")[0] == 0
 

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from app.dispatch.configurations import Configurations
 from app.store.store import key_of
 from tests.dispatch.builders import configuration, review, store_of, webhook
-from tests.dispatch.worlds import KIND, World, asked, equivalents, hooks
+from tests.dispatch.worlds import KIND, World, equivalents, hooks, rule_attributes
 
 
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("wxyz"), st.none() | st.lists(hooks("c"), max_size=3)), max_size=8),
-    asked,
+    rule_attributes,
     equivalents,
 )
 def test_incremental_changes_give_the_same_webhooks_as_a_fresh_start(changes: Any, request: Any, others: Any) -> None:
@@ -46,12 +46,12 @@ async def test_only_changed_configurations_are_compiled_again() -> None:
     compiled = world.dispatcher._configurations._hooks["a", "validating"].hooks._groups
     before = dict(compiled)
     world.store.put(configuration("a", "validating", webhook("new.b.c"), name="x"))
-    world.asked.clear()
+    world.calls.clear()
     await world.dispatch(review(), cluster="a", phase="validating")
-    assert [asked.uid for asked in world.asked] == ["x/new.b.c/0", "y/y.b.c/0"]
+    assert [call.uid for call in world.calls] == ["x/new.b.c/0", "y/y.b.c/0"]
     assert compiled["y"] is before["y"]
     world.store.remove(key_of(configuration("a", "validating", name="x")))
-    world.asked.clear()
+    world.calls.clear()
     await world.dispatch(review(), cluster="a", phase="validating")
-    assert [asked.uid for asked in world.asked] == ["y/y.b.c/0"]
+    assert [call.uid for call in world.calls] == ["y/y.b.c/0"]
     assert list(compiled) == ["y"]

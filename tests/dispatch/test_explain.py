@@ -43,21 +43,21 @@ def test_explain_agrees_with_dispatch(documents: Any, cluster: str, made: dict[s
         world = world_of(documents, *CLUSTERS)
         found = await run_explain(world, made, cluster)
         for phase, hooks in (("mutating", found.mutating), ("validating", found.validating)):
-            world.asked.clear()
+            world.calls.clear()
             dispatched = await world.dispatch(made, cluster=cluster, phase=phase)
             called = [one.uid for one in hooks if one.decision == "call"]
             errors = [one for one in hooks if one.decision == "error"]
-            asked = [one.uid for one in world.asked]
+            sent = [one.uid for one in world.calls]
             assert dispatched.response.allowed is (not errors and found.owner.cluster is not None)
             if not errors:
-                assert asked == called
+                assert sent == called
             elif phase == "validating":
                 # All filters are evaluated before the first call.
-                assert asked == []
+                assert sent == []
             else:
                 # Webhooks are called in sequence, up to the first error.
                 first = hooks.index(errors[0])
-                assert asked == [one.uid for one in hooks[:first] if one.decision == "call"]
+                assert sent == [one.uid for one in hooks[:first] if one.decision == "call"]
             if errors:
                 assert errors[0].reason or dispatched.response.message
 

@@ -10,11 +10,11 @@ from app.dispatch.hook_index import HookIndex
 from app.dispatch.hooks import compile_hooks
 from app.dispatch.rules import RuleAttributes, match_rules
 from tests.dispatch.builders import configuration, webhook
-from tests.dispatch.worlds import KIND, asked, equivalents, hooks, resource
+from tests.dispatch.worlds import KIND, equivalents, hooks, resource, rule_attributes
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(hooks("c"), max_size=6), st.lists(st.tuples(asked, equivalents), min_size=1, max_size=4))
+@given(st.lists(hooks("c"), max_size=6), st.lists(st.tuples(rule_attributes, equivalents), min_size=1, max_size=4))
 def test_the_index_finds_the_same_webhooks_as_a_scan(made: Any, requests: Any) -> None:
     compiled = HookIndex(compile_hooks("validating", "c", configuration("c", "validating", *made)))
     for request, others in (*requests, *requests):

@@ -69,9 +69,9 @@ async def collect_results(world: World, question: Question) -> Any:
     """Return all results of a request: its cluster, the dispatch, the calls, the explanation."""
     where, phase, made = question
     found = resolve(world.store, where)
-    world.asked.clear()
+    world.calls.clear()
     dispatched = await world.dispatch(made, cluster=found.cluster, phase=phase)
-    asked = tuple(world.asked)
+    calls = tuple(world.calls)
     deadline = Deadline(time.monotonic() + 30)
     try:
         explained = msgspec.to_builtins(
@@ -79,29 +79,29 @@ async def collect_results(world: World, question: Question) -> Any:
         )
     except StatusError as error:
         explained = str(error)
-    return found, dispatched.response, asked, explained
+    return found, dispatched.response, calls, explained
 
 
 @settings(max_examples=100, deadline=None)
 @given(worlds, hostile_objects(), questions(*HONEST), questions(*HOSTILE), st.booleans())
 def test_a_hostile_cluster_does_not_change_answers_of_others(
-    documents: Any, hostile: Any, asked: Any, asked_by_hostile: Any, hostile_first: Any
+    documents: Any, hostile: Any, honest_questions: Any, hostile_questions: Any, hostile_first: Any
 ) -> None:
     async def run() -> None:
         honest = honest_objects(documents)
         alone = World(store_of(*honest))
-        expected = [await collect_results(alone, question) for question in asked]
+        expected = [await collect_results(alone, question) for question in honest_questions]
         world = World(store_of(*hostile, *honest) if hostile_first else store_of(*honest))
         if not hostile_first:
-            assert [await collect_results(world, question) for question in asked] == expected
+            assert [await collect_results(world, question) for question in honest_questions] == expected
             for document in hostile:
                 world.store.put(copy.deepcopy(document))
-        for question in asked_by_hostile:
+        for question in hostile_questions:
             await collect_results(world, question)
-        assert [await collect_results(world, question) for question in asked] == expected
+        assert [await collect_results(world, question) for question in honest_questions] == expected
         for document in hostile:
             world.store.remove(key_of(document))
-        assert [await collect_results(world, question) for question in asked] == expected
+        assert [await collect_results(world, question) for question in honest_questions] == expected
 
     asyncio.run(run())
 
@@ -109,19 +109,19 @@ def test_a_hostile_cluster_does_not_change_answers_of_others(
 @settings(max_examples=30, deadline=None)
 @given(worlds, hostile_objects(), questions(*HONEST), questions(*HOSTILE))
 def test_concurrent_hostile_requests_do_not_change_answers(
-    documents: Any, hostile: Any, asked: Any, asked_by_hostile: Any
+    documents: Any, hostile: Any, honest_questions: Any, hostile_questions: Any
 ) -> None:
     async def run() -> None:
         honest = honest_objects(documents)
         alone, world = World(store_of(*honest)), World(store_of(*honest, *hostile))
-        expected = [(await collect_results(alone, question))[1] for question in asked]
+        expected = [(await collect_results(alone, question))[1] for question in honest_questions]
         found = await asyncio.gather(
             *(
                 world.dispatch(made, cluster=resolve(world.store, where).cluster, phase=phase)
-                for where, phase, made in (*asked_by_hostile, *asked, *asked_by_hostile)
+                for where, phase, made in (*hostile_questions, *honest_questions, *hostile_questions)
             )
         )
-        first = len(asked_by_hostile)
-        assert [one.response for one in found[first : first + len(asked)]] == expected
+        first = len(hostile_questions)
+        assert [one.response for one in found[first : first + len(honest_questions)]] == expected
 
     asyncio.run(run())

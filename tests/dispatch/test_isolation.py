@@ -39,16 +39,16 @@ def test_only_the_consumer_and_the_owner_affect_an_answer(documents: Any, first:
 
         async def ask(made: Any) -> None:
             for cluster, phase, one in made:
-                everything.asked.clear()
+                everything.calls.clear()
                 found = await everything.dispatch(one, cluster=cluster, phase=phase)
                 alone = world_of(documents, cluster, *owners(documents, cluster))
                 expected = await alone.dispatch(one, cluster=cluster, phase=phase)
-                assert everything.asked == alone.asked
+                assert everything.calls == alone.calls
                 assert found.response == expected.response
-                for asked in everything.asked:
-                    assert asked.seen_as == cluster
-                    assert asked.owner in {cluster, *owners(documents, cluster)}
-                    assert asked.url.startswith(f"https://hooks.example.org/{asked.owner}/{phase}")
+                for call in everything.calls:
+                    assert call.seen_as == cluster
+                    assert call.owner in {cluster, *owners(documents, cluster)}
+                    assert call.url.startswith(f"https://hooks.example.org/{call.owner}/{phase}")
 
         await ask(first)
         cluster, replacement = change
@@ -67,11 +67,11 @@ def test_only_the_consumer_and_the_owner_affect_an_answer(documents: Any, first:
 def test_concurrent_requests_get_the_same_answers_as_sequential_ones(documents: Any, made: Any) -> None:
     async def run() -> None:
         together, alone = world_of(documents, *CLUSTERS), world_of(documents, *CLUSTERS)
-        asked = [together.dispatch(one, cluster=cluster, phase=phase) for cluster, phase, one in made]
-        found = [one.response for one in await asyncio.gather(*asked)]
+        tasks = [together.dispatch(one, cluster=cluster, phase=phase) for cluster, phase, one in made]
+        found = [one.response for one in await asyncio.gather(*tasks)]
         expected = [(await alone.dispatch(one, cluster=cluster, phase=phase)).response for cluster, phase, one in made]
         assert found == expected
-        assert sorted(together.asked) == sorted(alone.asked)
+        assert sorted(together.calls) == sorted(alone.calls)
 
     asyncio.run(run())
 
@@ -88,16 +88,16 @@ async def test_clusters_may_have_different_versions_of_a_definition() -> None:
     )
     for cluster in ("a", "b", "a", "b"):
         assert (await world.dispatch(review(), cluster=cluster, phase="validating")).response.allowed
-    assert [asked.seen_as for asked in world.asked] == ["a", "a"]
+    assert [call.seen_as for call in world.calls] == ["a", "a"]
 
 
 async def test_clusters_share_no_connections(front: Front, server: Webhooks) -> None:
     ports: dict[str, set[Any]] = {}
 
-    def answer(asked: dict[str, Any]) -> dict[str, Any]:
-        cluster = asked["request"]["object"]["metadata"]["annotations"]["kcp.io/cluster"]
+    def answer(sent: dict[str, Any]) -> dict[str, Any]:
+        cluster = sent["request"]["object"]["metadata"]["annotations"]["kcp.io/cluster"]
         ports.setdefault(cluster, set()).add(server.peer)
-        return allow(asked)
+        return allow(sent)
 
     server.answers["/w"] = answer
     hooks = [webhook(clientConfig=server.client_config("/w"))]
@@ -141,4 +141,4 @@ async def test_consumers_of_one_owner_may_have_different_schemas() -> None:
     world = World(store_of(*documents))
     for cluster in ("a", "b", "a", "b"):
         assert (await world.dispatch(review(), cluster=cluster, phase="validating")).response.allowed
-    assert [asked.seen_as for asked in world.asked] == ["a", "a"]
+    assert [call.seen_as for call in world.calls] == ["a", "a"]

@@ -125,7 +125,7 @@ def reviews(draw: st.DrawFn) -> dict[str, Any]:
     return review(document, old=old, operation=operation, subResource=subresource)
 
 
-class Asked(NamedTuple):
+class RecordedCall(NamedTuple):
     """One call of a webhook: its owner, endpoint and object."""
 
     owner: str
@@ -142,7 +142,7 @@ class World:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.asked: list[Asked] = []
+        self.calls: list[RecordedCall] = []
         dependencies = Dependencies(
             call_webhook=self._ask, convert=ObjectConverter(store, HookClient(allow_private=True))
         )
@@ -157,7 +157,9 @@ class World:
         (seen_as,) = told
         url = hook.endpoint.url if hook.endpoint else ""
         resource = "/".join(relevant.invocation.resource)
-        self.asked.append(Asked(hook.cluster, hook.uid, url, f"{kind.api_version} {kind.kind}", resource, seen_as))
+        self.calls.append(
+            RecordedCall(hook.cluster, hook.uid, url, f"{kind.api_version} {kind.kind}", resource, seen_as)
+        )
         return WebhookResponse(allowed=True, patch=b"", patch_type="", status=None, warnings=(), audit_annotations={})
 
     async def dispatch(self, made: dict[str, Any], *, cluster: str, phase: Phase) -> DispatchResult:
@@ -181,7 +183,7 @@ def resource(version: Any = "v1", plural: Any = "widgets", group: Any = "example
     return GroupVersionResource(group, version, plural)
 
 
-asked = st.builds(
+rule_attributes = st.builds(
     RuleAttributes,
     st.sampled_from(["CREATE", "UPDATE", "DELETE", "CONNECT"]),
     st.builds(

@@ -92,7 +92,7 @@ CALLING: list[Any] = [
     pytest.param(says(http(ZEROS, content_encoding="gzip")), r"failed to call webhook: .*8,388,608 bytes", LONG, PHASES, id="a gzip bomb"),
     pytest.param(says(http(b"", status="307 x", location="https://169.254.169.254/latest/meta-data")), r"failed to call webhook: .*redirect to https://169\.254\.169\.254 refused", LONG, PHASES, id="a redirect to metadata"),
     pytest.param(raw_patch(b'[{"op": "add", "CORRUPTED_KEY":}]'), r"received undecodable patch in webhook response: invalid character", LONG, ("mutating",), id="a patch that is no JSON"),
-    pytest.param(raw_patch(b'{"op": "add"}'), r"received undecodable patch in webhook response: it is not an array of operations", LONG, ("mutating",), id="a patch that is no list"),
+    pytest.param(raw_patch(b'{"op": "add"}'), r"received undecodable patch in webhook response: not an array of operations", LONG, ("mutating",), id="a patch that is no list"),
     pytest.param(responding(patch="%%%", patchType="JSONPatch"), r"received invalid webhook response: response\.patch is not base64", LONG, ("mutating",), id="a patch that is not base64"),
     pytest.param(patching({"op": "test", "path": "/kind"}, patchType="MergePatch"), r'unsupported patch type "MergePatch"', LONG, ("mutating",), id="another type of patch"),
     pytest.param(patching({"op": "test", "path": "/kind"}), r"received invalid webhook response: validating webhook may not return response\.patch", LONG, ("validating",), id="a patch while validating"),
@@ -152,7 +152,7 @@ async def test_a_call_that_fails_is_passed_over_where_that_is_wanted(
 PATCHES: list[Any] = [
     pytest.param(({"op": "remove", "path": "/spec/missing"},), "Unable to remove nonexistent key: missing", id="does not apply"),
     pytest.param(({"op": "bogus", "path": "/spec"},), "Unexpected kind: bogus", id="unknown operation"),
-    pytest.param(({"op": "replace", "path": "", "value": []},), "leaves no object", id="no object left"),
+    pytest.param(({"op": "replace", "path": "", "value": []},), "replaces the object by another JSON type", id="no object left"),
     pytest.param(({"op": "add", "path": "/a/b", "value": 1},), "doc is missing path", id="no parent"),
 ]  # fmt: skip
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.crds.instance.notices import limit_warnings
+from app.crds.instance.notices import warnings_of
 from app.crds.instance.rules import problems as karmada_problems
 from app.dispatch.client_warnings import limit_warnings as warnings_to_client
 from app.dispatch.validation import configuration
@@ -80,7 +80,7 @@ def test_an_address_of_a_tarball_has_so_many_characters_at_most(source: dict[str
     document = karmada(**source)
     found = [problem for problem in karmada_problems(document) if problem.field.endswith(f"httpSource.{field}")]
     assert [problem.text for problem in found] == [f"Too long: must have at most {MAX_URL} characters"]
-    assert list(limit_warnings(document)) == []
+    assert list(warnings_of(document)) == []
 
 
 def test_a_path_of_a_tarball_has_so_many_characters_at_most() -> None:
