@@ -1,8 +1,8 @@
 """Resolves workspace paths, such as ``root:org:ws``, to the names of logical clusters.
 
 A path is followed from its first cluster through the Workspaces. Each Workspace is an object of its parent and names
-its logical cluster in ``spec.cluster``. The annotation ``kcp.io/path`` of a LogicalCluster is ignored: an administrator
-of a workspace can write it, and would redirect the reviews of another workspace to webhooks of their own.
+its logical cluster in ``spec.cluster``. The annotation ``kcp.io/path`` of a LogicalCluster is ignored, because an
+administrator of a workspace can write it. They could redirect the reviews of another workspace to their own webhooks.
 """
 
 from typing import Final, NamedTuple
