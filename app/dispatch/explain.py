@@ -219,7 +219,7 @@ def _explain_mismatch(hook: Hook, target: Target, namespace: NamespaceLabels) ->
     elif not hook.rules:
         reason = "it has no rules"
     else:
-        also = "" if hook.equivalent or len(target.equivalents) < 2 else "; matchPolicy is Exact"
+        also = "" if hook.matches_equivalents or len(target.equivalents) < 2 else "; matchPolicy is Exact"
         reason = f"no rule matches {attributes.operation} of {_format_path(attributes)}{also}"
     return (
         Verdict(Stage.RULES, ok=False, reason=reason),

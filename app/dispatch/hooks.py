@@ -42,7 +42,7 @@ class Rule(NamedTuple):
 class Selector(NamedTuple):
     """A label selector."""
 
-    everything: bool
+    selects_everything: bool
     """Whether the selector is empty, so that no labels need to be looked up."""
     selects: Selects
     problem: str
@@ -62,7 +62,7 @@ class Hook(NamedTuple):
     position: int
     """The index among all webhooks of the cluster and the phase."""
     rules: tuple[Rule, ...]
-    equivalent: bool
+    matches_equivalents: bool
     """Whether matchPolicy is Equivalent: a rule also matches other versions of the same resource."""
     namespace_selector: Selector
     object_selector: Selector
@@ -71,7 +71,7 @@ class Hook(NamedTuple):
     side_effects: str | None
     review_versions: tuple[str, ...]
     seconds: float
-    reinvoked: bool
+    reinvoke_if_needed: bool
     endpoint: Endpoint | None
     problem: str
     """Why the webhook has no endpoint, ``""`` if it has one."""
@@ -125,7 +125,7 @@ class WebhookCompiler:
             uid=f"{self._name}/{hook_name}/{same}",
             position=position,
             rules=tuple(map(_compile_rule, _iterate_objects(webhook.get("rules")))),
-            equivalent=webhook.get("matchPolicy") == "Equivalent",
+            matches_equivalents=webhook.get("matchPolicy") == "Equivalent",
             namespace_selector=_compile_selector(webhook.get("namespaceSelector")),
             object_selector=_compile_selector(webhook.get("objectSelector")),
             conditions=tuple(
@@ -137,7 +137,7 @@ class WebhookCompiler:
             side_effects=_read_text(webhook.get("sideEffects")) or None,
             review_versions=tuple(_iterate_texts(webhook.get("admissionReviewVersions"))),
             seconds=_read_seconds(webhook.get("timeoutSeconds")),
-            reinvoked=webhook.get("reinvocationPolicy") == "IfNeeded",
+            reinvoke_if_needed=webhook.get("reinvocationPolicy") == "IfNeeded",
             endpoint=endpoint,
             problem=problem,
         )
@@ -161,13 +161,13 @@ def _compile_rule(rule: Mapping[str, JSON]) -> Rule:
 
 def _compile_selector(selector: JSON) -> Selector:
     if not isinstance(selector, dict):
-        return Selector(everything=False, selects=compile_selector(None), problem="")
+        return Selector(selects_everything=False, selects=compile_selector(None), problem="")
     try:
         problem = next((f"{path.replace('/', '.')}: {text}" for path, text in validate_selector(selector, "")), "")
         everything = not selector.get("matchLabels") and not selector.get("matchExpressions")
         return Selector(everything, compile_selector(selector), problem.lstrip("."))
     except (AttributeError, TypeError, ValueError):
-        return Selector(everything=False, selects=compile_selector(None), problem="not a label selector")
+        return Selector(selects_everything=False, selects=compile_selector(None), problem="not a label selector")
 
 
 def _read_seconds(timeout: JSON) -> float:

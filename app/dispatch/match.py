@@ -64,7 +64,7 @@ def is_exempt(attributes: Attributes) -> bool:
 
 def needs_namespace(hook: Hook, attributes: Attributes) -> bool:
     """Return whether a webhook's namespaceSelector needs the labels of a request's namespace."""
-    if hook.namespace_selector.everything or hook.namespace_selector.problem:
+    if hook.namespace_selector.selects_everything or hook.namespace_selector.problem:
         return False
     return (bool(attributes.namespace) or attributes.is_namespace) and not _is_own_namespace(attributes)
 
@@ -82,7 +82,7 @@ def match_namespace(hook: Hook, attributes: Attributes, namespace: NamespaceLabe
         return Verdict(stage, ok=False, reason=selector.problem, error=internal(selector.problem))
     if not attributes.namespace and not attributes.is_namespace:
         return Verdict(stage, ok=True, reason="it does not filter cluster-scoped objects")
-    if selector.everything:
+    if selector.selects_everything:
         return Verdict(stage, ok=True, reason="it selects everything")
     if _is_own_namespace(attributes):
         labels = read_labels(attributes.object)
@@ -102,7 +102,7 @@ def match_object(hook: Hook, attributes: Attributes) -> Verdict:
     stage, selector = Stage.OBJECT_SELECTOR, hook.object_selector
     if selector.problem:
         return Verdict(stage, ok=False, reason=selector.problem, error=internal(selector.problem))
-    if selector.everything:
+    if selector.selects_everything:
         return Verdict(stage, ok=True, reason="it selects everything")
     for document in (attributes.object, attributes.old_object):
         if isinstance(as_object(document).get("metadata"), dict) and selector.selects(read_labels(document)):

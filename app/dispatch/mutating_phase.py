@@ -98,7 +98,7 @@ class MutatingPhase:
         self._record_invocation(hook)
 
     def _record_invocation(self, hook: Hook) -> None:
-        if hook.reinvoked:
+        if hook.reinvoke_if_needed:
             self._invoked.add(hook.uid)
 
     def _limit_seconds(self, hook: Hook, left: int) -> float:

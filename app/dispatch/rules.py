@@ -148,7 +148,7 @@ def find_invocation(
             return Invocation(attributes.resource, attributes.subresource, kind, number)
         if pauses.due(1 + len(rule.resources)):
             yield None
-    if not hook.equivalent:
+    if not hook.matches_equivalents:
         return None
     for number, rule in enumerate(hook.rules):
         equivalent = equivalents.find_first(rule, attributes)

@@ -15,7 +15,7 @@ from tests.dispatch.builders import request_of
 from tests.dispatch.webhook_server import Webhooks, webhooks
 
 
-def stopped() -> float:
+def read_stopped_clock() -> float:
     """Return the time of a clock that does not move."""
     return 0.0
 

@@ -19,7 +19,7 @@ from tests.dispatch.builders import (
     review,
     store_of,
 )
-from tests.dispatch.conftest import Front, stopped
+from tests.dispatch.conftest import Front, read_stopped_clock
 from tests.dispatch.webhook_server import Answer, Webhooks, allow, deny, hook
 from tests.waiting import NET, until
 
@@ -77,7 +77,7 @@ async def test_timeout_query_is_the_shorter_limit_rounded_up(front: Front, serve
     hooks = (hook(server, "/w", timeoutSeconds=20), hook(server, "/w", timeoutSeconds=5))
     store = store_of(configuration("ws1", "mutating", *hooks), configuration("ws1", "validating", *hooks))
     for phase in ("mutating", "validating"):
-        await front.dispatch(store, review(), cluster="ws1", phase=phase, seconds=9.5, clock=stopped)
+        await front.dispatch(store, review(), cluster="ws1", phase=phase, seconds=9.5, clock=read_stopped_clock)
     assert sorted(call.query for call in server.calls) == ["timeout=10s", "timeout=10s", "timeout=5s", "timeout=5s"]
 
 

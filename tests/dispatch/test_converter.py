@@ -27,9 +27,9 @@ class Threads:
     def __init__(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.names: list[str] = []
         self._function = getattr(converter, name)
-        monkeypatch.setattr(converter, name, self._noting)
+        monkeypatch.setattr(converter, name, self._record)
 
-    def _noting(self, *arguments: Any, **rest: Any) -> Any:
+    def _record(self, *arguments: Any, **rest: Any) -> Any:
         self.names.append(threading.current_thread().name)
         return self._function(*arguments, **rest)
 

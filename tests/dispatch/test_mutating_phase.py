@@ -15,7 +15,7 @@ from tests.dispatch.builders import (
     store_of,
     widget,
 )
-from tests.dispatch.conftest import Front, stopped
+from tests.dispatch.conftest import Front, read_stopped_clock
 from tests.dispatch.webhook_server import Webhooks, allow, apply_response, hook, label, patch
 from tests.waiting import with_patience_async
 
@@ -51,7 +51,9 @@ async def test_time_can_be_shared_among_webhooks_with_ignore(front: Front, serve
     ignoring = {"failurePolicy": "Ignore", "timeoutSeconds": 30}
     hooks = (hook(server, "/w", **ignoring), hook(server, "/w", **ignoring), hook(server, "/w", timeoutSeconds=30))
     store = store_of(configuration("ws1", "mutating", *hooks))
-    await front.dispatch(store, review(), cluster="ws1", phase="mutating", seconds=29.7, clock=stopped, share=True)
+    await front.dispatch(
+        store, review(), cluster="ws1", phase="mutating", seconds=29.7, clock=read_stopped_clock, share=True
+    )
     assert [call.query for call in server.calls] == ["timeout=10s", "timeout=15s", "timeout=30s"]
 
 

@@ -52,7 +52,7 @@ def _locks_out(hook: Hook, namespace: str, store: StoreView) -> bool:
 
     Objects are unknown here, so an objectSelector or a condition counts as an exclusion.
     """
-    if hook.fails_open or hook.conditions or not hook.object_selector.everything:
+    if hook.fails_open or hook.conditions or not hook.object_selector.selects_everything:
         return False
     found = store.get(hook.cluster, NAMESPACE, "", namespace)
     labels = {**read_labels(found), _NAME_LABEL: namespace}

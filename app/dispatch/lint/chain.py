@@ -161,7 +161,7 @@ def _match_same(one: Hook, other: Hook) -> bool:
 
 
 def _find_label_filter(hook: Hook) -> str:
-    if not hook.object_selector.everything and not hook.object_selector.problem:
+    if not hook.object_selector.selects_everything and not hook.object_selector.problem:
         return "objectSelector"
     return "matchConditions" if any("object.metadata.labels" in one.expression for one in hook.conditions) else ""
 
