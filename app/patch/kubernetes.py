@@ -14,7 +14,7 @@ from app.model.json import JSON
 from app.patch.draft import Draft
 from app.patch.equality import identical
 from app.patch.errors import Refusal
-from app.patch.kubernetes_places import (
+from app.patch.kubernetes_paths import (
     MISSING,
     Place,
     delete,

@@ -14,7 +14,14 @@ from app.model.merge_keys import MergeSchema
 from app.patch.equality import identical
 from app.patch.errors import StrategicMergeError
 from app.patch.pointer import escape
-from app.patch.strategic_lists import delete_scalars, edits_of, identity_of, merge_scalars, order_list, server_elements
+from app.patch.strategic_merge_lists import (
+    delete_scalars,
+    edits_of,
+    identity_of,
+    merge_scalars,
+    order_list,
+    server_elements,
+)
 
 _DIRECTIVE: Final = "$patch"
 _RETAIN: Final = "$retainKeys"
