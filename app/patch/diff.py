@@ -8,8 +8,8 @@ from app.patch.equality import identical
 from app.patch.pointer import escape
 
 # Fewer operations than this are about as short as one replace of what they are in.
-_WORTH_WEIGHING: Final = 3
-_OVERHEAD: Final = len('{"op":"replace","path":"","value":},')
+_MIN_OPERATIONS_TO_SHORTEN: Final = 3
+_REPLACE_OVERHEAD: Final = len('{"op":"replace","path":"","value":},')
 _MISSING: Final = object()
 # More operations than this inside one container become one replace of it: a list of a million elements of which one
 # goes from the front to the end has a million differences.
@@ -38,11 +38,11 @@ def _compare(before: JSON, after: JSON, path: str, operations: list[JSONObject])
         operations.append({"op": "replace", "path": path, "value": after})
     # Weighed only where several members of this very container changed, which is cheap to ask and where there is
     # something to win; never for the whole document: who reads a patch wants to see what changed in it.
-    if path and len(operations) - start >= _WORTH_WEIGHING:
+    if path and len(operations) - start >= _MIN_OPERATIONS_TO_SHORTEN:
         own, length = 0, len(path)
         for made in operations[start:]:
             own += made["path"].rfind("/") == length
-        if own >= _WORTH_WEIGHING:
+        if own >= _MIN_OPERATIONS_TO_SHORTEN:
             _shorten(after, path, operations, start)
     if path and len(operations) - start > _MAX_OPERATIONS:
         operations[start:] = [{"op": "replace", "path": path, "value": after}]
@@ -50,8 +50,10 @@ def _compare(before: JSON, after: JSON, path: str, operations: list[JSONObject])
 
 def _shorten(after: JSON, path: str, operations: list[JSONObject], start: int) -> None:
     """Put one replace in the place of the operations from ``start`` on, if it is less than half as long."""
-    limit = sum(_OVERHEAD + len(made["path"]) + _text_size(made.get("value")) for made in operations[start:]) // 2
-    if _OVERHEAD + len(path) + _text_size(after, limit) < limit:
+    limit = (
+        sum(_REPLACE_OVERHEAD + len(made["path"]) + _text_size(made.get("value")) for made in operations[start:]) // 2
+    )
+    if _REPLACE_OVERHEAD + len(path) + _text_size(after, limit) < limit:
         operations[start:] = [{"op": "replace", "path": path, "value": after}]
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Final
 
 from app.model.json import JSON
-from app.patch.errors import Refusal
-from app.patch.limits import Moves
+from app.patch.errors import OperationError
+from app.patch.limits import MoveCounter
 from app.patch.pointer import Tokens
 
 Locate = Callable[[JSON, str], str | int]
@@ -14,7 +14,7 @@ Locate = Callable[[JSON, str], str | int]
 
 # kube-apiserver's JSONPatchMaxCopyBytes: what the copies of one patch may add up to. Without it thirty operations that
 # each copy the document into itself make 2^30 documents of one.
-_MOST_COPIED: Final = 3 * 1024 * 1024
+_MAX_COPIED_BYTES: Final = 3 * 1024 * 1024
 
 
 class Draft:
@@ -29,7 +29,7 @@ class Draft:
     def __init__(self, document: JSON, *, max_moved: int | None = None) -> None:
         self.root = document
         # Insertions and removals are counted before they happen.
-        self.moves: Final = Moves(max_moved)
+        self.moves: Final = MoveCounter(max_moved)
         # Containers made here, kept by reference: an id alone may be reused once its container is gone.
         self._owned: Final[dict[int, JSON]] = {}
         self._copied = 0
@@ -44,12 +44,12 @@ class Draft:
 
     def container(self, tokens: Tokens, locate: Locate) -> JSON:
         """Return the container that ``tokens`` name, ready to be changed."""
-        node = self.root = self._own(self.root)
+        node = self.root = self._copy_once(self.root)
         for token in tokens:
             key = token if type(node) is dict and token in node else locate(node, token)
             child = node[key]
             if id(child) not in self._owned:
-                child = node[key] = self._own(child)
+                child = node[key] = self._copy_once(child)
             node = child
         return node
 
@@ -57,23 +57,23 @@ class Draft:
         """Return ``value`` for a second place in the document, where a change of the first does not reach it.
 
         Raises:
-            Refusal: The copies of this draft add up to more than an apiserver allows.
+            OperationError: The copies of this draft add up to more than an apiserver allows.
         """
         # Counted as text, because shared branches cost nothing here and everything once they are written out.
         self._copied += len(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
-        if self._copied > _MOST_COPIED:
-            raise Refusal(
+        if self._copied > _MAX_COPIED_BYTES:
+            raise OperationError(
                 "Unable to complete the copy, the accumulated size increase of copy is "
-                f"{self._copied}, exceeding the limit {_MOST_COPIED}"
+                f"{self._copied}, exceeding the limit {_MAX_COPIED_BYTES}"
             )
         return self._copy_owned(value)
 
-    def _own(self, node: JSON) -> JSON:
+    def _copy_once(self, node: JSON) -> JSON:
         if id(node) in self._owned or not isinstance(node, dict | list):
             return node
-        return self._keep(node.copy())
+        return self._record_owned(node.copy())
 
-    def _keep(self, made: JSON) -> JSON:
+    def _record_owned(self, made: JSON) -> JSON:
         self._owned[id(made)] = made
         return made
 
@@ -81,5 +81,5 @@ class Draft:
         if id(value) not in self._owned:
             return value
         if isinstance(value, dict):
-            return self._keep({name: self._copy_owned(inner) for name, inner in value.items()})
-        return self._keep([self._copy_owned(inner) for inner in value])
+            return self._record_owned({name: self._copy_owned(inner) for name, inner in value.items()})
+        return self._record_owned([self._copy_owned(inner) for inner in value])

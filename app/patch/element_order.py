@@ -8,7 +8,7 @@ Identify = Callable[[JSON], Hashable]
 """Returns what an element is recognised by."""
 
 
-def arrange(
+def order_elements(
     merged: list[JSON], *, wanted: Sequence[Hashable], server: Sequence[Hashable], identify: Identify
 ) -> list[JSON]:
     """Return the elements of a merged list in their order.

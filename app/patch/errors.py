@@ -34,5 +34,5 @@ class StrategicMergeError(ValueError):
         self.reason = reason
 
 
-class Refusal(Exception):  # noqa: N818 - raised inside the package only, and always turned into a PatchError
+class OperationError(Exception):
     """Why one operation does not apply."""

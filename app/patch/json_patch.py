@@ -6,7 +6,7 @@ from typing import Final, Literal
 from app.model.json import JSON
 from app.patch import kubernetes, rfc6902
 from app.patch.draft import Draft
-from app.patch.errors import PatchError, Refusal
+from app.patch.errors import OperationError, PatchError
 from app.patch.limits import PatchLimits
 
 Dialect = Literal["rfc6902", "kubernetes"]
@@ -36,7 +36,7 @@ class CompiledPatch:
                 raise PatchError(f"element {index} is not an object")
             try:
                 appliers.append(compiler(operation))
-            except Refusal as refusal:
+            except OperationError as refusal:
                 raise self._error(index, refusal) from None
         self._appliers: Final = tuple(appliers)
 
@@ -53,13 +53,13 @@ class CompiledPatch:
         try:
             for index, applier in enumerate(self._appliers):  # noqa: B007 - the error says which one failed
                 applier(draft)
-        except Refusal as refusal:
+        except OperationError as refusal:
             raise self._error(index, refusal) from None
         except RecursionError:
-            raise self._error(index, Refusal("the document or the value is nested too deeply")) from None
+            raise self._error(index, OperationError("the document or the value is nested too deeply")) from None
         return draft.root
 
-    def _error(self, index: int, refusal: Refusal) -> PatchError:
+    def _error(self, index: int, refusal: OperationError) -> PatchError:
         operation = self._operations[index]
         op, path = operation.get("op"), operation.get("path")
         return PatchError(

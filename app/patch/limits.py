@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from app.patch.errors import PatchError, Refusal
+from app.patch.errors import OperationError, PatchError
 
 
 class PatchLimits(NamedTuple):
@@ -30,7 +30,7 @@ class PatchLimits(NamedTuple):
 LIMITS: Final = PatchLimits()
 
 
-class Moves:
+class MoveCounter:
     """Counts the elements that the operations of one patch move."""
 
     __slots__ = ("_limit", "_moved")
@@ -41,10 +41,10 @@ class Moves:
         self._moved = 0
 
     def add(self, elements: int) -> None:
-        """Count elements before they are moved; raises Refusal beyond the limit."""
+        """Count elements before they are moved; raises OperationError beyond the limit."""
         self._moved += elements
         if self._limit is not None and self._moved > self._limit:
-            raise Refusal(
+            raise OperationError(
                 f"the patch moves more than {self._limit} elements of lists, which is the limit: add to the end of a "
                 "list ('-'), or replace the list"
             )

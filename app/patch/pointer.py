@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from app.model.json import JSON
-from app.patch.errors import Refusal
+from app.patch.errors import OperationError
 
 Tokens = tuple[str, ...]
 
@@ -42,25 +42,25 @@ def format_tokens(tokens: Sequence[str]) -> str:
     return "".join(f"/{escape(token)}" for token in tokens)
 
 
-def index_of(token: str) -> int:
-    """Return the array index that ``token`` writes; raises Refusal if it is none."""
+def parse_index(token: str) -> int:
+    """Return the array index that ``token`` writes; raises OperationError if it is none."""
     if not _INDEX.fullmatch(token):
-        raise Refusal(f"{token!r} is not an array index")
+        raise OperationError(f"{token!r} is not an array index")
     return int(token)
 
 
 def locate(node: JSON, token: str) -> str | int:
-    """Return the key or the index that ``token`` means in ``node``; raises Refusal if nothing is there."""
+    """Return the key or the index that ``token`` means in ``node``; raises OperationError if nothing is there."""
     if isinstance(node, dict):
         if token not in node:
-            raise Refusal(f"member {token!r} does not exist")
+            raise OperationError(f"member {token!r} does not exist")
         return token
     if isinstance(node, list):
-        index = index_of(token)
+        index = parse_index(token)
         if index >= len(node):
-            raise Refusal(f"index {index} is out of range: the array has {len(node)} elements")
+            raise OperationError(f"index {index} is out of range: the array has {len(node)} elements")
         return index
-    raise Refusal(f"{token!r} is looked for in a value that is neither object nor array")
+    raise OperationError(f"{token!r} is looked for in a value that is neither object nor array")
 
 
 def resolve(document: JSON, pointer: str) -> JSON:
@@ -73,6 +73,6 @@ def resolve(document: JSON, pointer: str) -> JSON:
     try:
         for token in parse(pointer):
             document = document[locate(document, token)]
-    except Refusal as refusal:
+    except OperationError as refusal:
         raise LookupError(f"{pointer}: {refusal}") from None
     return document

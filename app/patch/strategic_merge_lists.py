@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from app.model.json import JSON, JSONObject
 from app.model.merge_keys import MergeSchema
-from app.patch.element_order import arrange
+from app.patch.element_order import order_elements
 from app.patch.errors import StrategicMergeError
 
 _DIRECTIVE = "$patch"
@@ -15,17 +15,17 @@ class Edits(NamedTuple):
     """What a patch says about a list that merges by key.
 
     Attributes:
-        stated: Identity, place in the patch and members of each element to merge or add.
+        upserts: Identity, place in the patch and members of each element to merge or add.
         deleted: Identities of the elements to take away.
-        replace: Whether the stated elements take the place of all others.
+        replace: Whether the upserts elements take the place of all others.
     """
 
-    stated: list[tuple[Hashable, str, JSONObject]]
+    upserts: list[tuple[Hashable, str, JSONObject]]
     deleted: set[Hashable]
     replace: bool
 
 
-def identity_of(element: JSON, key: str | None, path: str) -> Hashable:
+def identify_element(element: JSON, key: str | None, path: str) -> Hashable:
     """Return what ``element`` is recognised by: its merge key, or itself in a list of scalars.
 
     The type is part of it, because 1, 1.0 and true are three values in JSON and one in Python.
@@ -39,9 +39,11 @@ def identity_of(element: JSON, key: str | None, path: str) -> Hashable:
     return type(element), element
 
 
-def edits_of(patch: list[JSON], key: str, path: str) -> Edits:
+def parse_edits(patch: list[JSON], key: str, path: str) -> Edits:
     """Return what the elements of ``patch`` ask for; raises StrategicMergeError for one without its merge key."""
-    edits: Edits = Edits([], set(), any(isinstance(element, dict) and _replaces(element) for element in patch))
+    edits: Edits = Edits(
+        [], set(), any(isinstance(element, dict) and _is_replace_directive(element) for element in patch)
+    )
     for number, element in enumerate(patch):
         place = f"{path}/{number}"
         action = element.get(_DIRECTIVE, "merge") if isinstance(element, dict) else "merge"
@@ -49,32 +51,32 @@ def edits_of(patch: list[JSON], key: str, path: str) -> Edits:
             if len(element) > 1:
                 raise StrategicMergeError(place, "replaces the whole list: put nothing beside '$patch: replace'")
         elif action == "delete":
-            edits.deleted.add(identity_of(element, key, place))
+            edits.deleted.add(identify_element(element, key, place))
         elif action == "merge":
-            identity = identity_of(element, key, place)
-            stated = {name: value for name, value in element.items() if name != _DIRECTIVE}
-            edits.stated.append((identity, place, stated))
+            identity = identify_element(element, key, place)
+            upserts = {name: value for name, value in element.items() if name != _DIRECTIVE}
+            edits.upserts.append((identity, place, upserts))
         else:
             raise StrategicMergeError(f"{place}/{_DIRECTIVE}", f"must be delete, replace or merge, not {action!r}")
     return edits
 
 
-def _replaces(element: JSONObject) -> bool:
+def _is_replace_directive(element: JSONObject) -> bool:
     return bool(element.get(_DIRECTIVE) == "replace")
 
 
-def server_elements(original: list[JSON], key: str, *, deleted: set[Hashable], path: str) -> list[JSON]:
+def drop_deleted(original: list[JSON], key: str, *, deleted: set[Hashable], path: str) -> list[JSON]:
     """Return the elements of the object's own list that are not ``deleted``."""
     return [
         element
         for number, element in enumerate(original)
-        if identity_of(element, key, f"{path} (element {number} of the object)") not in deleted
+        if identify_element(element, key, f"{path} (element {number} of the object)") not in deleted
     ]
 
 
 def merge_scalars(original: list[JSON], patch: list[JSON], *, order: JSON, path: str) -> list[JSON]:
     """Return both lists as one set, in the order of the patch."""
-    united = {identity_of(value, None, path): value for value in (*original, *patch)}
+    united = {identify_element(value, None, path): value for value in (*original, *patch)}
     schema = MergeSchema(primitive=True)
     wanted = patch if order is None else order
     return order_list(list(united.values()), wanted, named=patch, schema=schema, path=path, server=original)
@@ -82,11 +84,11 @@ def merge_scalars(original: list[JSON], patch: list[JSON], *, order: JSON, path:
 
 def delete_scalars(result: JSONObject, name: str, values: JSON, *, path: str) -> None:
     """Take ``values`` out of the list that is member ``name`` of ``result``, if it has one."""
-    unwanted = {identity_of(value, None, path) for value in _list(values, path)}
+    unwanted = {identify_element(value, None, path) for value in _require_list(values, path)}
     present = result.get(name)
     if present is None:
         return
-    kept = [value for value in _list(present, path) if identity_of(value, None, path) not in unwanted]
+    kept = [value for value in _require_list(present, path) if identify_element(value, None, path) not in unwanted]
     if len(kept) < len(present):
         result[name] = kept
 
@@ -118,12 +120,12 @@ def order_list(
         raise StrategicMergeError(path, "is an order for a list that is replaced as a whole")
 
     def identify(element: JSON) -> Hashable:
-        return identity_of(element, key, path)
+        return identify_element(element, key, path)
 
-    wanted = [identify(element) for element in _list(order, path)]
+    wanted = [identify(element) for element in _require_list(order, path)]
     _check_order([identify(element) for element in named], wanted, path)
     before = [identify(element) for element in (present if server is None else server)]
-    ordered = arrange(present, wanted=wanted, server=before, identify=identify)
+    ordered = order_elements(present, wanted=wanted, server=before, identify=identify)
     same = all(left is right for left, right in zip(ordered, present, strict=True))
     return present if same else ordered
 
@@ -134,7 +136,7 @@ def _check_order(named: Sequence[Hashable], wanted: Sequence[Hashable], path: st
         raise StrategicMergeError(path, "the elements of the patch stand in another order than its $setElementOrder")
 
 
-def _list(value: JSON, path: str) -> list[JSON]:
+def _require_list(value: JSON, path: str) -> list[JSON]:
     if not isinstance(value, list):
         raise StrategicMergeError(path, "must be a list")
     return value

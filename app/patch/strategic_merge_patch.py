@@ -16,11 +16,11 @@ from app.patch.errors import StrategicMergeError
 from app.patch.pointer import escape
 from app.patch.strategic_merge_lists import (
     delete_scalars,
-    edits_of,
-    identity_of,
+    drop_deleted,
+    identify_element,
     merge_scalars,
     order_list,
-    server_elements,
+    parse_edits,
 )
 
 _DIRECTIVE: Final = "$patch"
@@ -57,21 +57,21 @@ def strategic_merge(original: JSON, patch: JSON, schema: MergeSchema) -> JSON:
 
 
 def _merge_object(original: JSONObject, patch: JSONObject, *, schema: MergeSchema, path: str) -> JSONObject:
-    action = _action(patch, path)
+    action = _read_action(patch, path)
     if action == "delete":
         return {} if original else original
     if action == "replace":
-        replaced = _fresh_members(patch, schema, path)
+        replaced = _clean_new_object(patch, schema, path)
         return original if identical(original, replaced) else replaced
     result = dict(original)
     if _RETAIN in patch:
-        _retain(result, patch, path)
+        _apply_retain_keys(result, patch, path)
     for name, value in patch.items():
         if not _is_directive(name, path):
             order = patch.get(_ORDER_PREFIX + name)
             child = schema.fields.get(name, _ATOMIC)
             _merge_member(result, name, value, order=order, schema=child, path=f"{path}/{escape(name)}")
-    _order_untouched(result, patch, schema, path)
+    _order_unpatched_lists(result, patch, schema, path)
     # Last, as upstream has it wherever its own order is defined.
     for name, value in patch.items():
         if name.startswith(_DELETE_PREFIX):
@@ -88,14 +88,14 @@ def _is_directive(name: str, path: str) -> bool:
     return True
 
 
-def _action(patch: JSONObject, path: str) -> str:
+def _read_action(patch: JSONObject, path: str) -> str:
     action = patch.get(_DIRECTIVE, "merge")
     if action not in ("delete", "replace", "merge"):
         raise StrategicMergeError(f"{path}/{_DIRECTIVE}", f"must be delete, replace or merge, not {action!r}")
     return str(action)
 
 
-def _retain(result: JSONObject, patch: JSONObject, path: str) -> None:
+def _apply_retain_keys(result: JSONObject, patch: JSONObject, path: str) -> None:
     place, retained = f"{path}/{_RETAIN}", patch[_RETAIN]
     if not isinstance(retained, list):
         raise StrategicMergeError(place, "must be a list")
@@ -106,7 +106,7 @@ def _retain(result: JSONObject, patch: JSONObject, path: str) -> None:
         del result[name]
 
 
-def _order_untouched(result: JSONObject, patch: JSONObject, schema: MergeSchema, path: str) -> None:
+def _order_unpatched_lists(result: JSONObject, patch: JSONObject, schema: MergeSchema, path: str) -> None:
     """Order the lists whose order is all that the patch says about them."""
     for directive, order in patch.items():
         name = directive.removeprefix(_ORDER_PREFIX)
@@ -121,11 +121,13 @@ def _merge_member(result: JSONObject, name: str, value: JSON, *, order: JSON, sc
     if value is None:
         merged: JSON = _DROPPED
     elif present is None:
-        merged = _fresh(value, schema, path)
+        merged = _clean_new_value(value, schema, path)
         if order is not None and isinstance(merged, list):
             merged = order_list(merged, order, named=merged, schema=schema, path=path)
     elif type(present) is not type(value) and isinstance(value, dict | list) | isinstance(present, dict | list):
-        raise StrategicMergeError(path, f"the patch has {_kind(value)} where the object has {_kind(present)}")
+        raise StrategicMergeError(
+            path, f"the patch has {_describe_type(value)} where the object has {_describe_type(present)}"
+        )
     elif isinstance(value, dict):
         merged = _merge_object(present, value, schema=schema, path=path)
     elif isinstance(value, list):
@@ -138,7 +140,7 @@ def _merge_member(result: JSONObject, name: str, value: JSON, *, order: JSON, sc
         result[name] = merged
 
 
-def _kind(value: JSON) -> str:
+def _describe_type(value: JSON) -> str:
     return "an object" if isinstance(value, dict) else "a list" if isinstance(value, list) else "a scalar"
 
 
@@ -147,7 +149,7 @@ def _merge_list(original: list[JSON], patch: list[JSON], *, order: JSON, schema:
     if schema.primitive:
         merged = merge_scalars(original, patch, order=order, path=path)
     elif schema.merge_key is None:
-        merged = _fresh(patch, schema, path)
+        merged = _clean_new_value(patch, schema, path)
     else:
         merged = _merge_elements(original, patch, order=order, schema=schema, path=path)
     return original if identical(original, merged) else merged
@@ -157,46 +159,46 @@ def _merge_elements(
     original: list[JSON], patch: list[JSON], *, order: JSON, schema: MergeSchema, path: str
 ) -> list[JSON]:
     key = schema.merge_key or ""
-    edits = edits_of(patch, key, path)
-    merged = [] if edits.replace else server_elements(original, key, deleted=edits.deleted, path=path)
-    positions = {identity_of(element, key, path): at for at, element in reversed(list(enumerate(merged)))}
-    for identity, place, element in edits.stated:
+    edits = parse_edits(patch, key, path)
+    merged = [] if edits.replace else drop_deleted(original, key, deleted=edits.deleted, path=path)
+    positions = {identify_element(element, key, path): at for at, element in reversed(list(enumerate(merged)))}
+    for identity, place, element in edits.upserts:
         position = positions.get(identity)
         if edits.replace or position is None:
             positions.setdefault(identity, len(merged))
-            merged.append(_fresh_members(element, schema, place))
+            merged.append(_clean_new_object(element, schema, place))
         else:
             merged[position] = _merge_object(merged[position], element, schema=schema, path=place)
-    named = [element for _, _, element in edits.stated]
+    named = [element for _, _, element in edits.upserts]
     wanted = named if order is None else order
     return order_list(merged, wanted, named=named, schema=schema, path=path, server=original)
 
 
-def _fresh(value: JSON, schema: MergeSchema, path: str) -> JSON:
+def _clean_new_value(value: JSON, schema: MergeSchema, path: str) -> JSON:
     """Return a value that the object has not, without nulls and directives, or _DROPPED if it is one."""
     if isinstance(value, dict):
         if _DIRECTIVE in value:
-            _action(value, path)
+            _read_action(value, path)
             return _DROPPED
-        return _fresh_members(value, schema, path)
+        return _clean_new_object(value, schema, path)
     if not isinstance(value, list):
         return value
     fresh: list[JSON] = []
     for number, element in enumerate(value):
-        kept = _fresh(element, schema, f"{path}/{number}")
+        kept = _clean_new_value(element, schema, f"{path}/{number}")
         if kept is not _DROPPED:
             if schema.merge_key is not None:
-                identity_of(kept, schema.merge_key, f"{path}/{number}")
+                identify_element(kept, schema.merge_key, f"{path}/{number}")
             fresh.append(kept)
     return fresh
 
 
-def _fresh_members(value: JSONObject, schema: MergeSchema, path: str) -> JSONObject:
+def _clean_new_object(value: JSONObject, schema: MergeSchema, path: str) -> JSONObject:
     fresh: JSONObject = {}
     for name, inner in value.items():
         if inner is None or _is_directive(name, path):
             continue
-        kept = _fresh(inner, schema.fields.get(name, _ATOMIC), f"{path}/{escape(name)}")
+        kept = _clean_new_value(inner, schema.fields.get(name, _ATOMIC), f"{path}/{escape(name)}")
         if kept is not _DROPPED:
             fresh[name] = kept
     return fresh

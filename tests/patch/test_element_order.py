@@ -1,6 +1,6 @@
 import pytest
 
-from app.patch.element_order import arrange
+from app.patch.element_order import order_elements
 
 
 @pytest.mark.parametrize(
@@ -20,4 +20,4 @@ from app.patch.element_order import arrange
 def test_the_order_of_the_patch_wins_and_the_servers_fills_in(
     merged: str, wanted: str, server: str, expected: str
 ) -> None:
-    assert "".join(arrange(list(merged), wanted=wanted, server=server, identify=str)) == expected
+    assert "".join(order_elements(list(merged), wanted=wanted, server=server, identify=str)) == expected
