@@ -1,4 +1,7 @@
-"""JSON Pointer, JSON Patch in two dialects, diff, and strategic merge. Pure: documents in, documents out."""
+"""JSON Pointer, JSON Patch in two dialects, diff, JSON merge patch and strategic merge patch.
+
+All functions are pure: they take documents and return documents.
+"""
 
 from app.patch.diff import diff
 from app.patch.equality import equal, identical

@@ -1,19 +1,19 @@
-"""Which elements of two lists belong together."""
+"""Pairs of elements that correspond to each other in two lists."""
 
 from typing import Final
 
 from app.model.json import JSON
 from app.patch.equality import identical
 
-# Aligning compares elements pairwise; beyond this many pairs lists are compared place by place instead.
+# The alignment compares every element with every other one. Longer lists are compared index by index instead.
 _MAX_PAIRS: Final = 4096
-# An element that stayed as it is outweighs two that only kept their name: it costs no operation at all.
+# An unchanged element needs no operation, so it counts more than two changed elements that kept their names.
 _SAME_SCORE: Final = 3
 _SAME_NAME_SCORE: Final = 1
 
 
 def align(old: list[JSON], new: list[JSON]) -> list[tuple[int, int]]:
-    """Return the positions of elements that belong together, in order: those that are the same or have one name."""
+    """Return the index pairs of elements that are identical or share a name, in list order."""
     if len(old) * len(new) > _MAX_PAIRS:
         return [(position, position) for position in range(min(len(old), len(new)))]
     scores = [[_score_pair(left, right) for right in new] for left in old]

@@ -4,7 +4,7 @@ from app.model.json import JSON
 
 
 def merge_patch(target: JSON, patch: JSON) -> JSON:
-    """Return ``target`` with the members of ``patch``, recursively; null takes a member away. Neither is changed."""
+    """Return ``target`` merged with ``patch``; null removes a member. Both arguments stay unchanged."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(target) if isinstance(target, dict) else {}

@@ -1,4 +1,4 @@
-"""JSON Patch documents, compiled and applied."""
+"""Compiles and applies JSON Patch documents in two dialects."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal
@@ -18,7 +18,7 @@ _COMPILERS: Final[dict[str, Callable[[Mapping[str, JSON]], Callable[[Draft], Non
 
 
 class CompiledPatch:
-    """A patch whose pointers are parsed and whose shape is checked; apply it as often as you like."""
+    """A JSON Patch with parsed and checked operations, for any number of documents."""
 
     __slots__ = ("_appliers", "_limits", "_operations")
 
@@ -43,15 +43,15 @@ class CompiledPatch:
     def apply(self, document: JSON) -> JSON:
         """Return ``document`` with every operation applied, in order.
 
-        ``document`` is not changed; what no operation touches is shared with the result.
+        ``document`` stays unchanged and shares all branches without a change with the result.
 
         Raises:
-            PatchError: The first operation that does not apply; then none has been.
+            PatchError: An operation does not apply. The error names the first one.
         """
         draft = Draft(document, max_moved=None if self._limits is None else self._limits.moved)
         index = 0
         try:
-            for index, applier in enumerate(self._appliers):  # noqa: B007 - the error says which one failed
+            for index, applier in enumerate(self._appliers):  # noqa: B007 - the error names the operation that failed
                 applier(draft)
         except OperationError as refusal:
             raise self._error(index, refusal) from None
@@ -73,15 +73,15 @@ class CompiledPatch:
 def compile_patch(
     operations: Sequence[Mapping[str, JSON]] | None, *, dialect: Dialect = "rfc6902", limits: PatchLimits | None = None
 ) -> CompiledPatch:
-    """Return ``operations`` ready to be applied.
+    """Compile ``operations``.
 
     Args:
-        operations: A JSON Patch document as decoded; null is no operation in the kubernetes dialect.
-        dialect: ``rfc6902``, strictly, or ``kubernetes``, what apiservers apply.
-        limits: The limits of the patch; None for a patch that was made here.
+        operations: A decoded JSON Patch document; None is an empty patch in the kubernetes dialect.
+        dialect: ``rfc6902`` follows the RFC strictly, ``kubernetes`` behaves like kube-apiserver.
+        limits: The limits for a foreign patch; None for a patch that this process made.
 
     Raises:
-        PatchError: The patch or one of its operations is malformed, or it has more operations than it may.
+        PatchError: The patch or one of its operations is malformed, or the patch has too many operations.
     """
     if operations is None and dialect == "kubernetes":
         return CompiledPatch((), dialect)

@@ -1,9 +1,15 @@
-"""JSON Patch as apiservers apply it: the dialect of evanphx/json-patch v4, texts included.
+"""JSON Patch as kube-apiserver applies it: the dialect and the error texts of evanphx/json-patch v4.
 
-It differs from RFC 6902: ``replace`` of a missing member creates it, ``test`` of null passes on a missing member,
-``copy`` of a missing member stores null, indices may be negative or written ``01`` and ``+1``, a missing value is
-null, text before the first ``/`` of a path is ignored, and ``add ""`` is an error. Webhook authors rely on parts of
-this (``replace`` as upsert above all), so what other people's webhooks send is applied by these rules.
+It differs from RFC 6902 in these points:
+
+- ``replace`` of a missing member creates it, and ``copy`` of a missing member stores null.
+- ``test`` of null passes on a missing member.
+- Array indices may be negative or written ``01`` and ``+1``.
+- A missing ``value`` is null, and text before the first ``/`` of a path is ignored.
+- ``add`` with the path ``""`` is an error.
+
+Webhook authors rely on some of these, above all on ``replace``. Patches of foreign webhooks are therefore applied in
+this dialect.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +38,7 @@ Apply = Callable[[Draft], None]
 def compile_operation(operation: Mapping[str, JSON]) -> Apply:
     """Return the function that applies ``operation`` to a draft.
 
-    As upstream refuses nothing before its turn, a malformed operation is refused when it is applied.
+    Upstream reports a malformed operation only when it applies it, so compilation never fails.
     """
     op = operation.get("op")
     kind = op if isinstance(op, str) else "unknown"
@@ -58,7 +64,7 @@ def _prefix_errors(where: str) -> Iterator[None]:
 
 
 def _has_value(container: JSON, key: str | int, value: JSON) -> bool:
-    """Whether this very value stands there already: then the document stays itself."""
+    """Return whether the container already holds this value, so that the document need not be copied."""
     there = key in container if isinstance(container, dict) else isinstance(key, int)
     return there and identical(container[key], value)
 
@@ -177,7 +183,7 @@ def _compile_test(path: PathTarget, operation: Mapping[str, JSON]) -> Apply:
             container = find_container(draft, path, missing)
             with _prefix_errors(f"error in test for path: '{path.text}'"):
                 found = get_member(container, path.key)
-        # Scalars are compared as JSON text: 1.0 is not 1.
+        # Upstream compares scalars as JSON text: 1.0 is not 1.
         if not identical(found, value):
             raise OperationError(f"testing value {path.text} failed: test failed")
 

@@ -1,4 +1,4 @@
-"""Paths and array indices as evanphx/json-patch v4 understands them."""
+"""Paths and array indices, negative ones included, as evanphx/json-patch v4 reads them."""
 
 import json
 import re
@@ -15,9 +15,9 @@ from app.patch.pointer import Tokens
 MISSING: Final = "missing value"
 
 _ATOI: Final = re.compile(r"([+-]?)0*([0-9]+)", re.ASCII)
-# The largest index that Go's int holds; asked by length first, because int() of very many digits raises.
-_LARGEST: Final = 2**63 - 1
-_DIGITS: Final = len(str(_LARGEST))
+# The largest index in Go's int. The length is compared first because Python's int() rejects more than 4,300 digits.
+_MAX_INDEX: Final = 2**63 - 1
+_MAX_DIGITS: Final = len(str(_MAX_INDEX))
 _ABSENT: Final = {
     "path": f"operation missing path field: {MISSING}",
     "from": f"operation, missing from field: {MISSING}",
@@ -26,13 +26,13 @@ _ABSENT: Final = {
 
 @dataclass(frozen=True, slots=True)
 class PathTarget:
-    """Where an operation works.
+    """The ``path`` or ``from`` of an operation.
 
     Attributes:
         text: The path as written.
-        parents: The tokens of the container; None for a path without any slash, which is nowhere.
+        parents: The tokens of the container; None for a path without a slash, which has no container.
         key: The last token.
-        error: Why the operation states no such path; empty if it does.
+        error: Why the path is missing or unreadable, ``""`` if it is readable.
     """
 
     text: str = ""
@@ -42,15 +42,15 @@ class PathTarget:
 
 
 class _MissingParentError(Exception):
-    """The way to a place ends before its last token."""
+    """A container on the path to a target does not exist."""
 
 
 def parse_target(operation: Mapping[str, JSON], member: str) -> PathTarget:
-    """Return the place that ``member``, ``path`` or ``from``, of ``operation`` names."""
+    """Return the target in ``member`` of an operation, which is ``path`` or ``from``."""
     path = operation.get(member)
     if not isinstance(path, str):
         return PathTarget(error=_ABSENT[member] if path is None else _describe_type_error(path))
-    # What stands before the first slash is ignored.
+    # Upstream ignores the text before the first slash.
     tokens = tuple(part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:])
     return PathTarget(path, tokens[:-1], tokens[-1]) if tokens else PathTarget(path)
 
@@ -61,22 +61,22 @@ def _describe_type_error(value: JSON) -> str:
     return f"json: cannot unmarshal {kind} into Go value of type string"
 
 
-def find_container(draft: Draft, place: PathTarget, missing: str) -> JSON:
-    """Return the container of ``place``, to be looked at only, or raise OperationError(missing)."""
-    return _container(draft, place, missing=missing, change=False)
+def find_container(draft: Draft, target: PathTarget, missing: str) -> JSON:
+    """Return the container of ``target`` for reading only; raises OperationError(missing) if there is none."""
+    return _get_container(draft, target, missing=missing, change=False)
 
 
-def own_container(draft: Draft, place: PathTarget, missing: str) -> JSON:
-    """Return the container of ``place``, ready to be changed, or raise OperationError(missing)."""
-    return _container(draft, place, missing=missing, change=True)
+def own_container(draft: Draft, target: PathTarget, missing: str) -> JSON:
+    """Return the container of ``target``, copied for a change; raises OperationError(missing) if there is none."""
+    return _get_container(draft, target, missing=missing, change=True)
 
 
-def _container(draft: Draft, place: PathTarget, *, missing: str, change: bool) -> JSON:
-    if place.parents is None:
+def _get_container(draft: Draft, target: PathTarget, *, missing: str, change: bool) -> JSON:
+    if target.parents is None:
         raise OperationError(missing)
     try:
-        way = draft.container if change else draft.find
-        container = way(place.parents, _locate)
+        get = draft.container if change else draft.find
+        container = get(target.parents, _locate)
     except _MissingParentError:
         raise OperationError(missing) from None
     if not isinstance(container, dict | list):
@@ -96,12 +96,16 @@ def _locate(node: JSON, token: str) -> str | int:
 
 
 def get_member(container: JSON, key: str) -> JSON:
-    """Return a member, None where an object lacks it; raises OperationError for an index that is none."""
+    """Return a member, or None if an object lacks it; raises OperationError for an invalid index."""
     return container[resolve_index(container, key)] if isinstance(container, list) else container.get(key)
 
 
 def resolve_index(array: list[JSON], token: str, *, room: int = 0) -> int:
-    """Return the index that ``token`` means; negative ones count from the end, ``room`` places behind the last."""
+    """Return the index that ``token`` writes; negative ones count back from ``room`` elements behind the last one.
+
+    Raises:
+        OperationError: The token is no integer, or the index is out of range.
+    """
     index, length = _atoi(token), len(array) + room
     if not -length <= index < length:
         raise OperationError(f"Unable to access invalid index: {index}: invalid index referenced")
@@ -113,13 +117,13 @@ def _atoi(token: str) -> int:
     if match is None:
         raise OperationError(f"strconv.Atoi: parsing {json.dumps(token, ensure_ascii=False)}: invalid syntax")
     sign, digits = match.groups()
-    if len(digits) > _DIGITS or int(digits) > _LARGEST:
+    if len(digits) > _MAX_DIGITS or int(digits) > _MAX_INDEX:
         raise OperationError(f"strconv.Atoi: parsing {json.dumps(token)}: value out of range")
     return -int(digits) if sign == "-" else int(digits)
 
 
 def insert(container: JSON, key: str, value: JSON, *, moves: MoveCounter) -> None:
-    """Add a member or an element; raises OperationError for an index that is none, or beyond the limit of moves."""
+    """Add a member or an element; raises OperationError for an invalid index or beyond the limit of moves."""
     if isinstance(container, dict):
         container[key] = value
         return
@@ -130,14 +134,14 @@ def insert(container: JSON, key: str, value: JSON, *, moves: MoveCounter) -> Non
         _atoi(key)
     except OperationError as refusal:
         raise OperationError(f"value was not a proper array index: '{key}': {refusal}") from None
-    # Counted from one past the end, so that -1 appends.
+    # Upstream counts negative indices from one element past the end, so -1 appends.
     index = resolve_index(container, key, room=1)
     moves.add(len(container) - index)
     container.insert(index, value)
 
 
 def delete(container: JSON, key: str, *, moves: MoveCounter) -> None:
-    """Remove a member or an element; raises OperationError if there is none, or beyond the limit of moves."""
+    """Remove a member or an element; raises OperationError if it does not exist or beyond the limit of moves."""
     if isinstance(container, list):
         index = resolve_index(container, key)
         moves.add(len(container) - index)

@@ -1,4 +1,4 @@
-"""JSON Patch as RFC 6902 has it, strictly."""
+"""JSON Patch operations in strict accordance with RFC 6902."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -17,7 +17,7 @@ _END: Final = "-"
 def compile_operation(operation: Mapping[str, JSON]) -> Apply:
     """Return the function that applies ``operation`` to a draft; raises OperationError if it is malformed."""
     op, path = operation.get("op"), operation.get("path")
-    # Asked for text first: op is foreign, and a list or an object cannot be looked up.
+    # The patch may come from a webhook: op can be a list or an object, which are no keys of a dict.
     compiler = _COMPILERS.get(op) if isinstance(op, str) else None
     if compiler is None:
         raise OperationError(f"op must be one of {', '.join(_COMPILERS)}, not {op!r}")
@@ -53,7 +53,7 @@ def _add_at(draft: Draft, tokens: Tokens, value: JSON) -> None:
     parents, last = tokens[:-1], tokens[-1]
     present = draft.find(parents, locate)
     if isinstance(present, dict):
-        # What is there already is left alone: a patch that changes nothing returns the document itself.
+        # A patch that changes nothing returns the document itself, so do not copy for an identical value.
         if last not in present or not identical(present[last], value):
             draft.container(parents, locate)[last] = value
     elif isinstance(present, list):
@@ -63,12 +63,12 @@ def _add_at(draft: Draft, tokens: Tokens, value: JSON) -> None:
         draft.moves.add(len(present) - index)
         draft.container(parents, locate).insert(index, value)
     else:
-        raise OperationError(f"{last!r} is added to a value that is neither object nor array")
+        raise OperationError(f"cannot add {last!r}: its parent is neither an object nor an array")
 
 
 def _remove_at(draft: Draft, tokens: Tokens) -> JSON:
     if not tokens:
-        raise OperationError("the whole document cannot be removed")
+        raise OperationError("the document itself cannot be removed")
     parent = draft.container(tokens[:-1], locate)
     key = locate(parent, tokens[-1])
     if isinstance(key, int):

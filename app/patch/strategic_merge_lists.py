@@ -1,4 +1,4 @@
-"""The lists of strategic merge patch: how elements are recognised, united, taken away and ordered."""
+"""Merges, deletes and orders list elements for strategic merge patch."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
@@ -12,12 +12,12 @@ _DIRECTIVE = "$patch"
 
 
 class Edits(NamedTuple):
-    """What a patch says about a list that merges by key.
+    """The changes of a patch to a list that merges by key.
 
     Attributes:
-        upserts: Identity, place in the patch and members of each element to merge or add.
-        deleted: Identities of the elements to take away.
-        replace: Whether the upserts elements take the place of all others.
+        upserts: Identity, JSON pointer into the patch, and members of each element to merge or add.
+        deleted: Identities of the elements to delete.
+        replace: Whether the elements in ``upserts`` replace the list.
     """
 
     upserts: list[tuple[Hashable, str, JSONObject]]
@@ -26,9 +26,12 @@ class Edits(NamedTuple):
 
 
 def identify_element(element: JSON, key: str | None, path: str) -> Hashable:
-    """Return what ``element`` is recognised by: its merge key, or itself in a list of scalars.
+    """Return the identity of ``element``: its merge key's value, or the element itself in a list of scalars.
 
-    The type is part of it, because 1, 1.0 and true are three values in JSON and one in Python.
+    The identity contains the type, because 1, 1.0 and true are equal in Python and differ in JSON.
+
+    Raises:
+        StrategicMergeError: The merge key is missing, or the value is not a scalar.
     """
     if key is not None:
         if not isinstance(element, dict) or element.get(key) is None:
@@ -40,7 +43,7 @@ def identify_element(element: JSON, key: str | None, path: str) -> Hashable:
 
 
 def parse_edits(patch: list[JSON], key: str, path: str) -> Edits:
-    """Return what the elements of ``patch`` ask for; raises StrategicMergeError for one without its merge key."""
+    """Return the edits in the elements of ``patch``; raises StrategicMergeError for an invalid element."""
     edits: Edits = Edits(
         [], set(), any(isinstance(element, dict) and _is_replace_directive(element) for element in patch)
     )
@@ -49,7 +52,7 @@ def parse_edits(patch: list[JSON], key: str, path: str) -> Edits:
         action = element.get(_DIRECTIVE, "merge") if isinstance(element, dict) else "merge"
         if action == "replace":
             if len(element) > 1:
-                raise StrategicMergeError(place, "replaces the whole list: put nothing beside '$patch: replace'")
+                raise StrategicMergeError(place, "replaces the list: remove all members beside '$patch: replace'")
         elif action == "delete":
             edits.deleted.add(identify_element(element, key, place))
         elif action == "merge":
@@ -66,7 +69,7 @@ def _is_replace_directive(element: JSONObject) -> bool:
 
 
 def drop_deleted(original: list[JSON], key: str, *, deleted: set[Hashable], path: str) -> list[JSON]:
-    """Return the elements of the object's own list that are not ``deleted``."""
+    """Return the elements of ``original`` without those in ``deleted``."""
     return [
         element
         for number, element in enumerate(original)
@@ -75,7 +78,7 @@ def drop_deleted(original: list[JSON], key: str, *, deleted: set[Hashable], path
 
 
 def merge_scalars(original: list[JSON], patch: list[JSON], *, order: JSON, path: str) -> list[JSON]:
-    """Return both lists as one set, in the order of the patch."""
+    """Return the union of both lists in the order of the patch."""
     united = {identify_element(value, None, path): value for value in (*original, *patch)}
     schema = MergeSchema(primitive=True)
     wanted = patch if order is None else order
@@ -83,7 +86,7 @@ def merge_scalars(original: list[JSON], patch: list[JSON], *, order: JSON, path:
 
 
 def delete_scalars(result: JSONObject, name: str, values: JSON, *, path: str) -> None:
-    """Take ``values`` out of the list that is member ``name`` of ``result``, if it has one."""
+    """Delete ``values`` from the list in member ``name`` of ``result``, if that member exists."""
     unwanted = {identify_element(value, None, path) for value in _require_list(values, path)}
     present = result.get(name)
     if present is None:
@@ -102,22 +105,23 @@ def order_list(
     path: str,
     server: Sequence[JSON] | None = None,
 ) -> list[JSON]:
-    """Return ``present`` in the order that a patch gives it; itself where it stands so already.
+    """Return ``present`` in the order of a patch, or ``present`` itself if it has that order already.
 
     Args:
-        present: The elements, merged.
+        present: The merged elements.
         order: The elements of the patch, or of its ``$setElementOrder``.
-        named: The elements that the patch merges or adds; they must stand in ``order`` in their own order.
-        schema: How the elements are recognised.
-        path: The place in the patch.
-        server: The list before it was merged; ``present`` if it was not.
+        named: The elements that the patch merges or adds. ``order`` must contain them in the same order.
+        schema: The merge key of the elements.
+        path: The JSON pointer into the patch, for errors.
+        server: The list before the merge; None if it is ``present``.
 
     Raises:
-        StrategicMergeError: The order is no list, names no elements, or differs from the one of ``named``.
+        StrategicMergeError: ``order`` is not a list of elements, the list does not merge, or ``order`` contradicts
+            ``named``.
     """
     key = schema.merge_key
     if key is None and not schema.primitive:
-        raise StrategicMergeError(path, "is an order for a list that is replaced as a whole")
+        raise StrategicMergeError(path, "orders a list that the patch can only replace: remove the order")
 
     def identify(element: JSON) -> Hashable:
         return identify_element(element, key, path)
@@ -133,7 +137,7 @@ def order_list(
 def _check_order(named: Sequence[Hashable], wanted: Sequence[Hashable], path: str) -> None:
     remaining = iter(wanted)
     if not all(identity in remaining for identity in named):
-        raise StrategicMergeError(path, "the elements of the patch stand in another order than its $setElementOrder")
+        raise StrategicMergeError(path, "the elements of the patch are not in the order of its $setElementOrder")
 
 
 def _require_list(value: JSON, path: str) -> list[JSON]:

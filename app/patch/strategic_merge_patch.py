@@ -1,10 +1,16 @@
 """Strategic merge patch, as k8s.io/apimachinery/pkg/util/strategicpatch applies it.
 
-What is accepted here merges as it does there, with two exceptions: ``$patch: merge``, which the design of strategic
-merge names and upstream refuses, means what no directive means; and nulls and directives inside something new are
-left out, where upstream leaves some of them for the typed decoding behind it to drop. More is refused here: an element
-without its merge key even where the list is new, an object in place of a list, members beside ``$patch: replace``
-in a list (upstream drops the element and with it the whole list), directives that do not exist.
+Accepted patches have upstream's result, with two exceptions:
+
+- ``$patch: merge`` is accepted and has no effect. Upstream's design document names it, its code rejects it.
+- New values never contain nulls or directives. Upstream keeps some of them and drops them in its typed decoding.
+
+More patches are rejected than upstream rejects:
+
+- an element without its merge key, even in a new list
+- an object in place of a list
+- further members in a list element with ``$patch: replace`` (upstream then drops the list)
+- unknown directives
 """
 
 from typing import Final
@@ -34,19 +40,19 @@ _DROPPED: Final = object()
 def strategic_merge(original: JSON, patch: JSON, schema: MergeSchema) -> JSON:
     """Return ``original`` with ``patch`` merged into it.
 
-    Null deletes a member; objects merge member by member; lists with a merge key merge element by element, lists of
-    scalars that are sets are united, other lists are replaced. What a patch names in a merged list stands in the
-    order of the patch, or of its ``$setElementOrder``. Members that the schema does not know merge as what they are.
+    Null deletes a member, and objects merge member by member. Lists with a merge key merge element by element, sets of
+    scalars are united, other lists are replaced. In a merged list, elements of the patch keep the order of the patch
+    or of its ``$setElementOrder``. Members without a schema merge by their JSON type.
 
     Args:
-        original: The object; never changed. What the patch does not touch is shared with the result, and a patch
-            that changes nothing returns the object itself.
-        patch: The patch, with ``$patch``, ``$retainKeys``, ``$deleteFromPrimitiveList/<member>`` and
-            ``$setElementOrder/<member>`` as upstream has them.
-        schema: Merge keys of the object.
+        original: The object. It stays unchanged and shares untouched branches with the result. A patch that changes
+            nothing returns the object itself.
+        patch: The patch, with upstream's directives ``$patch``, ``$retainKeys``, ``$deleteFromPrimitiveList/<member>``
+            and ``$setElementOrder/<member>``.
+        schema: The merge keys of the object.
 
     Raises:
-        StrategicMergeError: An element without its merge key, a list where an object is, an unknown directive.
+        StrategicMergeError: The patch does not apply; see the module's docstring for all reasons.
     """
     if not isinstance(original, dict) or not isinstance(patch, dict):
         raise StrategicMergeError("", "both the object and the patch must be JSON objects")
@@ -72,7 +78,7 @@ def _merge_object(original: JSONObject, patch: JSONObject, *, schema: MergeSchem
             child = schema.fields.get(name, _ATOMIC)
             _merge_member(result, name, value, order=order, schema=child, path=f"{path}/{escape(name)}")
     _order_unpatched_lists(result, patch, schema, path)
-    # Last, as upstream has it wherever its own order is defined.
+    # Upstream deletes from lists of scalars after it has merged them.
     for name, value in patch.items():
         if name.startswith(_DELETE_PREFIX):
             delete_scalars(result, name.removeprefix(_DELETE_PREFIX), value, path=f"{path}/{escape(name)}")
@@ -107,7 +113,7 @@ def _apply_retain_keys(result: JSONObject, patch: JSONObject, path: str) -> None
 
 
 def _order_unpatched_lists(result: JSONObject, patch: JSONObject, schema: MergeSchema, path: str) -> None:
-    """Order the lists whose order is all that the patch says about them."""
+    """Order lists for which the patch has a ``$setElementOrder`` and no elements."""
     for directive, order in patch.items():
         name = directive.removeprefix(_ORDER_PREFIX)
         if directive.startswith(_ORDER_PREFIX) and name not in patch and isinstance(result.get(name), list):
@@ -175,7 +181,7 @@ def _merge_elements(
 
 
 def _clean_new_value(value: JSON, schema: MergeSchema, path: str) -> JSON:
-    """Return a value that the object has not, without nulls and directives, or _DROPPED if it is one."""
+    """Return a new value without nulls and directives, or _DROPPED for an object with ``$patch``."""
     if isinstance(value, dict):
         if _DIRECTIVE in value:
             _read_action(value, path)

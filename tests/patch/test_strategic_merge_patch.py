@@ -181,7 +181,7 @@ SPEC = "/spec/template/spec"
         (pod(containers=[{"$patch": "delete"}]), f"{SPEC}/containers/0: has no 'name'"),
         (pod(containers=[{"$patch": "explode", "name": "a"}]), f"{SPEC}/containers/0/$patch: must be delete"),
         (pod(containers=[{"$patch": [], "name": "a"}]), f"{SPEC}/containers/0/$patch: must be delete"),
-        (pod(containers=[{"$patch": "replace", "name": "a"}]), f"{SPEC}/containers/0: replaces the whole list"),
+        (pod(containers=[{"$patch": "replace", "name": "a"}]), f"{SPEC}/containers/0: replaces the list: remove"),
         (pod(containers={"name": "x"}), f"{SPEC}/containers: the patch has an object where the object has a list"),
         ({"spec": "x"}, "/spec: the patch has a scalar where the object has an object"),
         ({"metadata": {"labels": {"a": {}}}}, "/metadata/labels/a: the patch has an object where the object has a s"),
@@ -196,10 +196,10 @@ SPEC = "/spec/template/spec"
             "/spec/strategy/$retainKeys: must name 'type', which the patch sets",
         ),
         (pod(**{"$setElementOrder/containers": "c0"}), f"{SPEC}/$setElementOrder~1containers: must be a list"),
-        (pod(**{"$setElementOrder/tolerations": []}), f"{SPEC}/$setElementOrder~1tolerations: is an order for a list"),
+        (pod(**{"$setElementOrder/tolerations": []}), f"{SPEC}/$setElementOrder~1tolerations: orders a list that the patch"),
         (
             pod(**{"$setElementOrder/containers": named("c0", "c1"), "containers": named("c1", "c0")}),
-            f"{SPEC}/containers: the elements of the patch stand in another order",
+            f"{SPEC}/containers: the elements of the patch are not in the order",
         ),
         (
             {"metadata": {"$deleteFromPrimitiveList/finalizers": "x"}},
