@@ -54,7 +54,7 @@ def ensure_certificates(directory: Path, *, names: Sequence[str], now: datetime)
     return files._replace(created=True)
 
 
-async def keep_certificates(directory: Path, *, names: Sequence[str], check_seconds: float) -> None:
+async def renew_certificates(directory: Path, *, names: Sequence[str], check_seconds: float) -> None:
     """Renew what `ensure_certificates` made when that is due, until cancelled."""
     while True:
         await asyncio.sleep(check_seconds)

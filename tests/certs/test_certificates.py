@@ -11,8 +11,8 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from app.certs.authority import KeyPair, issue_serving, names_of, new_authority
-from app.certs.context import server_context
 from app.certs.files import CertificateError, CertificateFiles, ensure_certificates
+from app.certs.tls_context import server_context
 from tests.waiting import NET
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from app.certs.authority import issue_serving, new_authority
-from app.certs.keeper import CertificateKeeper, SecretName
 from app.certs.rotation import Credentials, Policy, from_data, to_data
+from app.certs.secret_store import SecretName, SecretStore
 from app.kube.connection import Connection
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.fleet import NAMESPACE, OPENYURT, WEBHOOKS, ready, registered, service_account
@@ -40,8 +40,8 @@ def stored(admin: Api, name: str, namespace: str) -> Credentials:
     return from_data({key: base64.b64decode(text) for key, text in data.items()})
 
 
-def keeper(connection: Connection, namespace: str, directory: Path) -> CertificateKeeper:
-    return CertificateKeeper(connection, SecretName(namespace, "certs"), POLICY, directory, check_seconds=0.1)
+def keeper(connection: Connection, namespace: str, directory: Path) -> SecretStore:
+    return SecretStore(connection, SecretName(namespace, "certs"), POLICY, directory, check_seconds=0.1)
 
 
 async def test_replicas_that_start_together_agree(
@@ -95,7 +95,7 @@ async def test_the_life_of_an_authority_step_by_step(
     time = datetime(2026, 6, 1, tzinfo=UTC)
     async with Connection(config(plane, "life", plane.port)) as connection:
         replicas = [
-            CertificateKeeper(
+            SecretStore(
                 connection, SecretName(namespace, "certs"), POLICY, tmp_path / str(number),
                 now=lambda: time, check_seconds=1,
             )

@@ -36,7 +36,7 @@ class SecretName(NamedTuple):
         return f"/api/v1/namespaces/{self.namespace}/secrets/{self.name}"
 
 
-class CertificateKeeper:
+class SecretStore:
     """Keeps a Secret's credentials current, and files equal to them."""
 
     def __init__(
