@@ -21,8 +21,8 @@ from kubernetes_asyncio import config as kube_config
 from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.client.rest import RESTClientObject
 
-from app.kube.access import DirectAccess, open_transport, read_body
-from app.kube.errors import APIError, UnreachableError, api_error
+from app.kube.errors import APIError, UnreachableError, parse_api_error
+from app.kube.rest_config import RestConfig, open_transport, read_body
 from app.model.json import JSON, JSONObject
 
 _log: Final = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ _CLUSTER_PATH: Final = re.compile(r"(/clusters/[^/]+)?/*$")
 class Connection:
     """Requests to one apiserver; use as an asynchronous context manager."""
 
-    def __init__(self, kubeconfig: Path | DirectAccess | None, *, context: str | None = None) -> None:
+    def __init__(self, kubeconfig: Path | RestConfig | None, *, context: str | None = None) -> None:
         """Prepare a connection.
 
         Args:
@@ -55,7 +55,7 @@ class Connection:
             context: The context in that file, or None for its current one.
         """
         self._kubeconfig: Final = kubeconfig
-        self._max_bytes: Final = kubeconfig.max_response_bytes if isinstance(kubeconfig, DirectAccess) else None
+        self._max_bytes: Final = kubeconfig.max_response_bytes if isinstance(kubeconfig, RestConfig) else None
         self._context: Final = context
         self._configuration: Configuration | None = None
         self._transport: RESTClientObject | None = None
@@ -78,7 +78,7 @@ class Connection:
         return str(self._configuration.host) if self._configuration else "(not connected)"
 
     async def _load(self) -> None:
-        if isinstance(self._kubeconfig, DirectAccess):
+        if isinstance(self._kubeconfig, RestConfig):
             self._configuration, self._transport = await open_transport(self._kubeconfig)
             return
         configuration = Configuration()
@@ -94,7 +94,7 @@ class Connection:
                 )
             transport = RESTClientObject(configuration)
             if self._kubeconfig is None:
-                _go_straight(transport)
+                _disable_proxy(transport)
         except (kube_config.ConfigException, OSError, ssl.SSLError, ValueError) as error:
             source = self._kubeconfig or "the pod's service account"
             raise UnreachableError(f"credentials cannot be read from {source}: {error}") from error
@@ -105,7 +105,7 @@ class Connection:
 
     async def _reload(self, used: RESTClientObject) -> bool:
         """Read the credentials again after a 401; return whether it is worth asking again."""
-        if isinstance(self._kubeconfig, DirectAccess):
+        if isinstance(self._kubeconfig, RestConfig):
             return False
         async with self._loading:
             if self._transport is not used:
@@ -134,7 +134,7 @@ class Connection:
             UnreachableError: It did not answer.
         """
         limits = aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT_SECONDS)
-        async with self._answer(method, path, query, body=body, content_type=content_type, limits=limits) as response:
+        async with self._send(method, path, query, body=body, content_type=content_type, limits=limits) as response:
             return await read_body(response, self._max_bytes)
 
     async def json(self, method: str, path: str, **rest: JSON) -> JSON:
@@ -155,14 +155,14 @@ class Connection:
             UnreachableError: It did not answer, or the stream was cut.
         """
         limits = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=idle)
-        async with self._answer("GET", path, query, body=None, content_type=_JSON, limits=limits) as response:
+        async with self._send("GET", path, query, body=None, content_type=_JSON, limits=limits) as response:
             try:
-                yield _lines(response.content)
+                yield _split_lines(response.content)
             finally:
-                _cut(response)
+                _abort(response)
 
     @contextlib.asynccontextmanager
-    async def _answer(
+    async def _send(
         self,
         method: str,
         path: str,
@@ -182,7 +182,7 @@ class Connection:
                     headers[credential["key"]] = credential["value"]
                 response = await transport.request(
                     method,
-                    url_of(str(configuration.host), path),
+                    build_url(str(configuration.host), path),
                     query_params=dict(query) if query else None,
                     headers=headers,
                     body=body,
@@ -193,7 +193,7 @@ class Connection:
                     if response.status == 401 and attempt == 0 and await self._reload(transport):
                         continue
                     if response.status >= 400:
-                        raise api_error(response.status, await read_body(response, self._max_bytes))
+                        raise parse_api_error(response.status, await read_body(response, self._max_bytes))
                     yield response
                     return
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
@@ -201,7 +201,7 @@ class Connection:
         raise APIError(401, "Unauthorized", "the credentials were refused")
 
 
-def url_of(host: str, path: str) -> str:
+def build_url(host: str, path: str) -> str:
     """Return the URL of a request.
 
     The kubeconfig files that kcp writes name a logical cluster in the server's URL. A path that names one itself is not
@@ -215,7 +215,7 @@ def url_of(host: str, path: str) -> str:
     return f"{base}{path}"
 
 
-def _go_straight(transport: RESTClientObject) -> None:
+def _disable_proxy(transport: RESTClientObject) -> None:
     """Have no proxy of the environment between a pod and its own apiserver.
 
     Such variables are there for the world outside, and what usually takes the cluster's addresses out of them, a
@@ -226,14 +226,14 @@ def _go_straight(transport: RESTClientObject) -> None:
     session.detach()
 
 
-def _cut(response: aiohttp.ClientResponse) -> None:
+def _abort(response: aiohttp.ClientResponse) -> None:
     """End the connection of a stream at once: TLS would wait for the server's part, beyond the end of the loop."""
     connection = response.connection
     if connection is not None and isinstance(connection.transport, asyncio.Transport):
         connection.transport.abort()
 
 
-async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+async def _split_lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
     """Yield lines of any length; the reader's own line iteration has a limit that a large object exceeds."""
     rest: list[bytes] = []
     async for chunk in content.iter_any():

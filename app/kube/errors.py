@@ -28,22 +28,22 @@ class _Status(msgspec.Struct):
     message: str = ""
 
 
-_LONGEST_TEXT = 500
-_LONGEST_MESSAGE = 2000
+_MAX_TEXT = 500
+_MAX_MESSAGE = 2000
 
 
-def api_error(code: int, body: bytes) -> APIError:
+def parse_api_error(code: int, body: bytes) -> APIError:
     """Return the error that an answer with ``code`` and ``body`` is."""
     try:
         status = msgspec.json.decode(body, type=_Status)
     except msgspec.DecodeError:
-        return APIError(code, "", body[:_LONGEST_TEXT].decode("utf-8", "replace").strip())
-    return APIError(code, status.reason, _shortened(status.message))
+        return APIError(code, "", body[:_MAX_TEXT].decode("utf-8", "replace").strip())
+    return APIError(code, status.reason, _shorten(status.message))
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     """Return a text without its middle if it is long: that is the value that is refused, and the reason follows it."""
-    if len(text) <= _LONGEST_MESSAGE:
+    if len(text) <= _MAX_MESSAGE:
         return text
-    half = _LONGEST_MESSAGE // 2
+    half = _MAX_MESSAGE // 2
     return f"{text[:half]} [...] {text[-half:]}"

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from app.kube import connection as module
-from app.kube.connection import Connection, url_of
+from app.kube.connection import Connection, build_url
 from app.kube.errors import UnreachableError
 from tests.e2e.pki import Authority
 
@@ -96,7 +96,7 @@ async def test_from_outside_the_environment_says_how_to_get_there(host: str, tmp
 def test_a_path_that_names_a_logical_cluster_is_not_inside_that_of_the_servers_url(
     host: str, path: str, expected: str
 ) -> None:
-    assert url_of(host, path) == expected
+    assert build_url(host, path) == expected
 
 
 def test_a_stream_that_is_left_does_not_wait_for_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ _log: Final = logging.getLogger(__name__)
 _API_VERSION: Final = "coordination.k8s.io/v1"
 
 
-def identity() -> str:
+def create_identity() -> str:
     """Return a name of this process that no other has, and that tells a person which one it is."""
     return f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
 
@@ -48,23 +48,23 @@ class LeaseName(NamedTuple):
         return f"{self.collection}/{self.name}"
 
 
-class Timing(NamedTuple):
+class LeaseTiming(NamedTuple):
     """Seconds; ``duration`` > ``deadline`` > ``retry``. client-go's defaults."""
 
-    duration: float = 15.0
+    lease_duration: float = 15.0
     """Without a renewal, others take over after this."""
-    deadline: float = 10.0
+    renew_deadline: float = 10.0
     """Without a renewal, the holder itself stops after this."""
-    retry: float = 2.0
+    retry_period: float = 2.0
     """Between attempts to acquire or to renew."""
 
     @classmethod
-    def of(cls, duration: float) -> "Timing":
+    def from_duration(cls, duration: float) -> "LeaseTiming":
         """Return the timing of a Lease of that duration, in client-go's proportions."""
         return cls(duration, duration * 2 / 3, duration * 2 / 15)
 
 
-class Elector:
+class LeaderElector:
     """One candidate.
 
     Attributes:
@@ -77,7 +77,7 @@ class Elector:
         lease: LeaseName,
         identity: str,
         *,
-        timing: Timing = Timing(),  # noqa: B008 - immutable
+        timing: LeaseTiming = LeaseTiming(),  # noqa: B008 - immutable
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare a candidate; ``identity`` is unique to it."""
@@ -99,29 +99,32 @@ class Elector:
         """
         try:
             while True:
-                while not await self._attempt():
-                    await self._pause()
+                while not await self._acquire_or_renew():
+                    await self._sleep_with_jitter()
                 _log.info("leading", extra={"fields": {"lease": self._lease.path, "identity": self._identity}})
-                await self._hold(lead)
+                await self._lead(lead)
         finally:
             await self._release()
 
-    async def _pause(self) -> None:
-        await asyncio.sleep(self._timing.retry * random.uniform(0.8, 1.2))  # noqa: S311 - spreads load
+    async def _sleep_with_jitter(self) -> None:
+        await asyncio.sleep(self._timing.retry_period * random.uniform(0.8, 1.2))  # noqa: S311 - spreads load
 
-    async def _hold(self, lead: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _lead(self, lead: Callable[[], Coroutine[Any, Any, None]]) -> None:
         work = asyncio.create_task(lead(), name="leader's work")
         self.leading = True
         try:
             renewed = self._clock()
             while True:
-                await asyncio.wait([work], timeout=self._timing.retry)
+                await asyncio.wait([work], timeout=self._timing.retry_period)
                 if work.done():
                     work.result()
                     return
-                if await self._attempt():
+                if await self._acquire_or_renew():
                     renewed = self._clock()
-                elif self._holder() != self._identity or self._clock() - renewed > self._timing.deadline:
+                elif (
+                    self._get_observed_holder() != self._identity
+                    or self._clock() - renewed > self._timing.renew_deadline
+                ):
                     _log.warning("no longer leading", extra={"fields": {"lease": self._lease.path}})
                     return
         finally:
@@ -129,10 +132,10 @@ class Elector:
             work.cancel()
             await asyncio.wait([work])
 
-    async def _attempt(self) -> bool:
+    async def _acquire_or_renew(self) -> bool:
         """Acquire or renew; return whether the Lease is held now."""
         try:
-            held = await self._take()
+            held = await self._try_acquire_or_renew()
         except (APIError, UnreachableError) as error:
             if self._problem != str(error):
                 _log.warning("lease %s: %s", self._lease.path, error)
@@ -141,25 +144,25 @@ class Elector:
         self._problem = ""
         return held
 
-    async def _take(self) -> bool:
+    async def _try_acquire_or_renew(self) -> bool:
         present = await self._read()
         if present is None:
             body = {
                 "apiVersion": _API_VERSION,
                 "kind": "Lease",
                 "metadata": {"name": self._lease.name, "namespace": self._lease.namespace},
-                "spec": self._spec({}),
+                "spec": self._build_spec({}),
             }
             return await self._write("POST", self._lease.collection, body)
         self._observe(present)
-        if not self._may_take():
+        if not self._can_acquire():
             return False
-        spec = self._spec(as_object(present.get("spec")))
+        spec = self._build_spec(as_object(present.get("spec")))
         return await self._write("PUT", self._lease.path, {**present, "spec": spec})
 
     async def _read(self) -> JSONObject | None:
         try:
-            present: JSONObject = await self._connection.json("GET", self._lease.path, timeout=self._patience)
+            present: JSONObject = await self._connection.json("GET", self._lease.path, timeout=self._request_timeout)
         except APIError as error:
             if error.code == 404:
                 return None
@@ -168,7 +171,7 @@ class Elector:
 
     async def _write(self, method: str, path: str, body: JSONObject) -> bool:
         try:
-            written = await self._connection.json(method, path, body=body, timeout=self._patience)
+            written = await self._connection.json(method, path, body=body, timeout=self._request_timeout)
         except APIError as error:
             if error.code == 409:
                 return False  # Somebody was faster; the next look shows who.
@@ -177,9 +180,9 @@ class Elector:
         return True
 
     @property
-    def _patience(self) -> float:
+    def _request_timeout(self) -> float:
         """Seconds for one request: two of them fit between the deadline and the end of the Lease."""
-        return (self._timing.duration - self._timing.deadline) / 2
+        return (self._timing.lease_duration - self._timing.renew_deadline) / 2
 
     def _observe(self, lease: JSONObject) -> None:
         spec = as_object(lease.get("spec"))
@@ -187,25 +190,25 @@ class Elector:
             self._observed, self._observed_at = spec, self._clock()
 
     @staticmethod
-    def _held_by(lease: JSONObject) -> str:
+    def _read_holder(lease: JSONObject) -> str:
         return str(as_object(lease.get("spec")).get("holderIdentity") or "")
 
-    def _holder(self) -> str:
+    def _get_observed_holder(self) -> str:
         return str((self._observed or {}).get("holderIdentity") or "")
 
-    def _may_take(self) -> bool:
-        if self._holder() in ("", self._identity):
+    def _can_acquire(self) -> bool:
+        if self._get_observed_holder() in ("", self._identity):
             return True
-        seconds = float((self._observed or {}).get("leaseDurationSeconds") or self._timing.duration)
+        seconds = float((self._observed or {}).get("leaseDurationSeconds") or self._timing.lease_duration)
         return self._clock() - self._observed_at > seconds
 
-    def _spec(self, former: Mapping[str, Any]) -> JSONObject:
+    def _build_spec(self, former: Mapping[str, Any]) -> JSONObject:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         mine = former.get("holderIdentity") == self._identity
         return {
             "holderIdentity": self._identity,
             # Of whole seconds, and of at least one: the API wants it so.
-            "leaseDurationSeconds": max(1, round(self._timing.duration)),
+            "leaseDurationSeconds": max(1, round(self._timing.lease_duration)),
             "acquireTime": former.get("acquireTime") if mine else now,
             "renewTime": now,
             "leaseTransitions": int(former.get("leaseTransitions") or 0) + (0 if mine else 1),
@@ -213,11 +216,11 @@ class Elector:
 
     async def _release(self) -> None:
         """Give the Lease back, if it is held: the next one need not wait."""
-        if self._holder() != self._identity:
+        if self._get_observed_holder() != self._identity:
             return
         with contextlib.suppress(APIError, UnreachableError):
             present = await self._read()
-            if present is None or self._held_by(present) != self._identity:
+            if present is None or self._read_holder(present) != self._identity:
                 return
             spec = {**present["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
             await self._write("PUT", self._lease.path, {**present, "spec": spec})

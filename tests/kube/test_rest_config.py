@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from app.kube.access import DirectAccess
 from app.kube.connection import Connection
 from app.kube.errors import APIError, UnreachableError
+from app.kube.rest_config import RestConfig
 from tests.e2e.pki import Authority
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -63,7 +63,7 @@ async def test_the_token_is_sent_and_no_proxy_is_used(tmp_path: Path, monkeypatc
         says(b'{"a": 1}')(handler)
 
     with serving(tmp_path, answer) as (url, tls):
-        async with Connection(DirectAccess(url, tls, "t")) as connection:
+        async with Connection(RestConfig(url, tls, "t")) as connection:
             assert await connection.json("GET", "/version") == {"a": 1}
     assert seen == ["Bearer t"]
 
@@ -72,7 +72,7 @@ async def test_a_server_of_another_authority_is_not_trusted(tmp_path: Path) -> N
     other = Authority(tmp_path, "other")
     with serving(tmp_path, says(b"{}")) as (url, _):
         tls = ssl.create_default_context(cafile=str(other.certificate))
-        async with Connection(DirectAccess(url, tls)) as connection:
+        async with Connection(RestConfig(url, tls)) as connection:
             with pytest.raises(UnreachableError, match="certificate verify failed"):
                 await connection.json("GET", "/version")
 
@@ -85,7 +85,7 @@ async def test_redirects_are_not_followed(tmp_path: Path) -> None:
         says(b"", 302, Location="/elsewhere")(handler)
 
     with serving(tmp_path, answer) as (url, tls):
-        async with Connection(DirectAccess(url, tls)) as connection:
+        async with Connection(RestConfig(url, tls)) as connection:
             with pytest.raises(UnreachableError, match="redirects, which is not followed"):
                 await connection.json("GET", "/version")
     assert asked == ["/version"]
@@ -94,10 +94,10 @@ async def test_redirects_are_not_followed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("status", [200, 500])
 async def test_a_response_has_a_limit(tmp_path: Path, status: int) -> None:
     with serving(tmp_path, says(b" " * 100 + b"{}", status)) as (url, tls):
-        async with Connection(DirectAccess(url, tls, max_response_bytes=101)) as connection:
+        async with Connection(RestConfig(url, tls, max_response_bytes=101)) as connection:
             with pytest.raises(UnreachableError, match="more than 101 bytes"):
                 await connection.json("GET", "/version")
-        async with Connection(DirectAccess(url, tls, max_response_bytes=102)) as connection:
+        async with Connection(RestConfig(url, tls, max_response_bytes=102)) as connection:
             if status == 200:
                 assert await connection.json("GET", "/version") == {}
             else:
@@ -107,7 +107,7 @@ async def test_a_response_has_a_limit(tmp_path: Path, status: int) -> None:
 
 async def test_credentials_that_are_refused_are_not_read_again(tmp_path: Path) -> None:
     with serving(tmp_path, says(b"{}", 401)) as (url, tls):
-        async with Connection(DirectAccess(url, tls, "t")) as connection:
+        async with Connection(RestConfig(url, tls, "t")) as connection:
             with pytest.raises(APIError) as raised:
                 await connection.json("GET", "/version")
     assert raised.value.code == 401

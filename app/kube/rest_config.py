@@ -17,7 +17,7 @@ _READ_BYTES: Final = 2**21
 MAX_RESPONSE_BYTES: Final = 32 * 1024 * 1024
 
 
-class DirectAccess(NamedTuple):
+class RestConfig(NamedTuple):
     """Address and credentials of an apiserver."""
 
     server: str
@@ -30,10 +30,10 @@ class DirectAccess(NamedTuple):
     """The largest response that is read."""
 
     def __repr__(self) -> str:
-        return f"DirectAccess({self.server!r}, …)"
+        return f"RestConfig({self.server!r}, …)"
 
 
-async def open_transport(access: DirectAccess) -> tuple[Configuration, RESTClientObject]:
+async def open_transport(access: RestConfig) -> tuple[Configuration, RESTClientObject]:
     """Return the configuration and a transport that follows no redirect and uses no proxy of the environment."""
     configuration = Configuration(host=access.server)
     if access.token:
