@@ -21,7 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 AUTHORITY_LIFETIME: Final = timedelta(days=3650)
 SERVING_LIFETIME: Final = timedelta(days=90)
-_RENEW_AT: Final = 2 / 3
+_RENEWAL_SHARE: Final = 2 / 3
 """Share of its life after which a certificate is issued anew."""
 # Clocks of a cluster's machines differ by seconds, of a badly kept one by minutes.
 _CLOCK_SKEW: Final = timedelta(minutes=5)
@@ -62,11 +62,11 @@ def new_authority(
         data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
     )  # fmt: skip
     builder = (
-        _builder(key, subject=name, issuer=name, now=now, until=now + lifetime)
+        _start_certificate(key, subject=name, issuer=name, now=now, until=now + lifetime)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
     )
-    return _pair(builder.sign(key, hashes.SHA256()), key)
+    return _encode_pair(builder.sign(key, hashes.SHA256()), key)
 
 
 def issue_serving(
@@ -78,25 +78,25 @@ def issue_serving(
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
     until = min(now + lifetime, issuer.not_valid_after_utc)
     builder = (
-        _builder(key, subject=subject, issuer=issuer.subject, now=now, until=until)
+        _start_certificate(key, subject=subject, issuer=issuer.subject, now=now, until=until)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_parse_general_name(name) for name in names]), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()),
             critical=False,
         )
     )
-    return _pair(builder.sign(authority.key, hashes.SHA256()), key)
+    return _encode_pair(builder.sign(authority.key, hashes.SHA256()), key)
 
 
-def renewal_of(certificate: x509.Certificate) -> datetime:
+def find_renewal_time(certificate: x509.Certificate) -> datetime:
     """Return when ``certificate`` is due to be issued anew: at two thirds of its life."""
     life = certificate.not_valid_after_utc - certificate.not_valid_before_utc
-    return certificate.not_valid_before_utc + life * _RENEW_AT
+    return certificate.not_valid_before_utc + life * _RENEWAL_SHARE
 
 
-def serves(serving: KeyPair, authority: KeyPair, *, names: Sequence[str], now: datetime) -> bool:
+def is_current(serving: KeyPair, authority: KeyPair, *, names: Sequence[str], now: datetime) -> bool:
     """Return whether ``serving`` was issued by ``authority`` for ``names`` and is not due to be renewed."""
     try:
         certificate = serving.certificate
@@ -104,10 +104,10 @@ def serves(serving: KeyPair, authority: KeyPair, *, names: Sequence[str], now: d
         fits = certificate.public_key() == serving.key.public_key()
     except Exception:  # noqa: BLE001 - whatever is wrong with what we made ourselves, making it anew is the cure
         return False
-    return fits and set(names) <= names_of(certificate) and now < renewal_of(certificate)
+    return fits and set(names) <= list_names(certificate) and now < find_renewal_time(certificate)
 
 
-def names_of(certificate: x509.Certificate) -> frozenset[str]:
+def list_names(certificate: x509.Certificate) -> frozenset[str]:
     """Return the DNS names and IP addresses that ``certificate`` is valid for."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -117,14 +117,14 @@ def names_of(certificate: x509.Certificate) -> frozenset[str]:
     return frozenset((*names.get_values_for_type(x509.DNSName), *addresses))
 
 
-def _general_name(name: str) -> x509.GeneralName:
+def _parse_general_name(name: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ip_address(name))
     except ValueError:
         return x509.DNSName(name)
 
 
-def _builder(
+def _start_certificate(
     key: ec.EllipticCurvePrivateKey, *, subject: x509.Name, issuer: x509.Name, now: datetime, until: datetime
 ) -> x509.CertificateBuilder:
     return (
@@ -139,7 +139,7 @@ def _builder(
     )
 
 
-def _pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> KeyPair:
+def _encode_pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> KeyPair:
     return KeyPair(
         certificate.public_bytes(Encoding.PEM),
         key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from app.certs.authority import KeyPair, issue_serving, new_authority, serves
+from app.certs.authority import KeyPair, is_current, issue_serving, new_authority
 
 _log: Final = logging.getLogger(__name__)
 
@@ -44,9 +44,9 @@ def ensure_certificates(directory: Path, *, names: Sequence[str], now: datetime)
     if files.certificate.exists() and files.key.exists() and not authority_key.exists():
         return files
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _lock(directory):
-        authority = _authority(files.authority_certificate, authority_key, now=now)
-        if _still_good(files, authority, names=names, now=now):
+    with _hold_lock(directory):
+        authority = _load_or_create_authority(files.authority_certificate, authority_key, now=now)
+        if _has_current_certificate(files, authority, names=names, now=now):
             return files
         serving = issue_serving(authority, names=names, now=now)
         write_file(files.key, serving.key_pem, mode=0o600)
@@ -66,7 +66,7 @@ async def renew_certificates(directory: Path, *, names: Sequence[str], check_sec
 
 
 @contextlib.contextmanager
-def _lock(directory: Path) -> Iterator[None]:
+def _hold_lock(directory: Path) -> Iterator[None]:
     """Let one process at a time issue: worker processes start together."""
     import fcntl  # noqa: PLC0415 - only Unix has it, and only this function needs it
 
@@ -75,7 +75,7 @@ def _lock(directory: Path) -> Iterator[None]:
         yield
 
 
-def _authority(certificate: Path, key: Path, *, now: datetime) -> KeyPair:
+def _load_or_create_authority(certificate: Path, key: Path, *, now: datetime) -> KeyPair:
     if certificate.exists() and key.exists():
         authority = KeyPair(certificate.read_bytes(), key.read_bytes())
         try:
@@ -94,10 +94,12 @@ def _authority(certificate: Path, key: Path, *, now: datetime) -> KeyPair:
     return authority
 
 
-def _still_good(files: CertificateFiles, authority: KeyPair, *, names: Sequence[str], now: datetime) -> bool:
+def _has_current_certificate(
+    files: CertificateFiles, authority: KeyPair, *, names: Sequence[str], now: datetime
+) -> bool:
     if not (files.certificate.exists() and files.key.exists()):
         return False
-    return serves(KeyPair(files.certificate.read_bytes(), files.key.read_bytes()), authority, names=names, now=now)
+    return is_current(KeyPair(files.certificate.read_bytes(), files.key.read_bytes()), authority, names=names, now=now)
 
 
 def write_file(path: Path, data: bytes, *, mode: int) -> None:

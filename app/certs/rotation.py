@@ -17,10 +17,10 @@ from typing import Final, NamedTuple
 
 from cryptography import x509
 
-from app.certs.authority import SERVING_LIFETIME, KeyPair, issue_serving, new_authority, renewal_of, serves
+from app.certs.authority import SERVING_LIFETIME, KeyPair, find_renewal_time, is_current, issue_serving, new_authority
 
 
-class Policy(NamedTuple):
+class RotationPolicy(NamedTuple):
     """How long things live."""
 
     names: Sequence[str]
@@ -62,17 +62,17 @@ _ANNOUNCED: Final = ("ca-announced.crt", "ca-announced.key")
 _FORMER: Final = "ca-former.crt"
 
 
-def issue(policy: Policy, *, now: datetime) -> Credentials:
+def issue_credentials(policy: RotationPolicy, *, now: datetime) -> Credentials:
     """Return credentials to begin with."""
     authority = new_authority(now=now, lifetime=policy.authority_lifetime)
-    return Credentials(authority, _serving(authority, policy, now=now))
+    return Credentials(authority, _issue_serving(authority, policy, now=now))
 
 
-def _serving(authority: KeyPair, policy: Policy, *, now: datetime) -> KeyPair:
+def _issue_serving(authority: KeyPair, policy: RotationPolicy, *, now: datetime) -> KeyPair:
     return issue_serving(authority, names=policy.names, now=now, lifetime=policy.serving_lifetime)
 
 
-def advance(credentials: Credentials, policy: Policy, *, now: datetime) -> Credentials:
+def advance(credentials: Credentials, policy: RotationPolicy, *, now: datetime) -> Credentials:
     """Return what the credentials should be ``now``: the same object where nothing is due.
 
     One step at a time: the next is found when this one has been stored.
@@ -80,13 +80,13 @@ def advance(credentials: Credentials, policy: Policy, *, now: datetime) -> Crede
     authority, announced = credentials.authority, credentials.announced
     if authority.certificate.not_valid_after_utc <= now:
         # Everything was asleep through the whole rotation: nothing that is trusted is of use any more.
-        return issue(policy, now=now)
+        return issue_credentials(policy, now=now)
     if announced is not None and announced.certificate.not_valid_before_utc + policy.announcement <= now:
-        return Credentials(announced, _serving(announced, policy, now=now), None, authority.certificate_pem)
-    if announced is None and credentials.former is None and renewal_of(authority.certificate) <= now:
+        return Credentials(announced, _issue_serving(announced, policy, now=now), None, authority.certificate_pem)
+    if announced is None and credentials.former is None and find_renewal_time(authority.certificate) <= now:
         return credentials._replace(announced=new_authority(now=now, lifetime=policy.authority_lifetime))
-    if not serves(credentials.serving, authority, names=policy.names, now=now):
-        return credentials._replace(serving=_serving(authority, policy, now=now))
+    if not is_current(credentials.serving, authority, names=policy.names, now=now):
+        return credentials._replace(serving=_issue_serving(authority, policy, now=now))
     if credentials.former is not None:
         signed = credentials.serving.certificate.not_valid_before_utc
         if signed + policy.overlap <= now:
@@ -120,19 +120,19 @@ def from_data(data: dict[str, bytes]) -> Credentials:
         if not data.get(name):
             raise ValueError(f"{name} ({what}) is missing")
     credentials = Credentials(
-        _pair(data, "ca.crt", "ca.key"),
-        _pair(data, "tls.crt", "tls.key"),
-        _pair(data, *_ANNOUNCED) if all(data.get(name) for name in _ANNOUNCED) else None,
+        _load_pair(data, "ca.crt", "ca.key"),
+        _load_pair(data, "tls.crt", "tls.key"),
+        _load_pair(data, *_ANNOUNCED) if all(data.get(name) for name in _ANNOUNCED) else None,
         data.get(_FORMER) or None,
     )
     if credentials.former is not None:
-        _readable(credentials.former, _FORMER)
+        _load_certificate(credentials.former, _FORMER)
     return credentials
 
 
-def _pair(data: dict[str, bytes], certificate: str, key: str) -> KeyPair:
+def _load_pair(data: dict[str, bytes], certificate: str, key: str) -> KeyPair:
     pair = KeyPair(data[certificate], data[key])
-    public = _readable(pair.certificate_pem, certificate).public_key()
+    public = _load_certificate(pair.certificate_pem, certificate).public_key()
     try:
         fits = pair.key.public_key() == public
     except (ValueError, TypeError):
@@ -142,7 +142,7 @@ def _pair(data: dict[str, bytes], certificate: str, key: str) -> KeyPair:
     return pair
 
 
-def _readable(text: bytes, name: str) -> x509.Certificate:
+def _load_certificate(text: bytes, name: str) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(text)
     except ValueError:

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from app.certs.files import CertificateFiles, write_file
-from app.certs.rotation import Credentials, Policy, advance, from_data, issue, to_data
+from app.certs.rotation import Credentials, RotationPolicy, advance, from_data, issue_credentials, to_data
 from app.kube.connection import Connection
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject, as_object
 
 _log: Final = logging.getLogger(__name__)
 
-_TRIES: Final = 10
+_MAX_TRIES: Final = 10
 _CONFLICTS: Final = frozenset({409})
 
 
@@ -43,7 +43,7 @@ class SecretStore:
         self,
         connection: Connection,
         secret: SecretName,
-        policy: Policy,
+        policy: RotationPolicy,
         directory: Path,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -76,14 +76,14 @@ class SecretStore:
             APIError: The Secret may not be read or written.
             UnreachableError: The apiserver does not answer.
         """
-        for _ in range(_TRIES):
+        for _ in range(_MAX_TRIES):
             stored = await self._read()
-            held = self._parsed(stored)
-            wanted = issue(self._policy, now=self._now()) if held is None else self._advanced(held)
+            held = self._parse(stored)
+            wanted = issue_credentials(self._policy, now=self._now()) if held is None else self._advance(held)
             if wanted is held or await self._write(stored, wanted):
                 self._publish(wanted)
                 return wanted
-        raise APIError(409, "Conflict", f"Secret {'/'.join(self._secret)} was changed by others {_TRIES} times")
+        raise APIError(409, "Conflict", f"Secret {'/'.join(self._secret)} was changed by others {_MAX_TRIES} times")
 
     async def run(self) -> None:
         """Keep them until cancelled."""
@@ -94,10 +94,10 @@ class SecretStore:
             except (APIError, UnreachableError, OSError) as error:
                 _log.warning("certificates were not checked: %s", error)
 
-    def _advanced(self, held: Credentials) -> Credentials:
+    def _advance(self, held: Credentials) -> Credentials:
         return advance(held, self._policy, now=self._now())
 
-    def _parsed(self, stored: JSONObject | None) -> Credentials | None:
+    def _parse(self, stored: JSONObject | None) -> Credentials | None:
         data = as_object((stored or {}).get("data"))
         if not data:
             return None  # Absent, or created empty by a chart.

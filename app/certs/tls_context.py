@@ -17,10 +17,10 @@ from app.certs.files import CertificateError, CertificateFiles
 _log: Final = logging.getLogger(__name__)
 
 # A mounted Secret takes up to a minute to change; looking at three small files this often costs nothing.
-_LOOK_SECONDS: Final = 2.0
+_POLL_SECONDS: Final = 2.0
 
 
-def server_context(files: CertificateFiles, client_authority: Path | None) -> ssl.SSLContext:
+def create_server_context(files: CertificateFiles, client_authority: Path | None) -> ssl.SSLContext:
     """Return a TLS context that serves with ``files``; raises CertificateError if they cannot be used.
 
     Args:
@@ -66,23 +66,23 @@ class ReloadingContext:
         """Read the files; raises CertificateError if they cannot be used."""
         self._files: Final = files
         self._client_authority: Final = client_authority
-        self._stamp = self._digest()
-        self._newest = server_context(files, client_authority)
-        self.context: Final = server_context(files, client_authority)
-        self.context.sni_callback = self._choose
+        self._stamp = self._hash_files()
+        self._newest = create_server_context(files, client_authority)
+        self.context: Final = create_server_context(files, client_authority)
+        self.context.sni_callback = self._select_context
         self.problem = ""
 
-    def _choose(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+    def _select_context(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
         connection.context = self._newest
 
     def reload(self) -> bool:
         """Use the files as they are now, if they changed and can be used; return whether that was done."""
-        stamp = self._digest()
+        stamp = self._hash_files()
         if stamp == self._stamp:
             return False
         self._stamp = stamp
         try:
-            self._newest = server_context(self._files, self._client_authority)
+            self._newest = create_server_context(self._files, self._client_authority)
         except CertificateError as error:
             self.problem = str(error)
             _log.error("the certificate in use is kept: %s", error)
@@ -91,7 +91,7 @@ class ReloadingContext:
         _log.info("certificate replaced", extra={"fields": {"file": str(self._files.certificate)}})
         return True
 
-    def _digest(self) -> bytes:
+    def _hash_files(self) -> bytes:
         """Return a digest of what the files hold, whole or not."""
         digest = hashlib.sha256()
         for path in (self._files.certificate, self._files.key, self._client_authority):
@@ -102,8 +102,8 @@ class ReloadingContext:
             digest.update(b"\0")
         return digest.digest()
 
-    async def follow(self) -> None:
+    async def watch(self) -> None:
         """Reload whenever the files change, until cancelled."""
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
             self.reload()

@@ -54,7 +54,7 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
 
         certificates = await _certificates(settings, stack, beside)
         reloading = ReloadingContext(certificates.files, settings.client_ca_file)
-        await beside(reloading.follow(), "certificate reload")
+        await beside(reloading.watch(), "certificate reload")
         listening = asyncio.Event()
 
         def announce(port: int) -> None:
@@ -84,7 +84,7 @@ async def _certificates(settings: Settings, stack: contextlib.AsyncExitStack, be
             "certificate renewal",
         )
         return _Certificates(files, files.authority_certificate.read_bytes)
-    from app.certs.rotation import Policy  # noqa: PLC0415 - as above
+    from app.certs.rotation import RotationPolicy  # noqa: PLC0415 - as above
     from app.certs.secret_store import SecretName, SecretStore  # noqa: PLC0415 - see app.kube
     from app.kube.connection import Connection  # noqa: PLC0415 - as above
 
@@ -93,7 +93,7 @@ async def _certificates(settings: Settings, stack: contextlib.AsyncExitStack, be
     store = SecretStore(
         connection,
         SecretName(namespace, name),
-        Policy(names),
+        RotationPolicy(names),
         settings.cert_dir,
         check_seconds=settings.certificate_interval,
     )

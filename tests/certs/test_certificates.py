@@ -10,9 +10,9 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from app.certs.authority import KeyPair, issue_serving, names_of, new_authority
+from app.certs.authority import KeyPair, issue_serving, list_names, new_authority
 from app.certs.files import CertificateError, CertificateFiles, ensure_certificates
-from app.certs.tls_context import server_context
+from app.certs.tls_context import create_server_context
 from tests.waiting import NET
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -32,7 +32,7 @@ def test_a_serving_certificate_is_for_servers_and_its_names_for_ninety_days() ->
     certificate.verify_directly_issued_by(authority.certificate)
     usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     assert list(usage) == [ExtendedKeyUsageOID.SERVER_AUTH]
-    assert names_of(certificate) == set(NAMES)
+    assert list_names(certificate) == set(NAMES)
     assert certificate.not_valid_after_utc == NOW + timedelta(days=90)
 
 
@@ -86,7 +86,7 @@ def test_the_serving_certificate_is_issued_anew_when_it_no_longer_serves(tmp_pat
     assert renewed.created
     assert fingerprint(renewed) != kept
     assert (tmp_path / "ca.crt").read_bytes() == authority
-    server_context(renewed, None)
+    create_server_context(renewed, None)
 
 
 def test_certificates_of_somebody_else_are_used_and_never_written(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_pair_that_does_not_fit_never_reaches_a_server(tmp_path: Path) -> None
     files.certificate.write_bytes(one.certificate_pem)
     files.key.write_bytes(other.key_pem)
     with pytest.raises(CertificateError, match=r"tls\.crt and .*tls\.key cannot be used"):
-        server_context(files, None)
+        create_server_context(files, None)
 
 
 def test_a_client_that_trusts_the_authority_connects_by_every_name(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_client_that_trusts_the_authority_connects_by_every_name(tmp_path: Pat
 
             def serve(accepted: list[str | None] = accepted) -> None:
                 connection, _ = listener.accept()
-                with server_context(files, None).wrap_socket(connection, server_side=True) as secured:
+                with create_server_context(files, None).wrap_socket(connection, server_side=True) as secured:
                     accepted.append(secured.version())
 
             thread = threading.Thread(target=serve)
@@ -152,7 +152,7 @@ def test_a_handshake_has_no_part_that_nobody_uses(tmp_path: Path) -> None:
     client = ssl.create_default_context(cafile=str(files.authority_certificate)).wrap_bio(
         to_client, to_server, server_hostname="localhost"
     )
-    server = server_context(files, None).wrap_bio(to_server, to_client, server_side=True)
+    server = create_server_context(files, None).wrap_bio(to_server, to_client, server_side=True)
     for side in (client, server, client):
         with contextlib.suppress(ssl.SSLWantReadError):
             side.do_handshake()

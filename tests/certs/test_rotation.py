@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.certs.authority import KeyPair, issue_serving, new_authority
-from app.certs.rotation import Credentials, Policy, advance, from_data, issue, to_data
+from app.certs.rotation import Credentials, RotationPolicy, advance, from_data, issue_credentials, to_data
 
 START = datetime(2026, 6, 1, tzinfo=UTC)
-POLICY = Policy(["fleethook.fleet.svc"])
+POLICY = RotationPolicy(["fleethook.fleet.svc"])
 DAY = timedelta(days=1)
-FIRST = issue(POLICY, now=START)
+FIRST = issue_credentials(POLICY, now=START)
 
 
 def settled(credentials: Credentials, now: datetime) -> Credentials:

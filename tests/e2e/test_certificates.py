@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from app.certs.authority import issue_serving, new_authority
-from app.certs.rotation import Credentials, Policy, from_data, to_data
+from app.certs.rotation import Credentials, RotationPolicy, from_data, to_data
 from app.certs.secret_store import SecretName, SecretStore
 from app.kube.connection import Connection
 from tests.e2e.cluster import Api, ControlPlane
@@ -28,7 +28,7 @@ from tests.traffic import busy
 from tests.waiting import NET, wait_for
 
 NAMES = ["localhost", "127.0.0.1"]
-POLICY = Policy(NAMES)
+POLICY = RotationPolicy(NAMES)
 
 
 def secret_path(name: str, namespace: str) -> str:
