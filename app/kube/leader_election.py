@@ -1,9 +1,9 @@
-"""Electing one of several replicas by a Lease (coordination.k8s.io/v1).
+"""Elects one of several replicas as leader by a Lease (coordination.k8s.io/v1).
 
-The rules are client-go's (tools/leaderelection): a Lease counts as abandoned when its record has not changed for its
-duration *by the watcher's own clock*, so clocks that differ between machines do no harm; a holder that could not renew
-within a shorter deadline stops before anybody else may start. Added to them: the Lease is given back at shutdown, so
-that the next one does not wait for it to run out.
+The rules are those of client-go's tools/leaderelection. A candidate takes over a Lease that has not changed for its
+duration *by the candidate's own clock*, so clock skew between machines is harmless. A leader that cannot renew within
+a shorter deadline stops before another candidate may start. At shutdown, the leader releases the Lease so that the
+next leader need not wait until it expires.
 """
 
 import asyncio
@@ -27,48 +27,48 @@ _API_VERSION: Final = "coordination.k8s.io/v1"
 
 
 def create_identity() -> str:
-    """Return a name of this process that no other has, and that tells a person which one it is."""
+    """Return a unique name for this process that contains the host name (in a pod: the pod's name)."""
     return f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
 
 
 class LeaseName(NamedTuple):
-    """Where the Lease is."""
+    """The namespace and name of a Lease."""
 
     namespace: str
     name: str
 
     @property
     def collection(self) -> str:
-        """The path of the namespace's Leases."""
+        """The API path of the namespace's Leases."""
         return f"/apis/{_API_VERSION}/namespaces/{self.namespace}/leases"
 
     @property
     def path(self) -> str:
-        """The path of the Lease."""
+        """The API path of the Lease."""
         return f"{self.collection}/{self.name}"
 
 
 class LeaseTiming(NamedTuple):
-    """Seconds; ``duration`` > ``deadline`` > ``retry``. client-go's defaults."""
+    """client-go's intervals in seconds, with its defaults: duration > deadline > retry period."""
 
     lease_duration: float = 15.0
-    """Without a renewal, others take over after this."""
+    """Other candidates take over after this time without a renewal."""
     renew_deadline: float = 10.0
-    """Without a renewal, the holder itself stops after this."""
+    """The leader stops after this time without a renewal."""
     retry_period: float = 2.0
-    """Between attempts to acquire or to renew."""
+    """The time between attempts to acquire or renew."""
 
     @classmethod
     def from_duration(cls, duration: float) -> "LeaseTiming":
-        """Return the timing of a Lease of that duration, in client-go's proportions."""
+        """Return the intervals for a Lease of ``duration`` seconds, in client-go's proportions."""
         return cls(duration, duration * 2 / 3, duration * 2 / 15)
 
 
 class LeaderElector:
-    """One candidate.
+    """One candidate of an election.
 
     Attributes:
-        leading: Whether it holds the Lease.
+        leading: Whether this candidate holds the Lease.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class LeaderElector:
         timing: LeaseTiming = LeaseTiming(),  # noqa: B008 - immutable
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare a candidate; ``identity`` is unique to it."""
+        """Store the arguments; `run` starts the election. ``identity`` must be unique among the candidates."""
         self.leading = False
         self._connection: Final = connection
         self._lease: Final = lease
@@ -92,24 +92,26 @@ class LeaderElector:
         self._problem = ""
 
     async def run(self, lead: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Stand for election until cancelled; run ``lead`` while the Lease is held, and cancel it when it is lost.
+        """Take part in the election until cancelled.
+
+        The candidate runs ``lead`` while it holds the Lease and cancels it when it loses the Lease.
 
         Raises:
-            Exception: What ``lead`` raised; it is not started again.
+            Exception: ``lead`` raised it. The candidate releases the Lease and stops.
         """
         try:
             while True:
                 while not await self._acquire_or_renew():
                     await self._sleep_with_jitter()
-                _log.info("leading", extra={"fields": {"lease": self._lease.path, "identity": self._identity}})
-                await self._lead(lead)
+                _log.info("became leader", extra={"fields": {"lease": self._lease.path, "identity": self._identity}})
+                await self._run_while_leading(lead)
         finally:
             await self._release()
 
     async def _sleep_with_jitter(self) -> None:
         await asyncio.sleep(self._timing.retry_period * random.uniform(0.8, 1.2))  # noqa: S311 - spreads load
 
-    async def _lead(self, lead: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _run_while_leading(self, lead: Callable[[], Coroutine[Any, Any, None]]) -> None:
         work = asyncio.create_task(lead(), name="leader's work")
         self.leading = True
         try:
@@ -125,7 +127,7 @@ class LeaderElector:
                     self._get_observed_holder() != self._identity
                     or self._clock() - renewed > self._timing.renew_deadline
                 ):
-                    _log.warning("no longer leading", extra={"fields": {"lease": self._lease.path}})
+                    _log.warning("lost the leader election", extra={"fields": {"lease": self._lease.path}})
                     return
         finally:
             self.leading = False
@@ -133,12 +135,12 @@ class LeaderElector:
             await asyncio.wait([work])
 
     async def _acquire_or_renew(self) -> bool:
-        """Acquire or renew; return whether the Lease is held now."""
+        """Acquire or renew the Lease; return whether this candidate holds it now. Logs each new error once."""
         try:
             held = await self._try_acquire_or_renew()
         except (APIError, UnreachableError) as error:
             if self._problem != str(error):
-                _log.warning("lease %s: %s", self._lease.path, error)
+                _log.warning("cannot acquire or renew lease %s: %s", self._lease.path, error)
             self._problem = str(error)
             return False
         self._problem = ""
@@ -174,14 +176,14 @@ class LeaderElector:
             written = await self._connection.json(method, path, body=body, timeout=self._request_timeout)
         except APIError as error:
             if error.code == 409:
-                return False  # Somebody was faster; the next look shows who.
+                return False  # Another candidate was faster; the next attempt reads its record.
             raise
         self._observe(written)
         return True
 
     @property
     def _request_timeout(self) -> float:
-        """Seconds for one request: two of them fit between the deadline and the end of the Lease."""
+        """Seconds for one request: two requests fit between the renew deadline and the end of the Lease."""
         return (self._timing.lease_duration - self._timing.renew_deadline) / 2
 
     def _observe(self, lease: JSONObject) -> None:
@@ -207,7 +209,7 @@ class LeaderElector:
         mine = former.get("holderIdentity") == self._identity
         return {
             "holderIdentity": self._identity,
-            # Of whole seconds, and of at least one: the API wants it so.
+            # The API accepts whole seconds only, and at least one.
             "leaseDurationSeconds": max(1, round(self._timing.lease_duration)),
             "acquireTime": former.get("acquireTime") if mine else now,
             "renewTime": now,
@@ -215,7 +217,7 @@ class LeaderElector:
         }
 
     async def _release(self) -> None:
-        """Give the Lease back, if it is held: the next one need not wait."""
+        """Release the Lease if this candidate holds it, so that the next leader need not wait."""
         if self._get_observed_holder() != self._identity:
             return
         with contextlib.suppress(APIError, UnreachableError):

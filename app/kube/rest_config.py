@@ -1,7 +1,7 @@
-"""Access to an apiserver by credentials in memory, for kubeconfig files that other people write.
+"""The address and credentials of a kube-apiserver in memory, for kubeconfigs from untrusted sources such as Secrets.
 
-kubernetes-asyncio runs the exec plugins of a kubeconfig, reads the files that it names and writes keys to temporary
-files. None of that may happen with a kubeconfig out of a Secret.
+For a kubeconfig, kubernetes-asyncio runs exec plugins, reads the files that it names and writes keys to temporary
+files. A kubeconfig in a Secret must cause none of that.
 """
 
 import ssl
@@ -13,28 +13,28 @@ from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.client.rest import RESTClientObject
 
 _READ_BYTES: Final = 2**21
-# kube-apiserver takes objects of 3 MiB at most, and etcd by default of 1.5 MiB; a list of all CRDs may have more.
+# kube-apiserver accepts objects up to 3 MiB, and etcd up to 1.5 MiB by default. A list of all CRDs may be larger.
 MAX_RESPONSE_BYTES: Final = 32 * 1024 * 1024
 
 
 class RestConfig(NamedTuple):
-    """Address and credentials of an apiserver."""
+    """The address and credentials of a kube-apiserver (client-go: rest.Config)."""
 
     server: str
-    """URL, https."""
+    """The server's https URL."""
     tls: ssl.SSLContext
-    """Trusts the server's authority and shows the client certificate, if there is one."""
+    """Trusts the server's certificate authority and presents the client certificate, if any."""
     token: str = ""
-    """Bearer token, ``""`` for none."""
+    """The bearer token, ``""`` for none."""
     max_response_bytes: int = MAX_RESPONSE_BYTES
-    """The largest response that is read."""
+    """The maximum size of a response in bytes."""
 
     def __repr__(self) -> str:
         return f"RestConfig({self.server!r}, …)"
 
 
 async def open_transport(access: RestConfig) -> tuple[Configuration, RESTClientObject]:
-    """Return the configuration and a transport that follows no redirect and uses no proxy of the environment."""
+    """Return the configuration, and a transport that ignores redirects and the environment's proxy settings."""
     configuration = Configuration(host=access.server)
     if access.token:
         configuration.api_key["BearerToken"] = f"Bearer {access.token}"
@@ -51,7 +51,7 @@ def _refuse_redirects() -> aiohttp.TraceConfig:
     async def refuse(
         _session: aiohttp.ClientSession, _context: SimpleNamespace, _redirect: aiohttp.TraceRequestRedirectParams
     ) -> None:
-        raise aiohttp.ClientError("the server redirects, which is not followed")
+        raise aiohttp.ClientError("the server redirects, which is not followed: use the URL of the API server itself")
 
     trace = aiohttp.TraceConfig()
     trace.on_request_redirect.append(refuse)
@@ -59,7 +59,7 @@ def _refuse_redirects() -> aiohttp.TraceConfig:
 
 
 async def read_body(response: aiohttp.ClientResponse, limit: int | None) -> bytes:
-    """Return the body of a response; raises aiohttp.ClientError if it has more than ``limit`` bytes."""
+    """Return the body of a response; raises aiohttp.ClientError if the body has more than ``limit`` bytes."""
     if limit is None:
         return await response.read()
     body = bytearray()
