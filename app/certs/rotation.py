@@ -1,14 +1,14 @@
-"""When to issue and when to trust: the life of an authority and its serving certificate, as a pure function.
+"""Decides, as a pure function of time, when to issue a CA and a serving certificate and which CAs to trust.
 
-A new authority is trusted before it signs and the old one is trusted after it has ceased to, so that at no moment
-anybody meets a certificate that he has not been told to trust::
+Clients trust a new CA before it signs, and the former CA after it stopped signing. Every client therefore trusts the
+serving certificate at all times::
 
-    authority A   sign ===================|- - trusted - -|
-    authority B               |- announced|sign ====================
-    caBundle      A           A+B                         B
+    CA A       signs ==================|- - trusted - -|
+    CA B                   |- announced|signs ===================
+    caBundle   A           A+B                         B
 
-Everything that decides is in the certificates themselves, so replicas that read the same Secret come to the same next
-step, and whoever writes it first is right.
+Each decision depends only on the certificates and the time. Replicas that read the same Secret compute the same next
+step, so it does not matter which of them writes it.
 """
 
 from collections.abc import Sequence
@@ -21,32 +21,33 @@ from app.certs.authority import SERVING_LIFETIME, KeyPair, find_renewal_time, is
 
 
 class RotationPolicy(NamedTuple):
-    """How long things live."""
+    """The names of the serving certificate, and all lifetimes and delays."""
 
     names: Sequence[str]
-    """What the serving certificate is for: DNS names and IP addresses."""
+    """The DNS names and IP addresses of the serving certificate."""
     serving_lifetime: timedelta = SERVING_LIFETIME
     authority_lifetime: timedelta = timedelta(days=365)
     announcement: timedelta = timedelta(hours=1)
-    """From a new authority being trusted to its first signature: time for every apiserver to have read caBundle."""
+    """The time between trusting a new CA and its first signature, in which every API server reads caBundle."""
     overlap: timedelta = timedelta(days=1)
-    """From that signature to the former authority's end: time for every replica to have loaded the new certificate."""
+    """The time between that signature and dropping the former CA, in which every replica loads the certificate."""
 
 
 class Credentials(NamedTuple):
-    """What is kept in the Secret."""
+    """The certificates and keys in the Secret."""
 
     authority: KeyPair
-    """Who signs."""
+    """The CA that signs."""
     serving: KeyPair
+    """The serving certificate."""
     announced: KeyPair | None = None
-    """Who will sign next, trusted already."""
+    """The next CA, which clients already trust."""
     former: bytes | None = None
-    """Certificate, PEM, of who signed before and is still trusted."""
+    """The certificate of the previous CA in PEM, which clients still trust."""
 
     @property
     def bundle(self) -> bytes:
-        """Everybody who is trusted, PEM: what ``caBundle`` has to hold."""
+        """The certificates of all trusted CAs in PEM, for ``caBundle``."""
         announced = self.announced.certificate_pem if self.announced else b""
         return self.authority.certificate_pem + announced + (self.former or b"")
 
@@ -63,7 +64,7 @@ _FORMER: Final = "ca-former.crt"
 
 
 def issue_credentials(policy: RotationPolicy, *, now: datetime) -> Credentials:
-    """Return credentials to begin with."""
+    """Return new credentials for an empty or unusable Secret."""
     authority = new_authority(now=now, lifetime=policy.authority_lifetime)
     return Credentials(authority, _issue_serving(authority, policy, now=now))
 
@@ -73,13 +74,13 @@ def _issue_serving(authority: KeyPair, policy: RotationPolicy, *, now: datetime)
 
 
 def advance(credentials: Credentials, policy: RotationPolicy, *, now: datetime) -> Credentials:
-    """Return what the credentials should be ``now``: the same object where nothing is due.
+    """Return the credentials after the step that is due ``now``, or the same object if none is due.
 
-    One step at a time: the next is found when this one has been stored.
+    Each call takes one step only. The caller stores it before the next one.
     """
     authority, announced = credentials.authority, credentials.announced
     if authority.certificate.not_valid_after_utc <= now:
-        # Everything was asleep through the whole rotation: nothing that is trusted is of use any more.
+        # No replica ran during the rotation, and the trusted CA has expired.
         return issue_credentials(policy, now=now)
     if announced is not None and announced.certificate.not_valid_before_utc + policy.announcement <= now:
         return Credentials(announced, _issue_serving(announced, policy, now=now), None, authority.certificate_pem)
@@ -95,7 +96,7 @@ def advance(credentials: Credentials, policy: RotationPolicy, *, now: datetime) 
 
 
 def to_data(credentials: Credentials) -> dict[str, bytes]:
-    """Return the data of the Secret."""
+    """Return the data of the Secret for ``credentials``."""
     data = {
         "ca.crt": credentials.authority.certificate_pem,
         "ca.key": credentials.authority.key_pem,
@@ -111,14 +112,14 @@ def to_data(credentials: Credentials) -> dict[str, bytes]:
 
 
 def from_data(data: dict[str, bytes]) -> Credentials:
-    """Return what a Secret's data holds.
+    """Return the credentials in the data of a Secret.
 
     Raises:
-        ValueError: A member is missing or cannot be read; the text names it and never shows it.
+        ValueError: A key of the data is missing or unreadable. The text names the key and never shows its value.
     """
-    for name, what in _KEYS.items():
+    for name, description in _KEYS.items():
         if not data.get(name):
-            raise ValueError(f"{name} ({what}) is missing")
+            raise ValueError(f"{name} ({description}) is missing")
     credentials = Credentials(
         _load_pair(data, "ca.crt", "ca.key"),
         _load_pair(data, "tls.crt", "tls.key"),

@@ -1,7 +1,7 @@
-"""Certificates in a Secret, agreed on by any number of replicas.
+"""Keeps certificates in a Secret that all replicas share.
 
-Every replica may take the next step; the Secret's resourceVersion lets one of them succeed, and the others read what
-it wrote. Nobody has to be elected for that.
+Any replica may write the next step of a rotation. The Secret's resourceVersion lets one write succeed, and the other
+replicas read its result. No leader election is needed.
 """
 
 import asyncio
@@ -25,19 +25,24 @@ _CONFLICTS: Final = frozenset({409})
 
 
 class SecretName(NamedTuple):
-    """Where the Secret is."""
+    """The namespace and name of a Secret."""
 
     namespace: str
     name: str
 
     @property
     def path(self) -> str:
-        """Its path in the API."""
+        """The API path of the Secret."""
         return f"/api/v1/namespaces/{self.namespace}/secrets/{self.name}"
 
 
 class SecretStore:
-    """Keeps a Secret's credentials current, and files equal to them."""
+    """Rotates the credentials in a Secret and writes them to files.
+
+    Attributes:
+        files: The paths of the files.
+        credentials: The credentials in the files; None before the first `ensure`.
+    """
 
     def __init__(
         self,
@@ -49,15 +54,15 @@ class SecretStore:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         check_seconds: float,
     ) -> None:
-        """Prepare; nothing is read yet.
+        """Store the arguments; `ensure` reads the Secret.
 
         Args:
-            connection: Where the Secret is kept.
-            secret: Its name.
-            policy: How long things live.
-            directory: Where the serving certificate is put for the TLS context to read; a volume in memory.
-            now: The time.
-            check_seconds: How often to look.
+            connection: The connection to the API server.
+            secret: The name of the Secret.
+            policy: The names and lifetimes of certificates.
+            directory: The directory for the files, in a memory-backed volume; `ReloadingContext` reads them.
+            now: Returns the current time.
+            check_seconds: Seconds between the checks of `run`.
         """
         self._connection: Final = connection
         self._secret: Final = secret
@@ -70,11 +75,11 @@ class SecretStore:
         self.credentials: Credentials | None = None
 
     async def ensure(self) -> Credentials:
-        """Take the steps that are due, write the files, and return the credentials.
+        """Take the step that is due, write the files, and return the credentials.
 
         Raises:
-            APIError: The Secret may not be read or written.
-            UnreachableError: The apiserver does not answer.
+            APIError: The API server rejected reading or writing the Secret.
+            UnreachableError: The API server does not answer.
         """
         for _ in range(_MAX_TRIES):
             stored = await self._read()
@@ -83,16 +88,16 @@ class SecretStore:
             if wanted is held or await self._write(stored, wanted):
                 self._publish(wanted)
                 return wanted
-        raise APIError(409, "Conflict", f"Secret {'/'.join(self._secret)} was changed by others {_MAX_TRIES} times")
+        raise APIError(409, "Conflict", f"other writers changed Secret {'/'.join(self._secret)} {_MAX_TRIES} times")
 
     async def run(self) -> None:
-        """Keep them until cancelled."""
+        """Call `ensure` every ``check_seconds``, until cancelled."""
         while True:
             await asyncio.sleep(self._check_seconds)
             try:
                 await self.ensure()
             except (APIError, UnreachableError, OSError) as error:
-                _log.warning("certificates were not checked: %s", error)
+                _log.warning("cannot check the certificates in Secret %s: %s", "/".join(self._secret), error)
 
     def _advance(self, held: Credentials) -> Credentials:
         return advance(held, self._policy, now=self._now())
@@ -100,11 +105,11 @@ class SecretStore:
     def _parse(self, stored: JSONObject | None) -> Credentials | None:
         data = as_object((stored or {}).get("data"))
         if not data:
-            return None  # Absent, or created empty by a chart.
+            return None  # The Secret is missing, or a chart created it without data.
         try:
             return from_data({name: base64.b64decode(text) for name, text in data.items()})
         except ValueError as error:
-            _log.error("Secret %s is not usable and is made anew: %s", "/".join(self._secret), error)
+            _log.error("Secret %s is unusable and gets new credentials: %s", "/".join(self._secret), error)
             return None
 
     async def _read(self) -> JSONObject | None:
@@ -117,7 +122,7 @@ class SecretStore:
         return stored
 
     async def _write(self, stored: JSONObject | None, credentials: Credentials) -> bool:
-        """Write the Secret unless somebody else has; return whether it was written."""
+        """Write the Secret; return False if another writer changed it first."""
         data = {name: base64.b64encode(value).decode() for name, value in to_data(credentials).items()}
         metadata: JSONObject = dict(stored["metadata"]) if stored else {"name": self._secret.name}
         metadata.setdefault("namespace", self._secret.namespace)
@@ -135,7 +140,11 @@ class SecretStore:
         return True
 
     def _publish(self, credentials: Credentials) -> None:
-        """Write what changed to the files; who reads between the two sees a pair that does not fit, and looks again."""
+        """Write changed credentials to the files.
+
+        A reader between two writes gets a certificate with the wrong key. `ReloadingContext` then keeps its context and
+        reads the files again.
+        """
         former = self.credentials
         self.credentials = credentials
         if former is not None and former == credentials:

@@ -1,8 +1,8 @@
-"""The TLS context of a running server, replaced when its files change and never half.
+"""The TLS context of a running server, which reloads its certificate files.
 
-Every handshake is handed the newest context by the callback that TLS has for server names (RFC 6066 section 3);
-connections that stand keep the one they were made with. A pair that does not fit is found while a context of its own
-is made from it, so the one in use is never touched.
+OpenSSL's callback for server names (RFC 6066 section 3) gives each handshake the newest context. Open connections keep
+their context. `ReloadingContext` builds a new context from changed files, so a certificate with a wrong key never
+affects the context in use.
 """
 
 import asyncio
@@ -16,54 +16,57 @@ from app.certs.files import CertificateError, CertificateFiles
 
 _log: Final = logging.getLogger(__name__)
 
-# A mounted Secret takes up to a minute to change; looking at three small files this often costs nothing.
+# The kubelet updates a mounted Secret within about a minute, and reading three small files costs almost nothing.
 _POLL_SECONDS: Final = 2.0
 
 
 def create_server_context(files: CertificateFiles, client_authority: Path | None) -> ssl.SSLContext:
-    """Return a TLS context that serves with ``files``; raises CertificateError if they cannot be used.
+    """Return a TLS context for a server.
 
     Args:
-        files: The certificate and its key.
-        client_authority: Who must have issued a client's certificate, if it shows one. Showing none is left to the
-            routes to refuse: a kubelet that probes has none.
+        files: The serving certificate and its key.
+        client_authority: The CA certificates that verify client certificates. Clients may connect without one, as the
+            kubelet's probes do. Routes that need a client certificate reject such requests.
+
+    Raises:
+        CertificateError: A file is unreadable, or the key does not belong to the certificate.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # An apiserver asks for HTTP/1.1 only, and this server speaks nothing else.
+    # kube-apiserver offers only HTTP/1.1 to webhooks, and this server supports only HTTP/1.1.
     context.set_alpn_protocols(["http/1.1"])
-    # An apiserver's client keeps no sessions (client-go sets no cache for them), and making two tickets for each
-    # connection is an eighth to a fifth of its handshake.
+    # client-go sets no session cache, so kube-apiserver resumes no sessions. Creating two tickets takes an eighth to a
+    # fifth of a handshake's CPU time.
     context.num_tickets = 0
     try:
         context.load_cert_chain(files.certificate, files.key)
     except (OSError, ssl.SSLError) as error:
         raise CertificateError(
-            f"{files.certificate} and {files.key} cannot be used: {error}; they must be a PEM certificate and its key"
+            f"{files.certificate} and {files.key} cannot be used: {error}; provide a PEM certificate and its key"
         ) from None
     if client_authority is not None:
         try:
             context.load_verify_locations(cafile=str(client_authority))
         except (OSError, ssl.SSLError) as error:
             raise CertificateError(
-                f"{client_authority} cannot be used: {error}; it must hold, in PEM, the authorities of clients"
+                f"{client_authority} cannot be used: {error}; provide the CA certificates of clients in PEM"
             ) from None
         context.verify_mode = ssl.CERT_OPTIONAL
-        # Tickets would let a client go on without showing a certificate that is no longer trusted.
+        # With a ticket, a client could resume its session after its certificate is no longer trusted.
         context.options |= ssl.OP_NO_TICKET
     return context
 
 
 class ReloadingContext:
-    """A TLS context that follows its files.
+    """A TLS context that reloads its certificate files.
 
     Attributes:
-        context: What to listen with; stays the same object.
-        problem: Why the files as they are now are not used, ``""`` where they are.
+        context: The context for the listening socket; always the same object.
+        problem: Why the current files are unusable, ``""`` if they are in use.
     """
 
     def __init__(self, files: CertificateFiles, client_authority: Path | None = None) -> None:
-        """Read the files; raises CertificateError if they cannot be used."""
+        """Read the files; raises CertificateError if they are unusable."""
         self._files: Final = files
         self._client_authority: Final = client_authority
         self._stamp = self._hash_files()
@@ -76,7 +79,7 @@ class ReloadingContext:
         connection.context = self._newest
 
     def reload(self) -> bool:
-        """Use the files as they are now, if they changed and can be used; return whether that was done."""
+        """Load changed files; return whether they are in use now. Unusable files leave the context as it is."""
         stamp = self._hash_files()
         if stamp == self._stamp:
             return False
@@ -92,7 +95,7 @@ class ReloadingContext:
         return True
 
     def _hash_files(self) -> bytes:
-        """Return a digest of what the files hold, whole or not."""
+        """Return a digest of the files' contents and read errors."""
         digest = hashlib.sha256()
         for path in (self._files.certificate, self._files.key, self._client_authority):
             try:
@@ -103,7 +106,7 @@ class ReloadingContext:
         return digest.digest()
 
     async def watch(self) -> None:
-        """Reload whenever the files change, until cancelled."""
+        """Reload the files after each change, until cancelled."""
         while True:
             await asyncio.sleep(_POLL_SECONDS)
             self.reload()

@@ -108,7 +108,7 @@ def test_a_key_that_does_not_fit_its_authority_is_an_error_that_names_both(tmp_p
 def test_an_unreadable_authority_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     ensure_certificates(tmp_path, names=NAMES, now=NOW)
     (tmp_path / "ca.key").write_text("-----BEGIN")
-    with pytest.raises(CertificateError, match=r"cannot be read .*; remove both to start anew"):
+    with pytest.raises(CertificateError, match=r"cannot be read .*; remove both to create a new CA"):
         ensure_certificates(tmp_path, names=NAMES, now=NOW)
 
 
