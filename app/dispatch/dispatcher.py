@@ -10,7 +10,7 @@ from app.control.worker import Worker
 from app.dispatch.asking import Ask, AskAccess, Means
 from app.dispatch.attributes import Attributes, attributes_of, claimed_cluster
 from app.dispatch.call import Deadline
-from app.dispatch.cel.access import AccessDecision, AccessQuestion
+from app.dispatch.cel.access_check import AccessDecision, AccessQuestion
 from app.dispatch.cel.compiler import Compiler
 from app.dispatch.configurations import Configurations
 from app.dispatch.equivalents import Equivalent, equivalents_of

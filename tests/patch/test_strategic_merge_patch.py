@@ -196,7 +196,10 @@ SPEC = "/spec/template/spec"
             "/spec/strategy/$retainKeys: must name 'type', which the patch sets",
         ),
         (pod(**{"$setElementOrder/containers": "c0"}), f"{SPEC}/$setElementOrder~1containers: must be a list"),
-        (pod(**{"$setElementOrder/tolerations": []}), f"{SPEC}/$setElementOrder~1tolerations: orders a list that the patch"),
+        (
+            pod(**{"$setElementOrder/tolerations": []}),
+            f"{SPEC}/$setElementOrder~1tolerations: orders a list that the patch",
+        ),
         (
             pod(**{"$setElementOrder/containers": named("c0", "c1"), "containers": named("c1", "c0")}),
             f"{SPEC}/containers: the elements of the patch are not in the order",

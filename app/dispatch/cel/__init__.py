@@ -1,9 +1,9 @@
 """Match conditions in CEL, with the variables and functions that an apiserver has for them."""
 
-from app.dispatch.cel.access import AccessDecision, AccessDecisions, AccessQuestion
+from app.dispatch.cel.access_check import AccessDecision, AccessDecisions, AccessQuestion
+from app.dispatch.cel.activation import Scope
 from app.dispatch.cel.errors import CostError, EvaluationError, ExpressionError, UndecidedError, UnsupportedError
 from app.dispatch.cel.program import Program, compile_condition
-from app.dispatch.cel.scope import Scope
 
 __all__ = [
     "AccessDecision",

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from app.dispatch.cel.run import spend
+from app.dispatch.cel.evaluation import spend
 from app.dispatch.cel.values import MAX_INT, MAX_UINT, MIN_INT, NO_SUCH_OVERLOAD, GrowingList, Uint
 
 # Characters that take as much memory as one element of a list.

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from app.dispatch.cel.costs import CallCost, cost_of_comparison, cost_of_equality
 from app.dispatch.cel.equality import is_equal
+from app.dispatch.cel.evaluation import Exhausted
 from app.dispatch.cel.frame import COST, LIMIT, Evaluate, Frame
-from app.dispatch.cel.run import Exhausted
 from app.dispatch.cel.values import NO_SUCH_OVERLOAD, NONE, CelError, Optional
 
 _NO_SUCH_OVERLOAD: Final = CelError(NO_SUCH_OVERLOAD)

@@ -5,14 +5,14 @@ from typing import Final, NamedTuple
 
 from app.control.child import Child
 from app.control.worker import Worker
-from app.dispatch.cel.compiling import BOOL, WRONG
+from app.dispatch.cel.check_process import BOOL, WRONG
 from app.dispatch.cel.errors import ExpressionError
 from app.dispatch.cel.program import Program, check_length, compile_condition, expanded_length, program_of
 
 _log: Final = logging.getLogger(__name__)
 # Characters of an expression that is compiled on the event loop: 1 to 2 ms, 6 ms for the worst.
 _SHORT: Final = 500
-_MODULE: Final = "app.dispatch.cel.compiling"
+_MODULE: Final = "app.dispatch.cel.check_process"
 
 
 class Rejected(NamedTuple):

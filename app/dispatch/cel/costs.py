@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from google.protobuf.message import Message
 
+from app.dispatch.cel.evaluation import COST_OF_CHECK, spend
 from app.dispatch.cel.library.addresses import size_of_address
 from app.dispatch.cel.library.formats import regex_size_of
-from app.dispatch.cel.run import COST_OF_CHECK, spend
 from app.dispatch.cel.values import NONE, Optional
 
 CostOfArguments: TypeAlias = Callable[[Sequence[Any]], int]

@@ -9,13 +9,13 @@ from typing import Final
 from cel_expr_python import cel
 from google.protobuf.message import DecodeError
 
+from app.dispatch.cel.checked_expr import read_tree
+from app.dispatch.cel.error_texts import compile_text
 from app.dispatch.cel.errors import ExpressionError
 from app.dispatch.cel.functions import declarations
 from app.dispatch.cel.library import DECLARED, comparisons
-from app.dispatch.cel.messages import checked_pool
-from app.dispatch.cel.plan import Plan, Planner
-from app.dispatch.cel.texts import compile_text
-from app.dispatch.cel.tree import read_tree
+from app.dispatch.cel.planner import Plan, Planner
+from app.dispatch.cel.protobuf_types import checked_pool
 
 # Protobuf reads at most 100 levels, which are some 20 loops within each other; cel-go takes more.
 _TOO_DEEP: Final = "compilation failed: the expression is nested too deeply"

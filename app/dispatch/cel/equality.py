@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from app.dispatch.cel.run import spend
+from app.dispatch.cel.evaluation import spend
 from app.dispatch.cel.values import NO_SUCH_OVERLOAD, NONE, GrowingList, GrowingMap, Optional, Uint
 
 _NUMBERS: Final = frozenset({int, float, Uint})

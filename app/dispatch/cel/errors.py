@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from app.dispatch.cel.access import AccessQuestion
+from app.dispatch.cel.access_check import AccessQuestion
 
 # k8s.io/apiserver/pkg/cel: what an apiserver says when an expression is dearer than it allows.
 COST_EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"

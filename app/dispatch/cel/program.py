@@ -3,12 +3,12 @@
 import re
 from typing import Final, NamedTuple
 
+from app.dispatch.cel.activation import Scope
 from app.dispatch.cel.environment import check, plan
 from app.dispatch.cel.errors import CostError, EvaluationError, ExpressionError, UndecidedError, UnsupportedError
+from app.dispatch.cel.evaluation import CURRENT, MAX_COST, MAX_WORK, Exhausted, Run
 from app.dispatch.cel.frame import ABSENT, COST, FIRST_LOCAL, Frame
-from app.dispatch.cel.plan import Plan
-from app.dispatch.cel.run import CURRENT, MAX_COST, MAX_WORK, Exhausted, Run
-from app.dispatch.cel.scope import Scope
+from app.dispatch.cel.planner import Plan
 from app.dispatch.cel.values import NO_SUCH_OVERLOAD, CelError
 
 

@@ -6,16 +6,16 @@ from app.dispatch.cel.functions import Function
 from app.dispatch.cel.library.addresses import FUNCTIONS as ADDRESSES
 from app.dispatch.cel.library.authorizer import FUNCTIONS as AUTHORIZER
 from app.dispatch.cel.library.comparisons import FUNCTIONS as COMPARISONS
+from app.dispatch.cel.library.extensions import FUNCTIONS as EXTENSIONS
 from app.dispatch.cel.library.formats import FUNCTIONS as FORMATS
 from app.dispatch.cel.library.lists import FUNCTIONS as LISTS
 from app.dispatch.cel.library.quantities import FUNCTIONS as QUANTITIES
 from app.dispatch.cel.library.regexes import FUNCTIONS as REGEXES
-from app.dispatch.cel.library.sequences import FUNCTIONS as SEQUENCES
+from app.dispatch.cel.library.semver import FUNCTIONS as SEMVER
 from app.dispatch.cel.library.standard import FUNCTIONS as STANDARD
 from app.dispatch.cel.library.standard import TO_STRING
 from app.dispatch.cel.library.strings import FUNCTIONS as STRINGS
 from app.dispatch.cel.library.urls import FUNCTIONS as URLS
-from app.dispatch.cel.library.versions import FUNCTIONS as VERSIONS
 
 DECLARED: Final[tuple[Function, ...]] = (
     *COMPARISONS,
@@ -28,9 +28,9 @@ DECLARED: Final[tuple[Function, ...]] = (
     *REGEXES,
     *STRINGS,
     *URLS,
-    *VERSIONS,
+    *SEMVER,
 )
 """Those that the check of an expression has to be told of."""
 
-FUNCTIONS: Final[tuple[Function, ...]] = (*DECLARED, *SEQUENCES, *STANDARD)
+FUNCTIONS: Final[tuple[Function, ...]] = (*DECLARED, *EXTENSIONS, *STANDARD)
 """All that expressions can call."""

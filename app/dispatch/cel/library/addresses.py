@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from google.protobuf.message import Message
 
 from app.dispatch.cel.functions import Function
-from app.dispatch.cel.library.outcomes import is_accepted
+from app.dispatch.cel.library.parsing import is_accepted
 from app.dispatch.cel.library.quoting import quoted
-from app.dispatch.cel.messages import message_type
+from app.dispatch.cel.protobuf_types import message_type
 
 _Address: TypeAlias = IPv4Address | IPv6Address
 

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from google.protobuf.message import Message
 
-from app.dispatch.cel.access import AccessQuestion
+from app.dispatch.cel.access_check import AccessQuestion
+from app.dispatch.cel.evaluation import CURRENT
 from app.dispatch.cel.functions import Function
-from app.dispatch.cel.messages import message_type
-from app.dispatch.cel.run import CURRENT
+from app.dispatch.cel.protobuf_types import message_type
 from app.model.json import JSON, as_object
 from app.model.meta import is_dns1123_label, is_dns1123_subdomain
 

@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 
 from app.dispatch.cel.functions import Function
 from app.dispatch.cel.library.urls import parse_error
-from app.dispatch.cel.messages import message_type
+from app.dispatch.cel.protobuf_types import message_type
 from app.dispatch.validation.selectors import label_key_problems, label_value_problems
 
 _FORMAT: Final = message_type("NamedFormat")

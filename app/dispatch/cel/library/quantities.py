@@ -6,7 +6,7 @@ from typing import Any, Final
 from google.protobuf.message import Message
 
 from app.dispatch.cel.functions import Function
-from app.dispatch.cel.messages import message_type
+from app.dispatch.cel.protobuf_types import message_type
 from app.model.quantity import Quantity
 
 _QUANTITY: Final = message_type("Quantity")

@@ -6,9 +6,9 @@ All of them are RE2's, as Go's are: evaluated by cel-cpp because Python's have n
 import re
 from typing import Final
 
+from app.dispatch.cel.cel_cpp import native
+from app.dispatch.cel.evaluation import Unknown, spend
 from app.dispatch.cel.functions import Function
-from app.dispatch.cel.native import native
-from app.dispatch.cel.run import Unknown, spend
 
 # A match takes as much memory as these many elements of a list, here and in cel-cpp.
 _WORK_OF_MATCH: Final = 6

@@ -7,8 +7,8 @@ import math
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from app.dispatch.cel.cel_cpp import native
 from app.dispatch.cel.functions import Function
-from app.dispatch.cel.native import native
 from app.dispatch.cel.values import MAX_INT, MAX_UINT, MIN_INT, Uint, type_of
 
 _GETTERS: Final = ("FullYear", "Month", "Date", "DayOfMonth", "DayOfWeek", "DayOfYear")

@@ -4,11 +4,11 @@ import string
 from collections.abc import Sequence
 from typing import Any, Final
 
+from app.dispatch.cel.cel_cpp import native
+from app.dispatch.cel.evaluation import spend
 from app.dispatch.cel.functions import Function
-from app.dispatch.cel.native import native
-from app.dispatch.cel.run import spend
+from app.dispatch.cel.value_weight import weight
 from app.dispatch.cel.values import NO_SUCH_OVERLOAD
-from app.dispatch.cel.weights import weight
 
 _LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _UPPER: Final = str.maketrans(string.ascii_lowercase, string.ascii_uppercase)

@@ -8,7 +8,7 @@ from google.protobuf.message import Message
 
 from app.dispatch.cel.functions import Function
 from app.dispatch.cel.library.quoting import quoted
-from app.dispatch.cel.messages import message_type
+from app.dispatch.cel.protobuf_types import message_type
 
 _URL: Final = message_type("URL")
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):", re.ASCII)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from cel_expr_python import cel
 
-from app.dispatch.cel.texts import evaluation_text
+from app.dispatch.cel.error_texts import evaluation_text
 from app.dispatch.cel.values import Uint
 
 _EXTENSIONS: Final = "name: native\nextensions:\n- name: strings\n  version: 2\n- name: optional\n- name: regex\n"

@@ -3,7 +3,7 @@
 from functools import cached_property
 from typing import Any, Final
 
-from app.dispatch.cel.access import AccessDecisions
+from app.dispatch.cel.access_check import AccessDecisions
 from app.dispatch.cel.frame import ABSENT
 from app.dispatch.cel.library.authorizer import authorizer_of, request_resource_of
 from app.dispatch.cel.values import CelError

@@ -6,9 +6,9 @@ from typing import Any, Final, TypeAlias
 from google.protobuf.message import Message
 
 from app.dispatch.cel.functions import Function
-from app.dispatch.cel.library.outcomes import is_accepted
+from app.dispatch.cel.library.parsing import is_accepted
 from app.dispatch.cel.library.quoting import quoted
-from app.dispatch.cel.messages import message_type
+from app.dispatch.cel.protobuf_types import message_type
 
 _SEMVER: Final = message_type("Semver")
 _NUMBER: Final = r"(0|[1-9][0-9]{0,19})"

@@ -9,9 +9,9 @@ from functools import cmp_to_key
 from typing import Any, Final
 
 from app.dispatch.cel.equality import COMPARISONS, contains
+from app.dispatch.cel.evaluation import spend
 from app.dispatch.cel.functions import Function
 from app.dispatch.cel.library.quoting import quoted
-from app.dispatch.cel.run import spend
 from app.dispatch.cel.values import NO_SUCH_OVERLOAD, NONE, GrowingMap, Optional, Uint
 
 _is_less: Final = COMPARISONS["_<_"]

@@ -1,4 +1,4 @@
-"""Checks long expressions in a process of its own: ``python -m app.dispatch.cel.compiling``.
+"""Checks long expressions in a process of its own: ``python -m app.dispatch.cel.check_process``.
 
 cel-cpp holds Python's interpreter lock while it checks an expression, 1 s for one of 90,000 characters. The parent
 (`app.control.child`) asks with an expression. An answer is ``+`` or ``-`` (whether its type is bool) and the checked

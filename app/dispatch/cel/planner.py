@@ -18,15 +18,15 @@ from app.dispatch.cel.calls import (
     not_strictly_false_code,
     optional_or_code,
 )
+from app.dispatch.cel.checked_expr import Node, Tree, set_member
+from app.dispatch.cel.comprehensions import Loop, accumulator, loop_code
 from app.dispatch.cel.costs import cost_of_call
 from app.dispatch.cel.equality import contains
+from app.dispatch.cel.evaluation import MAX_COST
 from app.dispatch.cel.frame import FIRST_LOCAL, FIRST_VARIABLE, VARIABLES, Evaluate, Frame
 from app.dispatch.cel.functions import dispatches
 from app.dispatch.cel.library import FUNCTIONS
 from app.dispatch.cel.literals import Entry, list_code, map_code
-from app.dispatch.cel.loops import Loop, accumulator, loop_code
-from app.dispatch.cel.run import MAX_COST
-from app.dispatch.cel.tree import Node, Tree, set_member
 from app.dispatch.cel.values import NO_SUCH_OVERLOAD, CelError, CelType, Uint
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
+from app.dispatch.cel.evaluation import Exhausted
 from app.dispatch.cel.frame import ABSENT, COST, LIMIT, Evaluate, Frame
-from app.dispatch.cel.run import Exhausted
 from app.dispatch.cel.values import CelError, GrowingList, GrowingMap, kind_of
 
 # The names of Go's types, which are in cel-go's error.

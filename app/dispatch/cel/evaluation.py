@@ -6,7 +6,7 @@ Functions get their arguments and nothing else, so the evaluation that is under 
 from contextvars import ContextVar
 from typing import Final
 
-from app.dispatch.cel.access import AccessDecision, AccessDecisions, AccessQuestion
+from app.dispatch.cel.access_check import AccessDecision, AccessDecisions, AccessQuestion
 
 # k8s.io/apiserver/pkg/apis/cel/config.go: PerCallLimit.
 MAX_COST: Final = 1_000_000
