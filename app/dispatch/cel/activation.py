@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from app.dispatch.cel.access_check import AccessDecisions
 from app.dispatch.cel.frame import ABSENT
-from app.dispatch.cel.library.authorizer import authorizer_of, request_resource_of
+from app.dispatch.cel.library.authorizer import build_authorizer, build_request_resource
 from app.dispatch.cel.values import CelError
 from app.model.json import JSON, JSONObject
 
@@ -54,13 +54,13 @@ class Scope:
             for member in _MEMBERS
             if member in self._request and not (member in _OMITTED_EMPTY and self._request[member] == "")
         }
-        return (self._object, self._old_object, None, request, *self._authorizers())
+        return (self._object, self._old_object, None, request, *self._build_authorizers())
 
-    def _authorizers(self) -> tuple[Any, Any]:
+    def _build_authorizers(self) -> tuple[Any, Any]:
         if self.access is None:
             return ABSENT, ABSENT
         try:
-            return authorizer_of(self._request.get("userInfo")), request_resource_of(self._request)
+            return build_authorizer(self._request.get("userInfo")), build_request_resource(self._request)
         except UnicodeEncodeError:
             # Protobuf takes no lone surrogate.
             error = CelError("a text is not valid UTF-8")

@@ -8,17 +8,17 @@ from app.dispatch.cel.evaluation import spend
 from app.dispatch.cel.values import MAX_INT, MAX_UINT, MIN_INT, NO_SUCH_OVERLOAD, GrowingList, Uint
 
 # Characters that take as much memory as one element of a list.
-_CHARACTERS: Final = 10
+_CHARACTERS_PER_ELEMENT: Final = 10
 _LISTS: Final = frozenset({list, GrowingList})
 
 
-def _int(value: int) -> int:
+def _check_int(value: int) -> int:
     if MIN_INT <= value <= MAX_INT:
         return value
     raise OverflowError("integer overflow")
 
 
-def _uint(value: int) -> Uint:
+def _check_uint(value: int) -> Uint:
     if 0 <= value <= MAX_UINT:
         return Uint(value)
     raise OverflowError("unsigned integer overflow")
@@ -37,12 +37,12 @@ def add(left: Any, right: Any) -> Any:
     if kind is not other:
         return _add_times(left, right)
     if kind is int:
-        return _int(left + right)
+        return _check_int(left + right)
     if kind is str or kind is bytes:
         # Kubernetes charges 1 if it does not know the types before.
-        spend((len(left) + len(right)) // _CHARACTERS)
+        spend((len(left) + len(right)) // _CHARACTERS_PER_ELEMENT)
     elif kind is not float:
-        return _uint(int(left) + int(right)) if kind is Uint else _add_times(left, right)
+        return _check_uint(int(left) + int(right)) if kind is Uint else _add_times(left, right)
     return left + right
 
 
@@ -67,9 +67,9 @@ def subtract(left: Any, right: Any) -> Any:
     """Return ``left - right``; raises TypeError, OverflowError."""
     kind, other = type(left), type(right)
     if kind is other and kind is int:
-        return _int(left - right)
+        return _check_int(left - right)
     if kind is other and kind is Uint:
-        return _uint(int(left) - int(right))
+        return _check_uint(int(left) - int(right))
     if kind is other and kind in (float, datetime, timedelta):
         return left - right
     if kind is datetime and other is timedelta:
@@ -79,23 +79,23 @@ def subtract(left: Any, right: Any) -> Any:
 
 def multiply(left: Any, right: Any) -> Any:
     """Return ``left * right``; raises TypeError, OverflowError."""
-    kind = _common(left, right)
+    kind = _get_common_type(left, right)
     if kind is float:
         return left * right
     product = int(left) * int(right)
-    return _int(product) if kind is int else _uint(product)
+    return _check_int(product) if kind is int else _check_uint(product)
 
 
 def divide(left: Any, right: Any) -> Any:
     """Return ``left / right``, cut towards zero for integers; raises TypeError, OverflowError, ValueError."""
-    kind = _common(left, right)
+    kind = _get_common_type(left, right)
     if kind is float:
         return _divide_floats(left, right)
     if right == 0:
         raise ValueError("division by zero")
     quotient = abs(int(left)) // abs(int(right))
     quotient = quotient if (left < 0) == (right < 0) else -quotient
-    return _int(quotient) if kind is int else _uint(quotient)
+    return _check_int(quotient) if kind is int else _check_uint(quotient)
 
 
 def _divide_floats(left: float, right: float) -> float:
@@ -107,7 +107,7 @@ def _divide_floats(left: float, right: float) -> float:
 
 def remainder(left: Any, right: Any) -> Any:
     """Return ``left % right`` with the sign of ``left``; raises TypeError, ValueError."""
-    kind = _common(left, right)
+    kind = _get_common_type(left, right)
     if kind is float:
         raise TypeError(NO_SUCH_OVERLOAD)
     if right == 0:
@@ -119,13 +119,13 @@ def remainder(left: Any, right: Any) -> Any:
 def negate(value: Any) -> Any:
     """Return ``-value``; raises TypeError, OverflowError."""
     if type(value) is int:
-        return _int(-value)
+        return _check_int(-value)
     if type(value) in (float, timedelta):
         return -value
     raise TypeError(NO_SUCH_OVERLOAD)
 
 
-def _common(left: Any, right: Any) -> type:
+def _get_common_type(left: Any, right: Any) -> type:
     kind = type(left)
     if kind is type(right) and kind in (int, float, Uint):
         return kind

@@ -13,9 +13,9 @@ from app.dispatch.cel.values import (
     CelError,
     Optional,
     Uint,
+    get_kind,
     is_out_of_range,
-    kind_of,
-    out_of_range,
+    make_range_error,
 )
 
 _MISSING: Final = object()
@@ -45,7 +45,7 @@ def extend(attribute: Attribute, member: Member) -> Attribute:
     return attribute._replace(members=(*attribute.members, member))
 
 
-def variable(slot: int, name: str) -> Evaluate:
+def compile_variable(slot: int, name: str) -> Evaluate:
     """Return code that reads a variable of the request, which may be absent."""
     missing = CelError(f"no such attribute(s): {name}")
 
@@ -56,18 +56,18 @@ def variable(slot: int, name: str) -> Evaluate:
     return read
 
 
-def local(slot: int) -> Evaluate:
+def compile_local(slot: int) -> Evaluate:
     """Return code that reads the variable of a loop."""
     return lambda frame: frame[slot]
 
 
-def resolver(attribute: Attribute) -> Evaluate:
+def compile_resolver(attribute: Attribute) -> Evaluate:
     """Return code that reads an attribute and charges for its members only."""
     base, members = attribute
     if not members:
         return base
     if all(isinstance(member.key, str) and not member.optional and not member.tested for member in members):
-        return _plain_resolver(base, tuple(member.key for member in members))
+        return _compile_plain_resolver(base, tuple(member.key for member in members))
 
     def resolve(frame: Frame) -> Any:
         value = base(frame)
@@ -79,7 +79,7 @@ def resolver(attribute: Attribute) -> Evaluate:
     return resolve
 
 
-def _plain_resolver(base: Evaluate, keys: Sequence[str]) -> Evaluate:
+def _compile_plain_resolver(base: Evaluate, keys: Sequence[str]) -> Evaluate:
     rest = tuple(Member(key) for key in keys)
 
     def resolve(frame: Frame) -> Any:
@@ -91,7 +91,7 @@ def _plain_resolver(base: Evaluate, keys: Sequence[str]) -> Evaluate:
             value = value.get(key, _MISSING)
             if value is _MISSING:
                 return CelError(f"no such key: {key}")
-        return out_of_range(value) if is_out_of_range(value) else value
+        return make_range_error(value) if is_out_of_range(value) else value
 
     return resolve
 
@@ -126,20 +126,20 @@ def _walk(frame: Frame, value: Any, members: Sequence[Member], *, optional: bool
             if type(value) is CelError:
                 return value
     if is_out_of_range(value):
-        return out_of_range(value)
+        return make_range_error(value)
     return Optional(value) if optional and not members[-1].tested else value
 
 
 def _find(value: Any, key: Any) -> Any:
     """Return a member, _MISSING, or an error if a value of this type has no members."""
     if isinstance(value, dict):
-        if kind_of(type(key)) not in ("string", "int", "uint", "bool", "double"):
-            return CelError(f"unsupported key type: {kind_of(type(key))}")
+        if get_kind(type(key)) not in ("string", "int", "uint", "bool", "double"):
+            return CelError(f"unsupported key type: {get_kind(type(key))}")
         return value.get(key, _MISSING)
     if isinstance(value, list):
         position = _index(key)
         if position is None:
-            return CelError(f"unsupported index type '{kind_of(type(key))}' in list")
+            return CelError(f"unsupported index type '{get_kind(type(key))}' in list")
         return value[position] if 0 <= position < len(value) else _MISSING
     return _MISSING
 
@@ -156,9 +156,9 @@ def _missing(value: Any, key: Any) -> CelError:
     return CelError(f"no such key: {key}")
 
 
-def attribute_code(attribute: Attribute) -> Evaluate:
+def compile_attribute(attribute: Attribute) -> Evaluate:
     """Return code that reads an attribute and charges for all of it."""
-    resolve = resolver(attribute)
+    resolve = compile_resolver(attribute)
     tested = bool(attribute.members) and attribute.members[-1].tested
     if tested:
         # Kubernetes does not charge for a test of presence itself (PresenceTestHasCost).

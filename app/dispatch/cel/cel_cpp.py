@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from cel_expr_python import cel
 
-from app.dispatch.cel.error_texts import evaluation_text
+from app.dispatch.cel.error_texts import translate_evaluation_error
 from app.dispatch.cel.values import Uint
 
 _EXTENSIONS: Final = "name: native\nextensions:\n- name: strings\n  version: 2\n- name: optional\n- name: regex\n"
@@ -15,7 +15,7 @@ _NAMES: Final = "abcd"
 
 
 @cache
-def _program(expression: str) -> cel.Expression:
+def _compile(expression: str) -> cel.Expression:
     environment = cel.NewEnv(
         config=cel.NewEnvConfigFromYaml(_EXTENSIONS), variables=dict.fromkeys(_NAMES, cel.Type.DYN)
     )
@@ -28,26 +28,26 @@ def evaluate(expression: str, *arguments: Any) -> cel.Value:
     Raises:
         ValueError: it ended in an error; the text is cel-go's.
     """
-    given = map(_as_text, arguments)
+    given = map(_encode_time, arguments)
     try:
-        value = _program(expression).eval(data=dict(zip(_NAMES, given, strict=False)))
+        value = _compile(expression).eval(data=dict(zip(_NAMES, given, strict=False)))
     except UnicodeEncodeError:
         raise ValueError("a text is not valid UTF-8") from None
     except RuntimeError as error:
-        raise ValueError(evaluation_text(str(error))) from None
+        raise ValueError(translate_evaluation_error(str(error))) from None
     if value.type() == cel.Type.ERROR:
-        raise ValueError(evaluation_text(str(value.value())))
+        raise ValueError(translate_evaluation_error(str(value.value())))
     return value
 
 
-def _as_text(value: Any) -> Any:
+def _encode_time(value: Any) -> Any:
     """Return times as texts: cel-cpp takes no others from Python."""
     if isinstance(value, datetime):
         return value.isoformat()
     return f"{value // timedelta(microseconds=1)}us" if isinstance(value, timedelta) else value
 
 
-def native(expression: str) -> Callable[..., Any]:
+def delegate(expression: str) -> Callable[..., Any]:
     """Return code that evaluates an expression over ``a``, ``b``, ..."""
 
     def call(*arguments: Any) -> Any:

@@ -13,7 +13,7 @@ from app.dispatch.cel.errors import ExpressionError
 
 BOOL: Final = b"+"
 OTHER_TYPE: Final = b"-"
-WRONG: Final = b"!"
+INVALID: Final = b"!"
 
 
 def answer(expression: str) -> bytes:
@@ -21,7 +21,7 @@ def answer(expression: str) -> bytes:
     try:
         is_bool, checked = check(expression)
     except ExpressionError as error:
-        return WRONG + str(error).encode()
+        return INVALID + str(error).encode()
     return (BOOL if is_bool else OTHER_TYPE) + checked
 
 

@@ -65,7 +65,7 @@ _TREE: Final = {
 }
 
 
-def _checked_type() -> Any:
+def _build_checked_type() -> Any:
     file = FileDescriptorProto(name="tree.proto", package="tree", syntax="proto3")
     for name, members in _TREE.items():
         message = file.message_type.add(name=name)
@@ -94,7 +94,7 @@ def _checked_type() -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("tree.Checked"))
 
 
-_CHECKED: Final = _checked_type()
+_CHECKED: Final = _build_checked_type()
 
 
 def read_tree(serialized: bytes) -> Tree:
@@ -104,7 +104,7 @@ def read_tree(serialized: bytes) -> Tree:
     return _CHECKED.FromString(envelope.value)
 
 
-def set_member(message: Any, *, after: int = 0) -> str:
+def find_set_member(message: Any, *, after: int = 0) -> str:
     """Return the name of the member of a oneof that is set, "" if there is none.
 
     Args:

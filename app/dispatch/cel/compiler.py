@@ -5,13 +5,13 @@ from typing import Final, NamedTuple
 
 from app.control.child import Child
 from app.control.worker import Worker
-from app.dispatch.cel.check_process import BOOL, WRONG
+from app.dispatch.cel.check_process import BOOL, INVALID
 from app.dispatch.cel.errors import ExpressionError
-from app.dispatch.cel.program import Program, check_length, compile_condition, expanded_length, program_of
+from app.dispatch.cel.program import Program, build_program, check_length, compile_condition, compute_expanded_length
 
 _log: Final = logging.getLogger(__name__)
 # Characters of an expression that is compiled on the event loop: 1 to 2 ms, 6 ms for the worst.
-_SHORT: Final = 500
+_MAX_SHORT_LENGTH: Final = 500
 _MODULE: Final = "app.dispatch.cel.check_process"
 
 
@@ -32,7 +32,7 @@ Compiled = Program | Rejected
 
 def is_short(expression: str) -> bool:
     """Return whether compiling an expression takes about 1 ms at most."""
-    return expanded_length(expression) <= _SHORT
+    return compute_expanded_length(expression) <= _MAX_SHORT_LENGTH
 
 
 def compile_here(expression: str) -> Compiled:
@@ -74,9 +74,9 @@ class Compiler:
 
 def _finish(expression: str, answer: bytes) -> Compiled:
     kind, content = answer[:1], answer[1:]
-    if kind == WRONG:
+    if kind == INVALID:
         return Rejected(expression, ExpressionError(content.decode()))
     try:
-        return program_of(expression, is_bool=kind == BOOL, checked=content)
+        return build_program(expression, is_bool=kind == BOOL, checked=content)
     except ExpressionError as error:
         return Rejected(expression, error)

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from app.dispatch.cel.evaluation import Exhausted
+from app.dispatch.cel.evaluation import LimitReachedError
 from app.dispatch.cel.frame import ABSENT, COST, LIMIT, Evaluate, Frame
-from app.dispatch.cel.values import CelError, GrowingList, GrowingMap, kind_of
+from app.dispatch.cel.values import CelError, GrowingList, GrowingMap, get_kind
 
 # The names of Go's types, which are in cel-go's error.
 _GO_TYPES: Final = {
@@ -32,7 +32,7 @@ class Loop(NamedTuple):
     """The place of the second variable, 0 if there is none."""
 
 
-def accumulator(slot: int, initial: Evaluate) -> Evaluate:
+def compile_accumulator(slot: int, initial: Evaluate) -> Evaluate:
     """Return code that reads what a loop has collected so far. It begins when it is read first."""
 
     def read(frame: Frame) -> Any:
@@ -49,10 +49,10 @@ def accumulator(slot: int, initial: Evaluate) -> Evaluate:
     return read
 
 
-def loop_code(loop: Loop) -> Evaluate:
+def compile_loop(loop: Loop) -> Evaluate:
     """Return code that runs a loop."""
     result, collected = loop.result, loop.accumulator
-    run = _steps_of_pairs(loop) if loop.second else _steps(loop)
+    run = _compile_pair_steps(loop) if loop.second else _compile_steps(loop)
 
     def evaluate(frame: Frame) -> Any:
         values = loop.range(frame)
@@ -60,11 +60,11 @@ def loop_code(loop: Loop) -> Evaluate:
             return values
         frame[collected] = ABSENT
         if not isinstance(values, list | dict):
-            name = _GO_TYPES.get(kind_of(type(values)), "ref.Val")
+            name = _GO_TYPES.get(get_kind(type(values)), "ref.Val")
             return CelError(f"got '{name}', expected iterable type")
         run(frame, values)
         if frame[COST] > frame[LIMIT]:
-            raise Exhausted
+            raise LimitReachedError
         made = result(frame)
         frame[collected] = ABSENT
         if type(made) is GrowingList:
@@ -74,7 +74,7 @@ def loop_code(loop: Loop) -> Evaluate:
     return evaluate
 
 
-def _steps(loop: Loop) -> Callable[[Frame, Any], None]:
+def _compile_steps(loop: Loop) -> Callable[[Frame, Any], None]:
     _, condition, step, _, collected, element, _ = loop
 
     def run(frame: Frame, values: Iterable[Any]) -> None:
@@ -84,12 +84,12 @@ def _steps(loop: Loop) -> Callable[[Frame, Any], None]:
                 return
             frame[collected] = step(frame)
             if frame[COST] > frame[LIMIT]:
-                raise Exhausted
+                raise LimitReachedError
 
     return run
 
 
-def _steps_of_pairs(loop: Loop) -> Callable[[Frame, Any], None]:
+def _compile_pair_steps(loop: Loop) -> Callable[[Frame, Any], None]:
     _, condition, step, _, collected, first, second = loop
 
     def run(frame: Frame, values: Any) -> None:
@@ -100,6 +100,6 @@ def _steps_of_pairs(loop: Loop) -> Callable[[Frame, Any], None]:
                 return
             frame[collected] = step(frame)
             if frame[COST] > frame[LIMIT]:
-                raise Exhausted
+                raise LimitReachedError
 
     return run

@@ -13,7 +13,7 @@ _ORDERED: Final = frozenset({str, bytes, bool, datetime, timedelta})
 _LISTS: Final = frozenset({list, GrowingList})
 _MAPS: Final = frozenset({dict, GrowingMap})
 # Characters that are compared in the time of one element.
-_CHARACTERS: Final = 100
+_CHARACTERS_PER_ELEMENT: Final = 100
 # Deeper values would end the process by Python's recursion. No document of Kubernetes is this deep.
 MAX_DEPTH: Final = 200
 
@@ -23,12 +23,12 @@ def is_equal(left: Any, right: Any, depth: int = 0) -> bool:
 
     Raises:
         ValueError: they are nested too deeply.
-        Exhausted: there is too much to compare.
+        LimitReachedError: there is too much to compare.
     """
     kind, other = type(left), type(right)
     if kind is other and kind in _ORDERED:
         if kind is str or kind is bytes:
-            spend(min(len(left), len(right)) // _CHARACTERS)
+            spend(min(len(left), len(right)) // _CHARACTERS_PER_ELEMENT)
         return bool(left == right)
     if kind in _NUMBERS:
         return other in _NUMBERS and bool(left == right)
@@ -83,7 +83,7 @@ def contains(values: Any, value: Any) -> bool:
     raise TypeError(NO_SUCH_OVERLOAD)
 
 
-def _comparison(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+def _build_comparison(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     def is_ordered(left: Any, right: Any) -> bool:
         kind, other = type(left), type(right)
         if (kind is other and kind in _ORDERED) or (kind in _NUMBERS and other in _NUMBERS):
@@ -94,8 +94,8 @@ def _comparison(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], boo
 
 
 COMPARISONS: Final = {
-    "_<_": _comparison(operator.lt),
-    "_<=_": _comparison(operator.le),
-    "_>_": _comparison(operator.gt),
-    "_>=_": _comparison(operator.ge),
+    "_<_": _build_comparison(operator.lt),
+    "_<=_": _build_comparison(operator.le),
+    "_>_": _build_comparison(operator.gt),
+    "_>=_": _build_comparison(operator.ge),
 }

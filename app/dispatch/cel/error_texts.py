@@ -20,22 +20,22 @@ _EVALUATING: Final = (
 )
 
 
-def plain(text: str) -> str:
+def strip_status(text: str) -> str:
     """Return an error without cel-cpp's status code before and after it."""
     return _STATUS_AFTER.sub("", _STATUS.sub("", text))
 
 
-def compile_text(text: str) -> str:
+def translate_compile_error(text: str) -> str:
     """Return what is wrong with an expression that does not compile."""
-    text = plain(text)
+    text = strip_status(text)
     for pattern, replacement in _COMPILING:
         text = pattern.sub(replacement, text)
     return text
 
 
-def evaluation_text(text: str) -> str:
+def translate_evaluation_error(text: str) -> str:
     """Return why an evaluation has no value."""
-    text = plain(text)
+    text = strip_status(text)
     for pattern, replacement in _EVALUATING:
         if pattern.match(text):
             return pattern.sub(replacement, text)

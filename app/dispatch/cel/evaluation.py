@@ -21,15 +21,15 @@ WORK_PER_COST: Final = 4
 COST_OF_CHECK: Final = 350_000
 
 
-class Exhausted(Exception):  # noqa: N818 - a limit that was reached, not a fault
+class LimitReachedError(Exception):
     """The evaluation used up what it may."""
 
 
-class Open(Exception):  # noqa: N818 - a question, not a fault
+class PendingCheckError(Exception):
     """An access question has no answer yet."""
 
 
-class Unknown(Exception):  # noqa: N818 - a limit of ours, not a fault
+class UnsupportedFunctionError(Exception):
     """A function of Kubernetes cannot be evaluated here; the text names it."""
 
     def __init__(self, what: str) -> None:
@@ -37,7 +37,7 @@ class Unknown(Exception):  # noqa: N818 - a limit of ours, not a fault
         CURRENT.get().unsupported = what
 
 
-class Run:
+class Evaluation:
     """What one evaluation used and asked.
 
     Attributes:
@@ -71,11 +71,11 @@ class Run:
         """Add to the work, before it is done.
 
         Raises:
-            Exhausted: it is more than one expression may take.
+            LimitReachedError: it is more than one expression may take.
         """
         self.work += work
         if self.work > self._max_work:
-            raise Exhausted
+            raise LimitReachedError
 
     def ask(self, question: AccessQuestion) -> AccessDecision:
         """Return the answer to a check.
@@ -83,20 +83,20 @@ class Run:
         No more is asked at once than an expression could pay for.
 
         Raises:
-            Open: nobody has answered it yet.
+            PendingCheckError: nobody has answered it yet.
         """
         decision = (self._access or {}).get(question)
         if decision is None:
             if len(self.questions) < MAX_COST // COST_OF_CHECK:
                 self.questions.add(question)
-            raise Open
+            raise PendingCheckError
         self.checks += 1
         return decision
 
 
-CURRENT: Final[ContextVar[Run]] = ContextVar("CURRENT")
+CURRENT: Final[ContextVar[Evaluation]] = ContextVar("CURRENT")
 
 
 def spend(work: int) -> None:
-    """Add to the work of the evaluation that is under way; raises Exhausted."""
+    """Add to the work of the evaluation that is under way; raises LimitReachedError."""
     CURRENT.get().spend(work)

@@ -18,7 +18,7 @@ class Entry(NamedTuple):
     optional: bool
 
 
-def list_code(elements: Sequence[Evaluate], optional: frozenset[int]) -> Evaluate:
+def compile_list(elements: Sequence[Evaluate], optional: frozenset[int]) -> Evaluate:
     """Return code that makes a list; elements at the positions ``optional`` are left out if they have no value."""
 
     def make(frame: Frame) -> Any:
@@ -40,7 +40,7 @@ def list_code(elements: Sequence[Evaluate], optional: frozenset[int]) -> Evaluat
     return make
 
 
-def map_code(entries: Sequence[Entry]) -> Evaluate:
+def compile_map(entries: Sequence[Entry]) -> Evaluate:
     """Return code that makes a map."""
 
     def make(frame: Frame) -> Any:

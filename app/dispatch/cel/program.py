@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from app.dispatch.cel.activation import Scope
 from app.dispatch.cel.environment import check, plan
 from app.dispatch.cel.errors import CostError, EvaluationError, ExpressionError, UndecidedError, UnsupportedError
-from app.dispatch.cel.evaluation import CURRENT, MAX_COST, MAX_WORK, Exhausted, Run
+from app.dispatch.cel.evaluation import CURRENT, MAX_COST, MAX_WORK, Evaluation, LimitReachedError
 from app.dispatch.cel.frame import ABSENT, COST, FIRST_LOCAL, Frame
 from app.dispatch.cel.planner import Plan
 from app.dispatch.cel.values import NO_SUCH_OVERLOAD, CelError
@@ -19,7 +19,7 @@ class Limits(NamedTuple):
     work: int
 
 
-class Measured(NamedTuple):
+class Measurement(NamedTuple):
     """The verdict of a condition, and its use of the limits.
 
     Attributes:
@@ -36,11 +36,11 @@ class Measured(NamedTuple):
 LIMITS: Final = Limits(MAX_COST, MAX_WORK)
 # cel-cpp refuses more than 100,000 code points and more than 32 levels by itself; an object of Kubernetes that holds
 # the expression has at most 1.5 MiB.
-_LONGEST: Final = 100_000
+MAX_LENGTH: Final = 100_000
 # Each of these macros repeats what it is called on, so a chain of them doubles with every link before anything is
 # checked; cel-go has no bound for that either.
-_REPEATING: Final = re.compile(r"\bopt(?:Flat)?Map\b")
-_LONGEST_REPEATED: Final = 2_000_000
+_REPEATING_MACRO: Final = re.compile(r"\bopt(?:Flat)?Map\b")
+MAX_EXPANDED_LENGTH: Final = 2_000_000
 # Characters of an expression that weigh as much as a node: a text literal is one node, however long it is.
 _CHARACTERS_PER_NODE: Final = 500
 
@@ -68,15 +68,15 @@ class Program:
         """
         return self.measure(scope).value
 
-    def measure(self, scope: Scope, limits: Limits = LIMITS) -> Measured:
+    def measure(self, scope: Scope, limits: Limits = LIMITS) -> Measurement:
         """Return what the condition says of a request, and what that used; `evaluate` has the errors."""
-        run = Run(scope.access, max_work=limits.work)
+        run = Evaluation(scope.access, max_work=limits.work)
         frame: Frame = [0, limits.cost, *scope.variables, *([ABSENT] * (self._plan.slots - FIRST_LOCAL))]
         token = CURRENT.set(run)
         try:
             value = self._plan.code(frame)
             exhausted = frame[COST] > limits.cost
-        except Exhausted:
+        except LimitReachedError:
             value, exhausted = None, True
         finally:
             CURRENT.reset(token)
@@ -84,10 +84,10 @@ class Program:
         if exhausted:
             raise CostError(self.expression, cost=run.cost, used=run.used)
         if type(value) is bool:
-            return Measured(value, run.cost, run.used)
-        raise self._error(run, value)
+            return Measurement(value, run.cost, run.used)
+        raise self._build_error(run, value)
 
-    def _error(self, run: Run, value: object) -> Exception:
+    def _build_error(self, run: Evaluation, value: object) -> Exception:
         text = value.text if isinstance(value, CelError) else NO_SUCH_OVERLOAD
         if run.unsupported:
             text = f"not supported here: {run.unsupported}"
@@ -105,23 +105,23 @@ def compile_condition(expression: str) -> Program:
     """
     check_length(expression)
     is_bool, checked = check(expression)
-    return program_of(expression, is_bool=is_bool, checked=checked)
+    return build_program(expression, is_bool=is_bool, checked=checked)
 
 
 def check_length(expression: str) -> None:
     """Refuse an expression that is too long to be checked; raises ExpressionError."""
-    if len(expression) > _LONGEST:
-        raise ExpressionError(f"compilation failed: the expression is longer than {_LONGEST} characters")
-    if expanded_length(expression) > _LONGEST_REPEATED:
+    if len(expression) > MAX_LENGTH:
+        raise ExpressionError(f"compilation failed: the expression is longer than {MAX_LENGTH} characters")
+    if compute_expanded_length(expression) > MAX_EXPANDED_LENGTH:
         raise ExpressionError("compilation failed: too many optMap and optFlatMap for an expression of this length")
 
 
-def expanded_length(expression: str) -> int:
+def compute_expanded_length(expression: str) -> int:
     """Return how long an expression is after its macros have repeated parts of it, at most."""
-    return len(expression) << min(len(_REPEATING.findall(expression)), 64)
+    return len(expression) << min(len(_REPEATING_MACRO.findall(expression)), 64)
 
 
-def program_of(expression: str, *, is_bool: bool, checked: bytes) -> Program:
+def build_program(expression: str, *, is_bool: bool, checked: bytes) -> Program:
     """Return the program of an expression that `app.dispatch.cel.environment.check` has checked.
 
     Raises:

@@ -15,8 +15,8 @@ from google.protobuf.message import Message
 MessageType: TypeAlias = type[Message]
 
 _PACKAGE: Final = "kubernetes"
-_TEXT: Final = FieldDescriptorProto.TYPE_STRING
-_SCALARS: Final = {"string": _TEXT, "bool": FieldDescriptorProto.TYPE_BOOL}
+_STRING: Final = FieldDescriptorProto.TYPE_STRING
+_SCALARS: Final = {"string": _STRING, "bool": FieldDescriptorProto.TYPE_BOOL}
 
 # Member names stand before a colon, types after it; * says repeated.
 _KIND: Final = ("group:string", "version:string", "kind:string")
@@ -74,29 +74,29 @@ _EVALUATED: Final = {
 }
 
 
-def full_name(name: str) -> str:
+def qualify_name(name: str) -> str:
     """Return the name that expressions know a type by: addresses are not in Kubernetes' package."""
     return name if name.startswith("net.") else f"{_PACKAGE}.{name}"
 
 
-def checked_pool() -> descriptor_pool.DescriptorPool:
+def build_checked_pool() -> descriptor_pool.DescriptorPool:
     """Return the types as an apiserver's compiler knows them."""
-    return _pool({**_CHECKED, **dict.fromkeys(_EVALUATED, ())})
+    return _build_pool({**_CHECKED, **dict.fromkeys(_EVALUATED, ())})
 
 
-def _pool(types: dict[str, tuple[str, ...]]) -> descriptor_pool.DescriptorPool:
+def _build_pool(types: dict[str, tuple[str, ...]]) -> descriptor_pool.DescriptorPool:
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(struct_pb2.DESCRIPTOR.serialized_pb)
-    for package, file in _files(types):
+    for package, file in _build_files(types):
         file.package = package
         pool.AddSerializedFile(file.SerializeToString())
     return pool
 
 
-def _files(types: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, FileDescriptorProto]]:
+def _build_files(types: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, FileDescriptorProto]]:
     files: dict[str, FileDescriptorProto] = {}
     for name, members in types.items():
-        package, _, last = full_name(name).rpartition(".")
+        package, _, last = qualify_name(name).rpartition(".")
         file = files.setdefault(
             package,
             FileDescriptorProto(name=f"{package}.proto", syntax="proto3", dependency=["google/protobuf/struct.proto"]),
@@ -115,12 +115,12 @@ def _declare(message: DescriptorProto, members: Iterable[str]) -> None:
             field.type = _SCALARS[type_]
         else:
             field.type = FieldDescriptorProto.TYPE_MESSAGE
-            field.type_name = ".google.protobuf.Value" if type_ == "dyn" else f".{full_name(type_)}"
+            field.type_name = ".google.protobuf.Value" if type_ == "dyn" else f".{qualify_name(type_)}"
 
 
-EVALUATED: Final = _pool(_EVALUATED)
+EVALUATED: Final = _build_pool(_EVALUATED)
 
 
-def message_type(name: str) -> MessageType:
+def get_message_type(name: str) -> MessageType:
     """Return the class of a type as it is while expressions are evaluated, by the name that Kubernetes gives it."""
-    return message_factory.GetMessageClass(EVALUATED.FindMessageTypeByName(full_name(name)))
+    return message_factory.GetMessageClass(EVALUATED.FindMessageTypeByName(qualify_name(name)))

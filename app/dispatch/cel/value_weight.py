@@ -4,10 +4,10 @@ from typing import Any, Final
 
 from app.dispatch.cel.equality import MAX_DEPTH
 
-_CHARACTERS: Final = 10
+_CHARACTERS_PER_ELEMENT: Final = 10
 
 
-def weight(value: Any) -> int:
+def measure_weight(value: Any) -> int:
     """Return 1 for each value in ``value``, itself included, and 1 for every ten characters of its texts and keys.
 
     Raises:
@@ -22,7 +22,7 @@ def weight(value: Any) -> int:
         below: list[Any] = []
         for one in level:
             if isinstance(one, str | bytes):
-                total += len(one) // _CHARACTERS
+                total += len(one) // _CHARACTERS_PER_ELEMENT
             elif isinstance(one, list):
                 below += one
             elif isinstance(one, dict):

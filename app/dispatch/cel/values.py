@@ -92,16 +92,16 @@ _TYPE_NAMES: Final = {
 }
 
 
-def kind_of(type_: type) -> str:
+def get_kind(type_: type) -> str:
     """Return the name by which signatures of functions know the values of a Python type."""
     if issubclass(type_, Message):
         return str(type_.DESCRIPTOR.full_name)
     return _KINDS.get(type_, "")
 
 
-def type_of(value: Any) -> CelType:
+def get_type(value: Any) -> CelType:
     """Return the type of a value, as an expression sees it."""
-    kind = kind_of(type(value))
+    kind = get_kind(type(value))
     return CelType(_TYPE_NAMES.get(kind, kind))
 
 
@@ -110,6 +110,6 @@ def is_out_of_range(value: Any) -> bool:
     return type(value) is int and not MIN_INT <= value <= MAX_INT
 
 
-def out_of_range(value: int) -> CelError:
+def make_range_error(value: int) -> CelError:
     """Return the error about an integer that CEL has no value for."""
     return CelError(f"integer out of range: {value if abs(value) < 10**30 else 'more than 30 digits'}")

@@ -3,7 +3,7 @@
 import pytest
 
 from app.dispatch.cel import EvaluationError, UnsupportedError
-from app.dispatch.cel.environment import _checking
+from app.dispatch.cel.environment import _build_environment
 from app.dispatch.cel.library import DECLARED
 from tests.dispatch.cel.evaluating import evaluate
 
@@ -176,6 +176,6 @@ def test_what_would_come_out_otherwise_than_in_an_apiserver_is_not_evaluated() -
 
 
 def test_every_function_is_declared_as_it_is_named() -> None:
-    declared = _checking().config().to_yaml()
+    declared = _build_environment().config().to_yaml()
 
-    assert [function.overload for function in DECLARED if function.overload not in declared] == []
+    assert [function.overload_id for function in DECLARED if function.overload_id not in declared] == []

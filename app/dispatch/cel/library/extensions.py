@@ -11,7 +11,7 @@ from typing import Any, Final
 from app.dispatch.cel.equality import COMPARISONS, contains
 from app.dispatch.cel.evaluation import spend
 from app.dispatch.cel.functions import Function
-from app.dispatch.cel.library.quoting import quoted
+from app.dispatch.cel.library.quoting import quote_text
 from app.dispatch.cel.values import NO_SUCH_OVERLOAD, NONE, GrowingMap, Optional, Uint
 
 _is_less: Final = COMPARISONS["_<_"]
@@ -41,7 +41,7 @@ def _flatten(values: Sequence[Any], depth: int = 1) -> list[Any]:
     return flat
 
 
-def _distinct(values: Sequence[Any]) -> list[Any]:
+def _drop_duplicates(values: Sequence[Any]) -> list[Any]:
     found: list[Any] = []
     for value in values:
         if not contains(found, value):
@@ -49,7 +49,7 @@ def _distinct(values: Sequence[Any]) -> list[Any]:
     return found
 
 
-def _range(size: int) -> list[int]:
+def _build_range(size: int) -> list[int]:
     spend(max(0, size))
     return list(range(size))
 
@@ -89,13 +89,13 @@ def _intersects(one: Sequence[Any], other: Sequence[Any]) -> bool:
     return any(contains(other, value) for value in one)
 
 
-def _equivalent(one: Sequence[Any], other: Sequence[Any]) -> bool:
+def _are_equivalent(one: Sequence[Any], other: Sequence[Any]) -> bool:
     return _contains_all(one, other) and _contains_all(other, one)
 
 
 def _insert(entries: GrowingMap, key: Any, value: Any) -> GrowingMap:
     if key in entries:
-        raise ValueError(f"insert failed: key {quoted(str(key))} already exists")
+        raise ValueError(f"insert failed: key {quote_text(str(key))} already exists")
     entries[key] = value
     return entries
 
@@ -106,25 +106,25 @@ def _insert_all(entries: GrowingMap, more: dict[Any, Any]) -> GrowingMap:
     return entries
 
 
-def _value(optional: Optional) -> Any:
+def _get_value(optional: Optional) -> Any:
     if optional is NONE:
         raise ValueError("optional.none() dereference")
     return optional.value
 
 
-def _of_non_zero(value: Any) -> Optional:
+def _wrap_non_zero(value: Any) -> Optional:
     empty = not value.ByteSize() if hasattr(value, "ByteSize") else not value
     return NONE if empty else Optional(value)
 
 
-def _hash_key(key: Any) -> None:
+def _require_key(key: Any) -> None:
     """Raise TypeError for what is no key of a map."""
     if type(key) not in (str, int, bool, Uint, float):
         raise TypeError(NO_SUCH_OVERLOAD)
 
 
 def _insert_checked(entries: GrowingMap, key: Any, value: Any) -> GrowingMap:
-    _hash_key(key)
+    _require_key(key)
     return _insert(entries, key, value)
 
 
@@ -133,19 +133,19 @@ FUNCTIONS: Final = (
     Function("slice", (_L, "int", "int"), _L, _slice),
     Function("flatten", (_L,), _L, _flatten),
     Function("flatten", (_L, "int"), _L, _flatten),
-    Function("distinct", (_L,), _L, _distinct),
+    Function("distinct", (_L,), _L, _drop_duplicates),
     Function("reverse", (_L,), _L, _reverse),
     Function("sort", (_L,), _L, _sort),
     Function("@sortByAssociatedKeys", (_L, _L), _L, _sort_by),
-    Function("lists.range", ("int",), _L, _range, member=False),
+    Function("lists.range", ("int",), _L, _build_range, member=False),
     Function("sets.contains", (_L, _L), "bool", _contains_all, member=False),
     Function("sets.intersects", (_L, _L), "bool", _intersects, member=False),
-    Function("sets.equivalent", (_L, _L), "bool", _equivalent, member=False),
+    Function("sets.equivalent", (_L, _L), "bool", _are_equivalent, member=False),
     Function("cel.@mapInsert", ("map", "map"), "map", _insert_all, member=False),
     Function("cel.@mapInsert", ("map", "dyn", "dyn"), "map", _insert_checked, member=False),
     Function("optional.of", ("dyn",), "optional", Optional, member=False),
-    Function("optional.ofNonZeroValue", ("dyn",), "optional", _of_non_zero, member=False),
+    Function("optional.ofNonZeroValue", ("dyn",), "optional", _wrap_non_zero, member=False),
     Function("optional.none", (), "optional", lambda: NONE, member=False),
     Function("hasValue", ("optional_type",), "bool", lambda optional: optional is not NONE),
-    Function("value", ("optional_type",), "dyn", _value),
+    Function("value", ("optional_type",), "dyn", _get_value),
 )

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 
-def is_accepted(parse: Callable[[str], object], text: str) -> bool:
+def can_parse(parse: Callable[[str], object], text: str) -> bool:
     """Return whether ``parse`` takes ``text`` without ValueError."""
     try:
         parse(text)

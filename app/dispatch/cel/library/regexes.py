@@ -6,8 +6,8 @@ All of them are RE2's, as Go's are: evaluated by cel-cpp because Python's have n
 import re
 from typing import Final
 
-from app.dispatch.cel.cel_cpp import native
-from app.dispatch.cel.evaluation import Unknown, spend
+from app.dispatch.cel.cel_cpp import delegate
+from app.dispatch.cel.evaluation import UnsupportedFunctionError, spend
 from app.dispatch.cel.functions import Function
 
 # A match takes as much memory as these many elements of a list, here and in cel-cpp.
@@ -19,28 +19,28 @@ _TOKEN: Final = re.compile(
 )
 
 
-def _without_groups(pattern: str) -> str:
+def _remove_groups(pattern: str) -> str:
     """Return a pattern that matches the same and captures nothing: cel-cpp finds what is captured, Go what matches."""
     return _TOKEN.sub(lambda match: "(?:" if match[0].startswith("(") else match[0], pattern)
 
 
-_matches: Final = native("a.matches(b)")
-_extract: Final = native("regex.extract(a, b).orValue('')")
-_extract_all: Final = native("regex.extractAll(a, b)")
-_takes_empty: Final = native("regex.extract('', a).hasValue()")
+_matches: Final = delegate("a.matches(b)")
+_extract: Final = delegate("regex.extract(a, b).orValue('')")
+_extract_all: Final = delegate("regex.extractAll(a, b)")
+_takes_empty: Final = delegate("regex.extract('', a).hasValue()")
 
 
 def _find(text: str, pattern: str) -> str:
-    return str(_extract(text, _without_groups(pattern)))
+    return str(_extract(text, _remove_groups(pattern)))
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    pattern = _without_groups(pattern)
+    pattern = _remove_groups(pattern)
     # There may be as many matches as characters.
     spend(_WORK_OF_MATCH * len(text))
     if _takes_empty(pattern):
         # Go finds the empty text between characters, cel-cpp does not.
-        raise Unknown("findAll() with a pattern that matches the empty text")
+        raise UnsupportedFunctionError("findAll() with a pattern that matches the empty text")
     found = [str(getattr(match, "value", lambda m=match: m)()) for match in _extract_all(text, pattern)]
     return found if limit < 0 else found[:limit]
 
