@@ -6,7 +6,7 @@ from typing import Final, NamedTuple, Protocol
 from app.control.turns import Turns
 from app.dispatch.attributes import Attributes
 from app.dispatch.call import Deadline
-from app.dispatch.cel import AccessDecision, AccessQuestion, Scope
+from app.dispatch.cel import AccessDecision, AccessQuestion, Activation
 from app.dispatch.conditions import Budget
 from app.dispatch.failures import forbidden
 from app.dispatch.hook_set import Relevant
@@ -75,7 +75,7 @@ class Asking:
     def __init__(self, means: Means) -> None:
         """Prepare."""
         self._means: Final = means
-        self._scope: tuple[Attributes, GroupVersionKind, Scope] | None = None
+        self._scope: tuple[Attributes, GroupVersionKind, Activation] | None = None
         self._budget: Final = Budget(means.judge.max_cost)
         self._access: dict[AccessQuestion, AccessDecision] = {}
         self._versions: dict[GroupVersionKind, tuple[Attributes, Attributes]] = {}
@@ -144,12 +144,12 @@ class Asking:
             error = forbidden(attributes.resource_name, attributes.name, _aggregated(verdict.errors))
         return Verdict(Stage.CONDITIONS, verdict.matched, shown, error)
 
-    def _scope_of(self, versioned: Attributes, kind: GroupVersionKind) -> Scope:
+    def _scope_of(self, versioned: Attributes, kind: GroupVersionKind) -> Activation:
         """Return what conditions see; bound once for all webhooks that are sent the same."""
         known = self._scope
         if known is not None and known[0] is versioned and known[1] == kind:
             return known[2]
-        scope = Scope(
+        scope = Activation(
             object_=versioned.object,
             old_object=versioned.old_object,
             request=request_of_conditions(versioned, kind=kind),

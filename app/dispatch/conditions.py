@@ -5,12 +5,12 @@ from typing import Final, NamedTuple
 
 from app.dispatch.cel import (
     AccessQuestion,
+    Activation,
     CostError,
     EvaluationError,
     ExpressionError,
+    PendingChecksError,
     Program,
-    Scope,
-    UndecidedError,
     compile_condition,
 )
 from app.dispatch.cel.program import LIMITS, Limits
@@ -126,7 +126,7 @@ def judging(conditions: Sequence[Condition], *, fail_open: bool, budget: Budget)
 
 
 def judge_conditions(
-    conditions: Sequence[Condition], scope: Scope, *, fail_open: bool, budget: Budget | None = None
+    conditions: Sequence[Condition], scope: Activation, *, fail_open: bool, budget: Budget | None = None
 ) -> ConditionsVerdict:
     """Return whether a webhook with these conditions is to be called, as `judging` decides."""
     steps = judging(conditions, fail_open=fail_open, budget=budget or Budget())
@@ -162,7 +162,10 @@ def _results(conditions: Sequence[Condition], answers: Sequence[Answer]) -> tupl
 
 
 def answer_condition(
-    condition: Condition, scope: Scope, limits: Limits = LIMITS, compiled: Callable[[str], Program] = compile_condition
+    condition: Condition,
+    scope: Activation,
+    limits: Limits = LIMITS,
+    compiled: Callable[[str], Program] = compile_condition,
 ) -> Answer:
     """Return what one condition comes to.
 
@@ -174,7 +177,7 @@ def answer_condition(
     """
     try:
         value, cost, used = compiled(condition.expression).measure(scope, limits)
-    except UndecidedError as undecided:
+    except PendingChecksError as undecided:
         return Answer("undecided", questions=undecided.questions)
     except ExpressionError as error:
         text = f"compilation error: {error}"

@@ -9,7 +9,7 @@ from typing import Final
 
 from app.control.turns import Turns
 from app.control.worker import Worker
-from app.dispatch.cel import ExpressionError, Program, Scope
+from app.dispatch.cel import Activation, ExpressionError, Program
 from app.dispatch.cel.cache import ProgramCache
 from app.dispatch.cel.compiler import Compiled, Compiler, Rejected, compile_here, is_short
 from app.dispatch.cel.program import Limits
@@ -51,7 +51,7 @@ class Judge:
         self._compiler: Final = compiler
         self._turns: Final = turns
 
-    async def judge(self, hook: Hook, scope: Scope, *, cluster: str, budget: Budget) -> ConditionsVerdict:
+    async def judge(self, hook: Hook, scope: Activation, *, cluster: str, budget: Budget) -> ConditionsVerdict:
         """Return whether a webhook is to be called.
 
         Args:
@@ -75,7 +75,7 @@ class Judge:
             return verdict
 
     async def _answer(
-        self, hook: Hook, condition: Condition, scope: Scope, limits: Limits, cluster: str
+        self, hook: Hook, condition: Condition, scope: Activation, limits: Limits, cluster: str
     ) -> tuple[Answer, int]:
         """Return the answer to a condition, and for how long it held the event loop in units of cost."""
         program, compiling = await self._program(hook.cluster, condition.expression, cluster)

@@ -28,7 +28,7 @@ _MEMBERS: Final = (
 _OMITTED_EMPTY: Final = frozenset({"subResource", "requestSubResource", "name", "namespace"})
 
 
-class Scope:
+class Activation:
     """The variables of one request.
 
     Args:

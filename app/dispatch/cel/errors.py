@@ -39,7 +39,7 @@ class CostError(EvaluationError):
         super().__init__(expression, COST_EXCEEDED, cost=cost, used=used)
 
 
-class UndecidedError(Exception):
+class PendingChecksError(Exception):
     """An expression needs answers of an authorizer that are not there yet: ask ``questions`` and evaluate again."""
 
     def __init__(self, questions: frozenset[AccessQuestion]) -> None:

@@ -3,9 +3,9 @@
 import re
 from typing import Final, NamedTuple
 
-from app.dispatch.cel.activation import Scope
+from app.dispatch.cel.activation import Activation
 from app.dispatch.cel.environment import check, plan
-from app.dispatch.cel.errors import CostError, EvaluationError, ExpressionError, UndecidedError, UnsupportedError
+from app.dispatch.cel.errors import CostError, EvaluationError, ExpressionError, PendingChecksError, UnsupportedError
 from app.dispatch.cel.evaluation import CURRENT, MAX_COST, MAX_WORK, Evaluation, LimitReachedError
 from app.dispatch.cel.frame import ABSENT, COST, FIRST_LOCAL, Frame
 from app.dispatch.cel.planner import Plan
@@ -59,19 +59,19 @@ class Program:
         """The number of its nodes, by which caches count; long texts count as more."""
         return self._plan.nodes + len(self.expression) // _CHARACTERS_PER_NODE
 
-    def evaluate(self, scope: Scope) -> bool:
+    def evaluate(self, activation: Activation) -> bool:
         """Return what the condition says of a request.
 
         Raises:
             EvaluationError: it ended in an error, or used more than it may (CostError).
-            UndecidedError: it depends on access questions that ``scope.access`` has no answers for.
+            PendingChecksError: it depends on access questions that ``activation.access`` has no answers for.
         """
-        return self.measure(scope).value
+        return self.measure(activation).value
 
-    def measure(self, scope: Scope, limits: Limits = LIMITS) -> Measurement:
+    def measure(self, activation: Activation, limits: Limits = LIMITS) -> Measurement:
         """Return what the condition says of a request, and what that used; `evaluate` has the errors."""
-        run = Evaluation(scope.access, max_work=limits.work)
-        frame: Frame = [0, limits.cost, *scope.variables, *([ABSENT] * (self._plan.slots - FIRST_LOCAL))]
+        run = Evaluation(activation.access, max_work=limits.work)
+        frame: Frame = [0, limits.cost, *activation.variables, *([ABSENT] * (self._plan.slots - FIRST_LOCAL))]
         token = CURRENT.set(run)
         try:
             value = self._plan.code(frame)
@@ -93,7 +93,7 @@ class Program:
             text = f"not supported here: {run.unsupported}"
             return UnsupportedError(self.expression, text, cost=run.cost, used=run.used)
         if run.questions:
-            return UndecidedError(frozenset(run.questions))
+            return PendingChecksError(frozenset(run.questions))
         return EvaluationError(self.expression, text, cost=run.cost, used=run.used)
 
 

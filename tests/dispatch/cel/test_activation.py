@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.dispatch.cel import EvaluationError, Scope, compile_condition
-from tests.dispatch.cel.evaluating import POD, REQUEST, evaluate, scope
+from app.dispatch.cel import Activation, EvaluationError, compile_condition
+from tests.dispatch.cel.evaluating import POD, REQUEST, bind, evaluate
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_requests_of_any_shape_are_requests(odd: Any) -> None:
 
 
 def test_one_scope_serves_many_expressions() -> None:
-    shared = scope()
+    shared = bind()
 
     assert compile_condition("object.kind == 'Pod'").evaluate(shared)
     assert compile_condition("object.metadata == object.metadata").evaluate(shared)
@@ -144,7 +144,7 @@ JSON = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(["a", "b", "c"]), JSON))
 def test_what_is_read_of_an_object_is_what_the_whole_object_has(value: dict[str, Any]) -> None:
-    """A scope hands over only the members that an expression reads; the answer is that of the whole object."""
+    """An activation hands over only the members that an expression reads; the answer is that of the whole object."""
     for expression in ("has(object.a)", "object.a == object.b", "object.?a.?b.hasValue()", "object.a.b == 1"):
         whole = f"object == object && ({expression})"
 
@@ -153,6 +153,6 @@ def test_what_is_read_of_an_object_is_what_the_whole_object_has(value: dict[str,
 
 def outcome(expression: str, value: dict[str, Any]) -> object:
     try:
-        return compile_condition(expression).evaluate(Scope(object_=value, old_object=POD, request=REQUEST))
+        return compile_condition(expression).evaluate(Activation(object_=value, old_object=POD, request=REQUEST))
     except EvaluationError as error:
         return error.cause

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.control.worker import Worker
-from app.dispatch.cel import Program, Scope
+from app.dispatch.cel import Activation, Program
 from app.dispatch.cel.compiler import Compiler, Rejected, compile_here, is_short
 
 LONG = " || ".join(f"object.name == 'x{number}'" for number in range(100))
@@ -22,8 +22,8 @@ WRONG = [
 ]
 
 
-def scope(name: str) -> Scope:
-    return Scope(object_={"name": name}, old_object=None, request={})
+def bind(name: str) -> Activation:
+    return Activation(object_={"name": name}, old_object=None, request={})
 
 
 async def test_a_long_expression_means_the_same_as_when_it_is_compiled_here() -> None:
@@ -33,7 +33,7 @@ async def test_a_long_expression_means_the_same_as_when_it_is_compiled_here() ->
     assert isinstance(here, Program)
     assert made.size == here.size
     for name in ("x0", "x99", "x100"):
-        assert made.measure(scope(name)) == here.measure(scope(name))
+        assert made.measure(bind(name)) == here.measure(bind(name))
 
 
 @pytest.mark.parametrize("expression", WRONG, ids=range(len(WRONG)))

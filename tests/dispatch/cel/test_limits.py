@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from app.dispatch.cel import Scope, compile_condition
-from tests.dispatch.cel.evaluating import scope
+from app.dispatch.cel import Activation, compile_condition
+from tests.dispatch.cel.evaluating import bind
 from tests.waiting import NET
 
 PROGRAM = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (3_000_000_000, 3_000_000_000))
-from app.dispatch.cel import EvaluationError, Scope, compile_condition
+from app.dispatch.cel import EvaluationError, Activation, compile_condition
 big = {
     "items": [{"a": i, "b": "x" * 20, "c": {"d": True, "e": None}} for i in range(45_000)],
     "text": "a" * 3_000_000,
@@ -21,7 +21,7 @@ big = {
 }
 program = compile_condition(sys.argv[1])
 try:
-    print(program.evaluate(Scope(object_=big, old_object=None, request={})))
+    print(program.evaluate(Activation(object_=big, old_object=None, request={})))
 except EvaluationError as error:
     print(error.cause)
 """
@@ -106,7 +106,7 @@ def test_large_objects_are_within_the_budget(expression: str) -> None:
     ],
 )
 def test_what_is_counted_is_the_same_each_time(expression: str) -> None:
-    counted = {compile_condition(expression).measure(scope()) for _ in range(3)}
+    counted = {compile_condition(expression).measure(bind()) for _ in range(3)}
 
     (measured,) = counted
     assert measured.value
@@ -117,12 +117,12 @@ def test_elements_of_nested_loops_are_counted_once() -> None:
     """A loop within a loop over the same object reads each element once, however many there are."""
     expression = "object.c.all(c, c.env.all(e, e.name != e.value))"
     few, many = (
-        compile_condition(expression).measure(_scope({"c": [{"env": [{"name": "a", "value": "b"}] * 10}] * count}))[1]
+        compile_condition(expression).measure(_bind({"c": [{"env": [{"name": "a", "value": "b"}] * 10}] * count}))[1]
         for count in (10, 100)
     )
 
     assert many < 11 * few
 
 
-def _scope(object_: object) -> Scope:
-    return Scope(object_=object_, old_object=None, request={})  # type: ignore[arg-type]
+def _bind(object_: object) -> Activation:
+    return Activation(object_=object_, old_object=None, request={})  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
 import pytest
 
-from app.dispatch.cel import AccessDecision, AccessQuestion, CostError, EvaluationError, UndecidedError
+from app.dispatch.cel import AccessDecision, AccessQuestion, CostError, EvaluationError, PendingChecksError
 from tests.dispatch.cel.evaluating import evaluate
 
 JANE = {"user": "jane", "uid": "7", "groups": ("dev",), "extra": (("scopes", ("b", "a")),)}
@@ -11,7 +11,7 @@ MAY_LIST_PODS = "authorizer.group('').resource('pods').check('list').allowed()"
 
 
 def asked(expression: str) -> frozenset[AccessQuestion]:
-    with pytest.raises(UndecidedError) as undecided:
+    with pytest.raises(PendingChecksError) as undecided:
         evaluate(expression, access={})
     return undecided.value.questions
 
