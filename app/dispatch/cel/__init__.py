@@ -1,4 +1,4 @@
-"""Match conditions in CEL, with the variables and functions that an apiserver has for them."""
+"""Compiles and evaluates match conditions in CEL, with kube-apiserver's variables, functions and cost limits."""
 
 from app.dispatch.cel.access_check import AccessDecision, AccessDecisions, AccessQuestion
 from app.dispatch.cel.activation import Activation

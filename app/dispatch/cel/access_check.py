@@ -1,14 +1,17 @@
-"""What an expression may ask an authorizer, as values: asking the API server is somebody else's work."""
+"""Checks of the ``authorizer`` variable and their results, as plain values.
+
+This package never calls an API server. Its caller creates a SubjectAccessReview for each check.
+"""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 
 class AccessQuestion(NamedTuple):
-    """One check of the ``authorizer`` variable: may this user do this?
+    """One check of the ``authorizer`` variable (upstream: k8s.io/apiserver/pkg/cel/library/authz.go).
 
-    Either ``path`` is set (a non-resource check) or the resource attributes are (upstream:
-    k8s.io/apiserver/pkg/cel/library/authz.go). ``extra`` has its keys in order, so that equal questions are equal.
+    A non-resource check has a ``path``, a resource check has the resource attributes. ``extra`` is sorted by key, so
+    that equal checks compare equal.
     """
 
     user: str
@@ -28,7 +31,7 @@ class AccessQuestion(NamedTuple):
 
 
 class AccessDecision(NamedTuple):
-    """An authorizer's answer. ``error`` is the text of what kept it from deciding, if anything did."""
+    """An authorizer's answer. ``error`` is its error message, ``""`` if it decided without an error."""
 
     allowed: bool
     reason: str = ""

@@ -1,4 +1,4 @@
-"""What expressions see of one request."""
+"""The variables that expressions read (cel-go: interpreter/activation.go)."""
 
 from functools import cached_property
 from typing import Any, Final
@@ -9,7 +9,7 @@ from app.dispatch.cel.library.authorizer import build_authorizer, build_request_
 from app.dispatch.cel.values import CelError
 from app.model.json import JSON, JSONObject
 
-# k8s.io/apiserver/pkg/admission/plugin/cel/compile.go: an AdmissionRequest without uid, object and oldObject.
+# k8s.io/apiserver/pkg/admission/plugin/cel/compile.go, BuildRequestType: no uid, object and oldObject.
 _MEMBERS: Final = (
     "kind",
     "resource",
@@ -24,7 +24,7 @@ _MEMBERS: Final = (
     "dryRun",
     "options",
 )
-# These have `omitempty` in k8s.io/api/admission/v1: what is empty is not there, and to read it is an error.
+# These members have `omitempty` in k8s.io/api/admission/v1. If they are empty, reading them is an error.
 _OMITTED_EMPTY: Final = frozenset({"subResource", "requestSubResource", "name", "namespace"})
 
 
@@ -32,10 +32,10 @@ class Activation:
     """The variables of one request.
 
     Args:
-        object_: the object as the webhook gets it, None if there is none.
-        old_object: the object as it was, None if there is none.
-        request: the AdmissionRequest. Only the members that expressions may see are read.
-        access: the answers to access checks; None if there is nobody to ask, so that there is no ``authorizer``.
+        object_: The object in the version that the webhook receives, None if the request has none.
+        old_object: The existing object in that version, None if the request has none.
+        request: The AdmissionRequest. Expressions see the same members as in kube-apiserver.
+        access: The decisions for access checks; None if no authorizer is available, which removes ``authorizer``.
     """
 
     def __init__(
@@ -62,6 +62,6 @@ class Activation:
         try:
             return build_authorizer(self._request.get("userInfo")), build_request_resource(self._request)
         except UnicodeEncodeError:
-            # Protobuf takes no lone surrogate.
+            # A string with a lone surrogate is no UTF-8, which protobuf requires.
             error = CelError("a text is not valid UTF-8")
             return error, error

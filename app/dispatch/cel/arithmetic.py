@@ -1,4 +1,4 @@
-"""The operators of numbers, and ``+`` of texts, lists and times."""
+"""Arithmetic operators of numbers, and ``+`` of strings, lists, timestamps and durations."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -7,7 +7,7 @@ from typing import Any, Final
 from app.dispatch.cel.evaluation import spend
 from app.dispatch.cel.values import MAX_INT, MAX_UINT, MIN_INT, NO_SUCH_OVERLOAD, GrowingList, Uint
 
-# Characters that take as much memory as one element of a list.
+# As many characters take the memory of one list element.
 _CHARACTERS_PER_ELEMENT: Final = 10
 _LISTS: Final = frozenset({list, GrowingList})
 
@@ -25,11 +25,11 @@ def _check_uint(value: int) -> Uint:
 
 
 def add(left: Any, right: Any) -> Any:
-    """Return ``left + right``; a list that a loop is building grows in place.
+    """Return ``left + right``; the list that a comprehension builds grows in place.
 
     Raises:
-        TypeError: there is no sum of values of these types.
-        OverflowError: the sum is out of range.
+        TypeError: CEL has no sum of these types.
+        OverflowError: The sum is out of range.
     """
     kind, other = type(left), type(right)
     if kind in _LISTS and other in _LISTS:
@@ -39,7 +39,7 @@ def add(left: Any, right: Any) -> Any:
     if kind is int:
         return _check_int(left + right)
     if kind is str or kind is bytes:
-        # Kubernetes charges 1 if it does not know the types before.
+        # For operands of dynamic type, Kubernetes charges 1, however long they are.
         spend((len(left) + len(right)) // _CHARACTERS_PER_ELEMENT)
     elif kind is not float:
         return _check_uint(int(left) + int(right)) if kind is Uint else _add_times(left, right)
@@ -87,7 +87,7 @@ def multiply(left: Any, right: Any) -> Any:
 
 
 def divide(left: Any, right: Any) -> Any:
-    """Return ``left / right``, cut towards zero for integers; raises TypeError, OverflowError, ValueError."""
+    """Return ``left / right``, rounded towards zero for integers; raises TypeError, OverflowError, ValueError."""
     kind = _get_common_type(left, right)
     if kind is float:
         return _divide_floats(left, right)
@@ -101,7 +101,7 @@ def divide(left: Any, right: Any) -> Any:
 def _divide_floats(left: float, right: float) -> float:
     if right:
         return left / right
-    # IEEE 754; the sign of a zero counts.
+    # IEEE 754: the sign of the zero decides the sign of the infinity.
     return left * float("inf") * (-1.0 if str(right).startswith("-") else 1.0)
 
 

@@ -1,7 +1,7 @@
-"""Variables and members of values: ``object.spec.hosts[0]`` (cel-go: interpreter/attributes.go).
+"""Variables and their members, such as ``object.spec.hosts[0]`` (cel-go: interpreter/attributes.go).
 
-cel-go charges 1 for the attribute and 1 for each member that it looks up. A branch of ``c ? a : b`` is read without
-the former.
+cel-go charges 1 for the attribute and 1 for each member that it looks up. For the branches of ``c ? a : b`` it charges
+the members only.
 """
 
 from collections.abc import Sequence
@@ -22,31 +22,32 @@ _MISSING: Final = object()
 
 
 class Member(NamedTuple):
-    """One step from a value to a member of it."""
+    """One step from a value to one of its members."""
 
     key: Any
-    """The key, if it is a constant."""
+    """A constant key."""
     computed: Evaluate | None = None
-    """Returns the key, if it is none."""
+    """Computes a key that is not constant; None for a constant key."""
     optional: bool = False
+    """Whether ``?.`` or ``[?]`` selects the member."""
     tested: bool = False
-    """Whether only its presence is asked for, by ``has()``."""
+    """Whether ``has()`` tests only the member's presence."""
 
 
 class Attribute(NamedTuple):
-    """A value, and the members that lead from it to another one."""
+    """A value and the path of members that starts there."""
 
     base: Evaluate
     members: tuple[Member, ...] = ()
 
 
 def extend(attribute: Attribute, member: Member) -> Attribute:
-    """Return an attribute with one more member."""
+    """Return the attribute with one more member at the end of its path."""
     return attribute._replace(members=(*attribute.members, member))
 
 
 def compile_variable(slot: int, name: str) -> Evaluate:
-    """Return code that reads a variable of the request, which may be absent."""
+    """Return code that reads a variable of the request; an absent variable is an error."""
     missing = CelError(f"no such attribute(s): {name}")
 
     def read(frame: Frame) -> Any:
@@ -57,12 +58,12 @@ def compile_variable(slot: int, name: str) -> Evaluate:
 
 
 def compile_local(slot: int) -> Evaluate:
-    """Return code that reads the variable of a loop."""
+    """Return code that reads a variable of a comprehension."""
     return lambda frame: frame[slot]
 
 
 def compile_resolver(attribute: Attribute) -> Evaluate:
-    """Return code that reads an attribute and charges for its members only."""
+    """Return code that reads an attribute and charges only for its members."""
     base, members = attribute
     if not members:
         return base
@@ -131,7 +132,7 @@ def _walk(frame: Frame, value: Any, members: Sequence[Member], *, optional: bool
 
 
 def _find(value: Any, key: Any) -> Any:
-    """Return a member, _MISSING, or an error if a value of this type has no members."""
+    """Return a member, _MISSING if it does not exist, or an error if no member can have such a key."""
     if isinstance(value, dict):
         if get_kind(type(key)) not in ("string", "int", "uint", "bool", "double"):
             return CelError(f"unsupported key type: {get_kind(type(key))}")
@@ -157,11 +158,11 @@ def _missing(value: Any, key: Any) -> CelError:
 
 
 def compile_attribute(attribute: Attribute) -> Evaluate:
-    """Return code that reads an attribute and charges for all of it."""
+    """Return code that reads an attribute and charges for the attribute and its members."""
     resolve = compile_resolver(attribute)
     tested = bool(attribute.members) and attribute.members[-1].tested
     if tested:
-        # Kubernetes does not charge for a test of presence itself (PresenceTestHasCost).
+        # Kubernetes turns off the charge for has() itself (cel-go's option PresenceTestHasCost).
         return resolve
 
     def read(frame: Frame) -> Any:

@@ -1,6 +1,6 @@
-"""Calls: arguments, then the cost, then the function (cel-go: interpreter/interpretable.go).
+"""Compiles calls: evaluate the arguments, charge the cost, call the function (cel-go: interpreter/interpretable.go).
 
-All arguments are evaluated before the first error among them counts, as in cel-go: that makes the cost the same.
+As in cel-go, a call evaluates all arguments before it returns the first error among them, so costs are equal.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,9 +13,9 @@ from app.dispatch.cel.frame import COST, LIMIT, Evaluate, Frame
 from app.dispatch.cel.values import NO_SUCH_OVERLOAD, NONE, CelError, Optional
 
 _NO_SUCH_OVERLOAD: Final = CelError(NO_SUCH_OVERLOAD)
-# Functions raise these for arguments of another kind than they take; the text is the error.
+# Functions raise these errors for invalid arguments. Their texts become the error of the expression.
 _CALL_ERRORS: Final = (ValueError, TypeError, ArithmeticError, LookupError)
-# Arguments of a call up to which cel-go evaluates all, even after an error.
+# cel-go evaluates all arguments of a call with at most this many, even after an error.
 _MAX_STRICT_ARGUMENTS: Final = 2
 
 
@@ -27,7 +27,7 @@ def charge(frame: Frame, cost: int) -> None:
 
 
 def attempt(code: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-    """Return what a function returns, or the error that it raises."""
+    """Call a function and return its result, or its exception as a `CelError`."""
     try:
         return code(*arguments)
     except LimitReachedError:
@@ -44,10 +44,10 @@ def compile_call(
     """Return code that evaluates arguments and calls a function.
 
     Args:
-        code: the function.
-        arguments: the code of its arguments.
-        cost: Returns the cost of the call.
-        charges_errors: whether a call with an error among its arguments costs anything.
+        code: The function.
+        arguments: The code of its arguments.
+        cost: The cost of the call.
+        charges_errors: Whether to charge for a call with an error among its arguments.
     """
     charges_errors = charges_errors and len(arguments) <= _MAX_STRICT_ARGUMENTS
     if len(arguments) == _MAX_STRICT_ARGUMENTS and cost.by_arguments is None and cost.by_result is None:
@@ -94,9 +94,9 @@ def _compile_binary(code: Callable[..., Any], left: Evaluate, right: Evaluate, *
 
 
 def compile_check(code: Callable[..., Any], arguments: Sequence[Evaluate], cost: CallCost) -> Evaluate:
-    """Return code for a check of the authorizer, which costs nothing until there is an answer.
+    """Return code for a check of the authorizer, which charges only for a check with a decision.
 
-    With the answer, an expression may turn out not to need the next check.
+    Once one check is decided, the expression may not need the next one.
     """
 
     def call(frame: Frame) -> Any:
@@ -130,7 +130,7 @@ def compile_equality(left: Evaluate, right: Evaluate, *, negated: bool) -> Evalu
 
 
 def compile_logic(left: Evaluate, right: Evaluate, *, decisive: bool) -> Evaluate:
-    """Return code for ``||``, which true decides, and for ``&&``, which false decides."""
+    """Return code for ``||`` (the decisive operand is true) or ``&&`` (the decisive operand is false)."""
 
     def decide(frame: Frame) -> Any:
         one = left(frame)
@@ -148,7 +148,7 @@ def compile_logic(left: Evaluate, right: Evaluate, *, decisive: bool) -> Evaluat
 
 
 def compile_not_strictly_false(argument: Evaluate) -> Evaluate:
-    """Return code for the condition of a loop: an error goes on."""
+    """Return code for the condition of a comprehension, which continues after an error."""
 
     def call(frame: Frame) -> Any:
         frame[COST] += 1
@@ -172,7 +172,7 @@ def compile_conditional(condition: Evaluate, yes: Evaluate, no: Evaluate) -> Eva
 
 
 def compile_optional_or(left: Evaluate, right: Evaluate, *, unwrapped: bool) -> Evaluate:
-    """Return code for ``or`` and ``orValue``: the second operand is only evaluated if the first one has no value."""
+    """Return code for ``or`` and ``orValue``, which evaluate the second operand only if the first one has no value."""
 
     def choose(frame: Frame) -> Any:
         value = left(frame)

@@ -1,4 +1,4 @@
-"""Functions of the language whose code is cel-cpp's: times, formatting, and regular expressions."""
+"""Calls cel-cpp for functions that are not reimplemented here: times, formatting, and regular expressions."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -23,10 +23,14 @@ def _compile(expression: str) -> cel.Expression:
 
 
 def evaluate(expression: str, *arguments: Any) -> cel.Value:
-    """Return the value of an expression whose variables ``a``, ``b``, ... have these values; times are texts there.
+    """Evaluate an expression in cel-cpp.
+
+    Args:
+        expression: An expression over the variables ``a``, ``b``, ...
+        arguments: The values of these variables. cel-cpp receives timestamps and durations as strings.
 
     Raises:
-        ValueError: it ended in an error; the text is cel-go's.
+        ValueError: The evaluation ended in an error; the text is cel-go's.
     """
     given = map(_encode_time, arguments)
     try:
@@ -41,14 +45,14 @@ def evaluate(expression: str, *arguments: Any) -> cel.Value:
 
 
 def _encode_time(value: Any) -> Any:
-    """Return times as texts: cel-cpp takes no others from Python."""
+    """Return timestamps and durations as strings, because cel-cpp accepts no other form from Python."""
     if isinstance(value, datetime):
         return value.isoformat()
     return f"{value // timedelta(microseconds=1)}us" if isinstance(value, timedelta) else value
 
 
 def delegate(expression: str) -> Callable[..., Any]:
-    """Return code that evaluates an expression over ``a``, ``b``, ..."""
+    """Return a function that evaluates an expression over its arguments ``a``, ``b``, ... in cel-cpp."""
 
     def call(*arguments: Any) -> Any:
         value = evaluate(expression, *arguments)

@@ -1,8 +1,11 @@
-"""Checks long expressions in a process of its own: ``python -m app.dispatch.cel.check_process``.
+"""Checks long expressions in a separate process: ``python -m app.dispatch.cel.check_process``.
 
-cel-cpp holds Python's interpreter lock while it checks an expression, 1 s for one of 90,000 characters. The parent
-(`app.control.child`) asks with an expression. An answer is ``+`` or ``-`` (whether its type is bool) and the checked
-expression, or ``!`` and its problem.
+cel-cpp holds Python's global interpreter lock during a check, for 1 s if an expression has 90,000 characters. The
+parent process (`app.control.child`) sends an expression. The answer starts with one byte, followed by a text:
+
+- ``+`` and the checked expression, whose type is bool
+- ``-`` and the checked expression, whose type is another one
+- ``!`` and the error
 """
 
 from typing import Final
@@ -17,7 +20,7 @@ INVALID: Final = b"!"
 
 
 def answer(expression: str) -> bytes:
-    """Return the answer to an expression."""
+    """Check an expression and return the answer for the parent process."""
     try:
         is_bool, checked = check(expression)
     except ExpressionError as error:
@@ -26,7 +29,7 @@ def answer(expression: str) -> bytes:
 
 
 def main() -> None:
-    """Answer until the input ends."""
+    """Answer expressions from standard input until its end."""
     answer_questions(lambda content: answer(content.decode()))
 
 

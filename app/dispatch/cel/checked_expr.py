@@ -1,7 +1,7 @@
-"""Checked expressions as trees.
+"""Reads checked expressions, the output of cel-cpp's type checker.
 
-cel-cpp hands out a checked expression as a serialized ``cel.expr.CheckedExpr`` (github.com/google/cel-spec,
-proto/cel/expr/checked.proto). Only the members that are read are declared.
+cel-cpp serializes a checked expression as ``cel.expr.CheckedExpr`` (github.com/google/cel-spec,
+proto/cel/expr/checked.proto). The messages here declare only the fields that the planner reads.
 """
 
 from typing import Any, Final
@@ -9,7 +9,7 @@ from typing import Any, Final
 from google.protobuf import any_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 
-# The messages are built in code, so no static type knows their members.
+# Protobuf builds these classes at run time, so there is no static type for them.
 Node = Any
 Tree = Any
 
@@ -83,7 +83,7 @@ def _build_checked_type() -> Any:
             if type_ in _SCALARS:
                 row.type = _SCALARS[type_]
                 if name == "Constant":
-                    # Its members are a oneof upstream: presence counts, an empty text is not an absent one.
+                    # Upstream declares them as a oneof, which tells an empty string from an absent one.
                     row.proto3_optional = True
                     row.oneof_index = len(message.oneof_decl)
                     message.oneof_decl.add(name=f"_{field}")
@@ -98,17 +98,17 @@ _CHECKED: Final = _build_checked_type()
 
 
 def read_tree(serialized: bytes) -> Tree:
-    """Return the tree of what cel-cpp's ``Expression.serialize`` gives."""
+    """Return the tree in the output of cel-cpp's ``Expression.serialize``."""
     envelope = any_pb2.Any()
     envelope.ParseFromString(serialized)
     return _CHECKED.FromString(envelope.value)
 
 
 def find_set_member(message: Any, *, after: int = 0) -> str:
-    """Return the name of the member of a oneof that is set, "" if there is none.
+    """Return the name of the field of a oneof that is set, ``""`` if none is.
 
     Args:
-        message: a node or a constant.
-        after: members up to this number belong to no oneof.
+        message: A node or a constant.
+        after: Fields up to this number do not belong to the oneof.
     """
     return next((field.name for field, _ in message.ListFields() if field.number > after), "")

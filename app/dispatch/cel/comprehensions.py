@@ -1,4 +1,4 @@
-"""Loops, which macros such as ``all`` and ``map`` become (cel-go: evalFold)."""
+"""Compiles comprehensions, the loops behind macros such as ``all`` and ``map`` (cel-go: evalFold)."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
@@ -7,7 +7,7 @@ from app.dispatch.cel.evaluation import LimitReachedError
 from app.dispatch.cel.frame import ABSENT, COST, LIMIT, Evaluate, Frame
 from app.dispatch.cel.values import CelError, GrowingList, GrowingMap, get_kind
 
-# The names of Go's types, which are in cel-go's error.
+# cel-go's error names Go types.
 _GO_TYPES: Final = {
     "string": "types.String",
     "bytes": "types.Bytes",
@@ -20,7 +20,7 @@ _GO_TYPES: Final = {
 
 
 class Loop(NamedTuple):
-    """The parts of a loop. Slots are the places of its variables in a frame."""
+    """The code of a comprehension, and the indices of its variables in a frame."""
 
     range: Evaluate
     condition: Evaluate
@@ -29,11 +29,11 @@ class Loop(NamedTuple):
     accumulator: int
     element: int
     second: int
-    """The place of the second variable, 0 if there is none."""
+    """The index of the second variable, 0 if there is none."""
 
 
 def compile_accumulator(slot: int, initial: Evaluate) -> Evaluate:
-    """Return code that reads what a loop has collected so far. It begins when it is read first."""
+    """Return code that reads the accumulator of a comprehension and initializes it at the first read."""
 
     def read(frame: Frame) -> Any:
         value = frame[slot]
@@ -50,7 +50,7 @@ def compile_accumulator(slot: int, initial: Evaluate) -> Evaluate:
 
 
 def compile_loop(loop: Loop) -> Evaluate:
-    """Return code that runs a loop."""
+    """Return code that evaluates a comprehension."""
     result, collected = loop.result, loop.accumulator
     run = _compile_pair_steps(loop) if loop.second else _compile_steps(loop)
 

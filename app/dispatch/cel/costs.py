@@ -1,7 +1,7 @@
-"""Costs of calls as Kubernetes charges them.
+"""The costs of calls in Kubernetes.
 
-cel-go: interpreter/runtimecost.go, ext/lists.go, ext/sets.go; k8s.io/apiserver/pkg/cel/library/cost.go. Members, loops
-and constructors are charged where they are planned.
+Sources: cel-go's interpreter/runtimecost.go, ext/lists.go and ext/sets.go, and
+k8s.io/apiserver/pkg/cel/library/cost.go. The code of attributes, comprehensions and literals charges for itself.
 """
 
 import math
@@ -23,13 +23,13 @@ COST_OF_LIST: Final = 10
 COST_OF_MAP: Final = 30
 _TRAVERSAL_FACTOR: Final = 0.1
 _REGEX_FACTOR: Final = 0.25
-# pkg/cel/library/cost.go: half a requirement for each character, a list and a struct for each requirement.
+# pkg/cel/library/cost.go: it assumes half a requirement per character, and a list and a struct per requirement.
 _COST_OF_REQUIREMENT: Final = 50
 _SIZED: Final = (str, bytes, list, dict)
 
 
 class CallCost(NamedTuple):
-    """The cost of a call: ``fixed``, or by the arguments, or by the result if that is set."""
+    """The cost of a call: a fixed one, or one that depends on the arguments or on the result."""
 
     fixed: int = 1
     by_arguments: CostOfArguments | None = None
@@ -37,14 +37,14 @@ class CallCost(NamedTuple):
 
 
 def measure_size(value: Any) -> int:
-    """Return the size of a value: the length of a text, list or map, and 1 for all others."""
+    """Return the size of a value: the length of a string, list or map, the bytes of an address, 1 for all others."""
     if isinstance(value, _SIZED):
         return len(value)
     return measure_address(value)
 
 
 def _measure_in_optional(value: Any) -> int:
-    # Only cel-go's own costs look into optionals.
+    # cel-go's own costs use the value inside an optional, those of Kubernetes do not.
     if isinstance(value, Optional) and value is not NONE:
         return _measure_in_optional(value.value)
     return measure_size(value)
@@ -67,12 +67,12 @@ def _charge_by_second_size(arguments: Sequence[Any]) -> int:
 
 
 def compute_equality_cost(left: Any, right: Any) -> int:
-    """Return the cost of ``==``: that of the smaller value, 1 for a value of a type that Kubernetes adds."""
+    """Return the cost of ``==``: that of the smaller operand, and 1 for types that Kubernetes adds to CEL."""
     return 1 if isinstance(left, Message) else compute_comparison_cost(left, right)
 
 
 def compute_comparison_cost(left: Any, right: Any) -> int:
-    """Return the cost of ``!=``, and of an order among texts: that of the smaller value."""
+    """Return the cost of ``!=``, and of ``<`` between strings: that of the smaller operand."""
     return _charge_traversal(min(_measure_in_optional(left), _measure_in_optional(right)))
 
 
@@ -102,7 +102,7 @@ def _charge_by_elements(arguments: Sequence[Any]) -> int:
 
 
 def _compute_traversal_cost(value: Any) -> int:
-    """Return the cost of walking over all that is in a value."""
+    """Return the cost of visiting all values inside a value."""
     cost, level = 0, [value]
     while level:
         spend(len(level))
@@ -186,7 +186,7 @@ def _assign_cost(names: str, cost: CallCost) -> dict[str, CallCost]:
     return dict.fromkeys(names.split(), cost)
 
 
-# pkg/cel/library/cost.go, by the name of the function. A function that is not here costs 1 or what cel-go charges.
+# pkg/cel/library/cost.go, by the name of the function. Other functions have cel-go's cost, or 1.
 _BY_NAME: Final[dict[str, CallCost]] = {
     "check": CallCost(COST_OF_CHECK),
     **_assign_cost("fieldSelector labelSelector", CallCost(by_arguments=_charge_by_selector)),
@@ -198,15 +198,15 @@ _BY_NAME: Final[dict[str, CallCost]] = {
     **_assign_cost("replace split ip.isCanonical", CallCost(by_arguments=_charge_by_first_twice)),
     "join": CallCost(by_result=_charge_by_joined),
     **_assign_cost("find findAll", CallCost(by_arguments=_charge_by_regex)),
-    # The member `ip` of a network is there already.
+    # ip(string) parses a string. The method ip() of a CIDR returns a stored value.
     "ip": CallCost(by_arguments=lambda arguments: _charge_by_first(arguments) if isinstance(arguments[0], str) else 1),
     "containsIP": CallCost(by_arguments=_charge_by_address),
     "containsCIDR": CallCost(by_arguments=_charge_by_network),
     "validate": CallCost(by_arguments=_charge_by_format),
 }
-# cel-go, by the overload. Kubernetes' own rows have the names that `functions.Function` gives them.
+# cel-go's costs, by the overload. `functions.Function` names the overloads that Kubernetes adds.
 _BY_OVERLOAD: Final[dict[str, CallCost]] = {
-    # A text of dynamic type is not charged for: cel-go knows no overload then.
+    # An argument of dynamic type leaves two overloads, and then parsing it costs nothing.
     "kubernetes.containsIP:member:net.CIDR:string": CallCost(by_arguments=_add_parsing(_charge_by_address)),
     "kubernetes.containsCIDR:member:net.CIDR:string": CallCost(by_arguments=_add_parsing(_charge_by_network)),
     **_assign_cost(
@@ -239,9 +239,9 @@ def find_call_cost(function: str, overloads: Sequence[str], table: Mapping[str, 
     """Return the cost of a call.
 
     Args:
-        function: the name of the function.
-        overloads: those that the check found. If there are several, cel-go charges 1.
-        table: the costs by overload.
+        function: The name of the function.
+        overloads: The overloads that the type checker found. cel-go charges 1 if there are several.
+        table: The costs by overload.
     """
     overload = overloads[0] if len(overloads) == 1 else ""
     if overload in table:

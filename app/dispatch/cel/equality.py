@@ -1,4 +1,4 @@
-"""When two values are equal, and which one is the larger."""
+"""Equality and order of values, and membership in lists and maps."""
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -12,18 +12,20 @@ _NUMBERS: Final = frozenset({int, float, Uint})
 _ORDERED: Final = frozenset({str, bytes, bool, datetime, timedelta})
 _LISTS: Final = frozenset({list, GrowingList})
 _MAPS: Final = frozenset({dict, GrowingMap})
-# Characters that are compared in the time of one element.
+# Comparing this many characters takes the time of comparing one element.
 _CHARACTERS_PER_ELEMENT: Final = 100
-# Deeper values would end the process by Python's recursion. No document of Kubernetes is this deep.
+# `is_equal` is recursive: deeper values could overflow the stack. No Kubernetes object is this deep.
 MAX_DEPTH: Final = 200
 
 
 def is_equal(left: Any, right: Any, depth: int = 0) -> bool:
-    """Return whether two values are equal (cel-spec, Equality): 1 is 1.0, and nothing else of two types is equal.
+    """Return whether two values are equal (cel-spec, Equality).
+
+    Numbers of different types are equal by value; all other values of different types are unequal.
 
     Raises:
-        ValueError: they are nested too deeply.
-        LimitReachedError: there is too much to compare.
+        ValueError: The values are nested too deeply.
+        LimitReachedError: The comparison exceeds the limit for work.
     """
     kind, other = type(left), type(right)
     if kind is other and kind in _ORDERED:
@@ -69,10 +71,10 @@ def _check_depth(depth: int) -> None:
 
 
 def contains(values: Any, value: Any) -> bool:
-    """Return whether a list has an element, or a map a key.
+    """Return whether a list has the element ``value``, or a map the key ``value``.
 
     Raises:
-        TypeError: it is neither a list nor a map.
+        TypeError: ``values`` is neither a list nor a map.
     """
     kind = type(values)
     if kind in _LISTS:

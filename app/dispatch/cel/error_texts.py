@@ -1,4 +1,4 @@
-"""Errors of cel-cpp in the words of cel-go, which are the ones that users of Kubernetes know and search for."""
+"""Translates errors of cel-cpp to those of cel-go, which users of Kubernetes know and search for."""
 
 import re
 from typing import Final
@@ -13,7 +13,7 @@ _EVALUATING: Final = (
     (re.compile(r"\ANo matching overloads found : .*\Z", re.DOTALL), "no such overload"),
     (re.compile(r"\AApplying SELECT to non-message type\Z"), "no such overload"),
     (re.compile(r'\ANo value with name "(.*)" found in Activation\Z', re.DOTALL), r"no such attribute(s): \1"),
-    # What pybind11 makes of a text with half a surrogate pair.
+    # pybind11 reports a string with a lone surrogate like this.
     (re.compile(r"\Abasic_string: .*\Z", re.DOTALL), "a text is not valid UTF-8"),
     (re.compile(r"\Adivide by zero\Z"), "division by zero"),
     (re.compile(r"\AInteger value '(.*)' out of range .*\Z", re.DOTALL), r"integer out of range: \1"),
@@ -21,12 +21,12 @@ _EVALUATING: Final = (
 
 
 def strip_status(text: str) -> str:
-    """Return an error without cel-cpp's status code before and after it."""
+    """Return an error without cel-cpp's status codes at its start and end."""
     return _STATUS_AFTER.sub("", _STATUS.sub("", text))
 
 
 def translate_compile_error(text: str) -> str:
-    """Return what is wrong with an expression that does not compile."""
+    """Return cel-go's text for a compile error of cel-cpp."""
     text = strip_status(text)
     for pattern, replacement in _COMPILING:
         text = pattern.sub(replacement, text)
@@ -34,7 +34,7 @@ def translate_compile_error(text: str) -> str:
 
 
 def translate_evaluation_error(text: str) -> str:
-    """Return why an evaluation has no value."""
+    """Return cel-go's text for an evaluation error of cel-cpp."""
     text = strip_status(text)
     for pattern, replacement in _EVALUATING:
         if pattern.match(text):

@@ -1,6 +1,6 @@
-"""One evaluation as its functions see it: who may do what, how much was used, and what is still to be asked.
+"""The state of one evaluation that functions need: access decisions, usage, and pending access checks.
 
-Functions get their arguments and nothing else, so the evaluation that is under way is kept here.
+Functions receive only their arguments, so a context variable holds the current evaluation.
 """
 
 from contextvars import ContextVar
@@ -10,11 +10,11 @@ from app.dispatch.cel.access_check import AccessDecision, AccessDecisions, Acces
 
 # k8s.io/apiserver/pkg/apis/cel/config.go: PerCallLimit.
 MAX_COST: Final = 1_000_000
-# Kubernetes charges some functions less than they take: `==` by the number of elements and not by what is in them, a
-# sum of lists nothing at all. Elements that are compared, copied or made are counted beside the cost. Two million are
-# more than an object of 3 MiB has, and as a list they take 16 MiB.
+# For some functions, Kubernetes charges less than they take: for `==` it ignores nested values, for a sum of lists it
+# charges a constant. The work counts compared, copied and created elements in addition to the cost. An object of 3 MiB
+# has fewer than two million elements, and a list of that length takes 16 MiB.
 MAX_WORK: Final = 2_000_000
-# Elements that take as long as one unit of cost.
+# As many elements take the time of one unit of cost.
 WORK_PER_COST: Final = 4
 
 # pkg/cel/library/cost.go
@@ -22,30 +22,30 @@ COST_OF_CHECK: Final = 350_000
 
 
 class LimitReachedError(Exception):
-    """The evaluation used up what it may."""
+    """The evaluation reached its limit for cost or for work."""
 
 
 class PendingCheckError(Exception):
-    """An access question has no answer yet."""
+    """An access check has no decision yet."""
 
 
 class UnsupportedFunctionError(Exception):
-    """A function of Kubernetes cannot be evaluated here; the text names it."""
+    """This package does not support a function of Kubernetes; the text names the function."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        CURRENT.get().unsupported = what
+    def __init__(self, function: str) -> None:
+        super().__init__(function)
+        CURRENT.get().unsupported = function
 
 
 class Evaluation:
-    """What one evaluation used and asked.
+    """The usage and the access checks of one evaluation.
 
     Attributes:
-        cost: Kubernetes' charge, in its units; set when the evaluation has ended.
-        checks: the access questions that were answered.
-        work: the elements that were compared, copied or made beyond that.
-        questions: the access questions that have no answer yet.
-        unsupported: the function that cannot be evaluated here.
+        cost: Kubernetes' charge, in its units; set at the end of the evaluation.
+        checks: The number of access checks with a decision.
+        work: The number of elements that functions compared, copied or created.
+        questions: The access checks without a decision.
+        unsupported: The unsupported function that the expression called, ``""`` if none.
     """
 
     __slots__ = ("_access", "_max_work", "checks", "cost", "questions", "unsupported", "work")
@@ -61,29 +61,30 @@ class Evaluation:
 
     @property
     def used(self) -> int:
-        """The part of the request's budget: the cost, and the work in units of cost.
+        """The usage of the request's budget: the cost, and the work in units of cost.
 
-        Checks of the authorizer do not: a request has a limit of its own for them.
+        Access checks do not count, because a request has a separate limit for them.
         """
         return self.cost - self.checks * COST_OF_CHECK + self.work // WORK_PER_COST
 
     def spend(self, work: int) -> None:
-        """Add to the work, before it is done.
+        """Add to the work; callers do so before they do the work.
 
         Raises:
-            LimitReachedError: it is more than one expression may take.
+            LimitReachedError: The work exceeds the limit for one expression.
         """
         self.work += work
         if self.work > self._max_work:
             raise LimitReachedError
 
     def ask(self, question: AccessQuestion) -> AccessDecision:
-        """Return the answer to a check.
+        """Return the decision for an access check.
 
-        No more is asked at once than an expression could pay for.
+        A check without a decision becomes pending. The number of pending checks is limited to the number of checks that
+        an expression can pay for.
 
         Raises:
-            PendingCheckError: nobody has answered it yet.
+            PendingCheckError: The check has no decision yet.
         """
         decision = (self._access or {}).get(question)
         if decision is None:
@@ -98,5 +99,5 @@ CURRENT: Final[ContextVar[Evaluation]] = ContextVar("CURRENT")
 
 
 def spend(work: int) -> None:
-    """Add to the work of the evaluation that is under way; raises LimitReachedError."""
+    """Add to the work of the current evaluation; raises LimitReachedError."""
     CURRENT.get().spend(work)

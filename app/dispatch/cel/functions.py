@@ -10,12 +10,12 @@ from typing import Any, Final, NamedTuple
 
 from app.dispatch.cel.values import NO_SUCH_OVERLOAD, NONE, Optional, get_kind
 
-# What has a meaning in a signature.
+# Characters with a meaning in a signature.
 _SPECIAL: Final = re.compile(r"[.<>]")
 
 
 class Function(NamedTuple):
-    """One overload. ``types`` are its parameters, the first one the receiver of a member."""
+    """One overload of a function. For a member, the first of ``types`` is the receiver."""
 
     name: str
     types: tuple[str, ...]
@@ -25,17 +25,17 @@ class Function(NamedTuple):
 
     @property
     def overload_id(self) -> str:
-        """The name of the overload in checked expressions."""
+        """The identifier of the overload in checked expressions."""
         return ":".join((f"kubernetes.{self.name}", "member" if self.member else "function", *self.types))
 
     @property
     def returns_optional(self) -> bool:
-        """Whether expressions get an optional: the code answers nothing then by an empty value."""
+        """Whether expressions get an optional. The code returns an empty value for ``optional.none()``."""
         return self.returns.startswith("optional_type<")
 
 
 def declare_functions(functions: Iterable[Function]) -> str:
-    """Return the ``functions`` member of an environment's configuration, which is YAML."""
+    """Return the ``functions`` section of cel-cpp's configuration of an environment, in YAML."""
     named: dict[str, list[Function]] = {}
     for function in functions:
         named.setdefault(function.name, []).append(function)
@@ -54,7 +54,7 @@ def _declare_overloads(name: str, overloads: list[Function]) -> str:
 
 def _format_signature(function: Function) -> str:
     if not function.member:
-        # A dot would part a receiver from its member.
+        # An unescaped dot would separate a receiver from its method.
         name = _SPECIAL.sub(r"\\\g<0>", function.name)
         return f"{name}({','.join(function.types)})"
     receiver, *parameters = function.types
@@ -62,7 +62,7 @@ def _format_signature(function: Function) -> str:
 
 
 class OverloadResolver:
-    """The overloads of one name. To call it is to call the first one whose parameters take the arguments."""
+    """All overloads of one function. Calling it calls the first overload that accepts the types of the arguments."""
 
     __slots__ = ("_found", "_functions")
 
@@ -71,7 +71,7 @@ class OverloadResolver:
         self._found: dict[tuple[type, ...], Callable[..., Any]] = {}
 
     def __call__(self, *arguments: Any) -> Any:
-        """Return what the function returns; raises TypeError if no overload takes the arguments."""
+        """Call the matching overload; raises TypeError if no overload accepts the arguments."""
         types = tuple(map(type, arguments))
         code = self._found.get(types)
         if code is None:
@@ -87,7 +87,7 @@ class OverloadResolver:
 
 
 def _accepts(parameter: str, kind: str) -> bool:
-    """Return whether a parameter of a signature takes values of a kind, whatever lists and maps contain."""
+    """Return whether a parameter accepts values of a kind; the types of elements are not compared."""
     return parameter == "dyn" or parameter.startswith("~") or parameter.partition("<")[0] == kind
 
 
@@ -101,7 +101,7 @@ def _wrap_optional(code: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def build_resolvers(functions: Iterable[Function]) -> dict[str, OverloadResolver]:
-    """Return what calls each function, by its name."""
+    """Return an `OverloadResolver` for each function, by the function's name."""
     named: dict[str, list[Function]] = {}
     for function in functions:
         named.setdefault(function.name, []).append(function)

@@ -1,4 +1,4 @@
-"""Lists and maps that expressions write down (cel-go: evalList, evalMap)."""
+"""Compiles literals of lists and maps (cel-go: evalList, evalMap)."""
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -11,7 +11,7 @@ _KEYS: Final = frozenset({str, int, bool, Uint})
 
 
 class Entry(NamedTuple):
-    """An entry of a map."""
+    """The code of one entry of a map."""
 
     key: Evaluate
     value: Evaluate
@@ -19,7 +19,7 @@ class Entry(NamedTuple):
 
 
 def compile_list(elements: Sequence[Evaluate], optional: frozenset[int]) -> Evaluate:
-    """Return code that makes a list; elements at the positions ``optional`` are left out if they have no value."""
+    """Return code that creates a list; an element whose index is in ``optional`` is omitted if it has no value."""
 
     def make(frame: Frame) -> Any:
         frame[COST] += COST_OF_LIST
@@ -41,7 +41,7 @@ def compile_list(elements: Sequence[Evaluate], optional: frozenset[int]) -> Eval
 
 
 def compile_map(entries: Sequence[Entry]) -> Evaluate:
-    """Return code that makes a map."""
+    """Return code that creates a map."""
 
     def make(frame: Frame) -> Any:
         frame[COST] += COST_OF_MAP

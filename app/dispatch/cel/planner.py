@@ -1,6 +1,6 @@
-"""Checked expressions as code: each node becomes a function of a frame (cel-go: interpreter/planner.go).
+"""Plans checked expressions: each node becomes a function of a frame (cel-go: interpreter/planner.go).
 
-Parts that are constant are evaluated here, as cel-go does with OptOptimize: they cost nothing later.
+The planner evaluates constant parts, as cel-go does with OptOptimize. They cost nothing at run time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,13 +39,13 @@ from app.dispatch.cel.values import NO_SUCH_OVERLOAD, CelError, CelType, Uint
 
 
 class Constant(NamedTuple):
-    """A part whose value is known."""
+    """A part with a constant value."""
 
     value: Any
 
 
 class Choice(NamedTuple):
-    """``condition ? yes : no`` with members, which are those of both branches."""
+    """``condition ? yes : no``. Selecting a member of it selects the member of both branches."""
 
     condition: Evaluate
     yes: "Attribute | Choice"
@@ -56,7 +56,7 @@ Part: TypeAlias = Constant | Attribute | Choice | Evaluate
 
 
 class Plan(NamedTuple):
-    """An expression as code, and the size of its frame."""
+    """The code of an expression, the size of its frame, and the number of its nodes."""
 
     code: Evaluate
     slots: int
@@ -86,16 +86,16 @@ _OPTIONAL_MEMBERS: Final = frozenset({"_?._", "_[?_]"})
 
 
 class _Scope(NamedTuple):
-    """The variables of loops around a node."""
+    """The variables of the comprehensions around a node."""
 
     locals: Mapping[str, Evaluate]
 
 
 class Planner:
-    """Turns one checked expression to code."""
+    """Turns one checked expression into code."""
 
     def __init__(self, checked: Tree) -> None:
-        """Read the references of the check."""
+        """Read the references that the type checker resolved."""
         self._names: Final = {entry.key: entry.value.name for entry in checked.references}
         self._overloads: Final = {entry.key: tuple(entry.value.overload_id) for entry in checked.references}
         self._root: Final = checked.expr
@@ -103,7 +103,7 @@ class Planner:
         self._nodes = 0
 
     def plan(self) -> Plan:
-        """Return the code."""
+        """Return the plan of the expression."""
         code = compile_part(self._plan_node(self._root, _Scope({})))
         return Plan(code, self._slots, self._nodes)
 
@@ -160,8 +160,8 @@ class Planner:
         entries = [Entry(compile_part(key), compile_part(value), optional) for key, value, optional in parts]
         code = compile_map(entries)
         if all(isinstance(key, Constant) and isinstance(value, Constant) for key, value, _ in parts):
-            made = _fold(code)
-            return code if type(made) is CelError else Constant(made)
+            value = _fold(code)
+            return code if type(value) is CelError else Constant(value)
         return code
 
     def _plan_loop(self, node: Node, scope: _Scope) -> Part:
@@ -207,7 +207,7 @@ class Planner:
         cost = find_call_cost(function, overloads)
         if function == "check":
             return compile_check(_CODES[function], codes, cost)
-        # cel-go compiles a constant pattern, and plans the call as one of many arguments then.
+        # cel-go compiles constant patterns and then plans the call like one with more than two arguments.
         compiled = function in _REGEX_FUNCTIONS and isinstance(parts[1], Constant)
         code = compile_call(_CODES[function], codes, cost, charges_errors=not compiled)
         if function in _CONVERSIONS and isinstance(parts[0], Constant):
@@ -243,7 +243,7 @@ def _compile_operator(function: str, parts: Sequence[Part]) -> Part | None:
 
 
 def compile_part(part: Part) -> Evaluate:
-    """Return the code of a part, with all that it costs."""
+    """Return the code of a part, which charges the part's cost."""
     if isinstance(part, Constant):
         return _compile_constant(part.value)
     if isinstance(part, Attribute):
@@ -252,7 +252,7 @@ def compile_part(part: Part) -> Evaluate:
 
 
 def _compile_part_resolver(part: "Attribute | Choice") -> Evaluate:
-    """Return the code of an attribute without the cost of the attribute itself."""
+    """Return the code of an attribute, which charges for its members only."""
     if isinstance(part, Attribute):
         return compile_resolver(part)
     return compile_conditional(part.condition, _compile_part_resolver(part.yes), _compile_part_resolver(part.no))
@@ -295,7 +295,7 @@ def _compile_error(text: str) -> Evaluate:
 
 
 def _fold(code: Evaluate) -> Any:
-    """Return the value of code that reads no variable."""
+    """Evaluate code that reads no variable."""
     frame: Frame = [0, MAX_COST]
     return code(frame)
 

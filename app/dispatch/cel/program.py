@@ -1,4 +1,4 @@
-"""Match conditions as programs: compiled once, evaluated for every request."""
+"""Programs: match conditions that are compiled once and evaluated for each request."""
 
 import re
 from typing import Final, NamedTuple
@@ -13,19 +13,19 @@ from app.dispatch.cel.values import NO_SUCH_OVERLOAD, CelError
 
 
 class Limits(NamedTuple):
-    """The limits of one evaluation: cost in Kubernetes' units, and elements that Kubernetes does not charge for."""
+    """The limits of one evaluation: the cost in Kubernetes' units, and the work in elements (`evaluation.MAX_WORK`)."""
 
     cost: int
     work: int
 
 
 class Measurement(NamedTuple):
-    """The verdict of a condition, and its use of the limits.
+    """The result of a condition and its usage.
 
     Attributes:
-        value: The verdict.
-        cost: Kubernetes' charge for it.
-        used: Its part of the budget of the request.
+        value: The result.
+        cost: Kubernetes' charge for the evaluation.
+        used: The usage of the request's budget.
     """
 
     value: bool
@@ -34,19 +34,19 @@ class Measurement(NamedTuple):
 
 
 LIMITS: Final = Limits(MAX_COST, MAX_WORK)
-# cel-cpp refuses more than 100,000 code points and more than 32 levels by itself; an object of Kubernetes that holds
-# the expression has at most 1.5 MiB.
+# cel-cpp itself rejects more than 100,000 code points and more than 32 levels. etcd limits the object that contains the
+# expression to 1.5 MiB.
 MAX_LENGTH: Final = 100_000
-# Each of these macros repeats what it is called on, so a chain of them doubles with every link before anything is
-# checked; cel-go has no bound for that either.
+# The expansion of these macros repeats their receiver, so each macro in a chain doubles the expression before the type
+# check. cel-go has no limit for that either.
 _REPEATING_MACRO: Final = re.compile(r"\bopt(?:Flat)?Map\b")
 MAX_EXPANDED_LENGTH: Final = 2_000_000
-# Characters of an expression that weigh as much as a node: a text literal is one node, however long it is.
+# As many characters count as one node: a string literal of any length is one node.
 _CHARACTERS_PER_NODE: Final = 500
 
 
 class Program:
-    """A condition that can be evaluated."""
+    """A compiled condition."""
 
     __slots__ = ("_plan", "expression")
 
@@ -56,23 +56,23 @@ class Program:
 
     @property
     def size(self) -> int:
-        """The number of its nodes, by which caches count; long texts count as more."""
+        """The size in a cache: the number of nodes, plus a share for long strings."""
         return self._plan.nodes + len(self.expression) // _CHARACTERS_PER_NODE
 
     def evaluate(self, activation: Activation) -> bool:
-        """Return what the condition says of a request.
+        """Evaluate the condition for a request.
 
         Raises:
-            EvaluationError: it ended in an error, or used more than it may (CostError).
-            PendingChecksError: it depends on access questions that ``activation.access`` has no answers for.
+            EvaluationError: The evaluation ended in an error, or exceeded a limit (CostError).
+            PendingChecksError: The result depends on access checks without a decision in ``activation.access``.
         """
         return self.measure(activation).value
 
     def measure(self, activation: Activation, limits: Limits = LIMITS) -> Measurement:
-        """Return what the condition says of a request, and what that used; `evaluate` has the errors."""
-        run = Evaluation(activation.access, max_work=limits.work)
+        """Evaluate the condition and return its result with the usage; raises the errors of `evaluate`."""
+        evaluation = Evaluation(activation.access, max_work=limits.work)
         frame: Frame = [0, limits.cost, *activation.variables, *([ABSENT] * (self._plan.slots - FIRST_LOCAL))]
-        token = CURRENT.set(run)
+        token = CURRENT.set(evaluation)
         try:
             value = self._plan.code(frame)
             exhausted = frame[COST] > limits.cost
@@ -80,28 +80,28 @@ class Program:
             value, exhausted = None, True
         finally:
             CURRENT.reset(token)
-            run.cost = frame[COST]
+            evaluation.cost = frame[COST]
         if exhausted:
-            raise CostError(self.expression, cost=run.cost, used=run.used)
+            raise CostError(self.expression, cost=evaluation.cost, used=evaluation.used)
         if type(value) is bool:
-            return Measurement(value, run.cost, run.used)
-        raise self._build_error(run, value)
+            return Measurement(value, evaluation.cost, evaluation.used)
+        raise self._build_error(evaluation, value)
 
-    def _build_error(self, run: Evaluation, value: object) -> Exception:
+    def _build_error(self, evaluation: Evaluation, value: object) -> Exception:
         text = value.text if isinstance(value, CelError) else NO_SUCH_OVERLOAD
-        if run.unsupported:
-            text = f"not supported here: {run.unsupported}"
-            return UnsupportedError(self.expression, text, cost=run.cost, used=run.used)
-        if run.questions:
-            return PendingChecksError(frozenset(run.questions))
-        return EvaluationError(self.expression, text, cost=run.cost, used=run.used)
+        if evaluation.unsupported:
+            text = f"fleethook does not support {evaluation.unsupported}"
+            return UnsupportedError(self.expression, text, cost=evaluation.cost, used=evaluation.used)
+        if evaluation.questions:
+            return PendingChecksError(frozenset(evaluation.questions))
+        return EvaluationError(self.expression, text, cost=evaluation.cost, used=evaluation.used)
 
 
 def compile_condition(expression: str) -> Program:
-    """Return the program of a match condition.
+    """Compile a match condition.
 
     Raises:
-        ExpressionError: the text is no expression, or its type is not bool; in the words of an apiserver.
+        ExpressionError: The expression does not compile, or its type is not bool; the text is kube-apiserver's.
     """
     check_length(expression)
     is_bool, checked = check(expression)
@@ -109,7 +109,7 @@ def compile_condition(expression: str) -> Program:
 
 
 def check_length(expression: str) -> None:
-    """Refuse an expression that is too long to be checked; raises ExpressionError."""
+    """Raise ExpressionError if an expression is too long for the type checker."""
     if len(expression) > MAX_LENGTH:
         raise ExpressionError(f"compilation failed: the expression is longer than {MAX_LENGTH} characters")
     if compute_expanded_length(expression) > MAX_EXPANDED_LENGTH:
@@ -117,15 +117,15 @@ def check_length(expression: str) -> None:
 
 
 def compute_expanded_length(expression: str) -> int:
-    """Return how long an expression is after its macros have repeated parts of it, at most."""
+    """Return the maximum length of an expression after the expansion of its macros."""
     return len(expression) << min(len(_REPEATING_MACRO.findall(expression)), 64)
 
 
 def build_program(expression: str, *, is_bool: bool, checked: bytes) -> Program:
-    """Return the program of an expression that `app.dispatch.cel.environment.check` has checked.
+    """Plan the program of an expression that `app.dispatch.cel.environment.check` has checked.
 
     Raises:
-        ExpressionError: its type is not bool, or it is nested too deeply.
+        ExpressionError: The type of the expression is not bool, or the expression is nested too deeply.
     """
     planned = plan(checked)
     if not is_bool:

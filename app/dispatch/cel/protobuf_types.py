@@ -1,8 +1,8 @@
-"""The types that Kubernetes adds to CEL, as protobuf messages built in code.
+"""The types that Kubernetes adds to CEL, as protobuf messages built at run time.
 
-cel-cpp knows no foreign values but messages, so a quantity or an address is a message. There are two sets. Expressions
-are checked against messages that show what an apiserver's types show: members of ``request``, nothing of a quantity.
-They are evaluated with messages that carry their value in members, which no expression that passed the check can name.
+cel-cpp supports only messages as foreign values, so a quantity or an IP address is a message. There are two sets of
+types. The type checker uses messages with the fields of kube-apiserver's types: those of ``request``, and none for a
+quantity. The evaluation uses messages that store their value in fields. No checked expression can name those fields.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,11 +18,11 @@ _PACKAGE: Final = "kubernetes"
 _STRING: Final = FieldDescriptorProto.TYPE_STRING
 _SCALARS: Final = {"string": _STRING, "bool": FieldDescriptorProto.TYPE_BOOL}
 
-# Member names stand before a colon, types after it; * says repeated.
+# Each text is the name of a field, a colon and its type; * marks a repeated field.
 _KIND: Final = ("group:string", "version:string", "kind:string")
 _RESOURCE: Final = ("group:string", "version:string", "resource:string")
-# k8s.io/apiserver/pkg/admission/plugin/cel/compile.go, BuildRequestType. `extra` is a map of lists there, which
-# protobuf cannot say: it is dynamic here.
+# k8s.io/apiserver/pkg/admission/plugin/cel/compile.go, BuildRequestType. Protobuf has no type for `extra`, a map of
+# lists, so its type is dynamic here.
 _CHECKED: Final = {
     "GroupVersionKind": _KIND,
     "GroupVersionResource": _RESOURCE,
@@ -43,7 +43,7 @@ _CHECKED: Final = {
     ),
 }
 
-# What a check carries until it is put to somebody: the members of an AccessQuestion.
+# The fields of an access check: those of AccessQuestion.
 _CHECK: Final = (
     "user:string",
     "uid:string",
@@ -75,12 +75,12 @@ _EVALUATED: Final = {
 
 
 def qualify_name(name: str) -> str:
-    """Return the name that expressions know a type by: addresses are not in Kubernetes' package."""
+    """Return the qualified name of a type in expressions; net.IP and net.CIDR are not in Kubernetes' package."""
     return name if name.startswith("net.") else f"{_PACKAGE}.{name}"
 
 
 def build_checked_pool() -> descriptor_pool.DescriptorPool:
-    """Return the types as an apiserver's compiler knows them."""
+    """Return the types for the type checker."""
     return _build_pool({**_CHECKED, **dict.fromkeys(_EVALUATED, ())})
 
 
@@ -122,5 +122,5 @@ EVALUATED: Final = _build_pool(_EVALUATED)
 
 
 def get_message_type(name: str) -> MessageType:
-    """Return the class of a type as it is while expressions are evaluated, by the name that Kubernetes gives it."""
+    """Return the message class of a type for evaluations, by Kubernetes' name for the type."""
     return message_factory.GetMessageClass(EVALUATED.FindMessageTypeByName(qualify_name(name)))

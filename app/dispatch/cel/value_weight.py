@@ -1,4 +1,4 @@
-"""How large a value is, which decides how long cel-cpp takes to receive it."""
+"""The weight of a value, which determines how long cel-cpp takes to convert it."""
 
 from typing import Any, Final
 
@@ -8,10 +8,10 @@ _CHARACTERS_PER_ELEMENT: Final = 10
 
 
 def measure_weight(value: Any) -> int:
-    """Return 1 for each value in ``value``, itself included, and 1 for every ten characters of its texts and keys.
+    """Count 1 for ``value`` and each value inside it, and 1 for every ten characters of strings and keys.
 
     Raises:
-        ValueError: it is nested too deeply for cel-cpp, which follows values by recursion.
+        ValueError: The value is nested too deeply for cel-cpp, which converts values recursively.
     """
     total, depth, level = 0, 0, [value]
     while level:

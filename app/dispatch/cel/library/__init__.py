@@ -1,4 +1,8 @@
-"""The functions that an apiserver adds to CEL (k8s.io/apiserver/pkg/cel/library, cel-go's ext), by subject."""
+"""The functions of expressions, by subject.
+
+They are CEL's standard functions, cel-go's extensions (package ext), and Kubernetes' functions
+(k8s.io/apiserver/pkg/cel/library).
+"""
 
 from typing import Final
 
@@ -30,7 +34,7 @@ DECLARED: Final[tuple[Function, ...]] = (
     *URLS,
     *SEMVER,
 )
-"""Those that the check of an expression has to be told of."""
+"""The functions that the type checker does not know by itself."""
 
 FUNCTIONS: Final[tuple[Function, ...]] = (*DECLARED, *EXTENSIONS, *STANDARD)
-"""All that expressions can call."""
+"""All functions that expressions can call."""

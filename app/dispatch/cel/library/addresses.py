@@ -1,4 +1,4 @@
-"""IP addresses and CIDRs in expressions (upstream: pkg/cel/library/ip.go, cidr.go; Go's net/netip)."""
+"""IP addresses and CIDRs (k8s.io/apiserver/pkg/cel/library/ip.go and cidr.go, Go's net/netip)."""
 
 import re
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -19,7 +19,7 @@ _BITS: Final = re.compile(r"0|[1-9][0-9]{0,2}", re.ASCII)
 
 
 class _Prefix(NamedTuple):
-    """A CIDR as it is written: the address may have bits beyond the prefix."""
+    """A CIDR as written: the address may have bits beyond the prefix."""
 
     address: _Address
     bits: int
@@ -87,7 +87,7 @@ def _read_cidr(message: Any) -> _Prefix:
 
 
 def _is_link_local_multicast(address: _Address) -> bool:
-    # 224.0.0.0/24, and ff?2::/16: the scope is the low half of the second byte.
+    # IPv4: 224.0.0.0/24. IPv6: ff?2::/16, with the scope in the low half of the second byte.
     if isinstance(address, IPv4Address):
         return int(address) >> 8 == 0xE00000
     return address.is_multicast and int(address) >> 112 & 0xF == 2
@@ -98,7 +98,7 @@ def _is_link_local_unicast(address: _Address) -> bool:
 
 
 def _is_global_unicast(address: _Address) -> bool:
-    # Go's term: private and documentation addresses are global unicast too.
+    # In Go, private and documentation addresses are global unicast addresses, too.
     return not (
         address.is_unspecified
         or address.is_loopback
@@ -113,7 +113,7 @@ def _contains_cidr(one: _Prefix, other: _Prefix) -> bool:
 
 
 def measure_address(value: object) -> int:
-    """Return the bytes of an address, or of the prefix of a network, by which Kubernetes charges; 1 for all else."""
+    """Return the size for Kubernetes' costs: the bytes of an IP address or a CIDR's prefix, 1 for other values."""
     if isinstance(value, _IP):
         return _read_ip(value).max_prefixlen // 8
     if isinstance(value, _CIDR):

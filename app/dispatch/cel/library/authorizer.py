@@ -1,4 +1,4 @@
-"""The ``authorizer`` variable: checks of what a user may do (upstream: pkg/cel/library/authz.go)."""
+"""The ``authorizer`` variable, which checks permissions of users (k8s.io/apiserver/pkg/cel/library/authz.go)."""
 
 import json
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _SERVICE_ACCOUNTS: Final = "system:serviceaccount"
 
 
 def build_authorizer(user: JSON) -> Message:
-    """Return the variable ``authorizer`` for the ``userInfo`` of a request, whose members may be of any type."""
+    """Return the variable ``authorizer`` for the ``userInfo`` of a request; members of wrong types are ignored."""
     info = as_object(user)
     groups = info.get("groups")
     extra = {
@@ -61,7 +61,7 @@ def _read_text(document: Mapping[str, JSON], member: str) -> str:
 
 
 def _extend_check(type_: type[Message], check: Message, **members: str) -> Message:
-    """Return ``check`` as a later link of the chain, with one more thing said."""
+    """Return the next message of a chain of calls: ``check`` as a ``type_``, with more members set."""
     link = type_.FromString(check.SerializeToString())
     for member, value in members.items():
         setattr(link, member, value)
@@ -102,7 +102,7 @@ def _check(check: Any, verb: str) -> Message:
         extra=tuple((key, tuple(values)) for key, values in extra.items()),
         path=check.path,
         group=check.group,
-        # An apiserver's checks are for every version.
+        # kube-apiserver checks resources in all versions.
         version="" if check.path else "*",
         resource=check.resource,
         subresource=check.subresource,

@@ -1,6 +1,6 @@
-"""Functions of lists and sets that cel-go adds to the language (cel-go: ext/lists.go, ext/sets.go), and of optionals.
+"""Functions of cel-go's extensions for lists, sets, maps and optionals (ext/lists.go, ext/sets.go, cel/library.go).
 
-cel-cpp knows their signatures, so these rows are not declared to it.
+cel-cpp's type checker knows their signatures, so they are not in `library.DECLARED`.
 """
 
 from collections.abc import Sequence
@@ -64,14 +64,14 @@ def _sort(values: Sequence[Any]) -> list[Any]:
 
 
 def _sort_by(values: Sequence[Any], keys: Sequence[Any]) -> list[Any]:
-    """Return a list in the order of the keys of its elements; all keys are of the type of the first one."""
+    """Sort a list by the keys of its elements; all keys must have the same type."""
     if len(values) != len(keys):
         raise ValueError("@sortByAssociatedKeys() expected a list of the same size as the associated keys list")
     if keys and not isinstance(keys[0], _COMPARABLE):
         raise TypeError("list elements must be comparable")
     if len({type(key) for key in keys}) > 1:
         raise TypeError("list elements must have the same type")
-    # As many comparisons as a merge sort makes.
+    # The number of comparisons in a merge sort.
     spend(len(keys) * max(1, len(keys).bit_length()))
     pairs = sorted(zip(keys, values, strict=True), key=cmp_to_key(_compare_keys))
     return [value for _, value in pairs]
@@ -118,7 +118,7 @@ def _wrap_non_zero(value: Any) -> Optional:
 
 
 def _require_key(key: Any) -> None:
-    """Raise TypeError for what is no key of a map."""
+    """Raise TypeError for a value that cannot be a key of a map."""
     if type(key) not in (str, int, bool, Uint, float):
         raise TypeError(NO_SUCH_OVERLOAD)
 

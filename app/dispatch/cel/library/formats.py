@@ -1,4 +1,4 @@
-"""Named formats of texts (upstream: pkg/cel/library/format.go, k8s.io/apimachinery/pkg/util/validation)."""
+"""Named formats of strings (k8s.io/apiserver/pkg/cel/library/format.go, k8s.io/apimachinery/pkg/util/validation)."""
 
 import base64
 import binascii
@@ -42,7 +42,7 @@ def _compile_name_format(pattern: str, *, longest: int, text: str) -> _Validate:
 
 
 def _allow_trailing_dash(validate: _Validate) -> _Validate:
-    """Return the format of what a generated name begins with: a dash at its end will be followed by something."""
+    """Return the validation of a generateName: its trailing dash is followed by a generated suffix."""
     return lambda value: validate(f"{value[:-1]}a" if len(value) > 1 and value.endswith("-") else value)
 
 
@@ -126,7 +126,7 @@ def _validate(format_: Any, text: str) -> list[str]:
     return list(_FORMATS[format_.name](text))
 
 
-# pkg/cel/library/format.go: MaxRegexSize, by which Kubernetes charges for a validation.
+# pkg/cel/library/format.go: MaxRegexSize, which determines the cost of a validation.
 _REGEX_SIZES: Final = {
     **dict.fromkeys(("dns1123Label", "dns1035Label", "dns1123LabelPrefix", "dns1035LabelPrefix"), 30),
     **dict.fromkeys(("dns1123Subdomain", "dns1123SubdomainPrefix", "qualifiedName"), 60),
@@ -139,7 +139,7 @@ _REGEX_SIZES: Final = {
 
 
 def get_regex_size(value: Any) -> int | None:
-    """Return the size of the regular expression of a format, by which Kubernetes charges; None for all else."""
+    """Return the size of a format's regular expression for Kubernetes' costs; None for other values."""
     return _REGEX_SIZES[getattr(value, "name", "")] if isinstance(value, _FORMAT) else None
 
 
@@ -150,7 +150,7 @@ FUNCTIONS: Final = (
         "format.named",
         ("string",),
         f"optional_type<{_F}>",
-        # An empty message is no format: expressions get optional.none().
+        # For an unknown name, the message is empty, and expressions get optional.none().
         lambda name: _FORMAT(name=name if name in _FORMATS else ""),
         member=False,
     ),

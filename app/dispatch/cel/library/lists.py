@@ -1,4 +1,4 @@
-"""Functions of lists (upstream: pkg/cel/library/lists.go), and those of texts that share a name with one."""
+"""Functions of lists (k8s.io/apiserver/pkg/cel/library/lists.go), and the string functions with the same names."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -22,7 +22,7 @@ def _find_family(value: Any) -> tuple[type, ...]:
 
 
 def _require_comparable(values: Sequence[Any]) -> Sequence[Any]:
-    """Return values that have an order among themselves: numbers of any type, else values of one type."""
+    """Return the values, or raise TypeError unless they are all numbers or all of one type."""
     if len({_find_family(value) for value in values}) > 1:
         raise TypeError("no such overload")
     return values

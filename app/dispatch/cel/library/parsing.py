@@ -1,10 +1,10 @@
-"""Whether a text is what it should be: every ``isX`` is an ``x`` that raises nothing."""
+"""The common part of functions such as ``isIP`` and ``isSemver``: they report whether a string parses."""
 
 from collections.abc import Callable
 
 
 def can_parse(parse: Callable[[str], object], text: str) -> bool:
-    """Return whether ``parse`` takes ``text`` without ValueError."""
+    """Return whether ``parse`` accepts ``text`` without a ValueError."""
     try:
         parse(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Resource quantities in expressions (upstream: pkg/cel/library/quantity.go)."""
+"""Resource quantities (k8s.io/apiserver/pkg/cel/library/quantity.go)."""
 
 from fractions import Fraction
 from typing import Any, Final
@@ -15,7 +15,7 @@ _MAX_INTEGER: Final = 2**63 - 1
 
 
 def _build_message(value: Fraction) -> Message:
-    # Quantities are whole nanos. Equal amounts have equal texts, so 1 and 1000m are equal as messages.
+    # The nanos of a quantity are an integer. Equal amounts have equal texts, so 1 and 1000m are equal messages.
     return _QUANTITY(nanos=str(int(value * _NANO)))
 
 
@@ -65,7 +65,7 @@ _Q: Final = "kubernetes.Quantity"
 FUNCTIONS: Final = (
     Function("quantity", ("string",), _Q, _parse_quantity, member=False),
     Function("isQuantity", ("string",), "bool", _is_quantity, member=False),
-    # Kubernetes declares it as a function, not as a member, whatever its documentation says.
+    # Kubernetes documents it as a member and declares it as a function.
     Function(
         "sign", (_Q,), "int", lambda quantity: (_read_value(quantity) > 0) - (_read_value(quantity) < 0), member=False
     ),

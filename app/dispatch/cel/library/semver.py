@@ -1,4 +1,4 @@
-"""Semantic versions in expressions (upstream: pkg/cel/library/semverlib.go, github.com/blang/semver/v4)."""
+"""Semantic versions (k8s.io/apiserver/pkg/cel/library/semverlib.go, github.com/blang/semver/v4)."""
 
 import re
 from typing import Any, Final, TypeAlias
@@ -23,15 +23,15 @@ _Key: TypeAlias = tuple[tuple[int, ...], bool, tuple[tuple[bool, int, str], ...]
 
 
 def _parse(text: str, *, normalize: bool = False) -> str:
-    """Return a version without its build metadata, which counts in no comparison."""
+    """Check a version and return it without its build metadata, which comparisons ignore."""
     if normalize:
         text = _normalize(text)
     match = _VERSION.fullmatch(text)
     if match is None:
-        raise ValueError(f"{quote_text(text)} is no semantic version")
+        raise ValueError(f"{quote_text(text)} is not a semantic version")
     *numbers, pre = match.groups()
     if any(int(number) > _MAX_NUMBER for number in numbers):
-        raise ValueError(f"{quote_text(text)} is no semantic version: a number is too large")
+        raise ValueError(f"{quote_text(text)} is not a semantic version: a number is too large")
     for part in (pre or "").split("."):
         if part.isdigit() and (len(part) > 20 or (len(part) > 1 and part.startswith("0"))):
             raise ValueError(f"Numeric PreRelease version must not contain leading zeroes {quote_text(part)}")
@@ -40,7 +40,7 @@ def _parse(text: str, *, normalize: bool = False) -> str:
 
 
 def _normalize(text: str) -> str:
-    """Return ``text`` without ``v`` and leading zeros, and with three numbers."""
+    """Remove ``v`` and leading zeros, and append missing numbers."""
     parts = [_strip_zeros(part) for part in text.removeprefix("v").split(".", 2)]
     if len(parts) < 3 and re.search(r"[+-]", parts[-1]):
         raise ValueError("short version cannot contain PreRelease/Build meta data")

@@ -1,6 +1,6 @@
-"""The functions of the language itself (cel-spec, Standard Definitions), by the types of their arguments.
+"""The standard functions of CEL (cel-spec, Standard Definitions).
 
-cel-cpp knows their signatures, so these rows are not declared to it.
+cel-cpp's type checker knows their signatures, so ``FUNCTIONS`` is not in `library.DECLARED`.
 """
 
 import math
@@ -60,7 +60,7 @@ _DURATIONS: Final = {
     "getHours": timedelta(hours=1),
     "getMinutes": timedelta(minutes=1),
     "getSeconds": timedelta(seconds=1),
-    # All of them, as in cel-go, and not only the rest of a second as in cel-cpp.
+    # As in cel-go, the milliseconds of the duration. cel-cpp returns those of its last second only.
     "getMilliseconds": timedelta(milliseconds=1),
 }
 
@@ -69,7 +69,8 @@ def _count_whole(unit: timedelta) -> Any:
     return lambda value: (abs(value) // unit) * (-1 if value < timedelta() else 1)
 
 
-# cel-cpp lets nobody add an overload to a function of its own, and Kubernetes adds `string(ip)`: so these are declared.
+# Kubernetes adds overloads such as string(ip). cel-cpp does not allow that for its own functions, so all overloads of
+# `string` are declared.
 TO_STRING: Final = (
     _build_conversion("string", "string", _return_unchanged),
     _build_conversion("string", "int", str),

@@ -1,4 +1,4 @@
-"""Functions of texts: cel-go's ext.Strings in version 2 (positions are code points)."""
+"""String functions: version 2 of cel-go's ext.Strings, which counts positions in code points."""
 
 import string
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ from app.dispatch.cel.values import NO_SUCH_OVERLOAD
 
 _LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _UPPER: Final = str.maketrans(string.ascii_lowercase, string.ascii_uppercase)
-# Go's unicode.IsSpace; Python's own set has the separators 0x1c to 0x1f, too.
+# Go's unicode.IsSpace. Python's str.strip also removes the separators 0x1c to 0x1f.
 _SPACES: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
 )
-# Characters that take as much memory as one element of a list.
+# As many characters take the memory of one list element.
 _CHARACTERS_PER_ELEMENT: Final = 10
-# A short text takes as much memory as these many elements of a list.
+# A short string takes the memory of this many list elements.
 _WORK_OF_TEXT: Final = 6
 
 _format: Final = delegate("a.format(b)")

@@ -1,4 +1,4 @@
-"""URLs in expressions (upstream: pkg/cel/library/urls.go; what a URL is, Go's net/url says)."""
+"""URLs (k8s.io/apiserver/pkg/cel/library/urls.go), parsed like Go's net/url."""
 
 import re
 from typing import Any, Final, NamedTuple
@@ -15,7 +15,7 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):", re.ASCII)
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _PORT: Final = re.compile(r"(?::[0-9]*)?", re.ASCII)
-# RFC 3986's sub-delims and a few more, as net/url's shouldEscape has them.
+# net/url's shouldEscape allows the sub-delims of RFC 3986 and some more characters.
 _BAD_HOST: Final = re.compile(r"""[^A-Za-z0-9\-_.~!$&'()*+,;=:\[\]<>"%\x80-\U0010ffff]""")
 _BAD_USER: Final = re.compile(r"[^A-Za-z0-9\-._:~!$&'()*+,;=%@]")
 _PATH_KEPT: Final = "$&+,/:;=@"
@@ -33,9 +33,9 @@ def _parse(text: str) -> _Parts:
     """Return the parts of an absolute URL or an absolute path.
 
     Raises:
-        ValueError: it is neither; in Go's words.
+        ValueError: The text is neither; the error is Go's.
     """
-    # An apiserver decides with the whole text whether it is a URL (ParseRequestURI) and reads it without its fragment.
+    # kube-apiserver validates the text with its fragment (ParseRequestURI), and then reads it without the fragment.
     _parse_part(text)
     return _parse_part(text.partition("#")[0])
 
@@ -95,7 +95,7 @@ def _build_error(text: str, problem: str) -> ValueError:
 
 
 def find_parse_error(text: str) -> str:
-    """Return why ``text`` is no absolute URL or path (Go's ParseRequestURI), or nothing if it is one."""
+    """Return Go's error if ``text`` is not an absolute URL or path (ParseRequestURI), otherwise ``""``."""
     try:
         _parse_part(text)
     except ValueError as error:
@@ -116,7 +116,7 @@ def _build_url(text: str) -> Message:
         parts = _parse(text)
     except ValueError as error:
         raise ValueError(f"URL parse error during conversion from string: {error}") from None
-    # A scheme has no case.
+    # Schemes are case-insensitive.
     return _URL(text=parts.scheme + text[len(parts.scheme) :])
 
 
@@ -134,7 +134,7 @@ def _escape_path(path: str) -> str:
 
 
 def _parse_query(query: str) -> dict[str, list[str]]:
-    # Go drops what has a semicolon or a wrong escape.
+    # Go drops parameters with a semicolon or an invalid escape.
     pairs = (pair for pair in query.split("&") if pair and ";" not in pair and not _BAD_ESCAPE.search(pair))
     return parse_qs("&".join(pairs), keep_blank_values=True)
 
