@@ -1,4 +1,4 @@
-"""Expressions evaluated against a small request."""
+"""Evaluates expressions against a small request."""
 
 from typing import Any, Final
 
@@ -38,3 +38,8 @@ def bind(
 
 def evaluate(expression: str, object_: Any = POD, **members: Any) -> bool:
     return compile_condition(expression).evaluate(bind(object_, **members))
+
+
+def split_rows(text: str) -> list[str]:
+    """Return the lines of a table of expressions."""
+    return [line.strip() for line in text.strip().splitlines()]

@@ -49,20 +49,20 @@ def test_expressions_see_the_object_and_the_request(expression: str) -> None:
         ("object.metadata.name.matches('(')", "invalid regular expression: missing ): ("),
     ],
 )
-def test_what_cannot_be_evaluated_is_told_in_the_words_of_an_apiserver(expression: str, cause: str) -> None:
+def test_a_failed_evaluation_has_kube_apiservers_error(expression: str, cause: str) -> None:
     with pytest.raises(EvaluationError) as failed:
         evaluate(expression)
 
     assert str(failed.value) == f"expression '{expression}' resulted in error: {cause}"
 
 
-def test_an_error_beside_what_decides_does_not_count() -> None:
+def test_a_decisive_operand_hides_the_error_of_the_other_one() -> None:
     assert evaluate("object.absent == 1 || true")
     assert not evaluate("object.absent == 1 && false")
 
 
 @pytest.mark.parametrize("hidden", ["uid", "object", "oldObject"])
-def test_expressions_do_not_see_the_rest_of_a_request(hidden: str) -> None:
+def test_expressions_do_not_see_other_members_of_a_request(hidden: str) -> None:
     with pytest.raises(EvaluationError, match=f"no such key: {hidden}"):
         evaluate(f"dyn(request).{hidden} == ''")
 
@@ -83,7 +83,7 @@ def nested(levels: int) -> Any:
     ],
     ids=["large", "small", "huge"],
 )
-def test_values_that_cel_does_not_have_are_errors(value: Any, cause: str) -> None:
+def test_integers_outside_cels_range_are_errors(value: Any, cause: str) -> None:
     with pytest.raises(EvaluationError) as failed:
         evaluate("object.spec == 1", {"spec": value})
 
@@ -99,32 +99,34 @@ def test_values_that_cel_does_not_have_are_errors(value: Any, cause: str) -> Non
         ("object.spec.matches('a')", "\ud800", "a text is not valid UTF-8"),
     ],
 )
-def test_values_that_cannot_be_walked_are_errors(expression: str, value: Any, cause: str) -> None:
+def test_values_too_deep_or_without_utf8_are_errors(expression: str, value: Any, cause: str) -> None:
     with pytest.raises(EvaluationError) as failed:
         evaluate(expression, {"spec": value}, old_object={"spec": value})
 
     assert failed.value.cause == cause
 
 
-def test_values_that_are_not_read_do_no_harm() -> None:
+def test_invalid_values_that_no_expression_reads_are_harmless() -> None:
     assert evaluate("object.kind == 'Pod'", {"kind": "Pod", "spec": [2**70, nested(100_000), "\ud800"]})
 
 
-def test_a_user_whose_name_is_no_text_is_an_error() -> None:
+def test_a_user_name_without_utf8_is_an_error() -> None:
     request = {**REQUEST, "userInfo": {"username": "\ud800"}}
 
     with pytest.raises(EvaluationError, match="a text is not valid UTF-8"):
         evaluate("authorizer.path('/').check('get').allowed()", request=request, access={})
 
 
-@pytest.mark.parametrize("odd", [None, 7, "text", [1], {"userInfo": 7, "resource": [], "groups": {}}])
-def test_requests_of_any_shape_are_requests(odd: Any) -> None:
-    request = odd if isinstance(odd, dict) else {"userInfo": odd, "resource": odd, "kind": odd}
+@pytest.mark.parametrize("malformed", [None, 7, "text", [1], {"userInfo": 7, "resource": [], "groups": {}}])
+def test_malformed_requests_bind(malformed: Any) -> None:
+    request = (
+        malformed if isinstance(malformed, dict) else {"userInfo": malformed, "resource": malformed, "kind": malformed}
+    )
 
     assert evaluate("object.kind == 'Pod'", request=request, access={})
 
 
-def test_one_scope_serves_many_expressions() -> None:
+def test_one_activation_serves_many_expressions() -> None:
     shared = bind()
 
     assert compile_condition("object.kind == 'Pod'").evaluate(shared)
@@ -133,7 +135,7 @@ def test_one_scope_serves_many_expressions() -> None:
     assert compile_condition("object.kind == 'Pod'").evaluate(shared)
 
 
-# The library takes a name with a NUL for the part before it, so an object with both fails as a whole.
+# cel-cpp cuts names at a NUL, so two names of an object may become equal.
 NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text(),
@@ -143,8 +145,8 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["a", "b", "c"]), JSON))
-def test_what_is_read_of_an_object_is_what_the_whole_object_has(value: dict[str, Any]) -> None:
-    """An activation hands over only the members that an expression reads; the answer is that of the whole object."""
+def test_reading_a_member_equals_reading_it_from_the_complete_object(value: dict[str, Any]) -> None:
+    """An expression has the same result whether it reads a part of the object or all of it."""
     for expression in ("has(object.a)", "object.a == object.b", "object.?a.?b.hasValue()", "object.a.b == 1"):
         whole = f"object == object && ({expression})"
 

@@ -10,23 +10,23 @@ MAY_READ_HEALTH = "authorizer.path('/healthz').check('get').allowed()"
 MAY_LIST_PODS = "authorizer.group('').resource('pods').check('list').allowed()"
 
 
-def asked(expression: str) -> frozenset[AccessQuestion]:
+def collect_checks(expression: str) -> frozenset[AccessQuestion]:
     with pytest.raises(PendingChecksError) as undecided:
         evaluate(expression, access={})
     return undecided.value.questions
 
 
-def test_a_check_of_a_path_is_a_question() -> None:
-    assert asked(MAY_READ_HEALTH) == {HEALTH}
+def test_a_check_of_a_path_becomes_a_pending_check() -> None:
+    assert collect_checks(MAY_READ_HEALTH) == {HEALTH}
 
 
-def test_a_check_of_a_resource_says_all_that_was_said() -> None:
+def test_a_check_of_a_resource_has_all_attributes_of_its_chain() -> None:
     expression = (
         "authorizer.group('apps').resource('deployments').subresource('scale').namespace('a').name('b')"
         ".fieldSelector('x=y').labelSelector('l=m').check('update').allowed()"
     )
 
-    assert asked(expression) == {
+    assert collect_checks(expression) == {
         AccessQuestion(
             verb="update",
             group="apps",
@@ -42,16 +42,16 @@ def test_a_check_of_a_resource_says_all_that_was_said() -> None:
     }
 
 
-def test_the_resource_of_the_request_is_at_hand() -> None:
-    assert asked("authorizer.requestResource.check('delete').allowed()") == {
+def test_request_resource_checks_the_resource_of_the_request() -> None:
+    assert collect_checks("authorizer.requestResource.check('delete').allowed()") == {
         AccessQuestion(verb="delete", version="*", resource="pods", namespace="default", name="web", **JANE)
     }
 
 
-def test_a_service_account_is_asked_for_with_its_groups() -> None:
+def test_a_service_account_has_its_groups() -> None:
     expression = "authorizer.serviceAccount('ns', 'robot').path('/x').check('get').allowed()"
 
-    assert asked(expression) == {
+    assert collect_checks(expression) == {
         AccessQuestion(
             user="system:serviceaccount:ns:robot",
             verb="get",
@@ -61,12 +61,12 @@ def test_a_service_account_is_asked_for_with_its_groups() -> None:
     }
 
 
-def test_all_questions_that_are_met_are_asked_at_once() -> None:
-    assert asked(f"{MAY_READ_HEALTH} || {MAY_LIST_PODS}") == {HEALTH, PODS}
+def test_one_evaluation_collects_all_pending_checks() -> None:
+    assert collect_checks(f"{MAY_READ_HEALTH} || {MAY_LIST_PODS}") == {HEALTH, PODS}
 
 
-def test_no_more_is_asked_at_once_than_may_be_spent() -> None:
-    assert len(asked("['a', 'b', 'c', 'd'].all(x, authorizer.path('/' + x).check('get').allowed())")) == 2
+def test_pending_checks_are_limited_to_the_affordable_number() -> None:
+    assert len(collect_checks("['a', 'b', 'c', 'd'].all(x, authorizer.path('/' + x).check('get').allowed())")) == 2
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_no_more_is_asked_at_once_than_may_be_spent() -> None:
         "authorizer.group('').resource('pods').check('list').error() == 'unavailable'",
     ],
 )
-def test_decisions_say_what_was_answered(expression: str) -> None:
+def test_a_decision_has_the_authorizers_answer(expression: str) -> None:
     access = {
         HEALTH: AccessDecision(allowed=True, reason="RBAC"),
         PODS: AccessDecision(allowed=False, error="unavailable"),
@@ -90,13 +90,13 @@ def test_decisions_say_what_was_answered(expression: str) -> None:
     assert evaluate(expression, access=access)
 
 
-def test_what_is_decided_without_a_check_needs_no_answer() -> None:
+def test_a_decisive_operand_needs_no_check() -> None:
     assert evaluate(f"true || {MAY_READ_HEALTH}", access={})
     assert evaluate(f"{MAY_READ_HEALTH} || true", access={})
     assert not evaluate(f"{MAY_READ_HEALTH} && false", access={})
 
 
-def test_the_third_check_is_too_dear() -> None:
+def test_the_third_check_exceeds_the_cost_limit() -> None:
     access = {HEALTH: AccessDecision(allowed=True)}
 
     assert evaluate(f"{MAY_READ_HEALTH} && {MAY_READ_HEALTH}", access=access)
@@ -113,7 +113,7 @@ def test_the_third_check_is_too_dear() -> None:
         ("serviceAccount('a.b', 'robot').path('/')", "Invalid service account namespace"),
     ],
 )
-def test_checks_of_nothing_are_errors(chain: str, cause: str) -> None:
+def test_invalid_arguments_of_a_check_are_errors(chain: str, cause: str) -> None:
     with pytest.raises(EvaluationError) as failed:
         evaluate(f"authorizer.{chain}.check('get').allowed()", access={})
 

@@ -1,4 +1,4 @@
-"""What hostile conditions and objects may use: each runs in a process of its own, with bounded memory and no clock."""
+"""The limits of an evaluation: hostile conditions run in a separate process with bounded memory and without a clock."""
 
 import subprocess
 import sys
@@ -25,11 +25,11 @@ try:
 except EvaluationError as error:
     print(error.cause)
 """
-TOO_DEAR = "operation cancelled: actual cost limit exceeded"
+LIMIT_EXCEEDED = "operation cancelled: actual cost limit exceeded"
 
 
 def outcome(expression: str) -> tuple[str, str, int]:
-    """What PROGRAM writes. The timeout is a net: an expression that nothing stops would run for hours."""
+    """Run PROGRAM and return its output. The timeout is a net: without limits, some expressions run for hours."""
     ran = subprocess.run(
         [sys.executable, "-c", PROGRAM, expression],
         cwd=Path(__file__).parents[3],
@@ -48,7 +48,7 @@ def outcome(expression: str) -> tuple[str, str, int]:
         "object.numbers.all(x, " + " && ".join(["x > -1"] * 5_000) + ")",
         "object.numbers.all(x, object.items == object.items)",
         "object.numbers.all(x, [optional.of(object)].all(y, y == y))",
-        # A loop's variable that hides one of the request is weighed as what it is.
+        # A variable of a comprehension hides a variable of the request.
         "[object.items].all(oldObject, object.numbers.all(x, oldObject == oldObject))",
         " || ".join(["object.items != object.items"] * 300),
         " || ".join(["dyn(object.items) != dyn(object.items)"] * 2_000),
@@ -56,7 +56,7 @@ def outcome(expression: str) -> tuple[str, str, int]:
         " || ".join(["object.text.upperAscii() == ''"] * 2_000),
         "object.text.contains(object.text.substring(1000000) + 'b')",
         "object.numbers.map(x, object.items) == object.numbers.map(x, object.items)",
-        # The same list a hundred times: small to copy, long to compare.
+        # A hundred references to one list take little memory and long to compare.
         "object.numbers.slice(0, 100).map(x, object.items) == object.numbers.slice(0, 100).map(x, object.items)",
         "object.numbers.map(x, object.numbers).flatten().size() == 1",
         "[object.text]" + ".map(x, x + x)" * 25 + ".size() == 1",
@@ -72,8 +72,8 @@ def outcome(expression: str) -> tuple[str, str, int]:
     ],
     ids=lambda expression: expression[:60],
 )
-def test_an_expression_that_takes_too_much_ends_as_too_dear(expression: str) -> None:
-    assert outcome(expression) == (TOO_DEAR, "", 0)
+def test_an_expensive_expression_exceeds_the_limit(expression: str) -> None:
+    assert outcome(expression) == (LIMIT_EXCEEDED, "", 0)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_an_expression_that_takes_too_much_ends_as_too_dear(expression: str) -> 
         "object.items.slice(0, 300).filter(x, x.b.startsWith('x')).map(x, x.a).size() == 300",
         "object.text.contains('aa') && object.text.size() == 3000000",
         "17 in object.numbers",
-        # Kubernetes charges little for these, and they take little here.
+        # Kubernetes charges little for these expressions, and they take little time here.
         "object.numbers.all(x, size(object.text) > 1)",
         "object.items.all(x, x == x)",
         "object.numbers.filter(x, x > 3).size() == 8996",
@@ -94,7 +94,7 @@ def test_an_expression_that_takes_too_much_ends_as_too_dear(expression: str) -> 
         "optional.of(object.items)" + ".optMap(a, [a, a])" * 8 + ".orValue([]) != []",
     ],
 )
-def test_large_objects_are_within_the_budget(expression: str) -> None:
+def test_ordinary_expressions_over_large_objects_stay_within_the_limits(expression: str) -> None:
     assert outcome(expression) == ("True", "", 0)
 
 
@@ -105,7 +105,7 @@ def test_large_objects_are_within_the_budget(expression: str) -> None:
         "object.spec.hosts.map(h, h + '.example.org').filter(h, h in object.spec.hosts) == []",
     ],
 )
-def test_what_is_counted_is_the_same_each_time(expression: str) -> None:
+def test_the_usage_of_an_expression_is_deterministic(expression: str) -> None:
     counted = {compile_condition(expression).measure(bind()) for _ in range(3)}
 
     (measured,) = counted
@@ -113,8 +113,8 @@ def test_what_is_counted_is_the_same_each_time(expression: str) -> None:
     assert 0 < measured.cost < 200
 
 
-def test_elements_of_nested_loops_are_counted_once() -> None:
-    """A loop within a loop over the same object reads each element once, however many there are."""
+def test_nested_comprehensions_count_each_element_once() -> None:
+    """The cost of nested comprehensions over one object is linear in the number of its elements."""
     expression = "object.c.all(c, c.env.all(e, e.name != e.value))"
     few, many = (
         compile_condition(expression).measure(_bind({"c": [{"env": [{"name": "a", "value": "b"}] * 10}] * count}))[1]

@@ -1,6 +1,8 @@
 import pytest
 
 from app.dispatch.cel import ExpressionError, compile_condition
+from app.dispatch.cel.environment import _build_environment
+from app.dispatch.cel.library import DECLARED
 
 MUST_BE_BOOL = "must evaluate to bool"
 
@@ -8,29 +10,29 @@ MUST_BE_BOOL = "must evaluate to bool"
 @pytest.mark.parametrize(
     ("expression", "text"),
     [
-        pytest.param("6", MUST_BE_BOOL, id="a number is no condition"),
-        pytest.param("object", MUST_BE_BOOL, id="what has no type is no condition"),
-        pytest.param("object.enabled", MUST_BE_BOOL, id="nor is a member of what has none"),
+        pytest.param("6", MUST_BE_BOOL, id="a number is not a condition"),
+        pytest.param("object", MUST_BE_BOOL, id="a dynamic value is not a condition"),
+        pytest.param("object.enabled", MUST_BE_BOOL, id="a member of a dynamic value is not a condition"),
         pytest.param(
             "test() == true",
             "compilation failed: ERROR: <input>:1:5: undeclared reference to 'test' (in container '')\n"
             " | test() == true\n | ....^",
-            id="a function that is not there",
+            id="an unknown function",
         ),
         pytest.param(
             "request.foo == ''",
             "compilation failed: ERROR: <input>:1:8: undefined field 'foo'\n | request.foo == ''\n | .......^",
-            id="a member that requests do not have",
+            id="an unknown member of request",
         ),
         pytest.param(
             "\ntrue && 1",
             "compilation failed: ERROR: <input>:2:6: found no matching overload for '_&&_' applied to '(bool, int)'\n"
             " | true && 1\n | .....^",
-            id="the line is told",
+            id="the error has the line",
         ),
     ],
 )  # fmt: skip
-def test_what_is_no_condition_is_refused_in_the_words_of_an_apiserver(expression: str, text: str) -> None:
+def test_an_invalid_condition_has_kube_apiservers_error(expression: str, text: str) -> None:
     with pytest.raises(ExpressionError) as refused:
         compile_condition(expression)
 
@@ -52,7 +54,7 @@ def test_what_is_no_condition_is_refused_in_the_words_of_an_apiserver(expression
         "kubernetes.lists == 1",
     ],
 )
-def test_what_an_apiserver_does_not_know_does_not_compile(expression: str) -> None:
+def test_names_unknown_to_kube_apiserver_do_not_compile(expression: str) -> None:
     with pytest.raises(ExpressionError, match="compilation failed: ERROR"):
         compile_condition(expression)
 
@@ -72,6 +74,12 @@ def test_what_an_apiserver_does_not_know_does_not_compile(expression: str) -> No
     ],
     ids=["parentheses", "long", "chain", "doubling", "loops", "sum", "surrogate", "null", "empty"],
 )
-def test_hostile_texts_are_refused(expression: str, reason: str) -> None:
+def test_hostile_texts_are_rejected(expression: str, reason: str) -> None:
     with pytest.raises(ExpressionError, match=reason):
         compile_condition(expression)
+
+
+def test_the_type_checker_knows_all_declared_overloads() -> None:
+    declared = _build_environment().config().to_yaml()
+
+    assert [function.overload_id for function in DECLARED if function.overload_id not in declared] == []
