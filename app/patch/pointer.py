@@ -60,7 +60,7 @@ def locate(node: JSON, token: str) -> str | int:
         if index >= len(node):
             raise OperationError(f"index {index} is out of range: the array has {len(node)} elements")
         return index
-    raise OperationError(f"no member {token!r}: its parent is neither an object nor an array")
+    raise OperationError(f"no member {token!r}: its parent is neither object nor array")
 
 
 def resolve(document: JSON, pointer: str) -> JSON:

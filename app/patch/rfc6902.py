@@ -63,7 +63,7 @@ def _add_at(draft: Draft, tokens: Tokens, value: JSON) -> None:
         draft.moves.add(len(present) - index)
         draft.container(parents, locate).insert(index, value)
     else:
-        raise OperationError(f"cannot add {last!r}: its parent is neither an object nor an array")
+        raise OperationError(f"cannot add {last!r}: its parent is neither object nor array")
 
 
 def _remove_at(draft: Draft, tokens: Tokens) -> JSON:

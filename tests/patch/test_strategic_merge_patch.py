@@ -1,4 +1,4 @@
-"""The expected results were made by apimachinery's strategicpatch v0.36 for apps/v1 Deployment, unless a test says so."""
+"""The expected results are those of apimachinery's strategicpatch v0.36 for apps/v1 Deployment, except where noted."""
 
 import copy
 from typing import Any
@@ -60,7 +60,7 @@ def test_a_list_without_a_merge_key_is_replaced(field: str) -> None:
     assert merged_pod(pod(**{field: [{"key": "z"}]}))[field] == [{"key": "z"}]
 
 
-def test_arguments_are_replaced_as_a_whole() -> None:
+def test_a_list_of_arguments_is_replaced() -> None:
     assert merged_pod(pod(containers=[{"name": "c0", "args": ["--b"]}]))["containers"][0]["args"] == ["--b"]
 
 
@@ -68,11 +68,11 @@ def test_null_deletes_a_member() -> None:
     assert "tolerations" not in merged_pod(pod(tolerations=None))
 
 
-def test_null_for_what_is_not_there_does_nothing() -> None:
+def test_null_for_a_missing_member_changes_nothing() -> None:
     assert strategic_merge(BASE, pod(nodeSelector=None), WORKLOAD) is BASE
 
 
-def test_nulls_do_not_get_into_what_is_new() -> None:
+def test_new_values_contain_no_nulls() -> None:
     patch = pod(securityContext={"fsGroup": None, "runAsUser": 1}, containers=[{"name": "c2", "tty": None}])
     result = merged_pod(patch)
     assert result["securityContext"] == {"runAsUser": 1}
@@ -82,7 +82,7 @@ def test_nulls_do_not_get_into_what_is_new() -> None:
 @pytest.mark.parametrize(
     ("before", "patch", "after"),
     [
-        # What the patch adds goes in front of what it was not told about.
+        # New elements of the patch precede elements that it does not name.
         (named("a", "b"), {"containers": named("new")}, ["new", "a", "b"]),
         (named("a", "b", "c"), {"containers": named("c", "a")}, ["b", "c", "a"]),
         (named("a", "b", "c"), {"containers": named("b", "new")}, ["a", "b", "new", "c"]),
@@ -100,7 +100,7 @@ def test_nulls_do_not_get_into_what_is_new() -> None:
             {"containers": [{"$patch": "delete", "name": "a"}, {"$patch": "delete", "name": "zz"}]},
             ["b"],
         ),
-        # Not upstream's: it refuses "merge", which the design names.
+        # Upstream rejects "merge", although its design document names it.
         (named("a", "b"), {"containers": [{"$patch": "merge", "name": "b"}]}, ["a", "b"]),
     ],
 )
@@ -118,7 +118,7 @@ def test_the_first_of_two_elements_with_one_key_is_merged_and_both_stay() -> Non
     assert strategic_merge(pod(containers=named("a")), original, WORKLOAD) == original
 
 
-def test_merge_keys_are_told_apart_by_type() -> None:
+def test_merge_keys_of_different_types_differ() -> None:
     original = pod(containers=[{"name": "a", "ports": [{"containerPort": 1}]}])
     patch = pod(containers=[{"name": "a", "ports": [{"containerPort": True}]}])
     result = strategic_merge(original, patch, WORKLOAD)["spec"]["template"]["spec"]["containers"][0]["ports"]
@@ -134,18 +134,18 @@ def test_patch_replace_replaces_an_object() -> None:
     assert merged_spec(strategy={"$patch": "replace", "type": "Recreate"})["strategy"] == {"type": "Recreate"}
 
 
-def test_patch_merge_is_what_no_directive_means() -> None:
+def test_patch_merge_has_no_effect() -> None:
     strategy = merged_spec(strategy={"$patch": "merge", "type": "Recreate"})["strategy"]
     assert strategy == {"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}
 
 
-def test_an_object_with_a_directive_is_not_added_where_there_is_none() -> None:
+def test_a_missing_object_is_not_created_from_a_directive() -> None:
     assert strategic_merge({"spec": {}}, {"spec": {"strategy": {"$patch": "replace", "type": "R"}}}, WORKLOAD) == {
         "spec": {}
     }
 
 
-def test_retain_keys_drops_what_it_does_not_name() -> None:
+def test_retain_keys_drops_other_members() -> None:
     assert merged_spec(strategy={"$retainKeys": ["type"], "type": "Recreate"})["strategy"] == {"type": "Recreate"}
 
 
@@ -188,8 +188,8 @@ SPEC = "/spec/template/spec"
         ({"metadata": {"finalizers": [{}]}}, "/metadata/finalizers: must be a scalar"),
         ({"spec": {"$patch": "explode"}}, "/spec/$patch: must be delete, replace or merge, not 'explode'"),
         ({"spec": {"new": {"$patch": "explode"}}}, "/spec/new/$patch: must be"),
-        ({"spec": {"$what": 1}}, "/spec/$what: is an unknown directive"),
-        ({"spec": {"new": {"$what": 1}}}, "/spec/new/$what: is an unknown directive"),
+        ({"spec": {"$unknown": 1}}, "/spec/$unknown: is an unknown directive"),
+        ({"spec": {"new": {"$unknown": 1}}}, "/spec/new/$unknown: is an unknown directive"),
         ({"spec": {"strategy": {"$retainKeys": "type"}}}, "/spec/strategy/$retainKeys: must be a list"),
         (
             {"spec": {"strategy": {"$retainKeys": [], "type": "R"}}},
@@ -211,7 +211,7 @@ SPEC = "/spec/template/spec"
         ([], "/: both the object and the patch must be JSON objects"),
     ],
 )
-def test_what_does_not_fit_is_an_error_with_its_place(patch: Any, error: str) -> None:
+def test_an_invalid_patch_is_an_error_with_its_pointer(patch: Any, error: str) -> None:
     with pytest.raises(StrategicMergeError) as caught:
         strategic_merge(BASE, patch, WORKLOAD)
     assert str(caught.value).startswith(error)
@@ -222,7 +222,7 @@ def test_a_list_of_the_object_without_merge_keys_is_an_error() -> None:
         strategic_merge(pod(containers=[{}]), pod(containers=named("a")), WORKLOAD)
 
 
-def test_what_is_nested_too_deeply_is_refused() -> None:
+def test_deeply_nested_patches_are_rejected() -> None:
     deep: Any = {}
     for _ in range(5000):
         deep = {"d": deep}
@@ -240,11 +240,11 @@ PATCHES = st.fixed_dictionaries({}, optional={"containers": ELEMENTS, "nodeSelec
 
 @settings(max_examples=200, deadline=None)
 @given(ELEMENTS, PATCHES)
-def test_merging_twice_is_merging_once_and_nothing_given_is_changed(elements: Any, fields: Any) -> None:
+def test_merging_is_idempotent_and_changes_no_argument(elements: Any, fields: Any) -> None:
     original, patch = pod(containers=elements), pod(**fields)
     kept = copy.deepcopy((original, patch))
     once = strategic_merge(original, patch, WORKLOAD)
-    # The very object: what is merged already is not made again.
+    # The second merge returns the same object.
     assert strategic_merge(once, patch, WORKLOAD) is once
     assert (original, patch) == kept
 
@@ -261,11 +261,11 @@ def test_merging_twice_is_merging_once_and_nothing_given_is_changed(elements: An
         {"spec": {"strategy": {"$retainKeys": ["type", "rollingUpdate"], "type": "RollingUpdate"}}},
     ],
 )
-def test_a_patch_that_changes_nothing_gives_the_object_itself(patch: Any) -> None:
+def test_a_patch_without_changes_returns_the_object_itself(patch: Any) -> None:
     assert strategic_merge(BASE, patch, WORKLOAD) is BASE
 
 
-def test_what_the_patch_does_not_touch_is_shared() -> None:
+def test_untouched_branches_are_shared() -> None:
     result = strategic_merge(BASE, pod(containers=[{"name": "c1", "image": "new"}]), WORKLOAD)
     assert result["metadata"] is BASE["metadata"]
     containers = result["spec"]["template"]["spec"]["containers"]

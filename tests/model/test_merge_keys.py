@@ -4,8 +4,8 @@ CONTAINER = {"": "name", "/env": "name", "/ports": "containerPort", "/volumeDevi
 POD = "/spec/template/spec"
 EPHEMERAL = f"{POD}/volumes/ephemeral/volumeClaimTemplate/metadata"
 
-# Every patchMergeKey tag of k8s.io/api v0.36 that a strategic merge of a Deployment or a StatefulSet can reach; what is
-# inside a list that is replaced as a whole (volumeClaimTemplates) it cannot.
+# All patchMergeKey tags of k8s.io/api v0.36 that a strategic merge of a Deployment or a StatefulSet reaches. It does not
+# reach tags inside replaced lists such as volumeClaimTemplates.
 TAGS = {
     "/metadata/ownerReferences": "uid",
     "/spec/template/metadata/ownerReferences": "uid",
@@ -31,16 +31,16 @@ def walk(schema: MergeSchema, path: str = "") -> dict[str, MergeSchema]:
     return found
 
 
-def test_the_merge_keys_are_those_of_the_api() -> None:
+def test_merge_keys_equal_the_tags_of_the_api() -> None:
     assert {path: schema.merge_key for path, schema in walk(WORKLOAD).items() if schema.merge_key} == TAGS
 
 
-def test_the_sets_of_scalars_are_those_of_the_api() -> None:
+def test_sets_of_scalars_equal_the_tags_of_the_api() -> None:
     sets = {path for path, schema in walk(WORKLOAD).items() if schema.primitive}
     assert sets == {"/metadata/finalizers", "/spec/template/metadata/finalizers", f"{EPHEMERAL}/finalizers"}
 
 
-def test_the_unions_are_those_of_the_api() -> None:
+def test_unions_equal_the_tags_of_the_api() -> None:
     unions = {path for path, schema in walk(WORKLOAD).items() if schema.retain_keys}
-    # updateStrategy has no tag, but ValidateStatefulSetSpec refuses rollingUpdate beside OnDelete.
+    # updateStrategy has no tag, but ValidateStatefulSetSpec rejects rollingUpdate with type OnDelete.
     assert unions == {"/spec/strategy", "/spec/updateStrategy", f"{POD}/volumes", f"{POD}/resourceClaims"}
