@@ -1,4 +1,4 @@
-"""Credentials in memory: the servers that they reach, and requests that a server without trust cannot cause."""
+"""Credentials in memory, and limits for an untrusted server."""
 
 import contextlib
 import ssl
@@ -43,7 +43,7 @@ def serving(directory: Path, answer: Answer) -> Iterator[tuple[str, ssl.SSLConte
         server.server_close()
 
 
-def says(body: bytes, status: int = 200, **headers: str) -> Answer:
+def respond(body: bytes, status: int = 200, **headers: str) -> Answer:
     def answer(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(status)
         for name, value in {"Content-Length": str(len(body)), **headers}.items():
@@ -54,13 +54,13 @@ def says(body: bytes, status: int = 200, **headers: str) -> Answer:
     return answer
 
 
-async def test_the_token_is_sent_and_no_proxy_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_have_the_token_and_use_no_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     seen: list[str | None] = []
 
     def answer(handler: BaseHTTPRequestHandler) -> None:
         seen.append(handler.headers.get("Authorization"))
-        says(b'{"a": 1}')(handler)
+        respond(b'{"a": 1}')(handler)
 
     with serving(tmp_path, answer) as (url, tls):
         async with Connection(RestConfig(url, tls, "t")) as connection:
@@ -68,9 +68,9 @@ async def test_the_token_is_sent_and_no_proxy_is_used(tmp_path: Path, monkeypatc
     assert seen == ["Bearer t"]
 
 
-async def test_a_server_of_another_authority_is_not_trusted(tmp_path: Path) -> None:
+async def test_a_server_with_another_ca_is_not_trusted(tmp_path: Path) -> None:
     other = Authority(tmp_path, "other")
-    with serving(tmp_path, says(b"{}")) as (url, _):
+    with serving(tmp_path, respond(b"{}")) as (url, _):
         tls = ssl.create_default_context(cafile=str(other.certificate))
         async with Connection(RestConfig(url, tls)) as connection:
             with pytest.raises(UnreachableError, match="certificate verify failed"):
@@ -78,22 +78,24 @@ async def test_a_server_of_another_authority_is_not_trusted(tmp_path: Path) -> N
 
 
 async def test_redirects_are_not_followed(tmp_path: Path) -> None:
-    asked: list[str] = []
+    requested: list[str] = []
 
     def answer(handler: BaseHTTPRequestHandler) -> None:
-        asked.append(handler.path)
-        says(b"", 302, Location="/elsewhere")(handler)
+        requested.append(handler.path)
+        respond(b"", 302, Location="/elsewhere")(handler)
 
     with serving(tmp_path, answer) as (url, tls):
         async with Connection(RestConfig(url, tls)) as connection:
-            with pytest.raises(UnreachableError, match="redirects, which is not followed"):
+            with pytest.raises(
+                UnreachableError, match="redirects, which is not followed: use the URL of the API server itself"
+            ):
                 await connection.json("GET", "/version")
-    assert asked == ["/version"]
+    assert requested == ["/version"]
 
 
 @pytest.mark.parametrize("status", [200, 500])
-async def test_a_response_has_a_limit(tmp_path: Path, status: int) -> None:
-    with serving(tmp_path, says(b" " * 100 + b"{}", status)) as (url, tls):
+async def test_the_size_of_a_response_is_limited(tmp_path: Path, status: int) -> None:
+    with serving(tmp_path, respond(b" " * 100 + b"{}", status)) as (url, tls):
         async with Connection(RestConfig(url, tls, max_response_bytes=101)) as connection:
             with pytest.raises(UnreachableError, match="more than 101 bytes"):
                 await connection.json("GET", "/version")
@@ -105,8 +107,8 @@ async def test_a_response_has_a_limit(tmp_path: Path, status: int) -> None:
                     await connection.json("GET", "/version")
 
 
-async def test_credentials_that_are_refused_are_not_read_again(tmp_path: Path) -> None:
-    with serving(tmp_path, says(b"{}", 401)) as (url, tls):
+async def test_rejected_credentials_are_not_read_again(tmp_path: Path) -> None:
+    with serving(tmp_path, respond(b"{}", 401)) as (url, tls):
         async with Connection(RestConfig(url, tls, "t")) as connection:
             with pytest.raises(APIError) as raised:
                 await connection.json("GET", "/version")

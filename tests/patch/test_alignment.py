@@ -20,9 +20,9 @@ def named(*names: str) -> list[Any]:
         ([1, 2], [2, 1], [(1, 0)]),
         # An unchanged element counts more than two elements that only kept their names.
         (
-            [{"name": "a", "v": 1}, {"name": "b", "v": 1}, {"name": "c", "v": 1}],
-            [{"name": "c", "v": 1}, {"name": "a", "v": 2}, {"name": "b", "v": 2}],
-            [(2, 0)],
+            [{"name": "c", "v": 1}, {"name": "a", "v": 1}, {"name": "b", "v": 1}],
+            [{"name": "a", "v": 2}, {"name": "b", "v": 2}, {"name": "c", "v": 1}],
+            [(0, 2)],
         ),
         ([], [1], []),
     ],

@@ -46,3 +46,9 @@ def test_an_error_has_the_reason(operation: Any, reason: str) -> None:
 )
 def test_operations_apply_as_in_the_rfc(operation: Any, result: Any) -> None:
     assert apply(DOCUMENT, [operation]) == result
+
+
+def test_a_move_to_its_own_source_changes_nothing() -> None:
+    assert apply(DOCUMENT, [{"op": "move", "from": "/a/n", "path": "/a/n"}]) is DOCUMENT
+    with pytest.raises(PatchError, match="member 'x' does not exist"):
+        apply(DOCUMENT, [{"op": "move", "from": "/a/x", "path": "/a/x"}])
