@@ -123,7 +123,7 @@ def _walk(frame: Frame, value: Any, members: Sequence[Member], *, optional: bool
             return NONE
         else:
             frame[COST] += 1
-            value = _missing(value, key) if found is _MISSING else found
+            value = _make_missing_error(value, key) if found is _MISSING else found
             if type(value) is CelError:
                 return value
     if is_out_of_range(value):
@@ -151,7 +151,7 @@ def _index(key: Any) -> int | None:
     return int(key) if type(key) in (int, Uint) else None
 
 
-def _missing(value: Any, key: Any) -> CelError:
+def _make_missing_error(value: Any, key: Any) -> CelError:
     if isinstance(value, list):
         return CelError(f"index out of bounds: {key}")
     return CelError(f"no such key: {key}")

@@ -4,22 +4,13 @@ The planner evaluates constant parts, as cel-go does with OptOptimize. They cost
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from app.dispatch.cel.arithmetic import OPERATORS, negate
-from app.dispatch.cel.attributes import (
-    Attribute,
-    Member,
-    compile_attribute,
-    compile_local,
-    compile_resolver,
-    compile_variable,
-    extend,
-)
+from app.dispatch.cel.attributes import Attribute, Member, compile_local, compile_variable
 from app.dispatch.cel.calls import (
     compile_call,
     compile_check,
-    compile_conditional,
     compile_equality,
     compile_logic,
     compile_membership,
@@ -35,24 +26,17 @@ from app.dispatch.cel.frame import FIRST_LOCAL, FIRST_VARIABLE, VARIABLES, Evalu
 from app.dispatch.cel.functions import build_resolvers
 from app.dispatch.cel.library import FUNCTIONS
 from app.dispatch.cel.literals import Entry, compile_list, compile_map
+from app.dispatch.cel.parts import (
+    Choice,
+    Constant,
+    Part,
+    append_member,
+    as_attribute,
+    build_member,
+    compile_constant,
+    compile_part,
+)
 from app.dispatch.cel.values import NO_SUCH_OVERLOAD, CelError, CelType, Uint
-
-
-class Constant(NamedTuple):
-    """A part with a constant value."""
-
-    value: Any
-
-
-class Choice(NamedTuple):
-    """``condition ? yes : no``. Selecting a member of it selects the member of both branches."""
-
-    condition: Evaluate
-    yes: "Attribute | Choice"
-    no: "Attribute | Choice"
-
-
-Part: TypeAlias = Constant | Attribute | Choice | Evaluate
 
 
 class Plan(NamedTuple):
@@ -139,7 +123,7 @@ class Planner:
         if reference:
             return self._plan_variable(reference, reference, scope)
         select = node.select
-        return _append_member(self._plan_node(select.operand, scope), Member(select.field, tested=select.test_only))
+        return append_member(self._plan_node(select.operand, scope), Member(select.field, tested=select.test_only))
 
     def _plan_list(self, node: Node, scope: _Scope) -> Part:
         literal = node.list
@@ -191,9 +175,9 @@ class Planner:
         arguments = [*([node.call.target] if node.call.HasField("target") else []), *node.call.args]
         parts = [self._plan_node(argument, scope) for argument in arguments]
         if function in ("_[_]", *_OPTIONAL_MEMBERS):
-            return _append_member(parts[0], _build_member(parts[1], optional=function in _OPTIONAL_MEMBERS))
+            return append_member(parts[0], build_member(parts[1], optional=function in _OPTIONAL_MEMBERS))
         if function == "_?_:_":
-            return Choice(compile_part(parts[0]), _as_attribute(parts[1]), _as_attribute(parts[2]))
+            return Choice(compile_part(parts[0]), as_attribute(parts[1]), as_attribute(parts[2]))
         return _compile_operator(function, parts) or self._plan_function(
             function, parts, self._overloads.get(node.id, ())
         )
@@ -212,7 +196,7 @@ class Planner:
         code = compile_call(_CODES[function], codes, cost, charges_errors=not compiled)
         if function in _CONVERSIONS and isinstance(parts[0], Constant):
             value = _fold(code)
-            return _compile_constant(value) if type(value) is CelError else Constant(value)
+            return compile_constant(value) if type(value) is CelError else Constant(value)
         return code
 
     _PLANS: Final = {
@@ -242,39 +226,6 @@ def _compile_operator(function: str, parts: Sequence[Part]) -> Part | None:
     return None
 
 
-def compile_part(part: Part) -> Evaluate:
-    """Return the code of a part, which charges the part's cost."""
-    if isinstance(part, Constant):
-        return _compile_constant(part.value)
-    if isinstance(part, Attribute):
-        return compile_attribute(part)
-    return _compile_part_resolver(part) if isinstance(part, Choice) else part
-
-
-def _compile_part_resolver(part: "Attribute | Choice") -> Evaluate:
-    """Return the code of an attribute, which charges for its members only."""
-    if isinstance(part, Attribute):
-        return compile_resolver(part)
-    return compile_conditional(part.condition, _compile_part_resolver(part.yes), _compile_part_resolver(part.no))
-
-
-def _as_attribute(part: Part) -> "Attribute | Choice":
-    return part if isinstance(part, Attribute | Choice) else Attribute(compile_part(part))
-
-
-def _append_member(part: Part, member: Member) -> "Attribute | Choice":
-    if isinstance(part, Choice):
-        return part._replace(yes=_append_member(part.yes, member), no=_append_member(part.no, member))
-    return extend(part if isinstance(part, Attribute) else Attribute(compile_part(part)), member)
-
-
-def _build_member(part: Part, *, optional: bool) -> Member:
-    if isinstance(part, Constant):
-        return Member(part.value, optional=optional)
-    code = _compile_part_resolver(part) if isinstance(part, Attribute | Choice) else part
-    return Member(None, computed=code, optional=optional)
-
-
 def _compile_membership_of_constants(parts: Sequence[Part]) -> Part | None:
     value, values = parts
     if not isinstance(values, Constant):
@@ -286,12 +237,8 @@ def _compile_membership_of_constants(parts: Sequence[Part]) -> Part | None:
     return compile_membership(compile_part(value), values.value)
 
 
-def _compile_constant(value: Any) -> Evaluate:
-    return lambda _: value
-
-
 def _compile_error(text: str) -> Evaluate:
-    return _compile_constant(CelError(text))
+    return compile_constant(CelError(text))
 
 
 def _fold(code: Evaluate) -> Any:

@@ -123,7 +123,7 @@ def _require_key(key: Any) -> None:
         raise TypeError(NO_SUCH_OVERLOAD)
 
 
-def _insert_checked(entries: GrowingMap, key: Any, value: Any) -> GrowingMap:
+def _insert_entry(entries: GrowingMap, key: Any, value: Any) -> GrowingMap:
     _require_key(key)
     return _insert(entries, key, value)
 
@@ -142,7 +142,7 @@ FUNCTIONS: Final = (
     Function("sets.intersects", (_L, _L), "bool", _intersects, member=False),
     Function("sets.equivalent", (_L, _L), "bool", _are_equivalent, member=False),
     Function("cel.@mapInsert", ("map", "map"), "map", _insert_all, member=False),
-    Function("cel.@mapInsert", ("map", "dyn", "dyn"), "map", _insert_checked, member=False),
+    Function("cel.@mapInsert", ("map", "dyn", "dyn"), "map", _insert_entry, member=False),
     Function("optional.of", ("dyn",), "optional", Optional, member=False),
     Function("optional.ofNonZeroValue", ("dyn",), "optional", _wrap_non_zero, member=False),
     Function("optional.none", (), "optional", lambda: NONE, member=False),
