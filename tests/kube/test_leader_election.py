@@ -111,13 +111,14 @@ async def test_a_leader_stops_when_another_candidate_holds_the_lease() -> None:
     assert read_spec(candidate.server)["holderIdentity"] == "other"
 
 
-async def test_of_two_writers_the_first_one_leads() -> None:
+async def test_of_two_writers_the_first_one_leads(caplog: pytest.LogCaptureFixture) -> None:
     candidate = Candidate(ObjectServer())
     candidate.server.before_write.append(lambda: hold(candidate.server, "other"))
     async with candidate.run():
         await candidate.attempt()
         assert not candidate.elector.leading
     assert read_spec(candidate.server)["holderIdentity"] == "other"
+    assert caplog.messages == []  # A conflict is no problem worth a warning.
 
 
 async def test_an_error_of_the_leader_ends_the_candidate_and_releases_the_lease() -> None:
