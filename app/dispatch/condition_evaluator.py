@@ -10,7 +10,7 @@ from typing import Final
 
 from app.control.turns import Turns
 from app.control.worker import Worker
-from app.dispatch.cel import ExpressionError, Program, Scope
+from app.dispatch.cel import Activation, ExpressionError, Program
 from app.dispatch.cel.cache import ProgramCache
 from app.dispatch.cel.compiler import Compiled, Compiler, Rejected, compile_here, is_short
 from app.dispatch.cel.program import Limits
@@ -57,7 +57,7 @@ class ConditionEvaluator:
         self._compiler: Final = compiler
         self._turns: Final = turns
 
-    async def evaluate(self, hook: Hook, scope: Scope, *, cluster: str, budget: Budget) -> ConditionsVerdict:
+    async def evaluate(self, hook: Hook, scope: Activation, *, cluster: str, budget: Budget) -> ConditionsVerdict:
         """Evaluate the matchConditions of a webhook.
 
         Args:
@@ -81,7 +81,7 @@ class ConditionEvaluator:
             return verdict
 
     async def _evaluate(
-        self, hook: Hook, condition: Condition, scope: Scope, limits: Limits, cluster: str
+        self, hook: Hook, condition: Condition, scope: Activation, limits: Limits, cluster: str
     ) -> tuple[ConditionResult, int]:
         """Evaluate a condition; return its result and the time on the event loop, in units of cost."""
         program, compiling = await self._find_program(hook.cluster, condition.expression, cluster)

@@ -10,7 +10,7 @@ from app.control.worker import Worker
 from app.dispatch.attributes import Attributes, build_attributes, read_claimed_cluster
 from app.dispatch.audit import Audit
 from app.dispatch.call import Deadline
-from app.dispatch.cel.access import AccessDecision, AccessQuestion
+from app.dispatch.cel.access_check import AccessDecision, AccessQuestion
 from app.dispatch.cel.compiler import Compiler
 from app.dispatch.client_warnings import limit_warnings
 from app.dispatch.condition_evaluator import ConditionEvaluator

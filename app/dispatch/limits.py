@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
 from app.dispatch.attributes import Attributes
-from app.dispatch.cel.access import AccessDecision, AccessQuestion
+from app.dispatch.cel.access_check import AccessDecision, AccessQuestion
 from app.dispatch.errors import StatusError, forbidden
 from app.dispatch.match_conditions import MAX_COST_OF_REQUEST
 

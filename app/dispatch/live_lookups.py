@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
-from app.dispatch.cel.access import AccessDecision, AccessQuestion
+from app.dispatch.cel.access_check import AccessDecision, AccessQuestion
 from app.dispatch.dispatcher import NAMESPACE
 from app.dispatch.errors import StatusError, internal, too_many_requests
 from app.kube.errors import APIError, UnreachableError

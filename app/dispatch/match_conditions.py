@@ -5,12 +5,12 @@ from typing import Final, NamedTuple
 
 from app.dispatch.cel import (
     AccessQuestion,
+    Activation,
     CostError,
     EvaluationError,
     ExpressionError,
+    PendingChecksError,
     Program,
-    Scope,
-    UndecidedError,
     compile_condition,
 )
 from app.dispatch.cel.program import LIMITS, Limits
@@ -127,7 +127,7 @@ def evaluate_in_order(conditions: Sequence[Condition], *, fail_open: bool, budge
 
 
 def evaluate_conditions(
-    conditions: Sequence[Condition], scope: Scope, *, fail_open: bool, budget: Budget | None = None
+    conditions: Sequence[Condition], scope: Activation, *, fail_open: bool, budget: Budget | None = None
 ) -> ConditionsVerdict:
     """Evaluate the conditions of a webhook, as `evaluate_in_order` decides."""
     steps = evaluate_in_order(conditions, fail_open=fail_open, budget=budget or Budget())
@@ -168,7 +168,7 @@ def _list_results(conditions: Sequence[Condition], answers: Sequence[ConditionRe
 
 def evaluate_condition(
     condition: Condition,
-    scope: Scope,
+    scope: Activation,
     limits: Limits = LIMITS,
     get_program: Callable[[str], Program] = compile_condition,
 ) -> ConditionResult:
@@ -182,7 +182,7 @@ def evaluate_condition(
     """
     try:
         value, cost, used = get_program(condition.expression).measure(scope, limits)
-    except UndecidedError as undecided:
+    except PendingChecksError as undecided:
         return ConditionResult("undecided", questions=undecided.questions)
     except ExpressionError as error:
         text = f"compilation error: {error}"

@@ -11,7 +11,7 @@ from app.dispatch.admission_review import WebhookResponse, build_condition_reque
 from app.dispatch.attributes import Attributes
 from app.dispatch.audit import Audit
 from app.dispatch.call import Deadline
-from app.dispatch.cel import AccessDecision, AccessQuestion, Scope
+from app.dispatch.cel import AccessDecision, AccessQuestion, Activation
 from app.dispatch.condition_evaluator import ConditionEvaluator
 from app.dispatch.errors import forbidden
 from app.dispatch.hook_index import RelevantHook
@@ -78,7 +78,7 @@ class CallDecider:
     def __init__(self, context: RequestContext) -> None:
         """Initialize the decider for a request."""
         self._context: Final = context
-        self._scope: tuple[Attributes, GroupVersionKind, Scope] | None = None
+        self._scope: tuple[Attributes, GroupVersionKind, Activation] | None = None
         self._budget: Final = Budget(context.evaluator.max_cost)
         self._access: dict[AccessQuestion, AccessDecision] = {}
         self._versions: dict[GroupVersionKind, tuple[Attributes, Attributes]] = {}
@@ -149,12 +149,12 @@ class CallDecider:
             error = forbidden(attributes.resource_name, attributes.name, _join_errors(verdict.errors))
         return Verdict(Stage.CONDITIONS, verdict.matched, shown, error)
 
-    def _bind_scope(self, versioned: Attributes, kind: GroupVersionKind) -> Scope:
+    def _bind_scope(self, versioned: Attributes, kind: GroupVersionKind) -> Activation:
         """Return the variables of matchConditions; webhooks that get the same version share them."""
         known = self._scope
         if known is not None and known[0] is versioned and known[1] == kind:
             return known[2]
-        scope = Scope(
+        scope = Activation(
             object_=versioned.object,
             old_object=versioned.old_object,
             request=build_condition_request(versioned, kind=kind),

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from app.dispatch.cel import AccessDecision, AccessQuestion, Scope, compile_condition
+from app.dispatch.cel import AccessDecision, AccessQuestion, Activation, compile_condition
 from app.dispatch.match_conditions import Condition, ConditionsVerdict, evaluate_conditions
 from app.dispatch.validation.match_conditions import condition_problems
 
@@ -43,7 +43,9 @@ def judge(conditions: list[Condition], where: str, *, fail_open: bool) -> Condit
     namespace, name = where.split("/")
     access: dict[AccessQuestion, AccessDecision] = {}
     while True:
-        scope = Scope(object_=pod(namespace, name), old_object=None, request=request(namespace, name), access=access)
+        scope = Activation(
+            object_=pod(namespace, name), old_object=None, request=request(namespace, name), access=access
+        )
         verdict = evaluate_conditions(conditions, scope, fail_open=fail_open)
         if not verdict.questions:
             return verdict
@@ -60,7 +62,7 @@ def test_conditions_match_as_in_the_matcher_of_an_apiserver(case: dict[str, Any]
         Condition(name, texts.get(evaluation, "{'test error': true}['no ' + 'test error']"))
         for name, evaluation in zip(names, evaluations, strict=True)
     ]
-    scope = Scope(object_=pod("default", "a"), old_object=None, request=request("default", "a"))
+    scope = Activation(object_=pod("default", "a"), old_object=None, request=request("default", "a"))
 
     verdict = evaluate_conditions(conditions, scope, fail_open=case["failurePolicy"] == "Ignore")
 

@@ -4,7 +4,7 @@ import asyncio
 
 from app.control.turns import Turns
 from app.control.worker import Worker
-from app.dispatch.cel import Scope
+from app.dispatch.cel import Activation
 from app.dispatch.cel.compiler import Compiler
 from app.dispatch.condition_evaluator import ConditionEvaluator
 from app.dispatch.hooks import compile_hooks
@@ -16,8 +16,8 @@ OVER_BUDGET = (
 )
 
 
-def scope(numbers: int) -> Scope:
-    return Scope(object_={"numbers": list(range(numbers))}, old_object=None, request={})
+def scope(numbers: int) -> Activation:
+    return Activation(object_={"numbers": list(range(numbers))}, old_object=None, request={})
 
 
 def evaluate(*expressions: str, numbers: int, limit: int = 10_000_000, policy: str = "Fail") -> ConditionsVerdict:

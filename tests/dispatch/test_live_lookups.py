@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.cel.access import AccessDecision, AccessQuestion
+from app.dispatch.cel.access_check import AccessDecision, AccessQuestion
 from app.dispatch.dispatcher import DispatchResult
 from app.dispatch.errors import StatusError
 from app.dispatch.live_lookups import authorize, build_access_review, read_namespace

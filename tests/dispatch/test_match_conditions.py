@@ -1,4 +1,4 @@
-from app.dispatch.cel import AccessDecision, AccessQuestion, Scope
+from app.dispatch.cel import AccessDecision, AccessQuestion, Activation
 from app.dispatch.match_conditions import Condition, ConditionsVerdict, evaluate_conditions
 
 BROKEN = Condition("broken", "object.absent == 1")
@@ -16,9 +16,9 @@ NOT_ONE_TEXT = (
 BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 
-def scope(access: dict[AccessQuestion, AccessDecision] | None = None) -> Scope:
+def scope(access: dict[AccessQuestion, AccessDecision] | None = None) -> Activation:
     request = {"operation": "CREATE", "userInfo": {"username": "jane"}}
-    return Scope(object_={"kind": "Pod"}, old_object=None, request=request, access=access)
+    return Activation(object_={"kind": "Pod"}, old_object=None, request=request, access=access)
 
 
 def evaluate(*conditions: Condition, fail_open: bool = False, allowed: bool | None = None) -> ConditionsVerdict:
