@@ -15,15 +15,15 @@ from app.cli.failures import CHECK_FAILED, fail
 from app.cli.manifests import documents, values
 from app.cli.requests import NAMESPACE, Asked, Operation, Question, Subject, is_review, question_of
 from app.cli.terminal import write_error
-from app.dispatch.assembly import INDEXES, offline_dispatcher
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatcher
-from app.dispatch.equivalents import DEFINITION
+from app.dispatch.equivalent_resources import DEFINITION
+from app.dispatch.errors import StatusError
 from app.dispatch.explain import Explanation
 from app.dispatch.explain import explain as explain_request
-from app.dispatch.failures import StatusError
+from app.dispatch.factory import INDEXES, build_offline_dispatcher
 from app.dispatch.hooks import PHASES
-from app.dispatch.paths import resolve_cluster
+from app.dispatch.workspace_paths import resolve_cluster
 from app.model.admission import Kind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import (
@@ -89,7 +89,7 @@ def explain(
     subjects = list(_all(stored, named)) if every else [one for path in file or () for one in _read(path, named)]
     who: JSONObject = {"username": user, "groups": group or []} if user or group else {}
     asked = Asked(operation, subresource, who, None if old is None else _old(old), dry_run)
-    dispatcher = offline_dispatcher(store, as_kcp=as_kcp)
+    dispatcher = build_offline_dispatcher(store, as_kcp=as_kcp)
     questions = [question_of(store, one, asked) for one in subjects]
     for note in sorted({one.guess for one in questions if one.guess} | set(_unknown(store, questions))):
         write_error(f"note: {note}")

@@ -23,7 +23,7 @@ from app.settings import Settings
 
 if TYPE_CHECKING:
     from app.kube.connection import Connection
-    from app.kube.lease import Elector
+    from app.kube.leader_election import LeaderElector
     from app.overrider.controller import OverriderController
     from app.registration.condition_writer import ConditionWriter
     from app.registration.registrar import Registrar
@@ -34,7 +34,7 @@ _POD_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/name
 class Leader:
     """What is known of the work that one replica does for all."""
 
-    def __init__(self, elector: "Elector") -> None:
+    def __init__(self, elector: "LeaderElector") -> None:
         self._elector: Final = elector
         self.controller: OverriderController | None = None
         self._former = ControllerCounts()
@@ -71,14 +71,16 @@ async def lead(settings: Settings, app: Fleethook, bundle: Callable[[], bytes], 
         listening: Set once the server listens. Before, nobody may be sent here.
     """
     from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
-    from app.kube.lease import Elector, LeaseName, Timing, identity  # noqa: PLC0415 - as above
+    from app.kube.leader_election import LeaderElector, LeaseName, LeaseTiming, create_identity  # noqa: PLC0415 - as above
 
     await listening.wait()
     assert app.cluster is not None
     await app.cluster.source.wait_tried()
     async with Connection(settings.kubeconfig, context=settings.context) as connection:
         lease = LeaseName(_namespace(settings), "fleethook")
-        elector = Elector(connection, lease, identity(), timing=Timing.of(settings.lease_duration))
+        elector = LeaderElector(
+            connection, lease, create_identity(), timing=LeaseTiming.from_duration(settings.lease_duration)
+        )
         leader = Leader(elector)
         for collector in leader.collectors():
             app.metrics.registry.register(collector)

@@ -11,7 +11,7 @@ from app.cli.failures import CHECK_FAILED
 from app.cli.findings import fails, print_text, row_of_manifest, row_of_webhook
 from app.cli.manifests import documents
 from app.cli.options import StrictOption
-from app.dispatch.assembly import INDEXES
+from app.dispatch.factory import INDEXES
 from app.dispatch.lint.lint import lint as lint_webhooks
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_findings import check_documents

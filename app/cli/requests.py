@@ -8,9 +8,9 @@ import msgspec
 from app.api.codec import decode_review
 from app.cli.failures import fail
 from app.cli.resources import resource_of
-from app.dispatch.attributes import claimed_cluster
-from app.dispatch.equivalents import equivalents_of, namespaced
-from app.dispatch.owner import find_owner
+from app.dispatch.attributes import read_claimed_cluster
+from app.dispatch.equivalent_resources import find_equivalents, is_namespaced
+from app.dispatch.schema_owner import find_owner
 from app.model.admission import API_VERSIONS, KIND, AdmissionRequest, Kind, Resource
 from app.model.envelope import BadReviewError
 from app.model.gvk import GroupVersionKind, gvk_of
@@ -102,7 +102,7 @@ def _reviewed(subject: Subject, asked: Asked) -> Question:
         changes["user_info"] = _raw(asked.user)
     if asked.dry_run:
         changes["dry_run"] = True
-    claimed = claimed_cluster(request) or None
+    claimed = read_claimed_cluster(request) or None
     cluster = _cluster_of(subject if subject.cluster is not None else subject._replace(cluster=claimed))
     return Question(msgspec.structs.replace(request, **changes), cluster, subject)
 
@@ -129,10 +129,10 @@ def _made(store: Store, subject: Subject, cluster: str, asked: Asked) -> Questio
     own = gvk_of(document)
     resource, known = resource_of(store, cluster=cluster, kind=own)
     schema = find_owner(store, cluster=cluster, group=own.group, resource=resource.resource).schema
-    inside = namespaced(store, cluster=cluster, group=own.group, resource=resource.resource, schema=schema)
+    inside = is_namespaced(store, cluster=cluster, group=own.group, resource=resource.resource, schema=schema)
     document = _in_namespace(document) if inside else document
     metadata = document["metadata"]
-    same = equivalents_of(
+    same = find_equivalents(
         store, cluster=cluster, resource=resource, subresource=asked.subresource, kind=own, schema=schema
     )
     kind = next((one.kind for one in same if one.resource == resource and one.kind), own)

@@ -13,8 +13,8 @@ import uvloop
 from app.api.log_lines import LogLines
 from app.api.logs import configure_logging
 from app.asgi import Fleethook, create_app
-from app.certs.context import ReloadingContext
 from app.certs.files import ensure_certificates
+from app.certs.tls_context import ReloadingContext
 from app.cli.acceptor import bind
 from app.cli.server import GracefulServer
 from app.settings import Settings

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from app.cli import app
 from app.cli.resources import resource_of
-from app.dispatch.assembly import offline_dispatcher
 from app.dispatch.call import Deadline
 from app.dispatch.explain import Explanation
+from app.dispatch.factory import build_offline_dispatcher
 from app.model.gvk import GroupVersionKind, GroupVersionResource, parse_api_version
 from tests.dispatch.builders import (
     WIDGETS,
@@ -77,13 +77,13 @@ def test_the_example_is_told_owner_first_then_webhooks_then_what_is_shadowed() -
     assert out.splitlines() == [
         "CREATE of widgets.example.org, Widget default/b, in ws3",
         "owner: ws1 (bound)",
-        "  APIBinding widgets of ws3 (Bound) has widgets.example.org",
-        "  it binds APIExport widgets of ws1 (root:ws1), so the schema is owned there",
+        "  APIBinding widgets of ws3 (Bound) lists widgets.example.org",
+        "  it binds APIExport widgets of ws1 (root:ws1), which owns the schema",
         "mutating:",
-        "  call   widgets/label.widgets.example.org/0  every question is answered with yes",
+        "  call   widgets/label.widgets.example.org/0  all filters match",
         "validating:",
-        "  call   widgets/size.widgets.example.org/0  every question is answered with yes",
-        "  skip   widgets/scale.widgets.example.org/0  rules: no rule is about CREATE of example.org/v1 widgets in namespace default",
+        "  call   widgets/size.widgets.example.org/0  all filters match",
+        "  skip   widgets/scale.widgets.example.org/0  rules: no rule matches CREATE of example.org/v1 widgets in namespace default",
         "         nearest miss: rules[0] would match if 'CREATE' were in operations ['UPDATE']",
         "shadowed, because the schema is not the cluster's own:",
         "  validating: my-own-rules/mine.widgets.example.org/0",
@@ -213,7 +213,7 @@ def test_a_cluster_of_which_nothing_is_known_is_told(written: Written) -> None:
     )
     code, out, err = explain(*arguments, "--cluster", "elsewhere")
     assert (code, out.splitlines()[0]) == (1, "CREATE of widgets.example.org, Widget default/b, in elsewhere")
-    assert "nothing is known of logical cluster elsewhere" in out
+    assert "logical cluster elsewhere is unknown" in out
     assert "note: the manifests have nothing of elsewhere\n" in err
 
 
@@ -267,7 +267,7 @@ def test_without_an_owner_the_request_is_refused_and_it_exits_1(written: Written
     code, out, _ = explain(*asked)
     assert code == 1
     assert out.splitlines()[1] == "owner: none (ambiguous)"
-    assert "note: the request is refused: several APIBindings of c have widgets.example.org" in out
+    assert "note: the request is refused: several APIBindings of c list widgets.example.org" in out
     assert explain(*asked, "--as-kcp")[0] == 0
 
 
@@ -293,7 +293,7 @@ def test_what_takes_a_conversion_webhook_is_an_error(written: Written) -> None:
     )
     code, out, _ = explain("-f", written("w.yaml", widget(version="v2")), "--cluster", "c", "--manifests", manifests)
     assert code == 1
-    assert "through a conversion webhook, which is not asked here" in out
+    assert "needs a conversion webhook, which is not called here" in out
 
 
 def test_without_a_webhook_it_is_converted(written: Written) -> None:
@@ -325,7 +325,7 @@ def test_all_exits_1_if_one_is_refused_and_can_be_of_one_cluster(written: Writte
     assert code == 1
     assert (first["owner"], first["called"], first["refused"]) == ("p", ["hooks/w.example.org/0"], "")
     assert (second["owner"], second["called"]) == (None, [])
-    assert second["refused"].startswith("several APIBindings of d have widgets.example.org")
+    assert second["refused"].startswith("several APIBindings of d list widgets.example.org")
     assert "none   refused: several APIBindings" in explain(*asked)[1]
     assert explain(*asked, "--cluster", "c")[0] == 0
 
@@ -442,7 +442,7 @@ def test_what_would_ask_the_authorizer_is_an_error_that_is_explained(written: Wr
 async def test_nobody_is_asked_offline() -> None:
     store = store_of(*provided(webhook(failurePolicy="Ignore")))
     deadline = Deadline(time.monotonic() + 30)
-    dispatched = await offline_dispatcher(store).dispatch(
+    dispatched = await build_offline_dispatcher(store).dispatch(
         request_of(review(widget())), cluster="c", phase="validating", deadline=deadline
     )
-    assert dispatched.response.message == "Internal error occurred: no webhook is asked offline"
+    assert dispatched.response.message == "Internal error occurred: webhooks are not called offline"

@@ -8,7 +8,7 @@ import pytest
 
 from app.crds.instance.notices import warnings_of
 from app.crds.instance.rules import problems as karmada_problems
-from app.dispatch.records import warnings_of as warnings_to_client
+from app.dispatch.client_warnings import limit_warnings as warnings_to_client
 from app.dispatch.validation import configuration
 from app.dispatch.validation.rules import resource_problems
 from app.dispatch.validation.selectors import label_key_problems, label_value_problems
@@ -164,7 +164,7 @@ def counted() -> type[Counted]:
 
 def test_the_names_of_stored_webhooks_are_compared_in_linear_time(counted: type[Counted]) -> None:
     old = {"webhooks": [{"name": counted(f"a{number}.example.org")} for number in range(2000)]}
-    list(configuration.problems("ValidatingWebhookConfiguration", {}, old=old, compile_expression=str))
+    list(configuration.configuration_problems("ValidatingWebhookConfiguration", {}, old=old, compile_expression=str))
     assert counted.compared <= 3 * 2000
 
 
