@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.outbound.breaker import FAILURES
+from app.outbound.breaker import MAX_FAILURES
 from app.outbound.client import Parties
 from tests.dispatch.builders import (
     binding,
@@ -30,7 +30,7 @@ async def open_breaker(front: Front, server: Webhooks, policy: str) -> None:
         await front.dispatcher(store).find_target(request_of(review()), cluster="ws2", phase="validating")
     ).relevant
     assert found.hook.endpoint
-    for _ in range(FAILURES):
+    for _ in range(MAX_FAILURES):
         await front.dispatch(store, review(), cluster="ws2")
     assert front.client.is_silent(found.hook.endpoint, Parties("ws1", "ws2"))
     server.hold.set()

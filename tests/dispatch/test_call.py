@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from app.api.call_metrics import CallSlots
 from app.api.metrics import exposition
 from app.dispatch.hooks import Phase
-from app.outbound.breaker import FAILURES
+from app.outbound.breaker import MAX_FAILURES
 from app.outbound.call_slots import Quotas
 from app.outbound.client import HookClient
 from tests.dispatch.breaker import open_breaker, shared
@@ -150,7 +150,7 @@ async def test_a_short_deadline_does_not_bypass_webhooks_with_ignore(
     server.answers["/w"] = deny("too late")
     server.hold.clear()
     store = store_of(configuration("ws2", phase, hook(server, "/w", failurePolicy="Ignore")))
-    for _ in range(FAILURES + 1):
+    for _ in range(MAX_FAILURES + 1):
         # With a stopped clock the request never expires: the deadline cuts the call short.
         found = await front.dispatch(store, review(), cluster="ws2", phase=phase, seconds=0.1, clock=lambda: 0.0)
         assert (found.response.allowed, found.response.code, found.response.reason) == (False, 504, "Timeout")
