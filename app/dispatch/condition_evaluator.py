@@ -46,7 +46,7 @@ class ConditionEvaluator:
 
         Args:
             max_cost: The maximum cost of all conditions of one request.
-            worker: Executor long functions in a thread.
+            worker: Runs long functions in a thread.
             turns: Gives other requests a turn after a slice of conditions.
             compiler: Compiles long conditions.
         """

@@ -90,7 +90,7 @@ class Dispatcher:
 
     Attributes:
         turns: Schedules long work of clusters fairly on the event loop.
-        worker: Executor long functions in a thread.
+        worker: Runs long functions in a thread.
         compiler: Compiles long match conditions.
     """
 

@@ -1,4 +1,4 @@
-"""Executor the mutating phase: webhooks are called one after the other, each with the patches of the previous ones.
+"""Runs the mutating phase: webhooks are called one after the other, each with the patches of the previous ones.
 
 Upstream: k8s.io/apiserver pkg/admission/plugin/webhook/mutating/dispatcher.go.
 """

@@ -60,7 +60,7 @@ class Patcher:
         """Initialize the patcher.
 
         Args:
-            worker: Executor long work in a thread.
+            worker: Runs long work in a thread.
             cluster: The cluster of the request, for fair scheduling.
         """
         self._worker: Final = worker

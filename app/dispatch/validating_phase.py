@@ -1,4 +1,4 @@
-"""Executor the validating phase: all webhooks are called at once, and every denial is reported.
+"""Runs the validating phase: all webhooks are called at once, and every denial is reported.
 
 Upstream: k8s.io/apiserver pkg/admission/plugin/webhook/validating/dispatcher.go.
 """

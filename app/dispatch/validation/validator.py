@@ -29,7 +29,7 @@ class ConfigurationValidator:
 
         Args:
             compiler: Compiles long expressions.
-            worker: Executor the validation of large configurations in a thread.
+            worker: Runs the validation of large configurations in a thread.
             turns: Schedules long work of clusters fairly on the event loop.
         """
         self._compiler: Final = compiler
