@@ -111,8 +111,8 @@ def test_both_paths_answer_and_record_the_same() -> None:
     MET.clear()
     _compare_paths()
     assert MET["connections"] >= 250, MET
-    assert MET["answers at once"] > 40, MET
-    assert MET["log lines"] > 100, MET
+    assert MET["answers at once"] > 10, MET
+    assert MET["log lines"] > 30, MET
 
 
 @given(framings())
