@@ -57,7 +57,7 @@ from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_report import ManifestReport
 from app.overrider.plans import PlanCache
 from app.overrider.surroundings import Surroundings
-from app.registration.paths import CLUSTERS
+from app.registration.paths import split_cluster_path
 from app.settings import Settings
 from app.store import Store
 from app.store.sources.manifests import ManifestSource
@@ -253,23 +253,20 @@ class Fleethook(FastAPI):
         """Return the endpoint of a path that may answer without ASGI around it, None if there is none now."""
         if self.draining:
             return None
-        endpoint = self.reviews.get(path)
+        endpoint = self._find_review(path)
         if isinstance(endpoint, Gate):
             endpoint = endpoint.endpoint
         return endpoint if isinstance(endpoint, Endpoint) and endpoint.max_at_once else None
+
+    def _find_review(self, path: str) -> ASGIApp | None:
+        """Return the endpoint of a path, None if it takes no reviews."""
+        return self.reviews.get(path) or self.reviews.get(split_cluster_path(path)[0])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer reviews here and leave everything else to FastAPI."""
         if self.draining:
             send = closing(send)
-        endpoint = None
-        if scope["type"] == "http":
-            path: str = scope["path"]
-            endpoint = self.reviews.get(path)
-            if endpoint is None and path.startswith(CLUSTERS):
-                cluster, _, verb = path.removeprefix(CLUSTERS).rpartition("/")
-                endpoint = self.reviews.get(f"{CLUSTERS}{{cluster}}/{verb}")
-                scope["path_params"] = {"cluster": cluster}
+        endpoint = self._find_review(scope["path"]) if scope["type"] == "http" else None
         if endpoint is not None:
             await endpoint(scope, receive, send)
         else:

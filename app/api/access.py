@@ -12,6 +12,7 @@ from starlette.types import Scope
 from app.api.body import RequestError
 from app.api.callers import NamedCallers
 from app.api.tokens import ACCESS_GROUP, ACCESS_RESOURCE, ACCESS_VERB, BusyError, Tokens, UndecidedError
+from app.control.steps import Steps
 from app.settings import Settings
 
 _log: Final = logging.getLogger(__name__)
@@ -53,8 +54,8 @@ class ClusterAccess:
             return
         raise RequestError(401, "Unauthorized", self._lack)
 
-    async def authorize(self, scope: Scope, *, cluster: str, route: str, seconds: float) -> Grant:
-        """Return the permission of a caller to ask a route about a cluster.
+    def authorize(self, scope: Scope, *, cluster: str, route: str, seconds: float) -> Steps[Grant]:
+        """Return the permission of a caller to ask a route about a cluster; waits only if the apiserver is asked.
 
         Args:
             scope: The request.
@@ -74,7 +75,11 @@ class ClusterAccess:
             raise RequestError(401, "Unauthorized", self._lack)
         client = (scope.get("client") or ("",))[0]
         try:
-            decision = await self._tokens.decide(token, cluster=cluster, route=route, client=client, seconds=seconds)
+            decision = self._tokens.find(token, cluster=cluster, route=route)
+            if decision is None:
+                decision = yield self._tokens.decide(
+                    token, cluster=cluster, route=route, client=client, seconds=seconds
+                )
         except UndecidedError as error:
             raise RequestError(503, "ServiceUnavailable", str(error)) from None
         except BusyError:

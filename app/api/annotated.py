@@ -17,6 +17,7 @@ from app.api.codec import encode_response
 from app.api.dispatch import Asked, DispatchEndpoint, Standing, refusal
 from app.api.edge import failed
 from app.api.routes import ReviewRoute
+from app.control.steps import Steps
 from app.dispatch.call import Deadline
 from app.dispatch.cluster_annotation import find_annotated_cluster
 from app.dispatch.dispatcher import DispatchResult
@@ -53,11 +54,12 @@ class AnnotatedEndpoint(DispatchEndpoint):
         del scope
         return ""
 
-    async def _authorize(self, scope: Scope, cluster: str, deadline: Deadline) -> Grant:
+    def _authorize(self, scope: Scope, cluster: str, deadline: Deadline) -> Steps[Grant]:
         del cluster, deadline
+        yield from ()
         return Grant(self._callers.find(scope))
 
-    async def _decide(self, asked: Asked) -> tuple[DispatchResult, bytes]:
+    def _decide(self, asked: Asked) -> Steps[tuple[DispatchResult, bytes]]:
         try:
             cluster = find_annotated_cluster(asked.request)
         except StatusError as error:
@@ -65,7 +67,7 @@ class AnnotatedEndpoint(DispatchEndpoint):
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             response = failed(error, route=self._path, uid=asked.review.uid)
         else:
-            return await super()._decide(asked._replace(cluster=cluster))
+            return (yield from super()._decide(asked._replace(cluster=cluster)))
         answer = encode_response(response, uid=asked.review.uid, api_version=asked.review.api_version)
         return DispatchResult(response, None), answer
 

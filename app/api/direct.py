@@ -158,9 +158,9 @@ class DirectProtocol(ClosingProtocol):
             url = httptools.parse_url(self.url)
         except httptools.HttpParserInvalidURLError:
             return None
-        if not (url.path and url.path.isascii()):
+        # uvicorn decodes a path with escaped characters, such as the name of a logical cluster may have.
+        if not (url.path and url.path.isascii()) or b"%" in url.path:
             return None
-        # No route has an escaped character in its path, so a path with one is left to uvicorn, which decodes it.
         path = url.path.decode("ascii")
         endpoint = self._find(path)
         if endpoint is not None:

@@ -21,6 +21,7 @@ from app.api.logs import LogSink, encode_line
 from app.api.metrics import Metrics
 from app.api.quota import FullQuotaError, RequestQuota
 from app.api.timeout import budget
+from app.control.steps import Done, Steps, begin
 from app.control.turns import Executor
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatcher, DispatchResult
@@ -32,6 +33,7 @@ from app.model.admission import AdmissionRequest, Response, errored
 from app.model.envelope import BadReviewError
 from app.model.kcp import is_cluster
 from app.outbound.hops import HEADER, was_dispatched
+from app.registration.paths import split_cluster_path
 from app.store import StoreView
 
 # k8s.io/apiserver waits so long for webhook configurations to be read (research 1.6).
@@ -80,7 +82,10 @@ class _Request(NamedTuple):
 
 
 class ClusterEndpoint(Endpoint):
-    """A route below ``/clusters/{cluster}``."""
+    """A route below ``/clusters/{cluster}``.
+
+    Its work is in steps (`app.control.steps`), so that a review that needs no waiting is answered at once.
+    """
 
     def __init__(
         self,
@@ -109,17 +114,19 @@ class ClusterEndpoint(Endpoint):
     def _check_caller(self, scope: Scope) -> None:
         self._standing.access.check_credentials(scope)
 
-    def _begin(self, body: bytes, request_id: str, scope: Scope) -> Awaitable[Answer]:
-        return self._answer(body, request_id, scope)
+    def _begin(self, body: bytes, request_id: str, scope: Scope) -> Answer | Awaitable[Answer]:
+        begun = begin(self._answer(body, request_id, scope))
+        return begun.result if isinstance(begun, Done) else begun
 
-    async def _answer(self, body: bytes, request_id: str, scope: Scope) -> Answer:
+    def _answer(self, body: bytes, request_id: str, scope: Scope) -> Steps[Answer]:
         started = time.perf_counter()
         deadline = Deadline(time.monotonic() + budget(scope["query_string"]))
         cluster = self._addressed(scope)
-        grant = await self._authorize(scope, cluster, deadline)
+        grant = yield from self._authorize(scope, cluster, deadline)
         made = _Request(request_id, cluster, grant.caller, started)
         try:
-            review = decode_review(body) if len(body) <= MAX_ON_LOOP else await self._off_loop(_decode_whole, body)
+            is_small = len(body) <= MAX_ON_LOOP
+            review = decode_review(body) if is_small else (yield self._off_loop(_decode_whole, body))
         except BadReviewError as error:
             seconds = time.perf_counter() - started
             self._metrics.reviewed(self._path, "", "malformed", seconds=seconds, request_id=request_id)
@@ -129,7 +136,7 @@ class ClusterEndpoint(Endpoint):
             self._record(review, made, DispatchResult(response, None))
             return 200, encode_response(response, uid=review.uid, api_version=review.api_version)
         asked = Asked(review, review.request, cluster, deadline, was_dispatched(scope["headers"]))
-        dispatched, answer = await self._decide(asked)
+        dispatched, answer = yield from self._decide(asked)
         self._record(review, made, dispatched)
         return 200, answer
 
@@ -137,23 +144,23 @@ class ClusterEndpoint(Endpoint):
         """Return the logical cluster that the path of a request names; raises RequestError."""
         return resolve_cluster(self._standing.store, _cluster(scope))
 
-    async def _authorize(self, scope: Scope, cluster: str, deadline: Deadline) -> Grant:
+    def _authorize(self, scope: Scope, cluster: str, deadline: Deadline) -> Steps[Grant]:
         access, started = self._standing.access, time.perf_counter()
         try:
-            return await access.authorize(scope, cluster=cluster, route=self._verb, seconds=deadline.remaining)
+            return (yield from access.authorize(scope, cluster=cluster, route=self._verb, seconds=deadline.remaining))
         except RequestError as error:
             outcome = _UNAUTHORIZED.get(error.code, "errored")
             seconds = time.perf_counter() - started
             self._metrics.reviewed(self._path, "", outcome, seconds=seconds, request_id="")
             raise
 
-    async def _decide(self, asked: Asked) -> tuple[DispatchResult, bytes]:
+    def _decide(self, asked: Asked) -> Steps[tuple[DispatchResult, bytes]]:
         """Return how a review was answered, and the answer, within the quota of its cluster."""
         started, cluster, standing = time.perf_counter(), asked.cluster, self._standing
         consumers, is_known = self._metrics.consumers, standing.store.knows(cluster)
         try:
             with standing.quota.hold(cluster):
-                dispatched, answer = await self._decide_within_quota(asked)
+                dispatched, answer = yield from self._decide_within_quota(asked)
         except FullQuotaError:
             consumers.refused(cluster, is_known=is_known)
             dispatched, answer = _beyond_quota(asked, standing.quota.limit)
@@ -162,16 +169,15 @@ class ClusterEndpoint(Endpoint):
         return dispatched, answer
 
     @abstractmethod
-    async def _decide_within_quota(self, asked: Asked) -> tuple[DispatchResult, bytes]:
+    def _decide_within_quota(self, asked: Asked) -> Steps[tuple[DispatchResult, bytes]]:
         """Return how a review was answered, and the answer."""
 
-    async def _not_ready(self, asked: Asked) -> str:
+    def _not_ready(self, asked: Asked) -> Steps[str]:
         """Wait until the objects are read, and return why they cannot be answered from."""
         standing = self._standing
         if not standing.synced.is_set():
             try:
-                async with asyncio.timeout(min(_SYNC_SECONDS, asked.deadline.remaining)):
-                    await standing.synced.wait()
+                yield asyncio.wait_for(standing.synced.wait(), min(_SYNC_SECONDS, asked.deadline.remaining))
             except TimeoutError:
                 return "not yet ready to handle request"
         stale = standing.stale()
@@ -210,7 +216,7 @@ def _decode_whole(body: bytes) -> Decoded:
 
 
 def _cluster(scope: Scope) -> str:
-    cluster: str = scope.get("path_params", {}).get("cluster", "")
+    cluster = split_cluster_path(scope["path"])[1]
     if not is_cluster(cluster):
         raise RequestError(404, "NotFound", f"{cluster!r} is not the name or the path of a logical cluster")
     return cluster
@@ -235,6 +241,8 @@ def _outcome(response: Response) -> str:
 class DispatchEndpoint(ClusterEndpoint):
     """Asks the webhooks of one phase."""
 
+    max_at_once = MAX_ON_LOOP
+
     def __init__(self, path: str, *, phase: Phase, vouched: bool = False, **rest: Any) -> None:
         """Prepare.
 
@@ -248,9 +256,9 @@ class DispatchEndpoint(ClusterEndpoint):
         self._phase: Final = phase
         self._vouched: Final = vouched
 
-    async def _decide_within_quota(self, asked: Asked) -> tuple[DispatchResult, bytes]:
+    def _decide_within_quota(self, asked: Asked) -> Steps[tuple[DispatchResult, bytes]]:
         review, request, cluster, deadline, returned = asked
-        problem = "" if returned else await self._not_ready(asked)
+        problem = "" if returned else (yield from self._not_ready(asked))
         dispatched: DispatchResult
         try:
             if returned:
@@ -261,29 +269,29 @@ class DispatchEndpoint(ClusterEndpoint):
                 dispatched = DispatchResult(refusal(error), None)
             else:
                 dispatcher = self._standing.dispatcher
-                dispatched = await dispatcher.dispatch(
+                dispatched = yield from dispatcher.steps(
                     request, cluster=cluster, phase=self._phase, deadline=deadline, vouched=self._vouched
                 )
         except Exception as error:  # noqa: BLE001 - answered, whatever it is
             dispatched = DispatchResult(failed(error, route=self._path, uid=review.uid), None)
         encode = partial(encode_response, dispatched.response, uid=review.uid, api_version=review.api_version)
-        answer = encode() if request.size <= MAX_ON_LOOP else await self._off_loop(encode)
+        answer: bytes = encode() if request.size <= MAX_ON_LOOP else (yield self._off_loop(encode))
         return dispatched, answer
 
 
 class ExplainEndpoint(ClusterEndpoint):
     """Says which webhooks would be asked, and why the others would not."""
 
-    async def _decide_within_quota(self, asked: Asked) -> tuple[DispatchResult, bytes]:
-        problem = await self._not_ready(asked)
+    def _decide_within_quota(self, asked: Asked) -> Steps[tuple[DispatchResult, bytes]]:
+        problem = yield from self._not_ready(asked)
         response = Response(allowed=True)
         try:
             if problem:
                 raise RequestError(503, "ServiceUnavailable", problem)
-            explained = await explain(
+            explained = yield explain(
                 self._standing.dispatcher, asked.request, cluster=asked.cluster, deadline=asked.deadline
             )
-            return DispatchResult(response, None), await self._encode(explained, asked.cluster)
+            return DispatchResult(response, None), (yield self._encode(explained, asked.cluster))
         except StatusError as error:
             raise RequestError(error.status.code, error.status.reason, str(error)) from error
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -12,7 +12,7 @@ from starlette.types import Scope
 from app.api.bodies import BodyBudget
 from app.api.codec import encode_error
 from app.api.endpoint import MAX_ON_LOOP, Answer, Endpoint
-from app.api.logs import LogSink, encode_line, milliseconds, shortened, stamp
+from app.api.logs import InterpretLine, LogSink, encode_line, milliseconds, shortened, stamp
 from app.api.metrics import Metrics
 from app.control.turns import Executor
 from app.interpret.access import InterpretError
@@ -149,30 +149,24 @@ class InterpretEndpoint(Endpoint):
         seconds = time.perf_counter() - review.started
         self._metrics.reviewed(self._path, operation, outcome, seconds=seconds, request_id=review.request_id)
         if self._log is not None:
-            fields = self._fields(review.asked, question, steps, problem)
-            fields["requestId"] = shortened(review.request_id)
-            fields["ms"] = milliseconds(seconds)
-            self._log(encode_line(fields))
+            line = self._line(review.asked, question, steps, problem)
+            line.request_id, line.ms = shortened(review.request_id), milliseconds(seconds)
+            self._log(encode_line(line))
 
-    def _fields(
+    def _line(
         self, asked: Asked, question: Question | None, steps: tuple[Step, ...], problem: InterpretError | None
-    ) -> dict[str, object]:
-        request = asked.request
-        fields: dict[str, object] = {
-            "ts": stamp(), "level": "info", "msg": "interpret",
-            "route": self._path, "uid": shortened(asked.uid), "successful": problem is None,
-        }  # fmt: skip
+    ) -> InterpretLine:
+        line = InterpretLine(stamp(), "info", "interpret", self._path, shortened(asked.uid), problem is None)
         if question is not None:
-            group, version, kind = question.kind
-            fields["gvk"] = shortened(f"{group}/{version}/{kind}")
-            fields["operation"] = question.operation.value
+            line.gvk = shortened("/".join(question.kind))
+            line.operation = question.operation.value
         if steps and steps[-1].hook:
-            fields["layer"], fields["hook"] = steps[-1].layer, steps[-1].hook
-        if request is not None:
-            fields["namespace"], fields["name"] = shortened(request.namespace), shortened(request.name)
+            line.layer, line.hook = steps[-1].layer, steps[-1].hook
+        if (request := asked.request) is not None:
+            line.namespace, line.name = shortened(request.namespace), shortened(request.name)
         if problem is not None:
-            fields["message"] = shortened(str(problem))
-        return fields
+            line.message = shortened(str(problem))
+        return line
 
 
 def _wants_explanation(scope: Scope) -> bool:

@@ -90,6 +90,29 @@ class ReviewLine(msgspec.Struct, rename="camel", gc=False):
     hooks: int | msgspec.UnsetType = msgspec.UNSET
 
 
+class InterpretLine(msgspec.Struct, rename="camel", gc=False):
+    """A line of the log about an answered review of an interpreter; members that are not set are left out."""
+
+    ts: str
+    level: str
+    msg: str
+    route: str
+    uid: str
+    successful: bool
+    gvk: str | msgspec.UnsetType = msgspec.UNSET
+    operation: str | msgspec.UnsetType = msgspec.UNSET
+    layer: str | msgspec.UnsetType = msgspec.UNSET
+    hook: str | msgspec.UnsetType = msgspec.UNSET
+    namespace: str | msgspec.UnsetType = msgspec.UNSET
+    name: str | msgspec.UnsetType = msgspec.UNSET
+    message: str | msgspec.UnsetType = msgspec.UNSET
+    request_id: str = ""
+    ms: float = 0.0
+    """Milliseconds from the review to its answer."""
+
+
+Line = ReviewLine | InterpretLine
+
 MAX_LOGGED: Final = 1000
 """Characters of a member of a review in a log line."""
 
@@ -104,7 +127,7 @@ def milliseconds(seconds: float) -> float:
     return int(seconds * 1e6 + 0.5) / 1000
 
 
-def encode_line(fields: dict[str, object] | ReviewLine) -> bytes:
+def encode_line(fields: dict[str, object] | Line) -> bytes:
     """Return ``fields`` as a line of JSON.
 
     Control, bidirectional and line separator characters are JSON escapes. A line of more than `MAX_LINE_BYTES` is cut:
@@ -116,12 +139,12 @@ def encode_line(fields: dict[str, object] | ReviewLine) -> bytes:
     return line + b"\n"
 
 
-def _members(fields: dict[str, object] | ReviewLine) -> dict[str, object]:
-    members: dict[str, object] = msgspec.to_builtins(fields) if isinstance(fields, ReviewLine) else fields
+def _members(fields: dict[str, object] | Line) -> dict[str, object]:
+    members: dict[str, object] = fields if isinstance(fields, dict) else msgspec.to_builtins(fields)
     return members
 
 
-def _encoded(fields: dict[str, object] | ReviewLine) -> bytes:
+def _encoded(fields: dict[str, object] | Line) -> bytes:
     try:
         line = _encoder.encode(fields)
     except UnicodeEncodeError:

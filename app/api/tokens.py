@@ -103,6 +103,10 @@ class Tokens:
         self._pending: Final[dict[_Asked, asyncio.Task[Decision]]] = {}
         self._slots: Final = CallSlots(_QUOTAS)
 
+    def find(self, token: str, *, cluster: str, route: str) -> Decision | None:
+        """Return the answer that is kept, None if the apiserver has to be asked; arguments as `decide` has them."""
+        return self._find(self._asked(token, cluster, route))
+
     async def decide(self, token: str, *, cluster: str, route: str, client: str, seconds: float) -> Decision:
         """Return the apiserver's answer, which may come from the cache.
 
@@ -117,9 +121,8 @@ class Tokens:
             UndecidedError: The apiserver gave no answer.
             BusyError: Too many reviews are under way.
         """
-        asked = _Asked(hmac.digest(self._secret, token.encode(), hashlib.sha256), cluster, route)
-        known = self._allowed.get(cluster, asked) or self._refused.get(cluster, asked)
-        if known is not None:
+        asked = self._asked(token, cluster, route)
+        if (known := self._find(asked)) is not None:
             return known
         pending = self._pending.get(asked)
         if pending is None:
@@ -132,6 +135,12 @@ class Tokens:
                 return await asyncio.shield(pending)
         except TimeoutError:
             raise UndecidedError("the apiserver did not answer in time whether the token permits this") from None
+
+    def _asked(self, token: str, cluster: str, route: str) -> _Asked:
+        return _Asked(hmac.digest(self._secret, token.encode(), hashlib.sha256), cluster, route)
+
+    def _find(self, asked: _Asked) -> Decision | None:
+        return self._allowed.get(asked.cluster, asked) or self._refused.get(asked.cluster, asked)
 
     def _ended(self, asked: _Asked, done: "asyncio.Task[Decision]") -> None:
         del self._pending[asked]

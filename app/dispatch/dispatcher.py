@@ -5,7 +5,8 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from app.control.turns import Turns, do_in_turns
+from app.control.steps import Steps, finish
+from app.control.turns import Turns, turn_steps
 from app.control.worker import Worker
 from app.dispatch.attributes import Attributes, build_attributes, read_claimed_cluster
 from app.dispatch.audit import Audit
@@ -17,7 +18,7 @@ from app.dispatch.condition_evaluator import ConditionEvaluator
 from app.dispatch.configurations import Configurations
 from app.dispatch.equivalent_resources import Equivalent, find_equivalents
 from app.dispatch.errors import StatusError, forbidden
-from app.dispatch.hook_index import RelevantHook
+from app.dispatch.hook_index import HookIndex, RelevantHook
 from app.dispatch.hooks import Hook, Phase
 from app.dispatch.limits import Authorizer, RequestLimits
 from app.dispatch.match import NamespaceLabels, build_rule_attributes, is_exempt, needs_namespace, read_labels
@@ -145,11 +146,14 @@ class Dispatcher:
             msgspec.DecodeError: An object of the review is not JSON.
             StatusError: An object of the review cannot be forwarded.
         """
+        return await finish(self._find_target(request, cluster=cluster, phase=phase, vouched=vouched))
+
+    def _find_target(self, request: AdmissionRequest, *, cluster: str, phase: Phase, vouched: bool) -> Steps[Target]:
         target = self._resolve_owner(request, cluster, vouched=vouched)
         owner = target.ownership.cluster
         if owner is None or target.exempt:
             return target
-        return target._replace(relevant=await self.find_relevant(target, owner, phase))
+        return target._replace(relevant=(yield from self._find_relevant(target, owner, phase)))
 
     def _resolve_owner(self, request: AdmissionRequest, cluster: str, *, vouched: bool) -> Target:
         attributes = build_attributes(request, cluster=cluster)
@@ -172,17 +176,23 @@ class Dispatcher:
 
     async def find_relevant(self, target: Target, cluster: str, phase: Phase) -> tuple[RelevantHook, ...]:
         """Return the webhooks of a cluster whose rules match a request; yields to requests of other clusters."""
+        return await finish(self._find_relevant(target, cluster, phase))
+
+    def _find_relevant(self, target: Target, cluster: str, phase: Phase) -> Steps[tuple[RelevantHook, ...]]:
         attributes = target.attributes
-        hooks = await self._configurations.find(cluster, phase, turns=self.turns, worker=self.worker)
+        hooks = yield from self._find_hooks(cluster, phase)
         work = hooks.find(build_rule_attributes(attributes), attributes.kind, target.equivalents)
-        return await do_in_turns(work, turns=self.turns, worker=self.worker, cluster=attributes.cluster)
+        return (yield from turn_steps(work, turns=self.turns, worker=self.worker, cluster=attributes.cluster))
+
+    def _find_hooks(self, cluster: str, phase: Phase) -> Steps[HookIndex]:
+        return self._configurations.find(cluster, phase, turns=self.turns, worker=self.worker)
 
     async def find_hooks(self, target: Target, phase: Phase) -> Iterator[Hook]:
         """Return all webhooks of the owner, including those whose rules do not match the request."""
         owner = target.ownership.cluster
         if owner is None:
             return iter(())
-        return (await self._configurations.find(owner, phase, turns=self.turns, worker=self.worker)).each()
+        return (await finish(self._find_hooks(owner, phase))).each()
 
     @property
     def limits(self) -> RequestLimits:
@@ -208,25 +218,32 @@ class Dispatcher:
         Raises:
             msgspec.DecodeError: An object of the review is not JSON.
         """
+        work = self.steps(request, cluster=cluster, phase=phase, deadline=deadline, vouched=vouched)
+        return await finish(work)
+
+    def steps(
+        self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline, vouched: bool = False
+    ) -> Steps[DispatchResult]:
+        """Return what `dispatch` returns; waits for nothing if no webhook is about the request."""
         audit, warnings = Audit(), list[str]()
         target: Target | None = None
         refusals: list[StatusError] = []
         made: JSON = None
         try:
-            target = await self.find_target(request, cluster=cluster, phase=phase, vouched=vouched)
+            target = yield from self._find_target(request, cluster=cluster, phase=phase, vouched=vouched)
             attributes = target.attributes
             claimed = read_claimed_cluster(request)
             if claimed not in ("", cluster):
                 warnings.append(f"kcp.io/cluster of the object names {claimed}; webhooks get {cluster}, where it is")
-            if target.exempt:
-                return DispatchResult(Response(allowed=True, warnings=limit_warnings(warnings)), target)
-            if target.ownership.cluster is None:
+            if target.ownership.cluster is None and not target.exempt:
                 raise forbidden(attributes.resource_name, attributes.name, target.ownership.problem)
-            context = await self.build_context(target, deadline, audit, warnings)
+            if not target.relevant:
+                return DispatchResult(Response(allowed=True, warnings=limit_warnings(warnings)), target)
+            context = yield self.build_context(target, deadline, audit, warnings)
             if phase == "mutating":
-                made = await self._mutate(target, context)
+                made = yield self._mutate(target, context)
             else:
-                refusals = await run_validating_phase(target.relevant, attributes, context)
+                refusals = yield run_validating_phase(target.relevant, attributes, context)
         except StatusError as error:
             # The traceback refers to this frame, and so keeps the answers of webhooks until the collector runs.
             error.__traceback__ = error.__context__ = error.__cause__ = None
@@ -236,7 +253,7 @@ class Dispatcher:
             return DispatchResult(_build_refusal(reported, audit, warnings), target)
         operations: Sequence[JSONObject] = ()
         if made is not None:
-            operations = await Patcher(self.worker, cluster).diff_response(request.object, made)
+            operations = yield Patcher(self.worker, cluster).diff_response(request.object, made)
         response = Response(
             allowed=True,
             patch=operations,

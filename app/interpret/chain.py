@@ -1,9 +1,10 @@
 """Who answers: the first layer that knows the kind and the operation, from the user's own to what is built in."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
+from app.control.steps import Done, Steps, begin
 from app.interpret.access import InterpretError
 from app.interpret.checks import checked
 from app.interpret.native import NATIVE, native
@@ -84,25 +85,6 @@ class ChainError(InterpretError):
         self.steps: Final = steps
 
 
-_T_co = TypeVar("_T_co", covariant=True)
-_Asking = Generator[Awaitable[Any], Any, _T_co]
-"""Work that yields awaitables, is sent their results, and returns its own."""
-
-
-async def _wait(work: _Asking[Explained], waiting: Awaitable[Any]) -> Explained:
-    try:
-        while True:
-            try:
-                answer = await waiting
-            except Exception as error:  # noqa: BLE001 - the layers are asked where they handle it
-                waiting = work.throw(error)
-            else:
-                waiting = work.send(answer)
-    except StopIteration as end:
-        explained: Explained = end.value
-        return explained
-
-
 class Chain:
     """Layers, asked in order; an error of one stops, as a kind that has an interpreter is not to be guessed at."""
 
@@ -131,20 +113,15 @@ class Chain:
         Raises:
             ChainError: None has one, or it failed; the work that is returned raises it, too.
         """
-        work = self._ask(question, off_loop)
-        try:
-            waiting = next(work)
-        except StopIteration as end:
-            explained: Explained = end.value
-            return explained
-        return _wait(work, waiting)
+        begun = begin(self._ask(question, off_loop))
+        return begun.result if isinstance(begun, Done) else begun
 
     async def answer(self, question: Question, *, off_loop: OffLoop | None = None) -> Explained:
         """Return the answer of the first layer that has an interpreter, as `begin` does."""
         begun = self.begin(question, off_loop=off_loop)
         return begun if isinstance(begun, Explained) else await begun
 
-    def _ask(self, question: Question, off_loop: OffLoop | None) -> _Asking[Explained]:
+    def _ask(self, question: Question, off_loop: OffLoop | None) -> Steps[Explained]:
         """Ask the layers; yields answers that have to be waited for, and is sent their results."""
         steps: list[Step] = []
         for layer in self._layers:
@@ -170,7 +147,7 @@ class Chain:
         raise ChainError(InterpretError(message, code=_NOT_FOUND), tuple(steps))
 
 
-def _final(found: Found, question: Question, off_loop: OffLoop | None) -> _Asking[Answer]:
+def _final(found: Found, question: Question, off_loop: OffLoop | None) -> Steps[Answer]:
     """Return the answer of a layer in its final form; raises InterpretError and IgnoredError."""
     if off_loop is not None and found.in_thread:
         answer = yield off_loop(found.answer, question)

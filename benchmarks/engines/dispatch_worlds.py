@@ -5,6 +5,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from app.control.steps import Steps
 from app.control.turns import Work
 from app.dispatch.configurations import Configurations
 from app.dispatch.converter import ObjectConverter
@@ -143,8 +144,9 @@ class Scanned:
     def __init__(self, hooks: Sequence[Any]) -> None:
         self._scan = Scan(hooks)
 
-    async def find(self, _cluster: str, _phase: str, **_: Any) -> Scan:
+    def find(self, _cluster: str, _phase: str, **_: Any) -> Steps[Scan]:
         """Return the hooks."""
+        yield from ()  # Nothing has to be waited for.
         return self._scan
 
 

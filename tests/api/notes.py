@@ -44,5 +44,5 @@ def _numbers(app: Fleethook) -> Counter[str]:
     samples = (sample for metric in app.metrics.registry.collect() for sample in metric.samples)
     return Counter({
         f"{sample.name}{sample.labels}": int(sample.value)
-        for sample in samples if sample.name.startswith("fleethook_review") and sample.name.endswith(("_total", "_count"))
+        for sample in samples if sample.name.startswith(("fleethook_review", "fleethook_dispatch")) and sample.name.endswith(("_total", "_count"))
     })  # fmt: skip
