@@ -15,7 +15,7 @@ def run(context: Context) -> Section:
     names = {count: f"{count:,} overriders" for count in COUNTS}
     rows = {names[count]: ours("fleethook", f"--overriders={count}") for count in COUNTS}
     with field(context, rows) as servers:
-        rounds = servers.turns(Load(context.inputs / "UPDATE.json"), rounds=context.rounds, seconds=context.seconds)
+        rounds = servers.turns(Load(context.reviews("UPDATE")), rounds=context.rounds, seconds=context.seconds)
     fewest, most = (names[count] for count in (COUNTS[0], COUNTS[-1]))
     costs = {name: ratio(rounds, "cpu_us", name, fewest) for name in rows}
     kib = [figure(rounds, name, "rss_mib").median * 1024 for name in (fewest, most)]

@@ -34,6 +34,7 @@ from benchmarks.harness.rounds import Round, Spread, marked, spread
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
 from benchmarks.servers.ours import serving_context
+from benchmarks.varied import size_of
 
 WHOLE = "fleethook"
 PROFILE_SECONDS = 8
@@ -55,9 +56,9 @@ RATE = 200
 
 def run(context: Context) -> Section:
     """Ask the servers, time what can be timed alone, take two profiles."""
-    body = context.inputs / "UPDATE.json"
+    body = context.reviews("UPDATE")
     rounds, timers = _rounds(context, body)
-    alone = _alone(context, body.stat().st_size)
+    alone = _alone(context, round(size_of(body)))
     stages = _stages(rounds, alone)
     profile = shares(_profile(context, body, "raw", context.scratch / "profile.txt").read_text())
     PLOTS.mkdir(exist_ok=True)

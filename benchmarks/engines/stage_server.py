@@ -15,11 +15,11 @@ import uvloop
 
 from app.api.codec import decode_review, encode_response
 from app.api.edge import ReviewEndpoint, _outcome, log_fields
-from app.api.endpoint import respond
 from app.api.logs import encode_line
+from app.api.reply import Reply
 from app.cli.acceptor import bind
 from app.cli.server import GracefulServer
-from benchmarks.engines.stages import ANSWERING, CONNECTION, HTTP, STAGES, TIMED, clock_ns
+from benchmarks.engines.stages import ANSWERING, CONNECTION, EDGE, HTTP, STAGES, TIMED, clock_ns
 from benchmarks.reviews import review
 from benchmarks.servers import PATH
 from benchmarks.servers.ours import app_of, serving_context
@@ -53,6 +53,18 @@ class Staged(ReviewEndpoint):
         if self._stages > 4 and self._log is not None:
             self._log(encode_line(log_fields(self._path, read, response, seconds=seconds, request_id=request_id)))
         return 200, answer
+
+
+class Parsed(ReviewEndpoint):
+    """A request is parsed and its endpoint found; the answer is constant."""
+
+    def __init__(self, whole: ReviewEndpoint, *, answer: bytes) -> None:
+        self.__dict__.update(whole.__dict__)
+        self._constant = Reply(200, answer)
+
+    def begin(self, scope: Any, body: bytes, *, client: str) -> Reply:
+        del scope, body, client
+        return self._constant
 
 
 class Timed(ReviewEndpoint):
@@ -115,18 +127,6 @@ class Connection(asyncio.Protocol):
             self._transport.write(self._answer)
 
 
-def answering(app: Any, answer: bytes) -> Any:
-    """Return the least that an ASGI app does; its lifespan is our app's."""
-
-    async def constant(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            await respond(send, 200, answer)
-        else:
-            await app(scope, receive, send)
-
-    return constant
-
-
 async def _serve_connections(directory: Path, answer: bytes) -> None:
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Connection(answer), "127.0.0.1", 0, ssl=serving_context(directory))
@@ -140,7 +140,9 @@ def main() -> None:
     parser.add_argument("--cert-dir", type=Path, required=True)
     parser.add_argument("--timers", type=Path)
     given = parser.parse_args()
-    app = app_of(argparse.Namespace(name="fleethook", port=0, cert_dir=given.cert_dir, overriders=10, objects=0))
+    app = app_of(
+        argparse.Namespace(name="fleethook", port=0, cert_dir=given.cert_dir, overriders=10, objects=0, hooks=0)
+    )
     whole = app.reviews[PATH]
     answer = whole._begin(review("UPDATE"), "", {})[1]  # noqa: SLF001 - only its bytes are wanted
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -149,12 +151,12 @@ def main() -> None:
             return
         timed = Timed(whole)
         app.reviews[PATH] = timed
-        if given.stage != TIMED:
-            app.reviews[PATH] = Staged(whole, stages=STAGES.index(given.stage) - STAGES.index(HTTP) - 1, answer=answer)
+        if given.stage == HTTP:
+            app.reviews[PATH] = Parsed(whole, answer=answer)
+        elif given.stage != TIMED:
+            app.reviews[PATH] = Staged(whole, stages=STAGES.index(given.stage) - STAGES.index(EDGE), answer=answer)
         announce = lambda port: print(f"serving on {port}", flush=True)  # noqa: E731 - a callback
         server = GracefulServer(app, serving_context(given.cert_dir), ready=announce)
-        if given.stage == HTTP:
-            server.config.app = answering(app, answer)
         runner.run(server.serve(sockets=bind(app.settings.host, app.settings.port)))
     if given.timers:
         given.timers.write_text(json.dumps(timed.report()))

@@ -15,7 +15,7 @@ TIMED = "timed"
 TLS, READ, WRITE, LOOP = "TLS", "socket read", "socket write", "event loop"
 TITLES = {
     TLS: "TLS records, in and out", READ: "socket read", WRITE: "socket write", LOOP: "event loop, the rest of a connection",
-    HTTP: "HTTP parsing, uvicorn", EDGE: "ASGI: routing, headers, body, answer", "decode": "decode the review",
+    HTTP: "HTTP parsing, uvicorn, routing", EDGE: "headers, limits, answer", "decode": "decode the review",
     "render": "look up, decode the object, render", "encode": "encode patch and answer", "metrics": "metrics", "log": "log line",
 }  # fmt: skip
 _COUNT = 2_000
@@ -29,8 +29,8 @@ _PLACES = {
     TLS: r"libssl|libcrypto|_ssl\.c|sslproto|\b_?ssl_|SSL|tls13_|^(aesni|aes|gcm|EVP|CRYPTO|BIO)_|memoryview_?bio",
     WRITE: r"^(__)?(libc_)?(write|writev|send|sendmsg|sendto) |uv__(try_)?write|uv_try_write",
     READ: r"^(__)?(libc_)?(read|readv|recv|recvmsg) |uv__read",
-    HTTP: r"httptools|api/protocol\.py",
-    EDGE: r"api/(endpoint|edge|body)\.py|app/asgi\.py|\(asgi\.py",
+    HTTP: r"httptools|api/(protocol|direct|closing)\.py|app/asgi\.py",
+    EDGE: r"api/(endpoint|edge|body|bodies|reply|arriving)\.py",
 }
 _IDLE = ("Thread._bootstrap", "_queue_SimpleQueue_get")
 

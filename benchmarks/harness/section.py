@@ -23,6 +23,10 @@ class Context(NamedTuple):
     small: bool = False
     """Whether to measure small sizes, to see that the part works."""
 
+    def reviews(self, operation: str) -> Path:
+        """Return a thousand different reviews of an operation, one in each line."""
+        return self.inputs / f"{operation}.jsonl"
+
 
 class Section(NamedTuple):
     """A part of the results."""

@@ -1,6 +1,6 @@
 """Write what the Go programs measure with, from the same sources as the Python benchmarks: `inputs.py DIR`.
 
-UPDATE.json, CREATE.json and Explore*.json are bodies for cmd/load, lua.json, dispatch.json and patch.json for the
+UPDATE.json, CREATE.json and Explore*.json are bodies for cmd/load, UPDATE.jsonl and CREATE.jsonl a thousand different ones; lua.json, dispatch.json and patch.json for the
 programs of these names.
 """
 
@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 from app.interpret.lua.script import read
 from app.interpret.lua.vm import Limits, Machine, Program
 from app.patch import apply
-from benchmarks import reviews
+from benchmarks import reviews, varied
 from benchmarks.engines import dispatch_chain, dispatch_worlds, patches
 from benchmarks.engines.scripts import SCRIPTS
 
@@ -66,6 +66,7 @@ def main() -> None:
     into.mkdir(parents=True, exist_ok=True)
     for operation in ("UPDATE", "CREATE"):
         (into / f"{operation}.json").write_bytes(reviews.review(operation))
+        varied.write_lines(into / f"{operation}.jsonl", varied.reviews(operation))
     for operation in ("ExploreRetaining", "ExploreStatusAggregating", "ExploreReplicaRevising"):
         (into / f"{operation}.json").write_bytes(reviews.explore_review(operation))
     for name, made in (("lua", lua_inputs()), ("dispatch", dispatch_inputs()), ("patch", patch_inputs())):

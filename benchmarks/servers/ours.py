@@ -5,6 +5,7 @@ import asyncio
 import gc
 import itertools
 import json
+import random
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from app.cli.server import GracefulServer
 from app.settings import Settings
 from app.store import Store
 from app.store.sources.kubernetes.resources import decode_metadata, decode_object
+from benchmarks.engines.dispatch_worlds import configured, unrelated
 from benchmarks.reviews import deployment, overrider, yurt_app_set
 from benchmarks.servers import NAMES
 from benchmarks.servers.constant import answer_constantly
@@ -41,6 +43,8 @@ def app_of(given: argparse.Namespace) -> Fleethook:
     app.store.put(overrider())
     for number in range(given.objects):
         put_workload(app.store, number, version=0)
+    for document in configured([unrelated(number, random.Random(number)) for number in range(given.hooks)], "mutating"):
+        app.store.put(document)
     if given.name != "fleethook":
         answer_constantly(app, settings, decoded=given.name == "floor")
     return app
