@@ -233,9 +233,8 @@ def explore_review(operation: str, document: dict[str, Any] | None = None, *, ui
     metadata = {name: value for name, value in document["metadata"].items() if name != "managedFields"}
     metadata["annotations"] = {**metadata.get("annotations", {}), "resourcetemplate.karmada.io/generation": "3"}
     document = {**document, "metadata": {**metadata, "generation": 3}}
-    document["status"] = {
-        "observedGeneration": 3, "replicas": 3, "updatedReplicas": 3, "readyReplicas": 3, "availableReplicas": 3,
-    }  # fmt: skip
+    counts = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
+    document["status"] = {"observedGeneration": 3, **dict.fromkeys(counts, document["spec"]["replicas"])}
     request = {
         "uid": uid,
         "kind": {"group": "apps", "version": "v1", "kind": "Deployment"},

@@ -210,6 +210,7 @@ async def test_a_review_that_needs_no_waiting_is_answered_at_once(request_bytes:
         await ask(app, [encode(ASKED, path=f"/clusters/a/{verb}")], direct=False, certificate=SOMEBODY)
     outcome = await ask(app, [request_bytes], direct=True, certificate=SOMEBODY)
     assert outcome.writes == writes, outcome.received
+    assert outcome.received.startswith(b"HTTP/1.1 404" if b"/none" in request_bytes else b"HTTP/1.1 200")
 
 
 async def test_a_token_is_asked_about_once_and_known_on_both_paths(
