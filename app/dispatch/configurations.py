@@ -64,7 +64,8 @@ class Configurations:
             return HookIndex()
         if not known.changed and not known.lock.locked():
             return known.hooks
-        return (yield self._compile_in_turns(known, cluster, phase, turns, worker))
+        hooks: HookIndex = yield self._compile_in_turns(known, cluster, phase, turns, worker)
+        return hooks
 
     async def _compile_in_turns(
         self, known: _ClusterHooks, cluster: str, phase: Phase, turns: Turns, worker: Executor
