@@ -233,6 +233,9 @@ def _outcome(response: Response) -> str:
     return "denied" if response.reason in ("Forbidden", "Invalid") else "errored"
 
 
+_DECODED: Final = ("desired_object", "object", "old_object", "outline", "old_outline")
+
+
 def log_fields(path: str, review: Decoded, response: Response, *, seconds: float, request_id: str) -> ReviewLine:
     """Return the line of the log about an answered review."""
     cluster = gvk = namespace = name = operation = _UNSET
@@ -240,7 +243,7 @@ def log_fields(path: str, review: Decoded, response: Response, *, seconds: float
         kind = request.kind
         # Only what the handler decoded is looked into: a log line must not cost another decode.
         decoded = request.__dict__
-        document = decoded.get("desired_object") or decoded.get("object") or decoded.get("old_object")
+        document = next((found for name in _DECODED if (found := decoded.get(name))), None)
         cluster = shortened(cluster_of(document)) if isinstance(document, dict) else ""
         gvk = shortened(f"{kind.group}/{kind.version}/{kind.kind}")
         namespace = shortened(request.namespace)

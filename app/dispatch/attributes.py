@@ -1,12 +1,15 @@
 """The attributes of a request that webhooks match (upstream: k8s.io/apiserver pkg/admission `Attributes`)."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from app.dispatch.errors import StatusError
 from app.model.admission import AdmissionRequest, Kind, Resource
 from app.model.gvk import GroupVersionKind, GroupVersionResource
 from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import CLUSTER_ANNOTATION
+
+_OBJECT: Final = "request.object"
+_OLD_OBJECT: Final = "request.oldObject"
 
 
 class Attributes(NamedTuple):
@@ -48,14 +51,21 @@ def build_attributes(request: AdmissionRequest, *, cluster: str) -> Attributes:
         msgspec.DecodeError: An object of the review is not JSON.
         StatusError: An object cannot carry the cluster's annotation.
     """
+    outline = build_outline(request, cluster=cluster)
+    document, old = request.object, request.old_object
+    if request.operation != "CONNECT":
+        document = annotate_cluster(document, cluster, where=_OBJECT)
+        old = annotate_cluster(old, cluster, where=_OLD_OBJECT)
+    user, options = request.user, request.decoded_options
+    return outline._replace(object=document, old_object=old, user_info=user, options=options)
+
+
+def build_outline(request: AdmissionRequest, *, cluster: str) -> Attributes:
+    """Return the attributes of a review that rules match: those without objects, user and options."""
     kind, resource = _convert_kind(request.kind), _convert_resource(request.resource)
     asked_kind = _convert_kind(request.request_kind) if request.request_kind else kind
     asked_resource = _convert_resource(request.request_resource) if request.request_resource else resource
     asked_subresource = request.request_sub_resource if request.request_resource else request.sub_resource
-    document, old = request.object, request.old_object
-    if request.operation != "CONNECT":
-        document = annotate_cluster(document, cluster, where="request.object")
-        old = annotate_cluster(old, cluster, where="request.oldObject")
     return Attributes(
         cluster=cluster,
         operation=request.operation,
@@ -65,13 +75,20 @@ def build_attributes(request: AdmissionRequest, *, cluster: str) -> Attributes:
         requested=(asked_kind, asked_resource, asked_subresource),
         name=request.name,
         namespace=request.namespace,
-        object=document,
-        old_object=old,
-        user_info=request.user,
-        options=request.decoded_options,
+        object=None,
+        old_object=None,
+        user_info=None,
+        options=None,
         dry_run=bool(request.dry_run),
         size=request.size,
     )
+
+
+def check_objects(request: AdmissionRequest, *, cluster: str) -> None:
+    """Check objects that no webhook is called about, by their annotations alone; raises as `build_attributes` does."""
+    if request.operation != "CONNECT":
+        annotate_cluster(request.outline, cluster, where=_OBJECT)
+        annotate_cluster(request.old_outline, cluster, where=_OLD_OBJECT)
 
 
 def _convert_kind(kind: Kind) -> GroupVersionKind:
@@ -135,7 +152,7 @@ def restore_annotation(document: JSON, sent: JSON) -> JSON:
 
 def read_claimed_cluster(request: AdmissionRequest) -> str:
     """Return the cluster that the client's object names in ``kcp.io/cluster``, ``""`` if none."""
-    document = request.object if request.object is not None else request.old_object
+    document = request.outline if request.outline is not None else request.old_outline
     annotations = as_object(as_object(as_object(document).get("metadata")).get("annotations"))
     claimed = annotations.get(CLUSTER_ANNOTATION)
     return claimed if isinstance(claimed, str) else ""

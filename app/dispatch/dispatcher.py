@@ -8,7 +8,13 @@ import msgspec
 from app.control.steps import Steps, finish
 from app.control.turns import Turns, turn_steps
 from app.control.worker import Worker
-from app.dispatch.attributes import Attributes, build_attributes, read_claimed_cluster
+from app.dispatch.attributes import (
+    Attributes,
+    build_attributes,
+    build_outline,
+    check_objects,
+    read_claimed_cluster,
+)
 from app.dispatch.audit import Audit
 from app.dispatch.call import Deadline
 from app.dispatch.cel.access_check import AccessDecision, AccessQuestion
@@ -146,17 +152,18 @@ class Dispatcher:
             msgspec.DecodeError: An object of the review is not JSON.
             StatusError: An object of the review cannot be forwarded.
         """
-        return await finish(self._find_target(request, cluster=cluster, phase=phase, vouched=vouched))
+        attributes = build_attributes(request, cluster=cluster)
+        return await finish(self._find_target(attributes, phase=phase, vouched=vouched))
 
-    def _find_target(self, request: AdmissionRequest, *, cluster: str, phase: Phase, vouched: bool) -> Steps[Target]:
-        target = self._resolve_owner(request, cluster, vouched=vouched)
+    def _find_target(self, attributes: Attributes, *, phase: Phase, vouched: bool) -> Steps[Target]:
+        target = self._resolve_owner(attributes, vouched=vouched)
         owner = target.ownership.cluster
         if owner is None or target.exempt:
             return target
         return target._replace(relevant=(yield from self._find_relevant(target, owner, phase)))
 
-    def _resolve_owner(self, request: AdmissionRequest, cluster: str, *, vouched: bool) -> Target:
-        attributes = build_attributes(request, cluster=cluster)
+    def _resolve_owner(self, attributes: Attributes, *, vouched: bool) -> Target:
+        cluster = attributes.cluster
         group, _, resource = attributes.resource
         ownership = find_owner(
             self._store, cluster=cluster, group=group, resource=resource, as_kcp=self._as_kcp, vouched=vouched
@@ -230,7 +237,12 @@ class Dispatcher:
         refusals: list[StatusError] = []
         made: JSON = None
         try:
-            target = yield from self._find_target(request, cluster=cluster, phase=phase, vouched=vouched)
+            outline = build_outline(request, cluster=cluster)
+            target = yield from self._find_target(outline, phase=phase, vouched=vouched)
+            if target.relevant:
+                target = target._replace(attributes=build_attributes(request, cluster=cluster))
+            else:
+                check_objects(request, cluster=cluster)
             attributes = target.attributes
             claimed = read_claimed_cluster(request)
             if claimed not in ("", cluster):

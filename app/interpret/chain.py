@@ -92,10 +92,16 @@ class Chain:
         """Make a chain of ``layers``, the first of them wins."""
         self._layers: Final = tuple(layers)
         self._none: Final = {layer.name: Step(layer.name, "", "none") for layer in layers}
+        natives = [number for number, layer in enumerate(layers) if isinstance(layer, NativeLayer)]
+        self._native: Final = natives[0] if natives else len(layers)
+        self._others: Final = tuple(layer for layer in layers if not isinstance(layer, NativeLayer))
 
     def built_in(self, kind: GroupVersionKind, operation: Operation) -> bool:
         """Return whether nobody but the native layer can be asked."""
-        return not any(layer.knows(kind, operation) for layer in self._layers if not isinstance(layer, NativeLayer))
+        for layer in self._others:  # noqa: SIM110 - a generator would take longer than all that it asks
+            if layer.knows(kind, operation):
+                return False
+        return True
 
     def answers(self) -> frozenset[tuple[GroupVersionKind, Operation]]:
         """Return the kinds and operations that some layer answers itself."""
@@ -123,8 +129,9 @@ class Chain:
 
     def _ask(self, question: Question, off_loop: OffLoop | None) -> Steps[Explained]:
         """Ask the layers; yields answers that have to be waited for, and is sent their results."""
-        steps: list[Step] = []
-        for layer in self._layers:
+        first = self._native if question.built_in else 0
+        steps = [self._none[layer.name] for layer in self._layers[:first]]
+        for layer in self._layers[first:]:
             found = layer.find(question)
             if found is None:
                 steps.append(self._none[layer.name])

@@ -83,7 +83,8 @@ def question_of(asked: Asked, *, built_in: Callable[[GroupVersionKind, Operation
         known = ", ".join(sorted(proposed_name(one) if asked.kind == EXPLORE_REVIEW else one for one in Operation))
         raise InterpretError(f"request.operation {request.operation!r} is not known; there are {known}", code=400)
     said = GroupVersionKind(request.kind.group, request.kind.version, request.kind.kind)
-    document = light.decode(request.object_raw, operation) if said.kind and built_in(said, operation) else None
+    is_built_in = bool(said.kind) and built_in(said, operation)
+    document = light.decode(request.object_raw, operation) if is_built_in else None
     if document is None:
         document = _object(request.object_raw, "object")
     observed = None
@@ -97,7 +98,8 @@ def question_of(asked: Asked, *, built_in: Callable[[GroupVersionKind, Operation
     if replicas is not None and not 0 <= replicas < 2**31:
         raise InterpretError(f"request.replicas is {replicas}, which is no replica count", code=400)
     items = cast("list[JSONObject] | None", request.aggregated_status)
-    return Question(operation, _kind(said, document), document, observed, replicas or 0, items)
+    kind = _kind(said, document)
+    return Question(operation, kind, document, observed, replicas or 0, items, built_in=is_built_in)
 
 
 def _object(raw: msgspec.Raw, name: str) -> JSONObject:

@@ -22,6 +22,8 @@ class Question(NamedTuple):
     """AggregateStatus: AggregatedStatusItems, as they were sent; None, which scripts tell from none, if not at all."""
     large: bool = False
     """Whether the review is so large that no work on it may run on the event loop."""
+    built_in: bool = False
+    """Whether only the native layer can be asked. Then ``object`` may lack members that this layer does not read."""
 
 
 class Answer(NamedTuple):

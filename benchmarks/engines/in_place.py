@@ -82,7 +82,7 @@ class Timers(Endpoint):
 
 
 def options(directory: Path) -> argparse.Namespace:
-    return argparse.Namespace(name="fleethook", port=0, cert_dir=directory, overriders=10, objects=0, hooks=0)
+    return argparse.Namespace(name="fleethook", port=0, cert_dir=directory, overriders=0, objects=0, hooks=0)
 
 
 def serve(variant: str, directory: Path) -> None:

@@ -132,7 +132,7 @@ async def measure(turns: int) -> None:
     bodies = reviews("UPDATE")
     for kind in ("fleethook", "floor"):
         given = argparse.Namespace(
-            name=kind, port=0, cert_dir=Path(tempfile.gettempdir()), overriders=10, objects=0, hooks=0
+            name=kind, port=0, cert_dir=Path(tempfile.gettempdir()), overriders=0, objects=0, hooks=0
         )
         app = app_of(given)
         settle_garbage_collector()

@@ -141,7 +141,7 @@ def main() -> None:
     parser.add_argument("--timers", type=Path)
     given = parser.parse_args()
     app = app_of(
-        argparse.Namespace(name="fleethook", port=0, cert_dir=given.cert_dir, overriders=10, objects=0, hooks=0)
+        argparse.Namespace(name="fleethook", port=0, cert_dir=given.cert_dir, overriders=0, objects=0, hooks=0)
     )
     whole = app.reviews[PATH]
     answer = whole._begin(review("UPDATE"), "", {})[1]  # noqa: SLF001 - only its bytes are wanted

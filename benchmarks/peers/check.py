@@ -21,7 +21,7 @@ from pathlib import Path
 import jsonpatch
 
 from benchmarks.harness.processes import serving
-from benchmarks.reviews import deployment, review
+from benchmarks.reviews import POOL, review
 from benchmarks.varied import reviews
 
 HERE = Path(__file__).resolve().parent
@@ -32,10 +32,12 @@ DIFFERENT = 10
 REVIEWS = {
     title: body
     for operation in OPERATIONS
-    for number, body in enumerate((review(operation), *reviews(operation, DIFFERENT)))
+    for number, body in enumerate(
+        (review(operation), *reviews(operation, DIFFERENT), *reviews(operation, DIFFERENT, edited=True))
+    )
     for title in (f"{operation} {number}" if number else operation,)
 }
-NAME = deployment()["metadata"]["generateName"]
+NAME = f"-{POOL}-"
 
 
 def commands(binaries, kopf):

@@ -1,6 +1,6 @@
 """Write what the Go programs measure with, from the same sources as the Python benchmarks: `inputs.py DIR`.
 
-UPDATE.json, CREATE.json and Explore*.json are bodies for cmd/load, UPDATE.jsonl and CREATE.jsonl a thousand different ones; lua.json, dispatch.json and patch.json for the
+UPDATE.json, CREATE.json and Explore*.json are bodies for cmd/load, UPDATE.jsonl and CREATE.jsonl a thousand different ones (-edited: with other images than their templates); lua.json, dispatch.json and patch.json for the
 programs of these names.
 """
 
@@ -67,6 +67,7 @@ def main() -> None:
     for operation in ("UPDATE", "CREATE"):
         (into / f"{operation}.json").write_bytes(reviews.review(operation))
         varied.write_lines(into / f"{operation}.jsonl", varied.reviews(operation))
+        varied.write_lines(into / f"{operation}-edited.jsonl", varied.reviews(operation, edited=True))
     for operation in ("ExploreRetaining", "ExploreStatusAggregating", "ExploreReplicaRevising"):
         (into / f"{operation}.json").write_bytes(reviews.explore_review(operation))
     for name, made in (("lua", lua_inputs()), ("dispatch", dispatch_inputs()), ("patch", patch_inputs())):

@@ -13,7 +13,7 @@ def main() -> None:
     parser.add_argument("name", choices=MODULES)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--cert-dir", type=Path, required=True)
-    parser.add_argument("--overriders", type=int, default=10, help="how many the store has")
+    parser.add_argument("--overriders", type=int, default=0, help="how many the store has at least")
     parser.add_argument("--objects", type=int, default=0, help="how many workloads the store has, kept narrow")
     parser.add_argument("--churn", type=int, default=0, help="how many of these workloads are replaced each second")
     parser.add_argument("--hooks", type=int, default=0, help="how many mutating webhooks one logical cluster has")

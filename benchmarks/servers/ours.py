@@ -22,9 +22,10 @@ from app.settings import Settings
 from app.store import Store
 from app.store.sources.kubernetes.resources import decode_metadata, decode_object
 from benchmarks.engines.dispatch_worlds import configured, unrelated
-from benchmarks.reviews import deployment, overrider, yurt_app_set
+from benchmarks.reviews import deployment, overrider
 from benchmarks.servers import NAMES
 from benchmarks.servers.constant import answer_constantly
+from benchmarks.varied import SUBJECTS, stored
 
 _NUMBERED = "the-name-of-one-of-them"
 
@@ -36,11 +37,11 @@ def app_of(given: argparse.Namespace) -> Fleethook:
     configure_logging(lines)
     app = create_app(settings, log=lines.write)
     gc.disable()
-    app.store.put(yurt_app_set())
+    for document in stored():
+        app.store.put(document)
     template = json.dumps(overrider(_NUMBERED)).encode()
-    for number in range(given.overriders - 1):
+    for number in range(given.overriders - SUBJECTS):
         app.store.put(decode_object(template.replace(_NUMBERED.encode(), b"other-%d" % number)))
-    app.store.put(overrider())
     for number in range(given.objects):
         put_workload(app.store, number, version=0)
     for document in configured([unrelated(number, random.Random(number)) for number in range(given.hooks)], "mutating"):
