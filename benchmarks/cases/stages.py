@@ -25,7 +25,7 @@ from benchmarks.engines.stages import (
     sockets_us,
     tls_us,
 )
-from benchmarks.harness.field import Server, certificate, field, ours
+from benchmarks.harness.field import FIRST_SECONDS, Server, certificate, field, ours
 from benchmarks.harness.goals import at_most
 from benchmarks.harness.load import Generator, Load
 from benchmarks.harness.plots import PLOTS
@@ -123,6 +123,7 @@ def _asked(context: Context, body: Path, seconds: float) -> Any:
     generator = Generator((context.binaries / "load",), [context.load_core], authority)
     command = [*ours("fleethook").command, "--cert-dir", context.scratch]
     with serving(command, cores=[context.server_core]) as running, ThreadPoolExecutor(1) as pool:
+        generator.ask(running, Load(body), seconds=FIRST_SECONDS, warmup=0.0)
         asking = pool.submit(generator.ask, running, Load(body), seconds=seconds, warmup=0.5)
         yield running.process.pid
         asking.result()

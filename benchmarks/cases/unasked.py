@@ -13,7 +13,7 @@ HOOKS = (10, 1_000)
 DISPATCH = "dispatch, {count:,} webhooks"
 
 ABOUT = """A thousand different UPDATE reviews of Deployments, 16 connections, to `/clusters/{cluster}/mutate`; the cluster has mutating
-webhooks, none of them about Deployments. Both objects are decoded, as each may be annotated with a cluster. The others do at their usual
+webhooks, none of them about Deployments. Of both objects only the annotations are decoded. The others do at their usual
 path what [the webhook](#the-webhook) says: controller-runtime is what one webhook more would cost."""
 
 

@@ -16,8 +16,8 @@ from benchmarks.harness.rounds import Round, turns
 from benchmarks.harness.section import Context
 from benchmarks.servers import NAMES
 
-FIRST_SECONDS = 1.0
-"""How long each server is asked before anything counts: imports, caches, heaps."""
+FIRST_SECONDS = 3.0
+"""How long each server is asked before anything counts: imports, caches, heaps, and with us a plan for each subject."""
 WARMUP_SECONDS = 0.3
 """How long it is asked before each turn: caches of the core, which another server had before."""
 
