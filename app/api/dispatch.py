@@ -269,7 +269,7 @@ class DispatchEndpoint(ClusterEndpoint):
                 dispatched = DispatchResult(refusal(error), None)
             else:
                 dispatcher = self._standing.dispatcher
-                dispatched = yield from dispatcher.steps(
+                dispatched = yield from dispatcher.dispatch_in_steps(
                     request, cluster=cluster, phase=self._phase, deadline=deadline, vouched=self._vouched
                 )
         except Exception as error:  # noqa: BLE001 - answered, whatever it is

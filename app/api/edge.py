@@ -23,7 +23,7 @@ from app.control.slices import Sliced, Slices, run_off_loop
 from app.control.turns import Executor
 from app.model.admission import AdmissionRequest, Response, cluster_conflict, errored
 from app.model.envelope import BadReviewError
-from app.model.json import as_object
+from app.model.json import JSON, as_object
 from app.model.kcp import cluster_of
 from app.overrider.freshness import StaleError
 
@@ -233,7 +233,10 @@ def _outcome(response: Response) -> str:
     return "denied" if response.reason in ("Forbidden", "Invalid") else "errored"
 
 
-_DECODED: Final = ("desired_object", "object", "old_object", "outline", "old_outline")
+def _find_document(decoded: dict[str, JSON]) -> JSON:
+    """Return the object under review, as far as the handler decoded it: a log line must not cost another decode."""
+    document = decoded.get("desired_object") or decoded.get("object") or decoded.get("old_object")
+    return document or decoded.get("outline") or decoded.get("old_outline")
 
 
 def log_fields(path: str, review: Decoded, response: Response, *, seconds: float, request_id: str) -> ReviewLine:
@@ -241,9 +244,7 @@ def log_fields(path: str, review: Decoded, response: Response, *, seconds: float
     cluster = gvk = namespace = name = operation = _UNSET
     if (request := review.request) is not None:
         kind = request.kind
-        # Only what the handler decoded is looked into: a log line must not cost another decode.
-        decoded = request.__dict__
-        document = next((found for name in _DECODED if (found := decoded.get(name))), None)
+        document = _find_document(request.__dict__)
         cluster = shortened(cluster_of(document)) if isinstance(document, dict) else ""
         gvk = shortened(f"{kind.group}/{kind.version}/{kind.kind}")
         namespace = shortened(request.namespace)

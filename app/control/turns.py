@@ -72,11 +72,11 @@ def do_at_once(work: Work[T]) -> T:
 
 
 async def do_in_turns(work: Work[T], *, turns: Turns, worker: Executor, cluster: str) -> T:
-    """Do work slice by slice; the arguments are those of `turn_steps`."""
-    return await finish(turn_steps(work, turns=turns, worker=worker, cluster=cluster))
+    """Do work slice by slice; the arguments are those of `do_in_steps`."""
+    return await finish(do_in_steps(work, turns=turns, worker=worker, cluster=cluster))
 
 
-def turn_steps(work: Work[T], *, turns: Turns, worker: Executor, cluster: str) -> Steps[T]:
+def do_in_steps(work: Work[T], *, turns: Turns, worker: Executor, cluster: str) -> Steps[T]:
     """Do work slice by slice; waits for nothing if the work has one slice.
 
     Args:

@@ -6,13 +6,13 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from app.control.steps import Steps, finish
-from app.control.turns import Turns, turn_steps
+from app.control.turns import Turns, do_in_steps
 from app.control.worker import Worker
 from app.dispatch.attributes import (
     Attributes,
     build_attributes,
     build_outline,
-    check_objects,
+    can_stay_undecoded,
     read_claimed_cluster,
 )
 from app.dispatch.audit import Audit
@@ -155,6 +155,15 @@ class Dispatcher:
         attributes = build_attributes(request, cluster=cluster)
         return await finish(self._find_target(attributes, phase=phase, vouched=vouched))
 
+    def _prepare_target(
+        self, request: AdmissionRequest, *, cluster: str, phase: Phase, vouched: bool
+    ) -> Steps[tuple[Target, bool]]:
+        """Return what `find_target` returns, and whether its attributes lack the objects because nothing needs them."""
+        target = yield from self._find_target(build_outline(request, cluster=cluster), phase=phase, vouched=vouched)
+        if not target.relevant and can_stay_undecoded(request, cluster=cluster):
+            return target, True
+        return target._replace(attributes=build_attributes(request, cluster=cluster)), False
+
     def _find_target(self, attributes: Attributes, *, phase: Phase, vouched: bool) -> Steps[Target]:
         target = self._resolve_owner(attributes, vouched=vouched)
         owner = target.ownership.cluster
@@ -189,7 +198,7 @@ class Dispatcher:
         attributes = target.attributes
         hooks = yield from self._find_hooks(cluster, phase)
         work = hooks.find(build_rule_attributes(attributes), attributes.kind, target.equivalents)
-        return (yield from turn_steps(work, turns=self.turns, worker=self.worker, cluster=attributes.cluster))
+        return (yield from do_in_steps(work, turns=self.turns, worker=self.worker, cluster=attributes.cluster))
 
     def _find_hooks(self, cluster: str, phase: Phase) -> Steps[HookIndex]:
         return self._configurations.find(cluster, phase, turns=self.turns, worker=self.worker)
@@ -225,31 +234,30 @@ class Dispatcher:
         Raises:
             msgspec.DecodeError: An object of the review is not JSON.
         """
-        work = self.steps(request, cluster=cluster, phase=phase, deadline=deadline, vouched=vouched)
+        work = self.dispatch_in_steps(request, cluster=cluster, phase=phase, deadline=deadline, vouched=vouched)
         return await finish(work)
 
-    def steps(
+    def dispatch_in_steps(
         self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline, vouched: bool = False
     ) -> Steps[DispatchResult]:
-        """Return what `dispatch` returns; waits for nothing if no webhook is about the request."""
+        """Return what `dispatch` returns; waits for nothing if no webhook's rules match the request."""
         audit, warnings = Audit(), list[str]()
         target: Target | None = None
         refusals: list[StatusError] = []
         made: JSON = None
         try:
-            outline = build_outline(request, cluster=cluster)
-            target = yield from self._find_target(outline, phase=phase, vouched=vouched)
-            if target.relevant:
-                target = target._replace(attributes=build_attributes(request, cluster=cluster))
-            else:
-                check_objects(request, cluster=cluster)
+            target, is_undecoded = yield from self._prepare_target(
+                request, cluster=cluster, phase=phase, vouched=vouched
+            )
             attributes = target.attributes
             claimed = read_claimed_cluster(request)
             if claimed not in ("", cluster):
                 warnings.append(f"kcp.io/cluster of the object names {claimed}; webhooks get {cluster}, where it is")
-            if target.ownership.cluster is None and not target.exempt:
+            if target.exempt:
+                return DispatchResult(Response(allowed=True, warnings=limit_warnings(warnings)), target)
+            if target.ownership.cluster is None:
                 raise forbidden(attributes.resource_name, attributes.name, target.ownership.problem)
-            if not target.relevant:
+            if is_undecoded:
                 return DispatchResult(Response(allowed=True, warnings=limit_warnings(warnings)), target)
             context = yield self.build_context(target, deadline, audit, warnings)
             if phase == "mutating":

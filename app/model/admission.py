@@ -98,20 +98,35 @@ class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
     @cached_property
     def outline(self) -> JSON:
         """The names and annotations of the object; all of it if these are none. Raises msgspec.DecodeError."""
-        return self._outline_of(self.object_raw, "object")
+        return self._read_outline(self.object_raw, "object")
 
     @cached_property
     def old_outline(self) -> JSON:
         """The names and annotations of the stored object, as `outline` has them. Raises msgspec.DecodeError."""
-        return self._outline_of(self.old_object_raw, "old_object")
+        return self._read_outline(self.old_object_raw, "old_object")
 
-    def _outline_of(self, raw: msgspec.Raw, member: str) -> JSON:
+    def _read_outline(self, raw: msgspec.Raw, member: str) -> JSON:
         if member not in self.__dict__ and len(raw) <= _MAX_DECODED_TWICE:
             with contextlib.suppress(msgspec.ValidationError):
                 found: JSON = _decode_outline(raw)
                 return found
         whole: JSON = getattr(self, member)
         return whole
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the objects may be decoded in part first and completely later."""
+        return self.size <= _MAX_DECODED_TWICE
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether the fields that decoding the review skipped are UTF-8. Decoding checks the text that it reads."""
+        try:
+            for raw in (self.object_raw, self.old_object_raw, self.options, self.user_info):
+                str(raw, "utf-8")
+        except UnicodeDecodeError:
+            return False
+        return True
 
     @cached_property
     def old_object(self) -> JSON:
