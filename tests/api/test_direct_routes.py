@@ -4,67 +4,19 @@ import asyncio
 import contextlib
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.api.logs import LogSink
 from app.api.quota import FullQuotaError
-from app.asgi import Fleethook
-from app.kube.connection import Connection
-from tests.api.direct_connections import NOBODY, SOMEBODY, Certificate, Outcome, app_for_tests, ask, encode
+from tests.api.direct_connections import NOBODY, SOMEBODY, Certificate, Outcome, ask, encode
+from tests.api.dispatching_app import AT_ONCE, BY_ASGI, NAMED, NEVER, dispatching
 from tests.api.notes import Notes
-from tests.api.reviewer import Reviewer
 from tests.builders import workload
-from tests.dispatch.builders import (
-    WIDGETS,
-    binding,
-    configuration,
-    definition,
-    export,
-    namespace,
-    review,
-    webhook,
-    widget,
-    workspace,
-)
-
-TOKEN = "an-opaque-token-of-alice"
-CALLER = "kube-apiserver"
-AT_ONCE = 1
-BY_ASGI = 2
-"""Writes of an answer: head and body together, or one after the other."""
-NAMED: dict[str, Any] = {"dispatch_callers": (CALLER,), "client_ca_file": Path("ca.crt")}
-NEVER = [{"name": "never", "expression": "object.metadata.name == 'nobody'"}]
-
-
-def documents() -> list[dict[str, Any]]:
-    """Return a cluster with webhooks about Widgets only, and one that uses what another one exports.
-
-    No webhook is called: the condition of each is false.
-    """
-    hook = webhook(rules=[WIDGETS], matchConditions=NEVER)
-    return [
-        namespace("a"),
-        definition("a", "widgets.example.org", "v1"),
-        *(configuration("a", phase, hook) for phase in ("mutating", "validating")),
-        workspace("root", "org", "a"),
-        binding("ws3", "ws1", "gadgets.example.org"),
-        export("ws1", "gadgets.example.org"),
-        configuration("ws1", "mutating", hook),
-        binding("ws4", "gone", "gadgets.example.org"),
-    ]
-
-
-def dispatching(log: LogSink | None = None, **settings: Any) -> Fleethook:
-    app = app_for_tests(log, **settings)
-    for document in documents():
-        app.store.put(document)
-    app.synced.set()
-    return app
+from tests.dispatch.builders import configuration, review, webhook, widget
+from tests.dispatch.raw_reviews import NOT_UTF8, TOO_LARGE_NUMBERS, encode_review
 
 
 def _of(cluster: str, document: dict[str, Any]) -> dict[str, Any]:
@@ -72,6 +24,7 @@ def _of(cluster: str, document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "metadata": metadata}
 
 
+OF_A = b'{"metadata":{"annotations":{"kcp.io/cluster":"a"}},"spec":%b}'
 GADGET = {**widget(), "kind": "Gadget"}
 UNASKED = json.dumps(review(_of("a", workload()))).encode()
 ASKED = json.dumps(review(_of("a", widget()))).encode()
@@ -87,6 +40,11 @@ ADMISSION = st.sampled_from([
     json.dumps(review(configuration("a", "mutating", webhook()))).encode(),
     json.dumps(review(_of("a", workload()), uid="")).encode(), UNASKED.replace(b'"operation": "CREATE"', b'"operation": 3'),
     UNASKED[:-1], b"{}", b"\xff",
+    *(encode_review(OF_A % value) for value in (b"1", *NOT_UTF8, *TOO_LARGE_NUMBERS)),
+    *(encode_review(b"null", old=OF_A % value, operation="DELETE") for value in NOT_UTF8),
+    *(encode_review(**{member: NOT_UTF8[0]}) for member in ("old", "user", "options")),
+    encode_review(b'{"metadata":null}'), encode_review(b'{"metadata":{},"metadata":null}'), encode_review(b"{}"), encode_review(b"[]"),
+    encode_review(b'{"metadata":{"annotations":{"kcp.io/cluster":null}}}'), encode_review(dryRun=True),
 ])  # fmt: skip
 
 
@@ -116,7 +74,7 @@ QUESTIONS = st.sampled_from([
     HEALTH[:-1], b"{}", b"\xff", UNASKED,
 ])  # fmt: skip
 HEADERS = st.lists(st.sampled_from([
-    "X-Request-Id: r-1", "Fleethook-Hops: 1", f"Authorization: Bearer {TOKEN}", "Authorization: Bearer of-nobody",
+    "X-Request-Id: r-1", "Fleethook-Hops: 1", "Authorization: Bearer of-nobody", "Authorization: Basic eA==",
     "Content-Type: text/plain", "Expect: 100-continue",
 ]), max_size=2)  # fmt: skip
 ROUTES = st.sampled_from([
@@ -211,31 +169,6 @@ async def test_a_review_that_needs_no_waiting_is_answered_at_once(request_bytes:
     outcome = await ask(app, [request_bytes], direct=True, certificate=SOMEBODY)
     assert outcome.writes == writes, outcome.received
     assert outcome.received.startswith(b"HTTP/1.1 404" if b"/none" in request_bytes else b"HTTP/1.1 200")
-
-
-async def test_a_token_is_asked_about_once_and_known_on_both_paths(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    reviewer = Reviewer()
-    reviewer.users[TOKEN] = {"username": "alice"}
-    reviewer.rights.add(("alice", "a", "clusters/mutate"))
-
-    async def answer(_: Connection, *arguments: Any, **rest: Any) -> Any:
-        return await reviewer.post(*arguments, **rest)
-
-    monkeypatch.setattr(Connection, "json", answer)
-    lines: list[bytes] = []
-    app = dispatching(lines.append, kubeconfig=tmp_path / "none", host="0.0.0.0")
-    request = encode(UNASKED, f"Authorization: Bearer {TOKEN}", path="/clusters/a/mutate")
-    stranger = encode(UNASKED, "Authorization: Bearer of-nobody", path="/clusters/a/mutate")
-    first, second = [await ask(app, [request], direct=True) for _ in range(2)]
-    assert second.received == first.received
-    assert (first.writes, second.writes) == (BY_ASGI, AT_ONCE)
-    assert [json.loads(line)["caller"] for line in lines] == ["alice", "alice"]
-    first, second = [await ask(app, [stranger], direct=True) for _ in range(2)]
-    assert second.received == first.received
-    assert b"401 Unauthorized" in second.received
-    assert (first.writes, second.writes) == (BY_ASGI, AT_ONCE)
 
 
 async def test_a_changed_webhook_counts_from_the_next_review_on() -> None:
