@@ -15,13 +15,13 @@ from app.api.body import RequestError
 from app.api.callers import NamedCallers
 from app.api.codec import encode_response
 from app.api.dispatch import Asked, DispatchEndpoint, Standing, refusal
-from app.api.edge import failed
 from app.api.routes import ReviewRoute
 from app.control.steps import Steps
 from app.dispatch.call import Deadline
 from app.dispatch.cluster_annotation import find_annotated_cluster
 from app.dispatch.dispatcher import DispatchResult
 from app.dispatch.errors import StatusError
+from app.model.admission import AdmissionRequest
 from app.registration.paths import DISPATCH_MUTATE, DISPATCH_VALIDATE
 
 
@@ -59,16 +59,18 @@ class AnnotatedEndpoint(DispatchEndpoint):
         yield from ()
         return Grant(self._callers.find(scope))
 
-    def _decide(self, asked: Asked) -> Steps[tuple[DispatchResult, bytes]]:
+    def _decide(self, received: Asked, request: AdmissionRequest) -> Steps[tuple[DispatchResult, bytes]]:
         try:
-            cluster = find_annotated_cluster(asked.request)
+            cluster = find_annotated_cluster(request)
         except StatusError as error:
             response = refusal(error)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            response = failed(error, route=self._path, uid=asked.review.uid)
+            response = self._fail(error, received)
         else:
-            return (yield from super()._decide(asked._replace(cluster=cluster)))
-        answer = encode_response(response, uid=asked.review.uid, api_version=asked.review.api_version)
+            call = received.call._replace(cluster=cluster)
+            return (yield from super()._decide(received._replace(call=call), request))
+        review = received.review
+        answer = encode_response(response, uid=review.uid, api_version=review.api_version)
         return DispatchResult(response, None), answer
 
 

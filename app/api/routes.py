@@ -6,9 +6,9 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from app.api.admission import AdmissionEndpoint, Conclude, Prepare, ReviewHandler
 from app.api.bodies import BodyBudget
 from app.api.dispatch import DispatchEndpoint, ExplainEndpoint, Standing
-from app.api.edge import Conclude, Prepare, ReviewEndpoint, ReviewHandler
 from app.api.endpoint import MAX_ON_LOOP, Endpoint
 from app.api.interpret import InterpretEndpoint
 from app.api.logs import LogSink
@@ -116,7 +116,7 @@ def _admission(
 
 
 def _review_endpoint(path: str, *, handler: ReviewHandler, **rest: Any) -> Endpoint:
-    return ReviewEndpoint(path, handler, **rest)
+    return AdmissionEndpoint(path, handler, **rest)
 
 
 def overrider_routes(

@@ -33,6 +33,7 @@ from app.overrider.subject_parts import depends_on_node_pools
 from app.overrider.undo import RENDERED_ANNOTATION
 from app.store import ObjectKey, StoreView
 from app.store.sources.kubernetes.field_selection import FieldSelection
+from app.store.stale import StaleError
 
 _log: Final = logging.getLogger(__name__)
 
@@ -44,10 +45,6 @@ _RENDERED_BYTES: Final = RENDERED_ANNOTATION.encode()
 CATCH_UP_SECONDS: Final = 1.0
 # With the wait before, four of the five seconds that an apiserver gives a webhook.
 _READ_SECONDS: Final = 3.0
-
-
-class StaleError(Exception):
-    """The objects that the answer depends on cannot be read, so there is no answer; the caller has to ask again."""
 
 
 class LiveSource(Protocol):

@@ -1,6 +1,6 @@
 """Why deciding costs more in the server than alone: `python -m benchmarks.engines.in_place --load .bench/bin/load`.
 
-Measures the CPU of `ReviewEndpoint._begin` (decode, decide, encode, count, log) for different UPDATE reviews, in turns. Alone: in a
+Measures the CPU of `AdmissionEndpoint._begin` (decode, decide, encode, count, log) for different UPDATE reviews, in turns. Alone: in a
 loop, with parts of what a server does between two reviews. In place: in servers under load, each without one thing that might
 be to blame. Also counts how often the threads of the server were switched to, which is how often the GIL can have changed hands.
 """
@@ -27,7 +27,7 @@ from typing import Any
 
 import uvloop
 
-from app.api.edge import ReviewEndpoint
+from app.api.admission import AdmissionEndpoint
 from app.api.endpoint import Endpoint
 from app.certs.files import ensure_certificates
 from app.cli.acceptor import bind
@@ -50,10 +50,10 @@ VARIANTS = ("plain", "no log", "no collection", "collector of Python")
 Between = Callable[[], object]
 
 
-class Timed(ReviewEndpoint):
+class Timed(AdmissionEndpoint):
     """Adds up the CPU of its answers."""
 
-    def __init__(self, whole: ReviewEndpoint) -> None:
+    def __init__(self, whole: AdmissionEndpoint) -> None:
         self.__dict__.update(whole.__dict__)
         self.spent = self.count = 0
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import uvloop
 
+from app.api.admission import AdmissionEndpoint, find_outcome
 from app.api.codec import decode_review, encode_response
-from app.api.edge import ReviewEndpoint, _outcome, log_fields
 from app.api.logs import encode_line
 from app.api.reply import Reply
+from app.api.review_lines import make_admission_line
 from app.cli.acceptor import bind
 from app.cli.server import GracefulServer
 from benchmarks.engines.stages import ANSWERING, CONNECTION, EDGE, HTTP, STAGES, TIMED, clock_ns
@@ -25,10 +26,10 @@ from benchmarks.servers import PATH
 from benchmarks.servers.ours import app_of, serving_context
 
 
-class Staged(ReviewEndpoint):
-    """What `ReviewEndpoint` does, up to a stage, then the whole answer."""
+class Staged(AdmissionEndpoint):
+    """What `AdmissionEndpoint` does, up to a stage, then the whole answer."""
 
-    def __init__(self, whole: ReviewEndpoint, *, stages: int, answer: bytes) -> None:
+    def __init__(self, whole: AdmissionEndpoint, *, stages: int, answer: bytes) -> None:
         self.__dict__.update(whole.__dict__)
         self._stages, self._whole = stages, answer
 
@@ -40,7 +41,7 @@ class Staged(ReviewEndpoint):
         read = decode_review(body)
         if self._stages < 2:
             return 200, self._whole
-        response = self._decide(read)
+        response = self._handle(read.request)
         if self._stages < 3:
             return 200, self._whole
         answer = encode_response(response, uid=read.uid, api_version=read.api_version)
@@ -49,16 +50,18 @@ class Staged(ReviewEndpoint):
         request_id = request_id or read.uid
         seconds = time.perf_counter() - started
         operation = read.request.operation if read.request else ""
-        self._metrics.reviewed(self._path, operation, _outcome(response), seconds=seconds, request_id=request_id)
+        self._metrics.reviewed(self._path, operation, find_outcome(response), seconds=seconds, request_id=request_id)
         if self._stages > 4 and self._log is not None:
-            self._log(encode_line(log_fields(self._path, read, response, seconds=seconds, request_id=request_id)))
+            self._log(
+                encode_line(make_admission_line(self._path, read, response, seconds=seconds, request_id=request_id))
+            )
         return 200, answer
 
 
-class Parsed(ReviewEndpoint):
+class Parsed(AdmissionEndpoint):
     """A request is parsed and its endpoint found; the answer is constant."""
 
-    def __init__(self, whole: ReviewEndpoint, *, answer: bytes) -> None:
+    def __init__(self, whole: AdmissionEndpoint, *, answer: bytes) -> None:
         self.__dict__.update(whole.__dict__)
         self._constant = Reply(200, answer)
 
@@ -67,10 +70,10 @@ class Parsed(ReviewEndpoint):
         return self._constant
 
 
-class Timed(ReviewEndpoint):
-    """What `ReviewEndpoint` does, with a look at the clock after each stage."""
+class Timed(AdmissionEndpoint):
+    """What `AdmissionEndpoint` does, with a look at the clock after each stage."""
 
-    def __init__(self, whole: ReviewEndpoint) -> None:
+    def __init__(self, whole: AdmissionEndpoint) -> None:
         self.__dict__.update(whole.__dict__)
         self.sums, self.count = [0] * len(ANSWERING), 0
 
@@ -80,17 +83,19 @@ class Timed(ReviewEndpoint):
         t0 = now()
         read = decode_review(body)
         t1 = now()
-        response = self._decide(read)
+        response = self._handle(read.request)
         t2 = now()
         answer = encode_response(response, uid=read.uid, api_version=read.api_version)
         t3 = now()
         request_id = request_id or read.uid
         seconds = (t3 - t0) / 1e9
         operation = read.request.operation if read.request else ""
-        self._metrics.reviewed(self._path, operation, _outcome(response), seconds=seconds, request_id=request_id)
+        self._metrics.reviewed(self._path, operation, find_outcome(response), seconds=seconds, request_id=request_id)
         t4 = now()
         if self._log is not None:
-            self._log(encode_line(log_fields(self._path, read, response, seconds=seconds, request_id=request_id)))
+            self._log(
+                encode_line(make_admission_line(self._path, read, response, seconds=seconds, request_id=request_id))
+            )
         t5 = now()
         for number, spent in enumerate((t1 - t0, t2 - t1, t3 - t2, t4 - t3, t5 - t4)):
             self.sums[number] += spent

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from app.api.edge import ReviewEndpoint
+from app.api.admission import AdmissionEndpoint
 from app.api.endpoint import MAX_ON_LOOP, Endpoint
 from app.api.interpret import InterpretEndpoint
 from app.api.log_lines import LogLines
@@ -34,7 +34,7 @@ def answer_constantly(app: Fleethook, settings: Settings, *, decoded: bool) -> N
         return
     verdict = patched([OPERATION])
     known["log"] = LogLines().write
-    app.reviews[PATH] = ReviewEndpoint(PATH, lambda _: verdict, **known)
+    app.reviews[PATH] = AdmissionEndpoint(PATH, lambda _: verdict, **known)
     app.reviews[EXPLORE] = ConstantAnswer(EXPLORE, Chain([]), **known)
 
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from uvicorn.server import ServerState
 
+from app.api.admission import AdmissionEndpoint
 from app.api.connections import Connection, Connections
-from app.api.edge import ReviewEndpoint
 from app.api.endpoint import Answer
 from app.api.health import HealthOnly
 from app.api.logs import LogSink
@@ -104,7 +104,7 @@ class Transport(asyncio.Transport):
         self.is_closed = True
 
 
-class Failing(ReviewEndpoint):
+class Failing(AdmissionEndpoint):
     """Has a defect."""
 
     error: type[BaseException] = LookupError
@@ -138,10 +138,10 @@ def app_for_tests(log: LogSink | None = None, *, known_clients_only: bool = Fals
         "metrics": app.metrics, "body_limit": LIMIT, "log": log, "bodies": app.bodies,
         "known_clients_only": known_clients_only,
     }  # fmt: skip
-    app.reviews[WAITING] = ReviewEndpoint(WAITING, wait_and_patch, **known)
+    app.reviews[WAITING] = AdmissionEndpoint(WAITING, wait_and_patch, **known)
     app.reviews[FAILING] = Failing(FAILING, lambda _: patched([]), **known)
     app.reviews[EXITING] = Exiting(EXITING, lambda _: patched([]), **known)
-    app.reviews[LENGTHY] = ReviewEndpoint(LENGTHY, patch_at_length, **known)
+    app.reviews[LENGTHY] = AdmissionEndpoint(LENGTHY, patch_at_length, **known)
     for endpoint in app.reviews.values():
         endpoint._worker = OnLoop()  # type: ignore[attr-defined]
     return app

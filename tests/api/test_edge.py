@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from app.api.edge import ReviewEndpoint
+from app.api.admission import AdmissionEndpoint
 from app.api.endpoint import Gate
 from app.api.metrics import Metrics
 from app.asgi import Fleethook, create_app
 from app.model.admission import AdmissionRequest, errored
-from app.overrider.freshness import StaleError
 from app.settings import Settings
 from app.store.sources.kubernetes.informer import Informer
 from app.store.sources.kubernetes.resources import DISPATCHING, INTERPRETING
 from app.store.sources.source import PartState
+from app.store.stale import StaleError
 from tests.asgi_client import call
 from tests.builders import entry, image, overrider, workload, yurt_app_set
 from tests.overrider.test_surroundings import render_configuration, upstream
@@ -284,7 +284,7 @@ async def test_before_its_objects_are_read_a_review_is_not_answered(tmp_path: Pa
 
 async def test_a_gate_stays_open_once_everything_was_read() -> None:
     problems = iter(["widgets cannot be read: 500", ""])
-    endpoint = ReviewEndpoint(MUTATE, lambda _: errored("answered"), metrics=Metrics(), body_limit=9999, log=None)
+    endpoint = AdmissionEndpoint(MUTATE, lambda _: errored("answered"), metrics=Metrics(), body_limit=9999, log=None)
     gate = Gate(endpoint, lambda: next(problems))
     refused = await call(gate, MUTATE, review())
     assert (refused.status, refused.json()["message"]) == (503, "widgets cannot be read: 500")
@@ -385,7 +385,7 @@ async def test_an_answer_that_would_be_stale_is_none() -> None:
     async def prepare(_: AdmissionRequest) -> None:
         raise StaleError("overriders changed and cannot be read just now: refused")
 
-    endpoint = ReviewEndpoint(
+    endpoint = AdmissionEndpoint(
         MUTATE, lambda _: errored("never"), metrics=Metrics(), body_limit=9999, log=None, prepare=prepare
     )
     answer = await call(endpoint, MUTATE, review())

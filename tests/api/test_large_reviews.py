@@ -10,7 +10,7 @@ import pytest
 
 from app.api import dispatch, edge
 from app.api import interpret as interpret_endpoint
-from app.api.edge import ReviewEndpoint
+from app.api.admission import AdmissionEndpoint
 from app.api.endpoint import MAX_ON_LOOP
 from app.api.interpret import InterpretEndpoint
 from app.api.metrics import Metrics
@@ -45,8 +45,8 @@ def review(document: dict[str, Any], size: int, **request: Any) -> bytes:
     return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": body}).encode()
 
 
-def endpoint(handler: Any, **rest: Any) -> ReviewEndpoint:
-    return ReviewEndpoint("/r", handler, metrics=Metrics(), body_limit=1 << 20, log=None, **rest)
+def endpoint(handler: Any, **rest: Any) -> AdmissionEndpoint:
+    return AdmissionEndpoint("/r", handler, metrics=Metrics(), body_limit=1 << 20, log=None, **rest)
 
 
 def on_loop() -> bool:

@@ -11,9 +11,10 @@ import pytest
 from app.kube.errors import UnreachableError
 from app.model.admission import AdmissionRequest
 from app.model.gvk import GroupKind
-from app.overrider.freshness import StaleError, freshen_overrider, freshen_workload, trigger
+from app.overrider.freshness import freshen_overrider, freshen_workload, trigger
 from app.store import Store
 from app.store.sources.kubernetes.field_selection import FieldSelection
+from app.store.stale import StaleError
 from tests.builders import (
     entry,
     image,
