@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.api import dispatch, edge
+from app.api import admission, dispatch
 from app.api import interpret as interpret_endpoint
 from app.api.admission import AdmissionEndpoint
 from app.api.endpoint import MAX_ON_LOOP
@@ -257,7 +257,7 @@ async def test_a_log_line_is_short() -> None:
 async def test_large_reviews_are_decoded_and_answers_encoded_in_a_thread(
     monkeypatch: pytest.MonkeyPatch, size: str
 ) -> None:
-    for module, path in ((edge, paths.MUTATE_DEPLOYMENT), (dispatch, "/clusters/ws1/validate")):
+    for module, path in ((admission, paths.MUTATE_DEPLOYMENT), (dispatch, "/clusters/ws1/validate")):
         noted = Noted(monkeypatch)
         for name in ("decode_review", "encode_response"):
             noted.note(module, name)
