@@ -15,12 +15,12 @@ from app.api.access import ClusterAccess, Grant
 from app.api.admission import classify, find_outcome, to_response
 from app.api.body import RequestError
 from app.api.codec import Decoded, decode_review, encode_response
+from app.api.deadline import budget
 from app.api.endpoint import MAX_ON_LOOP
 from app.api.logs import ReviewLine
 from app.api.quota import FullQuotaError, RequestQuota
 from app.api.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
 from app.api.review_lines import make_admission_line
-from app.api.timeout import budget
 from app.control.steps import Steps
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatcher, DispatchResult

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.api.timeout import LONGEST_SECONDS, budget, seconds_of
+from app.api.deadline import LONGEST_SECONDS, budget, seconds_of
 from app.asgi import Fleethook, create_app
 from app.patch import apply
 from app.settings import Settings

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pytest
 from aiohttp import web
 
-from app.api.timeout import budget
+from app.api.deadline import budget
 from app.control.turns import Turns
 from app.control.worker import Worker
 from app.dispatch.attributes import build_attributes, restore_annotation
