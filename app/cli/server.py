@@ -19,7 +19,7 @@ from uvicorn.config import STARTUP_FAILURE
 from app.api.capacity import CONNECTION_BYTES
 from app.api.connections import Connection, Connections
 from app.api.health import HealthOnly
-from app.api.protocol import Guard, GuardedProtocol
+from app.api.read_timeout import Guard, GuardedProtocol
 from app.asgi import Fleethook
 from app.cli.acceptor import Acceptor, Transports
 from app.cli.output import OutputError

@@ -26,7 +26,7 @@ from uvicorn.server import ServerState
 
 from app.api.connections import Connection, Connections
 from app.api.health import HealthOnly
-from app.api.protocol import Guard, GuardedProtocol
+from app.api.read_timeout import Guard, GuardedProtocol
 from app.asgi import Fleethook
 from app.cli.server import server_config
 from app.lifetime import settle_garbage_collector

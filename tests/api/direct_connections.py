@@ -15,7 +15,7 @@ from app.api.connections import Connection, Connections
 from app.api.endpoint import Answer
 from app.api.health import HealthOnly
 from app.api.logs import LogSink
-from app.api.protocol import Guard, GuardedProtocol
+from app.api.read_timeout import Guard, GuardedProtocol
 from app.asgi import Fleethook, create_app
 from app.cli.server import server_config
 from app.model.admission import AdmissionRequest, Response, patched
