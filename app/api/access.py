@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from starlette.types import Scope
 
-from app.api.body import RequestError
+from app.api.body_limit import RequestError
 from app.api.callers import NamedCallers
 from app.api.tokens import ACCESS_GROUP, ACCESS_RESOURCE, ACCESS_VERB, BusyError, Tokens, UndecidedError
 from app.control.steps import Steps

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from starlette.types import Scope
 
-from app.api.body import RequestError
+from app.api.body_limit import RequestError
 from app.api.codec import Decoded, decode_review, encode_response
 from app.api.endpoint import MAX_ON_LOOP
 from app.api.logs import ReviewLine

@@ -11,7 +11,7 @@ import msgspec
 from starlette.types import Scope
 
 from app.api.access import Grant
-from app.api.body import RequestError
+from app.api.body_limit import RequestError
 from app.api.callers import NamedCallers
 from app.api.codec import encode_response
 from app.api.dispatch import Asked, DispatchEndpoint, Standing, refusal

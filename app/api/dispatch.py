@@ -13,7 +13,7 @@ from starlette.types import Scope
 
 from app.api.access import ClusterAccess, Grant
 from app.api.admission import classify, find_outcome, to_response
-from app.api.body import RequestError
+from app.api.body_limit import RequestError
 from app.api.codec import Decoded, decode_review, encode_response
 from app.api.deadline import budget
 from app.api.endpoint import MAX_ON_LOOP

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.arriving import Arriving
 from app.api.bodies import BodyBudget, BodyCharge, client_of
-from app.api.body import ClientGoneError, RequestError, check_headers, read_body
+from app.api.body_limit import ClientGoneError, RequestError, check_headers, read_body
 from app.api.codec import encode_error
 from app.api.metrics import Metrics
 from app.api.numbers import check_numbers

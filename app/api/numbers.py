@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from app.api.body import RequestError
+from app.api.body_limit import RequestError
 
 MAX_DIGITS: Final = 309
 """Digits of a number in a large body. The largest number of Kubernetes' JSON, a double, has so many (1.8e308)."""

@@ -15,7 +15,7 @@ import msgspec
 from starlette.types import Scope
 
 from app.api.bodies import BodyBudget
-from app.api.body import RequestError
+from app.api.body_limit import RequestError
 from app.api.endpoint import MAX_ON_LOOP, Answer, Endpoint
 from app.api.logs import Line, LogSink, encode_line
 from app.api.metrics import Metrics

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from app.api.body import RequestError
+from app.api.body_limit import RequestError
 from app.api.endpoint import MAX_ON_LOOP
 from app.api.numbers import MAX_DIGITS, check_numbers
 from app.asgi import create_app
