@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from app.api.bodies import BodyCharge
+from app.api.body_memory import BodyCharge
 from app.api.metrics import Metrics
 
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from starlette.types import Receive
 
-from app.api.bodies import BodyCharge, OverBudgetError
+from app.api.body_memory import BodyCharge, OverBudgetError
 
 # Bodies are answered within milliseconds, unless clients stall; the body budget cuts these off within seconds.
 _RETRY_SECONDS: Final = 1

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Final, Protocol
 
-from app.api.bodies import client_of
+from app.api.body_memory import client_of
 
 # The search for connections to close looks at all of them. Closing several at once makes it rare under a flood.
 _CLOSED_AT_ONCE: Final = 32

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from app.api.arriving import Arriving
-from app.api.bodies import client_of
+from app.api.body_memory import client_of
 from app.api.closing import ClosingProtocol
 from app.api.endpoint import Endpoint
 from app.api.reply import JSON_TYPE, Reply

@@ -6,7 +6,7 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from app.api.bodies import BodyBudget
+from app.api.body_memory import BodyBudget
 from app.api.connections import Connections
 
 

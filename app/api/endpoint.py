@@ -8,8 +8,8 @@ from typing import Any, Final, TypeVar
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.arriving import Arriving
-from app.api.bodies import BodyBudget, BodyCharge, client_of
 from app.api.body_limit import ClientGoneError, RequestError, check_headers, read_body
+from app.api.body_memory import BodyBudget, BodyCharge, client_of
 from app.api.codec import encode_error
 from app.api.metrics import Metrics
 from app.api.numbers import check_numbers
@@ -86,7 +86,7 @@ class Endpoint(ABC):
 
         Args:
             scope: The request.
-            client: The client, as `app.api.bodies.client_of` returns it.
+            client: The client, as `app.api.body_memory.client_of` returns it.
 
         Returns:
             The body, nothing of which has arrived yet; its owner calls `Arriving.end`. None if the request is refused
@@ -108,7 +108,7 @@ class Endpoint(ABC):
         Args:
             scope: The request.
             body: Its body, as long as the Content-Length says.
-            client: The client, as `app.api.bodies.client_of` returns it.
+            client: The client, as `app.api.body_memory.client_of` returns it.
 
         Returns:
             The answer, if it is short enough to be sent in one piece. Or an ASGI app that goes on with the request and

@@ -14,8 +14,8 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 import msgspec
 from starlette.types import Scope
 
-from app.api.bodies import BodyBudget
 from app.api.body_limit import RequestError
+from app.api.body_memory import BodyBudget
 from app.api.endpoint import MAX_ON_LOOP, Answer, Endpoint
 from app.api.logs import Line, LogSink, encode_line
 from app.api.metrics import Metrics

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from app.api.admission import AdmissionEndpoint, Conclude, Prepare, ReviewHandler
-from app.api.bodies import BodyBudget
+from app.api.body_memory import BodyBudget
 from app.api.dispatch import DispatchEndpoint, ExplainEndpoint, Standing
 from app.api.endpoint import MAX_ON_LOOP, Endpoint
 from app.api.interpret import InterpretEndpoint

@@ -8,7 +8,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.bodies import BodyBudget, BodyCharge, OverBudgetError, client_of
+from app.api.body_memory import BodyBudget, BodyCharge, OverBudgetError, client_of
 from app.api.codec import encode_error
 
 PIECE_BYTES: Final = 64 * 1024

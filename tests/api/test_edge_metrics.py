@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from app.api.bodies import BodyCharge, OverBudgetError
+from app.api.body_memory import BodyCharge, OverBudgetError
 from app.api.connections import Connections, Stage
 from app.asgi import create_app
 from app.settings import Settings

@@ -6,8 +6,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.api.bodies import DECODED_BYTES_PER_BYTE, BodyBudget, BodyCharge, OverBudgetError, client_of, count_decoded
 from app.api.body_limit import RequestError, read_body
+from app.api.body_memory import (
+    DECODED_BYTES_PER_BYTE,
+    BodyBudget,
+    BodyCharge,
+    OverBudgetError,
+    client_of,
+    count_decoded,
+)
 from app.api.sending import PIECE_BYTES, PacedApp
 from tests.waiting import settled
 
