@@ -14,10 +14,10 @@ import httptools
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from app.api.arriving import Arriving
 from app.api.body_memory import client_of
 from app.api.closing import ClosingProtocol
 from app.api.endpoint import Endpoint
+from app.api.partial_body import PartialBody
 from app.api.reply import JSON_TYPE, Reply
 
 FindEndpoint = Callable[[str], Endpoint | None]
@@ -74,7 +74,7 @@ class DirectProtocol(ClosingProtocol):
         self._pending: Endpoint | None = None
         self._body: bytes | bytearray = b""
         self._is_whole = False
-        self._arriving: Arriving | None = None
+        self._arriving: PartialBody | None = None
         self._client = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

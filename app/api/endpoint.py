@@ -7,12 +7,12 @@ from typing import Any, Final, TypeVar
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api.arriving import Arriving
 from app.api.body_limit import ClientGoneError, RequestError, check_headers, read_body
 from app.api.body_memory import BodyBudget, BodyCharge, client_of
 from app.api.codec import encode_error
 from app.api.metrics import Metrics
 from app.api.numbers import check_numbers
+from app.api.partial_body import PartialBody
 from app.api.reply import Reply, send_reply
 from app.api.sending import PIECE_BYTES
 from app.control.turns import Executor
@@ -81,7 +81,7 @@ class Endpoint(ABC):
         finally:
             self._metrics.in_flight -= 1
 
-    def collect(self, scope: Scope, *, client: str) -> Arriving | None:
+    def collect(self, scope: Scope, *, client: str) -> PartialBody | None:
         """Begin to collect the body of a POST, if `begin` may answer it once it is complete.
 
         Args:
@@ -89,7 +89,7 @@ class Endpoint(ABC):
             client: The client, as `app.api.body_memory.client_of` returns it.
 
         Returns:
-            The body, nothing of which has arrived yet; its owner calls `Arriving.end`. None if the request is refused
+            The body, nothing of which has arrived yet; its owner calls `PartialBody.end`. None if the request is refused
             before its body is read, if it does not say how long that is, or if it is too long.
         """
         length = next((int(value) for name, value in scope["headers"] if name == b"content-length"), None)
@@ -100,7 +100,7 @@ class Endpoint(ABC):
             check_headers(scope["headers"], limit=self._body_limit)
         except RequestError:
             return None
-        return Arriving(self._metrics, None if self._bodies is None else BodyCharge(self._bodies, client))
+        return PartialBody(self._metrics, None if self._bodies is None else BodyCharge(self._bodies, client))
 
     def begin(self, scope: Scope, body: bytes, *, client: str) -> Reply | ASGIApp | None:
         """Answer a POST that has arrived whole, at once if nothing has to be waited for.

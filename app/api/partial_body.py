@@ -6,7 +6,7 @@ from app.api.body_memory import BodyCharge
 from app.api.metrics import Metrics
 
 
-class Arriving:
+class PartialBody:
     """The part of a body that has arrived."""
 
     def __init__(self, metrics: Metrics, charge: BodyCharge | None) -> None:
