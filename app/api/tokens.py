@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from app.api.expiring import ExpiringCache
+from app.api.expiring_cache import ExpiringCache
 from app.dispatch.cel.access_check import AccessQuestion
 from app.dispatch.live_lookups import LiveSource, Post, build_access_review
 from app.kube.errors import APIError, UnreachableError
