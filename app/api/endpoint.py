@@ -11,7 +11,7 @@ from app.api.body_limit import ClientGoneError, RequestError, check_headers, rea
 from app.api.body_memory import BodyBudget, BodyCharge, client_of
 from app.api.codec import encode_error
 from app.api.metrics import Metrics
-from app.api.numbers import check_numbers
+from app.api.number_limit import check_numbers
 from app.api.partial_body import PartialBody
 from app.api.reply import Reply, send_reply
 from app.api.sending import PIECE_BYTES

@@ -6,7 +6,7 @@ import pytest
 
 from app.api.body_limit import RequestError
 from app.api.endpoint import MAX_ON_LOOP
-from app.api.numbers import MAX_DIGITS, check_numbers
+from app.api.number_limit import MAX_DIGITS, check_numbers
 from app.asgi import create_app
 from app.settings import Settings
 from tests.asgi_client import call
