@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from app.api.series import ClusterNames
+from app.api.label_limits import ClusterNames
 from app.api.tallies import Counts, Observations
 
 # Few: there is a series for each of them and each cluster. `fleethook_review_duration_seconds` has more.

@@ -12,7 +12,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from app.api.consumer_metrics import ConsumerMetrics
-from app.api.series import MAX_CLUSTERS, ClusterNames, WebhookNames, bounded_code
+from app.api.label_limits import MAX_CLUSTERS, ClusterNames, WebhookNames, bounded_code
 from app.api.tallies import MULTIPROCESS, Counts, Observations
 from app.dispatch.hooks import Hook
 from app.model.gvk import GroupKind

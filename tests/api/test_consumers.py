@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from app.api.consumer_metrics import ConsumerMetrics
+from app.api.label_limits import OTHER, ClusterNames
 from app.api.metrics import Metrics
 from app.api.quota import FullQuotaError, RequestQuota
-from app.api.series import OTHER, ClusterNames
 from app.asgi import Fleethook, create_app
 from app.settings import Settings
 from tests.asgi_client import Answer, call

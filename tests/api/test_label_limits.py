@@ -1,6 +1,6 @@
 """Label values that tenants choose are bounded."""
 
-from app.api.series import MAX_CLUSTERS, MAX_WEBHOOKS_PER_CLUSTER, OTHER, WebhookNames, bounded_code
+from app.api.label_limits import MAX_CLUSTERS, MAX_WEBHOOKS_PER_CLUSTER, OTHER, WebhookNames, bounded_code
 
 
 def test_many_webhooks_of_one_cluster_leave_names_for_another() -> None:
