@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app import __version__
 from app.api.access import ClusterAccess, is_open, log_access, needed_credentials
-from app.api.annotated import annotated_routes
+from app.api.annotated_dispatch import annotated_routes
 from app.api.body_memory import BodyBudget
 from app.api.call_metrics import CallSlots
 from app.api.callers import NamedCallers
