@@ -21,7 +21,7 @@ from app.api.callers import NamedCallers
 from app.api.capacity import find_capacity
 from app.api.codec import encode_error
 from app.api.connections import Connections
-from app.api.dispatch import Standing
+from app.api.dispatch import DispatchContext
 from app.api.edge_metrics import EdgeMetrics
 from app.api.endpoint import Endpoint, Gate
 from app.api.health import Check, health_routes
@@ -193,10 +193,10 @@ class Fleethook(FastAPI):
             own=OwnEndpoints(self._addresses),
         )
         validate = ConfigurationValidator(dispatcher.compiler, worker=dispatcher.worker, turns=dispatcher.turns).review
-        standing = Standing(dispatcher, self.store, self.synced, self._stale, self._access(), self.requests)
+        context = DispatchContext(dispatcher, self.store, self.synced, self._stale, self._access(), self.requests)
         return [
-            *dispatch_routes(standing, validate),
-            *annotated_routes(standing, NamedCallers(settings.dispatch_callers)),
+            *dispatch_routes(context, validate),
+            *annotated_routes(context, NamedCallers(settings.dispatch_callers)),
         ]
 
     def _addresses(self) -> list[Address]:

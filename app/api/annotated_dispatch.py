@@ -14,7 +14,7 @@ from app.api.access import Grant
 from app.api.body_limit import RequestError
 from app.api.callers import NamedCallers
 from app.api.codec import encode_response
-from app.api.dispatch import Asked, DispatchEndpoint, Standing, refusal
+from app.api.dispatch import Asked, DispatchContext, DispatchEndpoint, refusal
 from app.api.routes import ReviewRoute
 from app.control.steps import Steps
 from app.dispatch.call import Deadline
@@ -83,14 +83,14 @@ def _stranger(scope: Scope) -> str:
     return f"{asked}: the client certificate ({subject}) has none of these names"
 
 
-def annotated_routes(standing: Standing, callers: NamedCallers) -> list[ReviewRoute]:
+def annotated_routes(context: DispatchContext, callers: NamedCallers) -> list[ReviewRoute]:
     """Return the routes that read the logical cluster from the objects.
 
     Args:
-        standing: The objects and the dispatcher that they answer from.
+        context: The objects and the dispatcher that they answer from.
         callers: The callers that are answered.
     """
-    made = partial(AnnotatedEndpoint, standing=standing, callers=callers)
+    made = partial(AnnotatedEndpoint, context=context, callers=callers)
     mutate = "Ask the mutating webhooks of the cluster that owns the schema; the objects say where they are"
     validate = "Ask the validating webhooks of the cluster that owns the schema; the objects say where they are"
     return [

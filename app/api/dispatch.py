@@ -47,7 +47,7 @@ _UNAUTHORIZED: Final = {401: "unauthenticated", 403: "forbidden"}
 _ENCODED_PER_TURN: Final = 500
 
 
-class Standing(NamedTuple):
+class DispatchContext(NamedTuple):
     """The objects and services that dispatching answers with."""
 
     dispatcher: Dispatcher
@@ -82,20 +82,20 @@ Asked = Received[Decoded, ClusterCall]
 class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, DispatchResult]):
     """A route below ``/clusters/{cluster}``."""
 
-    def __init__(self, path: str, *, standing: Standing, **rest: Any) -> None:
+    def __init__(self, path: str, *, context: DispatchContext, **rest: Any) -> None:
         """Prepare.
 
         Args:
             path: Of the route.
-            standing: The objects and services that it answers with.
+            context: The objects and services that it answers with.
             rest: As `ReviewEndpoint` has it.
         """
         super().__init__(path, **rest)
-        self._standing: Final = standing
+        self._context: Final = context
         self._verb: Final = path.rpartition("/")[2]
 
     def _check_caller(self, scope: Scope) -> None:
-        self._standing.access.check_credentials(scope)
+        self._context.access.check_credentials(scope)
 
     def _inspect(self, scope: Scope) -> Steps[ClusterCall]:
         deadline = Deadline(time.monotonic() + budget(scope["query_string"]))
@@ -105,10 +105,10 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
 
     def _addressed(self, scope: Scope) -> str:
         """Return the logical cluster that the path of a request names; raises RequestError."""
-        return resolve_cluster(self._standing.store, _cluster(scope))
+        return resolve_cluster(self._context.store, _cluster(scope))
 
     def _authorize(self, scope: Scope, cluster: str, deadline: Deadline) -> Steps[Grant]:
-        access, started = self._standing.access, time.perf_counter()
+        access, started = self._context.access, time.perf_counter()
         try:
             return (yield from access.authorize(scope, cluster=cluster, route=self._verb, seconds=deadline.remaining))
         except RequestError as error:
@@ -127,14 +127,14 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
         return review
 
     def _decide(self, received: Asked, request: AdmissionRequest) -> Steps[tuple[DispatchResult, bytes]]:
-        started, cluster, standing = time.perf_counter(), received.call.cluster, self._standing
-        consumers, is_known = self._metrics.consumers, standing.store.knows(cluster)
+        started, cluster, context = time.perf_counter(), received.call.cluster, self._context
+        consumers, is_known = self._metrics.consumers, context.store.knows(cluster)
         try:
-            with standing.quota.hold(cluster):
+            with context.quota.hold(cluster):
                 dispatched, answer = yield from self._decide_within_quota(received, request)
         except FullQuotaError:
             consumers.refused(cluster, is_known=is_known)
-            dispatched, answer = _answer(received, refusal(_full_quota(cluster, standing.quota.limit)))
+            dispatched, answer = _answer(received, refusal(_full_quota(cluster, context.quota.limit)))
         outcome, seconds = find_outcome(dispatched.response), time.perf_counter() - started
         consumers.answered(cluster, self._verb, outcome, seconds=seconds, is_known=is_known)
         return dispatched, answer
@@ -145,13 +145,13 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
 
     def _not_ready(self, deadline: Deadline) -> Steps[str]:
         """Wait until the objects are read, and return why they cannot be answered from."""
-        standing = self._standing
-        if not standing.synced.is_set():
+        context = self._context
+        if not context.synced.is_set():
             try:
-                yield asyncio.wait_for(standing.synced.wait(), min(_SYNC_SECONDS, deadline.remaining))
+                yield asyncio.wait_for(context.synced.wait(), min(_SYNC_SECONDS, deadline.remaining))
             except TimeoutError:
                 return "not yet ready to handle request"
-        stale = standing.stale()
+        stale = context.stale()
         return f"not ready to handle request: {stale}" if stale else ""
 
     def _fail(self, error: Exception, received: Asked) -> Response:
@@ -231,7 +231,7 @@ class DispatchEndpoint(ClusterEndpoint):
                 error = forbidden(f"{resource}.{group}" if group else resource, request.name, problem)
                 dispatched = DispatchResult(refusal(error), None)
             else:
-                dispatcher = self._standing.dispatcher
+                dispatcher = self._context.dispatcher
                 dispatched = yield from dispatcher.dispatch_in_steps(
                     request, cluster=call.cluster, phase=self._phase, deadline=call.deadline, vouched=self._vouched
                 )
@@ -251,7 +251,7 @@ class ExplainEndpoint(ClusterEndpoint):
         try:
             if problem:
                 raise RequestError(503, "ServiceUnavailable", problem)
-            explained = yield explain(self._standing.dispatcher, request, cluster=call.cluster, deadline=call.deadline)
+            explained = yield explain(self._context.dispatcher, request, cluster=call.cluster, deadline=call.deadline)
             return DispatchResult(Response(allowed=True), None), (yield self._encode(explained, call.cluster))
         except StatusError as error:
             raise RequestError(error.status.code, error.status.reason, str(error)) from error
@@ -261,7 +261,7 @@ class ExplainEndpoint(ClusterEndpoint):
 
     async def _encode(self, explained: Explanation, cluster: str) -> bytes:
         """Return an explanation as JSON; one of thousands of webhooks is encoded in turns with other clusters."""
-        turns = self._standing.dispatcher.turns
+        turns = self._context.dispatcher.turns
         phases: dict[str, msgspec.Raw] = {}
         for phase in PHASES:
             hooks, parts = getattr(explained, phase), list[bytes]()

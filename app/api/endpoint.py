@@ -89,8 +89,8 @@ class Endpoint(ABC):
             client: The client, as `app.api.body_memory.client_of` returns it.
 
         Returns:
-            The body, nothing of which has arrived yet; its owner calls `PartialBody.end`. None if the request is refused
-            before its body is read, if it does not say how long that is, or if it is too long.
+            The body, nothing of which has arrived yet; its owner calls `PartialBody.end`. None if the request
+            is refused before its body is read, if it does not say how long that is, or if it is too long.
         """
         length = next((int(value) for name, value in scope["headers"] if name == b"content-length"), None)
         if length is None or length > self.max_at_once:

@@ -8,7 +8,7 @@ import msgspec
 
 from app.api.admission import AdmissionEndpoint, Conclude, Prepare, ReviewHandler
 from app.api.body_memory import BodyBudget
-from app.api.dispatch import DispatchEndpoint, ExplainEndpoint, Standing
+from app.api.dispatch import DispatchContext, DispatchEndpoint, ExplainEndpoint
 from app.api.endpoint import MAX_ON_LOOP, Endpoint
 from app.api.interpret import InterpretEndpoint
 from app.api.logs import LogSink
@@ -217,11 +217,11 @@ def crds_routes() -> list[ReviewRoute]:
     ]
 
 
-def dispatch_routes(standing: Standing, validate: ReviewHandler) -> list[ReviewRoute]:
+def dispatch_routes(context: DispatchContext, validate: ReviewHandler) -> list[ReviewRoute]:
     """Return the routes of dispatching.
 
     Args:
-        standing: What it answers from.
+        context: What it answers from.
         validate: Answers reviews of webhook configurations.
     """
     mutate = "Ask the mutating webhooks of the cluster that owns the schema, and return one patch of theirs"
@@ -229,9 +229,9 @@ def dispatch_routes(standing: Standing, validate: ReviewHandler) -> list[ReviewR
     explained = "Say which webhooks would be asked, and for each other one why not"
     validation = "Validate a webhook configuration, and point out what it does not do"
     return [
-        _cluster(CLUSTER_MUTATE, mutate, partial(DispatchEndpoint, standing=standing, phase="mutating")),
-        _cluster(CLUSTER_VALIDATE, ask, partial(DispatchEndpoint, standing=standing, phase="validating")),
-        _cluster(CLUSTER_EXPLAIN, explained, partial(ExplainEndpoint, standing=standing))._replace(answer=Explanation),
+        _cluster(CLUSTER_MUTATE, mutate, partial(DispatchEndpoint, context=context, phase="mutating")),
+        _cluster(CLUSTER_VALIDATE, ask, partial(DispatchEndpoint, context=context, phase="validating")),
+        _cluster(CLUSTER_EXPLAIN, explained, partial(ExplainEndpoint, context=context))._replace(answer=Explanation),
         _admission(VALIDATE_MUTATING, validation, validate),
         _admission(VALIDATE_VALIDATING, validation, validate),
     ]
