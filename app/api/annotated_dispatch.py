@@ -91,8 +91,8 @@ def annotated_routes(context: DispatchContext, callers: NamedCallers) -> list[Re
         callers: The callers that are answered.
     """
     made = partial(AnnotatedEndpoint, context=context, callers=callers)
-    mutate = "Ask the mutating webhooks of the cluster that owns the schema; the objects say where they are"
-    validate = "Ask the validating webhooks of the cluster that owns the schema; the objects say where they are"
+    mutate = "Ask the mutating webhooks of the cluster that owns the schema; the objects name their cluster"
+    validate = "Ask the validating webhooks of the cluster that owns the schema; the objects name their cluster"
     return [
         ReviewRoute(DISPATCH_MUTATE, mutate, partial(made, phase="mutating")),
         ReviewRoute(DISPATCH_VALIDATE, validate, partial(made, phase="validating")),

@@ -1,8 +1,8 @@
-"""The memory that request bodies take: charged as they are read, shared between clients, given back with the answer.
+"""The memory of request bodies (setting body_memory): charged while they are read, released after the answer.
 
-A client gets more as long as it holds no more than the free part ("dynamic thresholds", Choudhury and Hahne, IEEE/ACM
-Transactions on Networking 6(2), 1998). So one client alone gets half, two get a third each, and the next one
-always finds room.
+Clients share it: a client gets more as long as it holds no more than the free part ("dynamic thresholds", Choudhury and
+Hahne, IEEE/ACM Transactions on Networking 6(2), 1998). So a single client gets half, two clients get a third each, and
+the next client always finds room.
 """
 
 import asyncio
@@ -13,10 +13,10 @@ from types import TracebackType
 from typing import Final, Self
 
 DECODED_BYTES_PER_BYTE: Final = 32
-"""The most that a byte of JSON takes once it is decoded: ``{"":0},`` is an object of 200 bytes and a reference of 8."""
+"""The most bytes that a byte of JSON takes when decoded: ``{"":0},`` is an object of 200 bytes and a reference of 8."""
 # Bytes of an object with up to five members, of a list, of a value, and of a key with its place in a large object.
 _DECODED_BYTES: Final = {b"{": 200, b"[": 80, b",": 72, b":": 96}
-# A client that was told to wait is told for how long; by then, the bodies that were read have been answered.
+# Ample: the bodies that have been read are answered within milliseconds.
 _MAX_WAIT_SECONDS: Final = 5.0
 
 
@@ -44,7 +44,7 @@ class BodyBudget:
         self._waiting: Final[list[asyncio.Future[None]]] = []
         self.total = 0
         self.refused = 0
-        """How many requests found no room in time."""
+        """Requests that found no room in time."""
 
     @property
     def limit(self) -> int:
@@ -53,7 +53,7 @@ class BodyBudget:
 
     @property
     def largest(self) -> int:
-        """The most that one request is charged: with it, a request that is alone always finds room."""
+        """The most that one request is charged, so that a single request always finds room."""
         return self._limit // 2
 
     def take(self, client: str, size: int) -> bool:
@@ -65,7 +65,7 @@ class BodyBudget:
         return True
 
     def has_room(self, client: str, body_bytes: int) -> bool:
-        """Return whether a body, and all that can be decoded from it, finds room at once."""
+        """Return whether a body, and the objects decoded from it, find room at once."""
         size = min((1 + DECODED_BYTES_PER_BYTE) * body_bytes, self.largest)
         return self._held.get(client, 0) + size <= self._limit - self.total
 
@@ -119,19 +119,19 @@ class BodyCharge:
         return True
 
     def take_decoded(self, body_bytes: int) -> None:
-        """Charge a body, and all that can be decoded from it, for which `BodyBudget.has_room` has found room."""
+        """Charge a body and the objects decoded from it, for which `BodyBudget.has_room` has found room."""
         self.take((1 + DECODED_BYTES_PER_BYTE) * body_bytes)
 
     def give_back(self) -> None:
-        """Release all that is charged."""
+        """Release all charged bytes."""
         if self._size:
             self._budget.give_back(self._client, self._size)
             self._size = 0
 
     async def add_decoded(self, body: bytes) -> None:
-        """Charge what will be decoded from a body; raises OverBudgetError if there is no room in time.
+        """Charge the objects that will be decoded from a body; raises OverBudgetError if there is no room in time.
 
-        Counting takes milliseconds for 1 MiB. It is needed only where the worst case finds no room.
+        Counting them takes milliseconds for 1 MiB, so it is done only if the worst case finds no room.
         """
         worst = DECODED_BYTES_PER_BYTE * len(body)
         if not self.take(worst):
@@ -152,10 +152,10 @@ def count_decoded(body: bytes) -> int:
 
 
 def client_of(address: tuple[str, int] | None) -> str:
-    """Return the client that an address counts for: the host, or in IPv6 its /64 network, all of which it may use.
+    """Return the client to which an address counts: the host, or in IPv6 its /64 network, which a host may own.
 
     Args:
-        address: Host and port, as ASGI's ``client`` has them.
+        address: Host and port, as in ASGI's ``client``.
     """
     if address is None:
         return ""

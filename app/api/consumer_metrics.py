@@ -16,19 +16,19 @@ _BUCKETS: Final = (0.005, 0.05, 0.5, 5.0, 30.0)
 
 
 class ConsumerMetrics:
-    """Requests of consumers, as they were answered."""
+    """Counts requests by consumer."""
 
     def __init__(self, registry: CollectorRegistry, names: ClusterNames) -> None:
         """Prepare; ``names`` bounds the values of the label ``cluster``."""
         self._names: Final = names
         self._requests: Final = Counts(
             "fleethook_dispatch_requests",
-            "Requests dispatched or explained, by logical cluster, route (mutate, validate, explain) and outcome.",
+            "Dispatched and explained requests, by logical cluster, route (mutate, validate, explain) and outcome.",
             ["cluster", "route", "outcome"],
         )
         self._refused: Final = Counter(
             "fleethook_dispatch_requests_refused",
-            "Requests beyond dispatch_workspace_requests, by logical cluster.",
+            "Requests refused because of dispatch_workspace_requests, by logical cluster.",
             ["cluster"],
             registry=registry,
         )
@@ -42,7 +42,7 @@ class ConsumerMetrics:
         registry.register(self._seconds)
 
     def answered(self, cluster: str, route: str, outcome: str, *, seconds: float, is_known: bool) -> None:
-        """Count one answered request; a cluster of which nothing is known gets no series of its own."""
+        """Count one answered request; an unknown cluster gets no series of its own."""
         name = self._names.bounded(cluster, is_known=is_known)
         self._requests.add((name, route, outcome))
         self._seconds.add((name,), seconds)
@@ -54,9 +54,11 @@ class ConsumerMetrics:
     def gauges(
         self, requests: Callable[[], Mapping[str, int]], calls: Callable[[], Mapping[str, int]]
     ) -> Iterator[Collector]:
-        """Yield the gauges of requests and calls under way; the arguments return their number by cluster."""
-        yield _InFlight("fleethook_dispatch_requests_in_flight", "Requests being answered", requests, self._names)
-        yield _InFlight("fleethook_dispatch_calls_in_flight", "Calls of webhooks under way", calls, self._names)
+        """Yield the gauges of requests and calls in flight; the arguments return their number by cluster."""
+        yield _InFlight(
+            "fleethook_dispatch_requests_in_flight", "Requests that are being answered", requests, self._names
+        )
+        yield _InFlight("fleethook_dispatch_calls_in_flight", "Webhook calls in flight", calls, self._names)
 
 
 class _InFlight(Collector):

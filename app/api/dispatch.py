@@ -189,7 +189,7 @@ def _cluster(scope: Scope) -> str:
 
 
 def _full_quota(cluster: str, limit: int) -> StatusError:
-    """Return the refusal of a request beyond the quota of its cluster; it does not depend on a failurePolicy."""
+    """Return the refusal of a request beyond the quota of its cluster, under any failurePolicy."""
     return too_many_requests(
         f"{limit} requests of logical cluster {cluster} are being answered, which is the limit (setting "
         "dispatch_workspace_requests); try again later"

@@ -1,7 +1,8 @@
-"""uvicorn's HTTP protocol, with limits on how long and how much a client may send.
+"""uvicorn's HTTP protocol with limits on time and headers: 408 for slow clients, 431 for long headers.
 
-uvicorn bounds only the idle time between requests. A client that opens a connection and says nothing, or drips a header
-a minute, holds it for ever. A client that sends thousands of requests or headers at once has objects made of them all.
+uvicorn bounds only the idle time between requests. A client that sends nothing on a new connection, or one header a
+minute, would keep the connection for ever. A client that sends thousands of requests or headers at once would make
+uvicorn create objects for all of them.
 """
 
 import asyncio
@@ -16,14 +17,14 @@ from app.api.callers import EXTENSION, client_extension, describe_certificate
 from app.api.connections import Connection, Connections, Stage
 from app.api.direct import DirectProtocol, FindEndpoint
 
-# An apiserver sends well under 1 KiB of headers; client certificates and proxies add some. 64 KiB is what nginx and
-# Apache accept in all, and a connection may not hold more of this process's memory before it is known who it is.
+# An apiserver sends well under 1 KiB of headers; proxies add some. nginx and Apache accept 64 KiB in total. An unknown
+# client may not hold more memory of this process per connection.
 _HEADER_LIMIT: Final = 64 * 1024
-# Apache's default (LimitRequestFields) is 100. Each header takes 150 bytes beside its text, which may have 5.
+# Apache's default (LimitRequestFields) is 100. Each header takes 150 bytes beside its text, even if the text has 5.
 _MAX_HEADERS: Final = 128
-# A request takes 20 bytes on the wire and 4 KiB here. No client of Kubernetes sends one before the last is answered.
+# A request takes 20 bytes on the wire and 4 KiB here. Kubernetes clients send one request at a time.
 _MAX_PIPELINED: Final = 4
-# Bytes that a connection keeps for TLS to decrypt or to encrypt before it asks the other side to wait.
+# Bytes that a connection keeps for TLS to decrypt or to encrypt before it makes the other side wait.
 _BUFFER_BYTES: Final = 64 * 1024
 
 
@@ -34,8 +35,8 @@ class Guard(NamedTuple):
         header_timeout: Seconds from accept, or from the first byte of a later request, to the end of its headers.
         request_timeout: Seconds from the first byte of a request to its last.
         connections: Counts the connections.
-        health_app: Answers on connections that are there for health checks only.
-        find_endpoint: Finds the endpoints that answer at once, on all other connections; None if there are none.
+        health_app: Answers on connections that are reserved for health checks.
+        find_endpoint: Finds the endpoints that answer at once, for all other connections; None if there are none.
     """
 
     header_timeout: float
@@ -46,7 +47,7 @@ class Guard(NamedTuple):
 
 
 class _Reading(enum.Enum):
-    """What of a request is still to come."""
+    """The part of a request that the client has not sent yet."""
 
     NOTHING = enum.auto()
     HEADERS = enum.auto()
@@ -58,18 +59,18 @@ class _RefusedError(Exception):
 
 
 class GuardedProtocol(DirectProtocol):
-    """Answers 408 or 431 and closes; a request that arrives whole in one read costs no timer at all.
+    """Answers 408 or 431 and closes; a request that arrives in a single read costs no timer.
 
     Written against the internals of uvicorn 0.54; pyproject.toml bounds the version.
     """
 
     def __init__(self, *args: Any, guard: Guard, connection: Connection, **kwargs: Any) -> None:
-        """Prepare; the time of the connection counts from here.
+        """Prepare, and start the time of the connection.
 
         Args:
             args: As uvicorn's protocol has them.
             guard: The limits.
-            connection: The accepted connection that this is the HTTP side of.
+            connection: The accepted connection whose HTTP side this is.
             kwargs: As uvicorn's protocol has them.
         """
         super().__init__(*args, find_endpoint=None if connection.health_only else guard.find_endpoint, **kwargs)
@@ -87,8 +88,8 @@ class GuardedProtocol(DirectProtocol):
         self._extensions: dict[str, dict[object, object]] = {}
 
     def stage(self) -> Stage:
-        """Return the state of the connection, for the choice which one is closed to make room for another."""
-        cycle: RequestResponseCycle | None = self.cycle  # None until the first request, whatever its type says
+        """Return the state of the connection, by which the server chooses a connection to close for a new one."""
+        cycle: RequestResponseCycle | None = self.cycle  # None until the first request, in spite of its type
         if cycle is None and not self.is_collecting:
             return Stage.UNPROVEN
         if self._reading is not _Reading.NOTHING or self.flow.write_paused:
@@ -103,14 +104,14 @@ class GuardedProtocol(DirectProtocol):
             self.transport.abort()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the time for the first request's headers; the TLS handshake has taken some of it."""
+        """Start the timer for the first request's headers; the TLS handshake counts, too."""
         super().connection_made(transport)
         self._connection.exchange = self
         secured = transport.get_extra_info("ssl_object")
         if secured is not None:
             transport.set_read_buffer_limits(high=_BUFFER_BYTES)  # type: ignore[attr-defined]  # of uvloop's TLS
         transport.set_write_buffer_limits(high=_BUFFER_BYTES)
-        # Only a certificate that was verified is returned: TLS ends the handshake of any other.
+        # OpenSSL returns verified certificates only: TLS ends the handshake of any other.
         certificate: Mapping[str, Any] | None = secured.getpeercert() if secured is not None else None
         self._extensions = {
             "tls": {"client_cert_name": describe_certificate(certificate)},
@@ -123,7 +124,7 @@ class GuardedProtocol(DirectProtocol):
         self._disarm()
         self._guard.connections.remove(self._connection)
         super().connection_lost(exc)
-        # Cycles of references would keep the buffers of TLS until a collection, which are rare here.
+        # Cycles of references would keep the buffers of TLS until a garbage collection, which is rare here.
         self._connection.exchange = None
 
     def on_message_begin(self) -> None:
@@ -136,7 +137,7 @@ class GuardedProtocol(DirectProtocol):
         self._bytes_since_body = 0
 
     def on_headers_complete(self) -> None:
-        """Have a request answered, unless it has too many headers or too many wait before it."""
+        """Start a request, unless it has too many headers or too many requests wait before it."""
         if len(self.headers) > _MAX_HEADERS:
             self._stop_parsing(431, "the request has too many headers")
         if self.pipeline and len(self.pipeline) >= _MAX_PIPELINED:
@@ -155,17 +156,17 @@ class GuardedProtocol(DirectProtocol):
         super().on_message_complete()
 
     def data_received(self, data: bytes) -> None:
-        """Parse what arrived, and look whether it is too much or too late."""
+        """Parse the bytes of a read, and check them against the limits of size and time."""
         self._bytes_since_body += len(data)
         super().data_received(data)
         if self.transport.is_closing():
             self._disarm()
             return
         if self._reading is _Reading.NOTHING:
-            if self._keeps_alive() or not self._idle():
+            if self._keeps_alive() or not self._is_idle():
                 self._disarm()
                 return
-            # Bytes that begin no request have ended the keep-alive timeout; this one takes its place.
+            # Bytes that begin no request have ended the keep-alive timeout, so this timeout replaces it.
             self._reading = _Reading.HEADERS
             self._since = self.loop.time()
         if self._reading is _Reading.HEADERS:
@@ -174,26 +175,26 @@ class GuardedProtocol(DirectProtocol):
                 self._refuse(431, "the request headers are too large")
                 return
         elif self._bytes_since_body > _HEADER_LIMIT:
-            # Trailers are kept like headers, and extensions of chunks have no limit either.
+            # uvicorn keeps trailers like headers, and limits neither them nor extensions of chunks.
             self._refuse(431, "the request trailers are too large")
             return
         self._arm()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what cannot be parsed."""
+        """Refuse a request that cannot be parsed."""
         status, text = self._refusal if self._refusal[0] else (400, msg)
         self._refuse(status, text)
 
     def _stop_parsing(self, status: int, text: str) -> None:
-        # The parser turns it into its own error, upon which uvicorn calls send_400_response.
+        # httptools raises its own error from this one, and uvicorn then calls send_400_response.
         self._refusal = (status, text)
         raise _RefusedError
 
     def _keeps_alive(self) -> bool:
         return self.timeout_keep_alive_task is not None
 
-    def _idle(self) -> bool:
-        cycle: RequestResponseCycle | None = self.cycle  # None until the first request, whatever its type says
+    def _is_idle(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle  # None until the first request, in spite of its type
         return cycle is not None and cycle.response_complete and not self.pipeline
 
     def _arm(self) -> None:
@@ -215,7 +216,7 @@ class GuardedProtocol(DirectProtocol):
         if self.transport.is_closing():
             return
         if self.flow.read_paused:
-            # It is we who do not read: an earlier request is still being answered, or other bodies take all memory.
+            # This server has stopped reading: it still answers an earlier request, or other bodies take all memory.
             self._since = self.loop.time()
             self._arm()
             return
@@ -225,7 +226,7 @@ class GuardedProtocol(DirectProtocol):
         self._disarm()
         self.forget_pending()
         cycle: RequestResponseCycle | None = self.cycle
-        # While a response is being written, more bytes would be read as part of it: closing has to say it all.
+        # The client would read further bytes as part of a response that has begun, so the connection is only closed.
         if cycle is None or cycle.response_complete or not cycle.response_started:
             head = STATUS_LINE[status] + b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
             self.transport.write(head + b"content-length: %d\r\n\r\n%s" % (len(text), text.encode("ascii")))

@@ -1,4 +1,4 @@
-"""Log lines about answered reviews: which member has which value."""
+"""The log lines about answered reviews, member by member."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Which path answers which review."""
+"""The table of review routes: path, handler, and the kinds that its answers depend on."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -86,14 +86,14 @@ class Make(Protocol):
 
 
 class ReviewRoute(NamedTuple):
-    """A route that takes reviews, as it is served and as OpenAPI shows it."""
+    """A route that takes reviews, for the server and for OpenAPI."""
 
     path: str
     summary: str
     make: Make
     review: type[Any] = AdmissionReview
     needs: tuple[GroupKind, ...] = ()
-    """Kinds that every answer depends on. Routes whose answers depend on different kinds look for themselves."""
+    """Kinds that every answer depends on. If the kinds depend on the review, the handler checks them itself."""
     authorizes: bool = False
     """Whether callers need the right to ask about a logical cluster."""
     answer: type[Any] | None = None
@@ -133,12 +133,12 @@ def overrider_routes(
 
     Args:
         store: The objects.
-        plans: What was compiled from them.
-        live: The source of the objects, if they can be read past the store.
+        plans: The plans that were compiled from them.
+        live: The apiserver to read current objects from; None if there is none.
         unfit_subject_edits: The answer to edits of subjects that no longer fit their overriders.
-        announce: Has the workloads of an overrider's subject sent, if an apiserver selects them by subject.
-        findings: Returns what the cluster does to overriders, for the warnings of those who write one.
-        slices: Whose turns long checks take; None for turns of their own.
+        announce: Makes an apiserver send the workloads of an overrider's subject, if it selects them by subject.
+        findings: Returns warnings about the cluster's treatment of overriders, for each overrider that is written.
+        slices: The turns that long checks take; None for turns of their own.
     """
 
     def render(request: AdmissionRequest) -> Response | Sliced[Response]:
@@ -166,7 +166,7 @@ def overrider_routes(
     edits = partial(_admission, handler=validate_edit, slices=shared)
     # The labels of node pools decide which of them a daemon has, and a set of v1beta1; one of v1alpha1 lists its own.
     pool_kinds = (YURT_APP_OVERRIDER, NODE_POOL)
-    rehearse = "Validate a YurtAppOverrider and rehearse it for every pool"
+    rehearse = "Validate a YurtAppOverrider and render it for every pool without applying it"
     return [
         _admission(MUTATE_DEPLOYMENT, "Render a Deployment for its node pool", render, prepare=workloads),
         _admission(MUTATE_STATEFULSET, "Render a StatefulSet for its node pool", render, prepare=workloads),
@@ -186,7 +186,7 @@ def interpret_routes(
     Args:
         everything: The chain of all layers.
         validate: Answers reviews of objects that have scripts.
-        slices: Whose turns long checks take; None for turns of their own.
+        slices: The turns that long checks take; None for turns of their own.
     """
     shared = slices or Slices()
     chains = (
@@ -194,8 +194,8 @@ def interpret_routes(
         (INTERPRET, "Answer a ResourceInterpreterContext of any kind and operation", everything),
     )
     samples = (
-        (EXPLORE_FOO, "The proposal's example hook for Foo: retaining, health", Chain([PythonLayer([foo])])),
-        (EXPLORE_BAR, "The proposal's example hook for Bar: dependencies, health", Chain([PythonLayer([bar])])),
+        (EXPLORE_FOO, "Example hook for Foo: retaining, health", Chain([PythonLayer([foo])])),
+        (EXPLORE_BAR, "Example hook for Bar: dependencies, health", Chain([PythonLayer([bar])])),
     )
     validation = "Validate a ResourceExploring- or ResourceInterpreterWebhookConfiguration"
     scripts = "Validate a ResourceInterpreterCustomization and its Lua"
@@ -210,7 +210,7 @@ def interpret_routes(
 
 def crds_routes() -> list[ReviewRoute]:
     """Return the routes of instances of Karmada."""
-    crds = "where the CRDs of a Karmada come from"
+    crds = "the CRD tarball of a Karmada"
     return [
         _admission(MUTATE_KARMADA, f"Set the defaults of {crds}", mutate_karmada, pure=True),
         _admission(VALIDATE_KARMADA, f"Validate {crds}", validate_karmada, pure=True),
@@ -221,13 +221,13 @@ def dispatch_routes(context: DispatchContext, validate: ReviewHandler) -> list[R
     """Return the routes of dispatching.
 
     Args:
-        context: What it answers from.
+        context: The objects and services that it answers with.
         validate: Answers reviews of webhook configurations.
     """
-    mutate = "Ask the mutating webhooks of the cluster that owns the schema, and return one patch of theirs"
+    mutate = "Ask the mutating webhooks of the cluster that owns the schema, and return their changes as one patch"
     ask = "Ask the validating webhooks of the cluster that owns the schema"
-    explained = "Say which webhooks would be asked, and for each other one why not"
-    validation = "Validate a webhook configuration, and point out what it does not do"
+    explained = "Explain for each webhook whether it would be asked, and if not, why"
+    validation = "Validate a webhook configuration, and warn about settings without effect"
     return [
         _cluster(CLUSTER_MUTATE, mutate, partial(DispatchEndpoint, context=context, phase="mutating")),
         _cluster(CLUSTER_VALIDATE, ask, partial(DispatchEndpoint, context=context, phase="validating")),

@@ -192,7 +192,7 @@ class Wire:
         await turns()
 
     async def end(self) -> Outcome:
-        """Have the client close its side, and return what it received until then."""
+        """Have the client close its side, and return all that it received until then."""
         outcome = Outcome(b"".join(self.transport.writes), self.transport.is_closed, len(self.transport.writes))
         self.close()
         await turns()

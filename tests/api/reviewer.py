@@ -10,7 +10,7 @@ ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 class Reviewer:
-    """Knows users by token, and what they may; counts what it is asked."""
+    """Knows users by token, and their rights; keeps the reviews that it has received."""
 
     def __init__(self, *, every_cluster: bool = False) -> None:
         self.users: dict[str, dict[str, Any]] = {}

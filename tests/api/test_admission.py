@@ -369,7 +369,7 @@ async def test_who_writes_an_overrider_is_told_what_openyurt_does_to_it(
     assert app.cluster is not None
 
     async def read(*_: Any, **__: Any) -> None:
-        """The store is what it has to be."""
+        """The store is up to date."""
 
     for method, replacement in (("missing", lambda _: ""), ("read_one", read), ("read_selected", read)):
         monkeypatch.setattr(app.cluster.source, method, replacement)

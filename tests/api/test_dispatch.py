@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from app.api.deadline import LONGEST_SECONDS, budget, seconds_of
 from app.asgi import Fleethook, create_app
 from app.patch import apply
 from app.settings import Settings
@@ -204,24 +203,6 @@ async def test_a_request_that_cannot_wait_longer_for_the_objects_is_refused(app:
     assert status["message"] == 'widgets.example.org "b" is forbidden: not yet ready to handle request'
     assert (await ask(app, "/clusters/ws3/explain", query=b"timeout=50ms")).status == 503
     assert server.calls == []
-
-
-@pytest.mark.parametrize(
-    ("duration", "seconds"),
-    [("10s", 10), ("1m30s", 90), ("500ms", 0.5), ("1.5s", 1.5), ("0s", 0), ("", None), ("10", None), ("s", None),
-     ("1s ", None), ("-1s", None), ("9" * 10 + "s", None)],
-)  # fmt: skip
-def test_durations_are_read_as_go_writes_them(duration: str, seconds: float | None) -> None:
-    assert seconds_of(duration) == seconds
-
-
-@pytest.mark.parametrize(
-    ("query", "seconds"),
-    [(b"timeout=10s", 9.9), (b"timeout=500ms", 0.45), (b"timeout=90s", LONGEST_SECONDS - 0.1), (b"", LONGEST_SECONDS - 0.1),
-     (b"timeout=x", LONGEST_SECONDS - 0.1), (b"a=b&timeout=1s&timeout=2s", 1.9)],
-)  # fmt: skip
-def test_a_little_of_the_callers_time_is_kept_to_answer_in(query: bytes, seconds: float) -> None:
-    assert budget(query) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("verb", ["mutate", "validate"])

@@ -1,4 +1,4 @@
-"""What /metrics says of the limits at the HTTP edge."""
+"""The metrics of the limits at the HTTP edge."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""Reviews that arrive in several reads: what they hold meanwhile, and who answers when something else happens."""
+"""Reviews that arrive in several reads: the memory that they hold, and the path that answers after interruptions."""
 
 from typing import Any
 

@@ -1,0 +1,23 @@
+"""The time limit that a caller states in `?timeout=`."""
+
+import pytest
+
+from app.api.deadline import LONGEST_SECONDS, budget, seconds_of
+
+
+@pytest.mark.parametrize(
+    ("duration", "seconds"),
+    [("10s", 10), ("1m30s", 90), ("500ms", 0.5), ("1.5s", 1.5), ("0s", 0), ("", None), ("10", None), ("s", None),
+     ("1s ", None), ("-1s", None), ("9" * 10 + "s", None)],
+)  # fmt: skip
+def test_durations_are_read_as_go_writes_them(duration: str, seconds: float | None) -> None:
+    assert seconds_of(duration) == seconds
+
+
+@pytest.mark.parametrize(
+    ("query", "seconds"),
+    [(b"timeout=10s", 9.9), (b"timeout=500ms", 0.45), (b"timeout=90s", LONGEST_SECONDS - 0.1), (b"", LONGEST_SECONDS - 0.1),
+     (b"timeout=x", LONGEST_SECONDS - 0.1), (b"a=b&timeout=1s&timeout=2s", 1.9)],
+)  # fmt: skip
+def test_a_little_of_the_callers_time_is_kept_to_answer_in(query: bytes, seconds: float) -> None:
+    assert budget(query) == pytest.approx(seconds)
