@@ -61,9 +61,8 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
         self._conclude: Final = conclude
         self._slices: Final = slices or Slices()
 
-    def _inspect(self, scope: Scope) -> Steps[None]:
+    def _inspect(self, scope: Scope) -> None:
         del scope
-        yield from ()
 
     def _decode(self, body: bytes) -> Decoded:
         return decode_review(body)

@@ -18,13 +18,6 @@ from app.interpret.question import Question
 from app.model.karmada import InterpretRequest
 
 
-class InterpretCall(NamedTuple):
-    """The facts of a request that its answer depends on."""
-
-    explain: bool
-    """Whether the caller wants to know which layers were asked."""
-
-
 class Interpreted(NamedTuple):
     """The result of a review; ``problem`` is None if there is an answer."""
 
@@ -33,8 +26,11 @@ class Interpreted(NamedTuple):
     problem: InterpretError | None
 
 
-class InterpretEndpoint(ReviewEndpoint[Asked, InterpretRequest, InterpretCall, Interpreted]):
-    """One interpreter route: its chain answers in the shape of the review."""
+class InterpretEndpoint(ReviewEndpoint[Asked, InterpretRequest, bool, Interpreted]):
+    """One interpreter route: its chain answers in the shape of the review.
+
+    The only fact of a request is whether its caller wants to know which layers were asked.
+    """
 
     max_at_once = MAX_ON_LOOP
 
@@ -49,26 +45,29 @@ class InterpretEndpoint(ReviewEndpoint[Asked, InterpretRequest, InterpretCall, I
         super().__init__(path, **rest)
         self._chain: Final = chain
 
-    def _inspect(self, scope: Scope) -> Steps[InterpretCall]:
-        yield from ()
-        return InterpretCall(b"explain" in scope["query_string"] and _wants_explanation(scope))
+    def _inspect(self, scope: Scope) -> bool:
+        return b"explain" in scope["query_string"] and _wants_explanation(scope)
 
     def _decode(self, body: bytes) -> Asked:
         return decode_review(body)
 
-    def _decide(
-        self, received: Received[Asked, InterpretCall], request: InterpretRequest
-    ) -> Steps[tuple[Interpreted, bytes]]:
+    def _decide(self, received: Received[Asked, bool], request: InterpretRequest) -> Steps[tuple[Interpreted, bytes]]:
         del request
-        review, explain = received.review, received.call.explain
+        review, explain = received.review, received.call
         question: Question | None = None
         steps: tuple[Step, ...] = ()
         try:
-            question = yield from self._read_question(received)
-            explained = yield from self._ask(question)
+            is_large = received.is_large
+            if is_large:
+                question = yield from self._read_large(received)
+            else:
+                question = question_of(review, built_in=self._chain.built_in)
+            explained = self._chain.begin(question, off_loop=self._off_loop if is_large else None)
+            if not isinstance(explained, Explained):
+                explained = yield explained
             steps = explained.steps
             shown = steps if explain else None
-            if received.is_large:
+            if is_large:
                 answer: bytes = yield self._off_loop(encode_answer, review, question, explained.answer, shown)
             else:
                 answer = encode_answer(review, question, explained.answer, shown)
@@ -78,17 +77,11 @@ class InterpretEndpoint(ReviewEndpoint[Asked, InterpretRequest, InterpretCall, I
             return _encode_failure(received, Interpreted(question, steps, problem), problem)
         return Interpreted(question, steps, None), answer
 
-    def _read_question(self, received: Received[Asked, InterpretCall]) -> Steps[Question]:
-        if not received.is_large:
-            return question_of(received.review, built_in=self._chain.built_in)
+    def _read_large(self, received: Received[Asked, bool]) -> Steps[Question]:
         # The chain is not asked in a thread, as the store may change its rules meanwhile.
         decode = partial(question_of, received.review, built_in=lambda _kind, _operation: False)
         question: Question = yield self._off_loop(decode)
         return question._replace(large=True)
-
-    def _ask(self, question: Question) -> Steps[Explained]:
-        explained = self._chain.begin(question, off_loop=self._off_loop if question.large else None)
-        return explained if isinstance(explained, Explained) else (yield explained)
 
     def _find_problem(self, error: Exception, uid: str) -> InterpretError:
         if isinstance(error, InterpretError):
@@ -96,7 +89,7 @@ class InterpretEndpoint(ReviewEndpoint[Asked, InterpretRequest, InterpretCall, I
         message, code, _reason = explain_failure(error, route=self._path, uid=uid)
         return InterpretError(message, code=code)
 
-    def _refuse(self, received: Received[Asked, InterpretCall], problem: Problem) -> tuple[Interpreted, bytes]:
+    def _refuse(self, received: Received[Asked, bool], problem: Problem) -> tuple[Interpreted, bytes]:
         error = InterpretError(problem.message, code=problem.code)
         return _encode_failure(received, Interpreted(None, (), error), error)
 
@@ -105,9 +98,7 @@ class InterpretEndpoint(ReviewEndpoint[Asked, InterpretRequest, InterpretCall, I
         operation = "" if verdict.question is None else verdict.question.operation.value
         return operation, "answered" if verdict.problem is None else "errored"
 
-    def _describe(
-        self, received: Received[Asked, InterpretCall], verdict: Interpreted, *, seconds: float
-    ) -> InterpretLine:
+    def _describe(self, received: Received[Asked, bool], verdict: Interpreted, *, seconds: float) -> InterpretLine:
         return make_interpret_line(
             self._path,
             received.review,
@@ -120,9 +111,9 @@ class InterpretEndpoint(ReviewEndpoint[Asked, InterpretRequest, InterpretCall, I
 
 
 def _encode_failure(
-    received: Received[Asked, InterpretCall], verdict: Interpreted, problem: InterpretError
+    received: Received[Asked, bool], verdict: Interpreted, problem: InterpretError
 ) -> tuple[Interpreted, bytes]:
-    return verdict, encode_failure(received.review, problem, verdict.steps if received.call.explain else None)
+    return verdict, encode_failure(received.review, problem, verdict.steps if received.call else None)
 
 
 def _wants_explanation(scope: Scope) -> bool:

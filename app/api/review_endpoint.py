@@ -8,7 +8,7 @@ every other review by the same code.
 import logging
 import time
 from abc import abstractmethod
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Generator
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -116,7 +116,8 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
 
     def _answer(self, body: bytes, request_id: str, scope: Scope) -> Steps[Answer]:
         started = time.perf_counter()
-        call = yield from self._inspect(scope)
+        inspected = self._inspect(scope)
+        call = (yield from inspected) if isinstance(inspected, Generator) else inspected
         is_large = len(body) > self.max_on_loop
         try:
             review = (yield self._off_loop(self._decode_large, body)) if is_large else self._decode(body)
@@ -143,8 +144,10 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
         return seconds
 
     @abstractmethod
-    def _inspect(self, scope: Scope) -> Steps[CallT]:
+    def _inspect(self, scope: Scope) -> CallT | Steps[CallT]:
         """Return the facts of a request that its answer depends on, before the review is decoded.
+
+        The facts are no generator, so steps are told apart from them: most routes need none, and steps take time.
 
         Raises:
             RequestError: The caller may not ask.

@@ -66,15 +66,17 @@ def make_interpret_line(
         seconds: From the review to its answer.
         request_id: The id of the request.
     """
-    line = InterpretLine(stamp(), "info", "interpret", path, shortened(review.uid), problem is None)
-    line.request_id, line.ms = shortened(request_id), milliseconds(seconds)
+    gvk = operation = layer = hook = namespace = name = message = _UNSET
     if question is not None:
-        line.gvk = shortened("/".join(question.kind))
-        line.operation = question.operation.value
+        gvk, operation = shortened("/".join(question.kind)), question.operation.value
     if steps and steps[-1].hook:
-        line.layer, line.hook = steps[-1].layer, steps[-1].hook
+        layer, hook = steps[-1].layer, steps[-1].hook
     if (request := review.request) is not None:
-        line.namespace, line.name = shortened(request.namespace), shortened(request.name)
+        namespace, name = shortened(request.namespace), shortened(request.name)
     if problem is not None:
-        line.message = shortened(problem)
-    return line
+        message = shortened(problem)
+    # By position: members that are set one by one take a quarter more time.
+    return InterpretLine(
+        stamp(), "info", "interpret", path, shortened(review.uid), problem is None,
+        gvk, operation, layer, hook, namespace, name, message, shortened(request_id), milliseconds(seconds),
+    )  # fmt: skip
