@@ -26,7 +26,7 @@ from app.registration.paths import DISPATCH_MUTATE, DISPATCH_VALIDATE
 
 
 class AnnotatedEndpoint(DispatchEndpoint):
-    """Asks the webhooks of one phase, for the logical cluster that the objects are annotated with."""
+    """Asks the webhooks of one phase, for the logical cluster in the annotation of the objects."""
 
     def __init__(self, path: str, *, callers: NamedCallers, **rest: Any) -> None:
         """Prepare.
@@ -34,7 +34,7 @@ class AnnotatedEndpoint(DispatchEndpoint):
         Args:
             path: Of the route.
             callers: The callers that are answered.
-            rest: As `DispatchEndpoint` has it.
+            rest: As in `DispatchEndpoint`.
         """
         super().__init__(path, vouched=True, **rest)
         self._callers: Final = callers
@@ -76,18 +76,18 @@ class AnnotatedEndpoint(DispatchEndpoint):
 
 def _stranger(scope: Scope) -> str:
     """Return why a caller is refused; the message names the holder of its own certificate."""
-    asked = "only callers that the setting dispatch_callers names may ask here"
+    refused = "this route answers only callers that the setting dispatch_callers names"
     subject = (scope.get("extensions") or {}).get("tls", {}).get("client_cert_name")
     if subject is None:
-        return f"{asked}: show a client certificate"
-    return f"{asked}: the client certificate ({subject}) has none of these names"
+        return f"{refused}: show a client certificate"
+    return f"{refused}: the client certificate ({subject}) has none of these names"
 
 
 def annotated_routes(context: DispatchContext, callers: NamedCallers) -> list[ReviewRoute]:
     """Return the routes that read the logical cluster from the objects.
 
     Args:
-        context: The objects and the dispatcher that they answer from.
+        context: The objects and services that they answer with.
         callers: The callers that are answered.
     """
     made = partial(AnnotatedEndpoint, context=context, callers=callers)

@@ -165,7 +165,7 @@ class Endpoint(ABC):
     def _check_caller(self, scope: Scope) -> None:
         """Refuse a caller before its body is read; raises RequestError."""
         if self._known_clients_only and not _has_certificate(scope):
-            raise RequestError(403, "Forbidden", "a client certificate is needed to ask here")
+            raise RequestError(403, "Forbidden", "this route requires a client certificate")
 
     async def _off_loop(self, function: Callable[..., _T], *arguments: Any) -> _T:
         """Run a function in a thread, because it takes long for a large review."""

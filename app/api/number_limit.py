@@ -1,4 +1,4 @@
-"""Long numbers in a body: Python takes a time that grows with the square of the digits to read and write one."""
+"""The limit of digits of a number in a body: Python's time to read one grows with the square of its digits."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ _TOO_LONG: Final = b"0" * (MAX_DIGITS + 1)
 def check_numbers(body: bytes) -> None:
     """Refuse a body with a number of more than `MAX_DIGITS` digits in a row; raises RequestError.
 
-    Texts may have as many digits as they like. A body without such a row of digits is looked at in one go.
+    The limit does not apply to digits in strings. A body without such a row of digits takes a single search.
     """
     rows = body.translate(_DIGIT_OR_NOT)
     start = rows.find(_TOO_LONG)
@@ -26,7 +26,7 @@ def check_numbers(body: bytes) -> None:
     while start >= 0:
         quotes += plain.count(b'"', seen, start)
         if quotes % 2 == 0:
-            text = f"the body has a number of more than {MAX_DIGITS} digits, which no apiserver sends: write a text"
+            text = f"the body has a number of more than {MAX_DIGITS} digits, which no apiserver sends: use a string"
             raise RequestError(400, "BadRequest", text)
         seen = start
         end = rows.find(b" ", start)

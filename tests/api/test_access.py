@@ -92,7 +92,7 @@ async def test_a_token_with_the_right_is_answered(
         (TOKEN, 401, "with credentials only"),
         (f"Basic {TOKEN}", 401, "with credentials only"),
         ("Bearer invalid", 401, "the apiserver does not accept the bearer token"),
-        ("Bearer of-bob", 403, "user 'bob' may not {verb} in logical cluster 'ws3': that takes the verb create on clusters/{verb} of fleethook.io with the name 'ws3'"),
+        ("Bearer of-bob", 403, "user 'bob' may not {verb} in logical cluster 'ws3': this needs the verb create on clusters/{verb} of fleethook.io with the name 'ws3'"),
     ],
 )  # fmt: skip
 async def test_everybody_else_is_refused_and_causes_nothing(

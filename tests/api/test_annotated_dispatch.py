@@ -137,7 +137,9 @@ async def test_only_named_callers_are_answered(
 ) -> None:
     answer = await ask(app, verb, review(of("ws3")), caller=caller)
     assert (answer.status, answer.json()["reason"]) == (403, "Forbidden")
-    assert answer.json()["message"] == (f"only callers that the setting dispatch_callers names may ask here: {text}")
+    assert answer.json()["message"] == (
+        f"this route answers only callers that the setting dispatch_callers names: {text}"
+    )
     assert server.calls == []
 
 

@@ -189,7 +189,7 @@ async def test_without_an_answer_nobody_is_let_in_and_nothing_is_kept(
 async def test_a_caller_that_cannot_wait_for_the_apiserver_is_not_let_in(reviewer: Reviewer, clock: Clock) -> None:
     tokens = tokens_of(reviewer, clock)
     reviewer.answering.clear()
-    with pytest.raises(UndecidedError, match="did not answer in time"):
+    with pytest.raises(UndecidedError, match="did not review the token in time"):
         await tokens.decide(TOKEN, cluster="ws3", route="explain", client="", seconds=0.01)
     reviewer.answering.set()
     assert (await ask(tokens)).allowed
