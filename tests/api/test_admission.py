@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from app.api.admission import AdmissionEndpoint
-from app.api.endpoint import Gate
 from app.api.metrics import Metrics
 from app.asgi import Fleethook, create_app
 from app.model.admission import AdmissionRequest, errored
@@ -79,34 +78,6 @@ async def test_a_denial_carries_code_reason_message_and_causes(app: Fleethook) -
     assert status["details"]["causes"][0] == {
         "field": "entries[0].pools", "message": "names no node pool; write '*' for all of them", "reason": "FieldValueRequired",
     }  # fmt: skip
-
-
-async def test_a_body_in_chunks_is_the_same_body(app: Fleethook) -> None:
-    body = review()
-    assert (await call(app, MUTATE, body[:10], body[10:500], b"", body[500:])).status == 200
-
-
-@pytest.mark.parametrize("content_type", ["application/json", "application/json; charset=utf-8", "Application/JSON"])
-async def test_json_is_taken_with_any_charset(app: Fleethook, content_type: str) -> None:
-    assert (await call(app, MUTATE, review(), headers={"Content-Type": content_type})).status == 200
-
-
-@pytest.mark.parametrize(
-    "headers", [{}, {"Content-Type": "text/plain"}, {"Content-Type": "application/yaml"},
-                {"Content-Type": "application/json", "Content-Encoding": "gzip"}],
-)  # fmt: skip
-async def test_another_content_type_is_415(app: Fleethook, headers: dict[str, str]) -> None:
-    answer = await call(app, MUTATE, review(), headers=headers)
-    assert (answer.status, answer.json()["reason"]) == (415, "UnsupportedMediaType")
-
-
-@pytest.mark.parametrize("announced", [True, False])
-async def test_a_body_over_the_limit_is_413(app: Fleethook, announced: bool) -> None:
-    headers = {"content-type": "application/json"} | ({"content-length": "20001"} if announced else {})
-    chunks = [b"{}"] if announced else [b" " * 10_000, b" " * 10_001]
-    answer = await call(app, MUTATE, *chunks, headers=headers)
-    assert (answer.status, answer.json()["reason"]) == (413, "RequestEntityTooLarge")
-    assert answer.json()["message"] == "the body is larger than 20000 bytes"
 
 
 @pytest.mark.parametrize(
@@ -194,16 +165,6 @@ async def test_a_failing_handler_is_answered_and_logged(app: Fleethook, caplog: 
     assert "secret detail" in caplog.text
 
 
-async def test_a_client_that_goes_away_is_not_answered(app: Fleethook) -> None:
-    assert (await call(app, MUTATE, review()[:20], None)).status == 0
-    assert app.metrics.in_flight == 0
-
-
-async def test_only_post_is_taken(app: Fleethook) -> None:
-    answer = await call(app, MUTATE, method="GET")
-    assert (answer.status, answer.headers["allow"], answer.json()["reason"]) == (405, "POST", "MethodNotAllowed")
-
-
 @pytest.mark.parametrize(
     ("path", "method", "status"), [("/nope", "GET", 404), ("/nope", "POST", 404), ("/healthz", "POST", 405)]
 )
@@ -280,16 +241,6 @@ async def test_before_its_objects_are_read_a_review_is_not_answered(tmp_path: Pa
     assert checks["yurtappsets.apps.openyurt.io"] == {
         "name": "yurtappsets.apps.openyurt.io", "ok": False, "detail": "not listed yet", "degraded": False,
     }  # fmt: skip
-
-
-async def test_a_gate_stays_open_once_everything_was_read() -> None:
-    problems = iter(["widgets cannot be read: 500", ""])
-    endpoint = AdmissionEndpoint(MUTATE, lambda _: errored("answered"), metrics=Metrics(), body_limit=9999, log=None)
-    gate = Gate(endpoint, lambda: next(problems))
-    refused = await call(gate, MUTATE, review())
-    assert (refused.status, refused.json()["message"]) == (503, "widgets cannot be read: 500")
-    answers = [await call(gate, MUTATE, review()) for _ in range(3)]
-    assert [answer.status for answer in answers] == [200, 200, 200]
 
 
 async def test_before_the_cluster_is_read_a_review_that_needs_none_of_it_is_answered(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import pytest
 from app.api.consumer_metrics import ConsumerMetrics
 from app.api.label_limits import OTHER, ClusterNames
 from app.api.metrics import Metrics
-from app.api.quota import FullQuotaError, RequestQuota
 from app.asgi import Fleethook, create_app
 from app.settings import Settings
 from tests.asgi_client import Answer, call
@@ -142,14 +141,3 @@ def test_gauges_add_up_clusters_without_a_name() -> None:
     gauge, _ = consumers.gauges(lambda: {"ws1": 2, "ws2": 3, "ws3": 4}, dict)
     (family,) = gauge.collect()
     assert {sample.labels["cluster"]: sample.value for sample in family.samples} == {OTHER: 5, "ws3": 4}
-
-
-def test_a_quota_keeps_nothing_of_consumers_without_requests() -> None:
-    quota = RequestQuota(1)
-    with quota.hold("ws2"):
-        with quota.hold("ws3"), pytest.raises(FullQuotaError), quota.hold("ws2"):
-            pass
-        assert quota.in_flight == {"ws2": 1}
-    with pytest.raises(ZeroDivisionError), quota.hold("ws2"):
-        _ = 1 / 0
-    assert quota.in_flight == {}
