@@ -14,7 +14,8 @@ from app.api.admission import AdmissionEndpoint
 from app.api.endpoint import MAX_ON_LOOP, Endpoint
 from app.api.interpret import InterpretEndpoint
 from app.api.log_lines import LogLines
-from app.api.logs import encode_line, milliseconds
+from app.api.logs import encode_line
+from app.api.review_lines import make_interpret_line
 from app.asgi import Fleethook
 from app.interpret.chain import Chain
 from app.interpret.codec import decode_review
@@ -53,8 +54,9 @@ class ConstantAnswer(InterpretEndpoint):
         )  # fmt: skip
         seconds = time.perf_counter() - started
         self._metrics.reviewed(self._path, "InterpretHealth", "answered", seconds=seconds, request_id=asked.uid)
-        line = self._line(asked, None, (), None)
-        line.request_id, line.ms = asked.uid, milliseconds(seconds)
+        line = make_interpret_line(
+            self._path, asked, None, steps=(), problem=None, seconds=seconds, request_id=asked.uid
+        )
         self._log(encode_line(line))
         return 200, answer
 
