@@ -11,7 +11,7 @@ from app.api.admission import find_outcome
 from app.api.callers import EXTENSION, client_extension
 from app.api.dispatch import refusal
 from app.asgi import create_app
-from app.dispatch.failures import denial, internal, too_many_requests
+from app.dispatch.errors import denial, internal, too_many_requests
 from app.model.admission import Response, Status, allowed, denied, errored, invalid, patched
 from app.settings import Settings
 from tests.asgi_client import Answer, call

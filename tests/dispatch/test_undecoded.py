@@ -10,8 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from app.api.admission import to_response
 from app.api.codec import decode_review, encode_response
-from app.api.edge import failed, log_fields
+from app.api.review_endpoint import explain_failure
+from app.api.review_lines import make_admission_line
 from app.dispatch import dispatcher
 from app.dispatch.attributes import can_stay_undecoded
 from app.dispatch.call import Deadline
@@ -57,8 +59,8 @@ def observe(body: bytes, *, cluster: str, phase: Phase, decides: Callable[..., b
         try:
             found = dispatch(review.request, cluster=cluster, phase=phase)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            found = DispatchResult(failed(error, route="/", uid=review.uid), None)
-    line = log_fields("/", review, found.response, seconds=0, request_id="")
+            found = DispatchResult(to_response(explain_failure(error, route="/", uid=review.uid)), None)
+    line = make_admission_line("/", review, found.response, seconds=0, request_id="")
     line.ts = ""
     target = found.target
     summary = None if target is None else (target.ownership, target.exempt, target.relevant)
