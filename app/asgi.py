@@ -163,11 +163,11 @@ class Fleethook(FastAPI):
         self.runner.prepare()
         self.chain = chain_of(
             self.customizations,
-            WebhookLayer(self.store, self.hook_client, observe=self.metrics.called),
+            WebhookLayer(self.store, self.hook_client, observe=self.metrics.count_hook_call),
             _loaded(settings),
             self.runner,
             bundle=settings.bundle,
-            observe=self.metrics.scripted,
+            observe=self.metrics.count_script,
         )
         validate = partial(
             validate_scripts_in_slices, store=self.store, runner=self.runner, namespace=settings.karmada_namespace
@@ -179,7 +179,7 @@ class Fleethook(FastAPI):
         dispatcher = build_dispatcher(
             self.store,
             self.webhook_client,
-            observe=self.metrics.dispatched,
+            observe=self.metrics.count_webhook_call,
             post=None if cluster is None else cluster.connection.json,
             live=None if cluster is None else cluster.source,
             as_kcp=settings.dispatch_as_kcp,

@@ -48,9 +48,9 @@ class AnnotatedEndpoint(DispatchEndpoint):
                 "client certificates, and their authority in client_ca_file",
             )
         if not self._callers.find(scope):
-            raise RequestError(403, "Forbidden", _stranger(scope))
+            raise RequestError(403, "Forbidden", _describe_refusal(scope))
 
-    def _addressed(self, scope: Scope) -> str:
+    def _find_cluster(self, scope: Scope) -> str:
         del scope
         return ""
 
@@ -74,7 +74,7 @@ class AnnotatedEndpoint(DispatchEndpoint):
         return DispatchResult(response, None), answer
 
 
-def _stranger(scope: Scope) -> str:
+def _describe_refusal(scope: Scope) -> str:
     """Return why a caller is refused; the message names the holder of its own certificate."""
     refused = "this route answers only callers that the setting dispatch_callers names"
     subject = (scope.get("extensions") or {}).get("tls", {}).get("client_cert_name")

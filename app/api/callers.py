@@ -10,12 +10,12 @@ from typing import Any, Final
 from starlette.types import Scope
 
 EXTENSION: Final = "fleethook.client"
-"""The ASGI extension with the names of a client: its member ``names`` is what `certificate_names` returns."""
+"""The ASGI extension with the names of a client: its member ``names`` is what `find_certificate_names` returns."""
 _NAMES: Final = "names"
 _IDENTIFYING: Final = frozenset({"DNS", "URI"})
 
 
-def certificate_names(certificate: Mapping[str, Any] | None) -> frozenset[str]:
+def find_certificate_names(certificate: Mapping[str, Any] | None) -> frozenset[str]:
     """Return the names that a certificate gives its holder: the common name, DNS names and URIs.
 
     Args:
@@ -42,9 +42,9 @@ def describe_certificate(certificate: Mapping[str, Any] | None) -> str | None:
     return ",".join(f"{name}={value}" for name, value in pairs)
 
 
-def client_extension(certificate: Mapping[str, Any] | None) -> dict[object, object]:
-    """Return the value of `EXTENSION` for a connection; its argument is that of `certificate_names`."""
-    return {_NAMES: certificate_names(certificate)}
+def make_client_extension(certificate: Mapping[str, Any] | None) -> dict[object, object]:
+    """Return the value of `EXTENSION` for a connection; its argument is that of `find_certificate_names`."""
+    return {_NAMES: find_certificate_names(certificate)}
 
 
 class NamedCallers:

@@ -11,7 +11,7 @@ program. With the chart's limit of 1 GiB: 256 connections and 256 MiB.
 import resource
 from typing import Final, NamedTuple
 
-from app.api.cgroup import memory_limit
+from app.api.cgroup import find_memory_limit
 from app.settings import Settings
 
 CONNECTION_BYTES: Final = 1024 * 1024
@@ -54,4 +54,4 @@ def find_capacity(settings: Settings) -> Capacity:
     open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if open_files == resource.RLIM_INFINITY:
         open_files = _MAX_CONNECTIONS + _OTHER_FILES
-    return derive_capacity(settings, memory=memory_limit(), open_files=open_files)
+    return derive_capacity(settings, memory=find_memory_limit(), open_files=open_files)

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 _NO_LIMIT = 1 << 60
 
 
-def memory_limit(root: Path = Path("/")) -> int:
+def find_memory_limit(root: Path = Path("/")) -> int:
     """Return the bytes of memory that this process may use: the lowest limit of its control groups, or all there is.
 
     Args:

@@ -27,7 +27,7 @@ class ClosingProtocol(HttpToolsProtocol):
     def shutdown(self) -> None:
         """Start to close the connection: now if it is idle, else after the request in flight."""
         self._shutting_down = True
-        has_all = self._unsent() == 0
+        has_all = self._count_unsent() == 0
         super().shutdown()
         self.end_when_closing(has_all=has_all)
 
@@ -65,14 +65,14 @@ class ClosingProtocol(HttpToolsProtocol):
     def _look(self, looks_left: int) -> None:
         if looks_left == 0:
             self.transport.abort()
-        elif self._unsent():
+        elif self._count_unsent():
             # The client still reads its answer; the shutdown timeout ends that.
             self._look_again(looks_left=1)
         else:
             # The event loop may hold more and give it to the system before the next look.
             self._look_again(looks_left=looks_left - 1)
 
-    def _unsent(self) -> int:
+    def _count_unsent(self) -> int:
         """Return how many bytes the client has not acknowledged, as far as TLS and the system know."""
         connected = self.transport.get_extra_info("socket")
         try:

@@ -41,15 +41,15 @@ class ConsumerMetrics:
         registry.register(self._requests)
         registry.register(self._seconds)
 
-    def answered(self, cluster: str, route: str, outcome: str, *, seconds: float, is_known: bool) -> None:
+    def count_answered(self, cluster: str, route: str, outcome: str, *, seconds: float, is_known: bool) -> None:
         """Count one answered request; an unknown cluster gets no series of its own."""
-        name = self._names.bounded(cluster, is_known=is_known)
+        name = self._names.add_label(cluster, is_known=is_known)
         self._requests.add((name, route, outcome))
         self._seconds.add((name,), seconds)
 
-    def refused(self, cluster: str, *, is_known: bool) -> None:
+    def count_refused(self, cluster: str, *, is_known: bool) -> None:
         """Count one request beyond the quota of its cluster."""
-        self._refused.labels(self._names.bounded(cluster, is_known=is_known)).inc()
+        self._refused.labels(self._names.add_label(cluster, is_known=is_known)).inc()
 
     def gauges(
         self, requests: Callable[[], Mapping[str, int]], calls: Callable[[], Mapping[str, int]]
@@ -75,7 +75,7 @@ class _InFlight(Collector):
         family = GaugeMetricFamily(self._name, f"{self._text}, by logical cluster.", labels=["cluster"])
         sums: Tally[str] = Tally()
         for cluster, count in self._read().items():
-            sums[self._names.known(cluster)] += count
+            sums[self._names.find_label(cluster)] += count
         for name, count in sums.items():
             family.add_metric([name], count)
         yield family

@@ -99,13 +99,13 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
 
     def _inspect(self, scope: Scope) -> Steps[ClusterCall]:
         deadline = Deadline(time.monotonic() + budget(scope["query_string"]))
-        cluster = self._addressed(scope)
+        cluster = self._find_cluster(scope)
         grant = yield from self._authorize(scope, cluster, deadline)
         return ClusterCall(cluster, grant.caller, deadline, was_dispatched(scope["headers"]))
 
-    def _addressed(self, scope: Scope) -> str:
+    def _find_cluster(self, scope: Scope) -> str:
         """Return the logical cluster that the path of a request names; raises RequestError."""
-        return resolve_cluster(self._context.store, _cluster(scope))
+        return resolve_cluster(self._context.store, _parse_cluster(scope))
 
     def _authorize(self, scope: Scope, cluster: str, deadline: Deadline) -> Steps[Grant]:
         access, started = self._context.access, time.perf_counter()
@@ -133,17 +133,17 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
             with context.quota.hold(cluster):
                 dispatched, answer = yield from self._decide_within_quota(received, request)
         except FullQuotaError:
-            consumers.refused(cluster, is_known=is_known)
+            consumers.count_refused(cluster, is_known=is_known)
             dispatched, answer = _answer(received, refusal(_full_quota(cluster, context.quota.limit)))
         outcome, seconds = find_outcome(dispatched.response), time.perf_counter() - started
-        consumers.answered(cluster, self._verb, outcome, seconds=seconds, is_known=is_known)
+        consumers.count_answered(cluster, self._verb, outcome, seconds=seconds, is_known=is_known)
         return dispatched, answer
 
     @abstractmethod
     def _decide_within_quota(self, received: Asked, request: AdmissionRequest) -> Steps[tuple[DispatchResult, bytes]]:
         """Return how a review was answered, and the answer."""
 
-    def _not_ready(self, deadline: Deadline) -> Steps[str]:
+    def _wait_until_ready(self, deadline: Deadline) -> Steps[str]:
         """Wait until the objects are read, and return why they cannot be answered from."""
         context = self._context
         if not context.synced.is_set():
@@ -181,7 +181,7 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
         return line
 
 
-def _cluster(scope: Scope) -> str:
+def _parse_cluster(scope: Scope) -> str:
     cluster = split_cluster_path(scope["path"])[1]
     if not is_cluster(cluster):
         raise RequestError(404, "NotFound", f"{cluster!r} is not the name or the path of a logical cluster")
@@ -221,7 +221,7 @@ class DispatchEndpoint(ClusterEndpoint):
 
     def _decide_within_quota(self, received: Asked, request: AdmissionRequest) -> Steps[tuple[DispatchResult, bytes]]:
         review, call = received.review, received.call
-        problem = "" if call.has_returned else (yield from self._not_ready(call.deadline))
+        problem = "" if call.has_returned else (yield from self._wait_until_ready(call.deadline))
         dispatched: DispatchResult
         try:
             if call.has_returned:
@@ -247,7 +247,7 @@ class ExplainEndpoint(ClusterEndpoint):
 
     def _decide_within_quota(self, received: Asked, request: AdmissionRequest) -> Steps[tuple[DispatchResult, bytes]]:
         call = received.call
-        problem = yield from self._not_ready(call.deadline)
+        problem = yield from self._wait_until_ready(call.deadline)
         try:
             if problem:
                 raise RequestError(503, "ServiceUnavailable", problem)

@@ -16,11 +16,11 @@ class ClusterNames:
         self._max_clusters: Final = max_clusters
         self._known: Final[set[str]] = set()
 
-    def known(self, cluster: str) -> str:
+    def find_label(self, cluster: str) -> str:
         """Return a name as a label value, without adding one."""
         return cluster if cluster in self._known else OTHER
 
-    def bounded(self, cluster: str, *, is_known: bool) -> str:
+    def add_label(self, cluster: str, *, is_known: bool) -> str:
         """Return a name as a label value.
 
         Args:
@@ -29,7 +29,7 @@ class ClusterNames:
         """
         if is_known and cluster not in self._known and len(self._known) < self._max_clusters:
             self._known.add(cluster)
-        return self.known(cluster)
+        return self.find_label(cluster)
 
 
 class WebhookNames:
@@ -47,7 +47,7 @@ class WebhookNames:
         self._max_webhooks: Final = max_webhooks_per_cluster
         self._known: Final[dict[str, set[str]]] = {}
 
-    def bounded(self, cluster: str, webhook: str) -> tuple[str, str]:
+    def add_label(self, cluster: str, webhook: str) -> tuple[str, str]:
         """Return the names as label values."""
         webhooks = self._known.get(cluster)
         if webhooks is None:
@@ -61,7 +61,7 @@ class WebhookNames:
         return cluster, webhook
 
 
-def bounded_code(code: int) -> str:
+def group_code(code: int) -> str:
     """Return an HTTP status as a label value: itself where it is usual, else its class; a webhook chooses it."""
     return str(code) if code in _USUAL else f"{code // 100}xx"
 

@@ -133,7 +133,7 @@ def encode_line(fields: dict[str, object] | Line) -> bytes:
     Control, bidirectional and line separator characters are JSON escapes. A line of more than `MAX_LINE_BYTES` is cut:
     it has the member ``"cut": true``, and each string that was cut says how much is left out.
     """
-    line = _encoded(fields)
+    line = _encode(fields)
     if len(line) >= MAX_LINE_BYTES:
         line = _cut_line(_members(fields))
     return line + b"\n"
@@ -144,7 +144,7 @@ def _members(fields: dict[str, object] | Line) -> dict[str, object]:
     return members
 
 
-def _encoded(fields: dict[str, object] | Line) -> bytes:
+def _encode(fields: dict[str, object] | Line) -> bytes:
     try:
         line = _encoder.encode(fields)
     except UnicodeEncodeError:
@@ -158,11 +158,11 @@ def _encoded(fields: dict[str, object] | Line) -> bytes:
 
 def _cut_line(fields: dict[str, object]) -> bytes:
     for characters, items in _CUTS:
-        line = _encoded({**_cut(fields, characters, items), "cut": True})
+        line = _encode({**_cut(fields, characters, items), "cut": True})
         if len(line) < MAX_LINE_BYTES:
             return line
     said = {name: fields.get(name) for name in ("ts", "level", "msg")}
-    return _encoded({**_cut(said, *_CUTS[-1]), "cut": True})
+    return _encode({**_cut(said, *_CUTS[-1]), "cut": True})
 
 
 def _cut(value: Any, characters: int, items: int) -> Any:

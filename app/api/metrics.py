@@ -12,7 +12,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from app.api.consumer_metrics import ConsumerMetrics
-from app.api.label_limits import MAX_CLUSTERS, ClusterNames, WebhookNames, bounded_code
+from app.api.label_limits import MAX_CLUSTERS, ClusterNames, WebhookNames, group_code
 from app.api.tallies import MULTIPROCESS, Counts, Observations
 from app.dispatch.hooks import Hook
 from app.model.gvk import GroupKind
@@ -95,13 +95,13 @@ class Metrics:
     def _in_flight(self) -> Iterator[tuple[dict[str, str], float]]:
         yield {}, self.in_flight
 
-    def called(self, hook: str, outcome: str, seconds: float) -> None:
+    def count_hook_call(self, hook: str, outcome: str, seconds: float) -> None:
         """Count one call of an interpreter webhook."""
-        self._calls.labels(self._hook_names.bounded("", hook)[1], outcome).observe(seconds)
+        self._calls.labels(self._hook_names.add_label("", hook)[1], outcome).observe(seconds)
 
-    def dispatched(self, hook: Hook, *, outcome: str, code: int, seconds: float) -> None:
+    def count_webhook_call(self, hook: Hook, *, outcome: str, code: int, seconds: float) -> None:
         """Count one call of a webhook that a review was dispatched to."""
-        key = (*self._webhook_names.bounded(hook.cluster, hook.uid), hook.phase, outcome, bounded_code(code))
+        key = (*self._webhook_names.add_label(hook.cluster, hook.uid), hook.phase, outcome, group_code(code))
         counter = self._webhook_counters.get(key)
         if counter is None:
             counter = self._webhook_counters[key] = self._webhooks.labels(*key)
@@ -109,15 +109,15 @@ class Metrics:
         counter.inc()
         self._webhook_histograms[hook.phase].observe(seconds)
 
-    def scripted(self, rule: str, outcome: str, seconds: float) -> None:
+    def count_script(self, rule: str, outcome: str, seconds: float) -> None:
         """Count one call of a script."""
-        key = (self._rule_names.bounded("", rule)[1], outcome)
+        key = (self._rule_names.add_label("", rule)[1], outcome)
         histogram = self._script_histograms.get(key)
         if histogram is None:
             histogram = self._script_histograms[key] = self._scripts.labels(*key)
         histogram.observe(seconds)
 
-    def reviewed(self, route: str, operation: str, outcome: str, *, seconds: float, request_id: str) -> None:
+    def count_review(self, route: str, operation: str, outcome: str, *, seconds: float, request_id: str) -> None:
         """Count one answered review."""
         self._reviews.add((route, operation, outcome))
         self._seconds.add((route,), seconds, exemplar=self._exemplar(route, seconds, request_id))

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from app.api.callers import EXTENSION, client_extension, describe_certificate
+from app.api.callers import EXTENSION, describe_certificate, make_client_extension
 from app.api.connections import Connection, Connections, Stage
 from app.api.direct import DirectProtocol, FindEndpoint
 
@@ -115,7 +115,7 @@ class GuardedProtocol(DirectProtocol):
         certificate: Mapping[str, Any] | None = secured.getpeercert() if secured is not None else None
         self._extensions = {
             "tls": {"client_cert_name": describe_certificate(certificate)},
-            EXTENSION: client_extension(certificate),
+            EXTENSION: make_client_extension(certificate),
         }
         self._arm()
 
@@ -204,14 +204,14 @@ class GuardedProtocol(DirectProtocol):
         self._timer_for = self._reading
         is_head = self._reading is _Reading.HEADERS
         seconds = self._guard.header_timeout if is_head else self._guard.request_timeout
-        self._timer = self.loop.call_later(max(0.0, self._since + seconds - self.loop.time()), self._expired)
+        self._timer = self.loop.call_later(max(0.0, self._since + seconds - self.loop.time()), self._expire)
 
     def _disarm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _expired(self) -> None:
+    def _expire(self) -> None:
         self._timer = None
         if self.transport.is_closing():
             return

@@ -140,7 +140,7 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
     def _count(self, outcome: str, *, operation: str = "", started: float, request_id: str) -> float:
         """Count a request and return the seconds since ``started``."""
         seconds = time.perf_counter() - started
-        self._metrics.reviewed(self._path, operation, outcome, seconds=seconds, request_id=request_id)
+        self._metrics.count_review(self._path, operation, outcome, seconds=seconds, request_id=request_id)
         return seconds
 
     @abstractmethod

@@ -100,7 +100,7 @@ class ReviewRoute(NamedTuple):
     """The type of the answer; None for that of the review."""
 
 
-def _admission(
+def _make_admission_route(
     path: str,
     summary: str,
     handler: ReviewHandler,
@@ -111,11 +111,13 @@ def _admission(
     slices: Slices | None = None,
     pure: bool = False,
 ) -> ReviewRoute:
-    make = partial(_review_endpoint, handler=handler, prepare=prepare, conclude=conclude, slices=slices, pure=pure)
+    make = partial(
+        _make_admission_endpoint, handler=handler, prepare=prepare, conclude=conclude, slices=slices, pure=pure
+    )
     return ReviewRoute(path, summary, make, needs=needs)
 
 
-def _review_endpoint(path: str, *, handler: ReviewHandler, **rest: Any) -> Endpoint:
+def _make_admission_endpoint(path: str, *, handler: ReviewHandler, **rest: Any) -> Endpoint:
     return AdmissionEndpoint(path, handler, **rest)
 
 
@@ -163,15 +165,17 @@ def overrider_routes(
         overriders = partial(freshen_overrider, store=store, live=live)
     conclude = None if announce is None else partial(announce_overrider, announce=announce)
     fits = "Check that a {} still fits its overrider"
-    edits = partial(_admission, handler=validate_edit, slices=shared)
+    edits = partial(_make_admission_route, handler=validate_edit, slices=shared)
     # The labels of node pools decide which of them a daemon has, and a set of v1beta1; one of v1alpha1 lists its own.
     pool_kinds = (YURT_APP_OVERRIDER, NODE_POOL)
     rehearse = "Validate a YurtAppOverrider and render it for every pool without applying it"
     return [
-        _admission(MUTATE_DEPLOYMENT, "Render a Deployment for its node pool", render, prepare=workloads),
-        _admission(MUTATE_STATEFULSET, "Render a StatefulSet for its node pool", render, prepare=workloads),
-        _admission(MUTATE_OVERRIDER, "Set the defaults of a YurtAppOverrider", default_overrider, pure=True),
-        _admission(VALIDATE_OVERRIDER, rehearse, validate, prepare=overriders, conclude=conclude, slices=shared),
+        _make_admission_route(MUTATE_DEPLOYMENT, "Render a Deployment for its node pool", render, prepare=workloads),
+        _make_admission_route(MUTATE_STATEFULSET, "Render a StatefulSet for its node pool", render, prepare=workloads),
+        _make_admission_route(MUTATE_OVERRIDER, "Set the defaults of a YurtAppOverrider", default_overrider, pure=True),
+        _make_admission_route(
+            VALIDATE_OVERRIDER, rehearse, validate, prepare=overriders, conclude=conclude, slices=shared
+        ),
         edits(VALIDATE_APP_SET, fits.format("YurtAppSet"), needs=(YURT_APP_OVERRIDER,)),
         edits(VALIDATE_APP_DAEMON, fits.format("YurtAppDaemon"), needs=pool_kinds),
         edits(VALIDATE_APP_SET_V1BETA1, fits.format("YurtAppSet v1beta1"), needs=pool_kinds),
@@ -200,11 +204,13 @@ def interpret_routes(
     validation = "Validate a ResourceExploring- or ResourceInterpreterWebhookConfiguration"
     scripts = "Validate a ResourceInterpreterCustomization and its Lua"
     return [
-        _admission(VALIDATE_HOOKS, validation, validate_configuration, pure=True),
-        _admission(VALIDATE_CUSTOMIZATION, scripts, validate, needs=(CUSTOMIZATION,), slices=shared),
-        _admission(VALIDATE_CONFIG_MAP, "Refuse a karmada-config whose Lua does not compile", validate, slices=shared),
-        *_interpret_routes(chains, needs=_INTERPRETED_FROM),
-        *_interpret_routes(samples, needs=()),
+        _make_admission_route(VALIDATE_HOOKS, validation, validate_configuration, pure=True),
+        _make_admission_route(VALIDATE_CUSTOMIZATION, scripts, validate, needs=(CUSTOMIZATION,), slices=shared),
+        _make_admission_route(
+            VALIDATE_CONFIG_MAP, "Refuse a karmada-config whose Lua does not compile", validate, slices=shared
+        ),
+        *_make_interpret_routes(chains, needs=_INTERPRETED_FROM),
+        *_make_interpret_routes(samples, needs=()),
     ]
 
 
@@ -212,8 +218,8 @@ def crds_routes() -> list[ReviewRoute]:
     """Return the routes of instances of Karmada."""
     crds = "the CRD tarball of a Karmada"
     return [
-        _admission(MUTATE_KARMADA, f"Set the defaults of {crds}", mutate_karmada, pure=True),
-        _admission(VALIDATE_KARMADA, f"Validate {crds}", validate_karmada, pure=True),
+        _make_admission_route(MUTATE_KARMADA, f"Set the defaults of {crds}", mutate_karmada, pure=True),
+        _make_admission_route(VALIDATE_KARMADA, f"Validate {crds}", validate_karmada, pure=True),
     ]
 
 
@@ -229,24 +235,28 @@ def dispatch_routes(context: DispatchContext, validate: ReviewHandler) -> list[R
     explained = "Explain for each webhook whether it would be asked, and if not, why"
     validation = "Validate a webhook configuration, and warn about settings without effect"
     return [
-        _cluster(CLUSTER_MUTATE, mutate, partial(DispatchEndpoint, context=context, phase="mutating")),
-        _cluster(CLUSTER_VALIDATE, ask, partial(DispatchEndpoint, context=context, phase="validating")),
-        _cluster(CLUSTER_EXPLAIN, explained, partial(ExplainEndpoint, context=context))._replace(answer=Explanation),
-        _admission(VALIDATE_MUTATING, validation, validate),
-        _admission(VALIDATE_VALIDATING, validation, validate),
+        _make_cluster_route(CLUSTER_MUTATE, mutate, partial(DispatchEndpoint, context=context, phase="mutating")),
+        _make_cluster_route(CLUSTER_VALIDATE, ask, partial(DispatchEndpoint, context=context, phase="validating")),
+        _make_cluster_route(CLUSTER_EXPLAIN, explained, partial(ExplainEndpoint, context=context))._replace(
+            answer=Explanation
+        ),
+        _make_admission_route(VALIDATE_MUTATING, validation, validate),
+        _make_admission_route(VALIDATE_VALIDATING, validation, validate),
     ]
 
 
-def _cluster(path: str, summary: str, make: Make) -> ReviewRoute:
+def _make_cluster_route(path: str, summary: str, make: Make) -> ReviewRoute:
     return ReviewRoute(path, summary, make, authorizes=True)
 
 
-def _interpret_routes(chains: Iterable[tuple[str, str, Chain]], *, needs: tuple[GroupKind, ...]) -> list[ReviewRoute]:
+def _make_interpret_routes(
+    chains: Iterable[tuple[str, str, Chain]], *, needs: tuple[GroupKind, ...]
+) -> list[ReviewRoute]:
     return [
-        ReviewRoute(path, summary, partial(_interpret_endpoint, chain=chain), InterpretReview, needs)
+        ReviewRoute(path, summary, partial(_make_interpret_endpoint, chain=chain), InterpretReview, needs)
         for path, summary, chain in chains
     ]
 
 
-def _interpret_endpoint(path: str, *, chain: Chain, **rest: Any) -> Endpoint:
+def _make_interpret_endpoint(path: str, *, chain: Chain, **rest: Any) -> Endpoint:
     return InterpretEndpoint(path, chain, **rest)

@@ -96,7 +96,7 @@ async def chains(base: str, ca_bundle: str) -> AsyncIterator[dict[tuple[str, str
     async with Spans() as client, aiohttp.ClientSession(connector=connector) as bare:
         app = create_app(Settings(), log=lambda _: None)
         _fill(app, base, ca_bundle)
-        dispatcher = build_dispatcher(app.store, client, observe=app.metrics.dispatched)
+        dispatcher = build_dispatcher(app.store, client, observe=app.metrics.count_webhook_call)
         context = DispatchContext(dispatcher, app.store, app.synced, lambda: "")
         for verb, phase in PHASES.items():
             path = f"/clusters/{{cluster}}/{verb}"

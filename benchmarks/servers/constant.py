@@ -53,7 +53,7 @@ class ConstantAnswer(InterpretEndpoint):
             }
         )  # fmt: skip
         seconds = time.perf_counter() - started
-        self._metrics.reviewed(self._path, "InterpretHealth", "answered", seconds=seconds, request_id=asked.uid)
+        self._metrics.count_review(self._path, "InterpretHealth", "answered", seconds=seconds, request_id=asked.uid)
         line = make_interpret_line(
             self._path, asked, None, steps=(), problem=None, seconds=seconds, request_id=asked.uid
         )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.api.callers import EXTENSION, client_extension
+from app.api.callers import EXTENSION, make_client_extension
 from app.asgi import Fleethook, create_app
 from app.patch import apply
 from app.settings import Settings
@@ -62,7 +62,7 @@ async def ask(
 ) -> Any:
     shown = certificate(caller) if caller else None
     extensions = {
-        "tls": {"client_cert_name": f"commonName={caller}" if caller else None}, EXTENSION: client_extension(shown)
+        "tls": {"client_cert_name": f"commonName={caller}" if caller else None}, EXTENSION: make_client_extension(shown)
     }  # fmt: skip
     return await call(app, f"{base}/{verb}", json.dumps(made).encode(), extensions=extensions, **rest)
 

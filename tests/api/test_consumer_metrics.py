@@ -114,8 +114,8 @@ def test_many_clusters_make_a_bounded_number_of_series() -> None:
     made = Metrics(max_clusters=3)
     for number in range(1000):
         for verb in VERBS:
-            made.consumers.answered(f"ws{number}", verb, "allowed", seconds=0.1, is_known=True)
-        made.consumers.refused(f"ws{number}", is_known=True)
+            made.consumers.count_answered(f"ws{number}", verb, "allowed", seconds=0.1, is_known=True)
+        made.consumers.count_refused(f"ws{number}", is_known=True)
     families = {family.name: family for family in made.registry.collect()}
     requests = families["fleethook_dispatch_requests"].samples
     clusters = {sample.labels["cluster"] for sample in requests}
@@ -128,15 +128,15 @@ def test_many_clusters_make_a_bounded_number_of_series() -> None:
 
 def test_names_without_a_cluster_use_up_no_room() -> None:
     names = ClusterNames(max_clusters=1)
-    assert [names.bounded(f"typo{number}", is_known=False) for number in range(10)] == [OTHER] * 10
-    assert names.bounded("ws3", is_known=True) == "ws3"
-    assert names.known("ws2") == OTHER
+    assert [names.add_label(f"typo{number}", is_known=False) for number in range(10)] == [OTHER] * 10
+    assert names.add_label("ws3", is_known=True) == "ws3"
+    assert names.find_label("ws2") == OTHER
 
 
 def test_gauges_add_up_clusters_without_a_name() -> None:
     registry = Metrics().registry
     names = ClusterNames(max_clusters=1)
-    names.bounded("ws3", is_known=True)
+    names.add_label("ws3", is_known=True)
     consumers = ConsumerMetrics(type(registry)(), names)
     gauge, _ = consumers.gauges(lambda: {"ws1": 2, "ws2": 3, "ws3": 4}, dict)
     (family,) = gauge.collect()

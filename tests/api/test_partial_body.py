@@ -52,7 +52,7 @@ async def test_a_review_that_is_too_slow_is_answered_with_408() -> None:
     app, wire = await arriving()
     # The timer of a body runs, as on the other path; its time is not waited for here.
     assert wire.protocol._timer is not None
-    wire.protocol._expired()
+    wire.protocol._expire()
     assert (app.metrics.in_flight, app.bodies.total) == (0, 0)
     outcome = await wire.end()
     assert (outcome.received.split(b"\r\n")[0], outcome.is_closed) == (b"HTTP/1.1 408 Request Timeout", True)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from app.api.admission import find_outcome
-from app.api.callers import EXTENSION, client_extension
+from app.api.callers import EXTENSION, make_client_extension
 from app.api.dispatch import refusal
 from app.asgi import create_app
 from app.dispatch.errors import denial, internal, too_many_requests
@@ -19,7 +19,7 @@ from tests.asgi_client import Answer, call
 CALLER = "kube-apiserver"
 EXTENSIONS = {
     "tls": {"client_cert_name": f"CN={CALLER}"},
-    EXTENSION: client_extension({"subject": ((("commonName", CALLER),),)}),
+    EXTENSION: make_client_extension({"subject": ((("commonName", CALLER),),)}),
 }
 KARMADA = "config.karmada.io/v1alpha1"
 INTERPRETING = ("/explore", "/explore-foo", "/explore-bar", "/interpret")
