@@ -1,7 +1,7 @@
 """One registration for all logical clusters: ``/dispatch/mutate`` and ``/dispatch/validate``.
 
-The cluster is read from the annotation of the objects, so the caller has to be an apiserver that stores them under the
-right cluster. Only callers that the setting ``dispatch_callers`` names by client certificate are answered.
+The annotation of the objects names the cluster, so the caller has to be an apiserver that stores them in this cluster.
+Only callers that the setting ``dispatch_callers`` names by client certificate get answers.
 """
 
 from functools import partial
@@ -75,7 +75,7 @@ class AnnotatedEndpoint(DispatchEndpoint):
 
 
 def _describe_refusal(scope: Scope) -> str:
-    """Return why a caller is refused; the message names the holder of its own certificate."""
+    """Return the reason why a caller is refused; it names the holder of the caller's own certificate."""
     refused = "this route answers only callers that the setting dispatch_callers names"
     subject = (scope.get("extensions") or {}).get("tls", {}).get("client_cert_name")
     if subject is None:

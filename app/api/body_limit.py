@@ -1,4 +1,4 @@
-"""Reading a request body from an ASGI server, within limits."""
+"""Reads a request body within ``body_limit``; a longer body gets 413."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -7,17 +7,17 @@ from starlette.types import Receive
 
 from app.api.body_memory import BodyCharge, OverBudgetError
 
-# Bodies are answered within milliseconds, unless clients stall; the body budget cuts these off within seconds.
+# The server answers bodies within milliseconds, and ends stalled ones within seconds (`app.api.body_memory`).
 _RETRY_SECONDS: Final = 1
 
 
 class RequestError(Exception):
-    """A request that is refused before its body is looked at.
+    """A refusal of a request: the caller gets an HTTP error with a ``Status`` instead of a review.
 
     Attributes:
         code: The HTTP status.
         reason: The Kubernetes status reason.
-        retry_after: Seconds after which the client may ask again, None to say nothing about it.
+        retry_after: Seconds after which the client may try again, None for no header.
     """
 
     def __init__(self, code: int, reason: str, message: str, *, retry_after: int | None = None) -> None:
@@ -28,7 +28,7 @@ class RequestError(Exception):
 
 
 class ClientGoneError(Exception):
-    """The client closed the connection before its request was complete; nobody is left to answer."""
+    """The client closed the connection before its request was complete, so there is no answer."""
 
 
 def check_headers(headers: Iterable[tuple[bytes, bytes]], *, limit: int) -> str:
@@ -55,17 +55,16 @@ def check_headers(headers: Iterable[tuple[bytes, bytes]], *, limit: int) -> str:
 
 
 async def read_body(receive: Receive, *, limit: int, charge: BodyCharge | None = None) -> bytes:
-    """Return the whole body.
+    """Return the complete body.
 
     Args:
-        receive: The ASGI channel. While there is no room for the bytes read, no more are asked of it, so the server
-            stops to read from the client.
-        limit: The most bytes that a body may have.
-        charge: The memory of the request, to which the body and the objects in it are charged.
+        receive: The ASGI channel. While there is no room for the bytes read, the server does not read from the client.
+        limit: The maximum number of bytes of a body.
+        charge: The memory to which the body and the objects in it are charged.
 
     Raises:
-        RequestError: 413, it is longer than ``limit`` bytes; 503, other bodies take all memory.
-        ClientGoneError: The client went away.
+        RequestError: 413 for a body of more than ``limit`` bytes; 503 if other bodies take all memory.
+        ClientGoneError: The client closed the connection.
     """
     if charge is None:
         return await _read_chunks(receive, limit=limit, charge=None)

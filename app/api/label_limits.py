@@ -1,15 +1,15 @@
-"""How many label values a metric may have: names that tenants choose must not make series without end."""
+"""Limits of the label values of metrics: tenants choose names, and must not create series without limit."""
 
 from typing import Final
 
 OTHER: Final = "other"
-"""Stands for all names beyond the bounds."""
+"""The label value of all names beyond the limits."""
 MAX_CLUSTERS: Final = 100
 MAX_WEBHOOKS_PER_CLUSTER: Final = 20
 
 
 class ClusterNames:
-    """Names of logical clusters, the first ones that there are requests of. They stay for the life of the process."""
+    """The label values of logical clusters: the names of the first ones with requests, for the life of the process."""
 
     def __init__(self, *, max_clusters: int = MAX_CLUSTERS) -> None:
         """Prepare."""
@@ -17,15 +17,15 @@ class ClusterNames:
         self._known: Final[set[str]] = set()
 
     def find_label(self, cluster: str) -> str:
-        """Return a name as a label value, without adding one."""
+        """Return the label value of a cluster, without adding one."""
         return cluster if cluster in self._known else OTHER
 
     def add_label(self, cluster: str, *, is_known: bool) -> str:
-        """Return a name as a label value.
+        """Return the label value of a cluster; add its name if there is room.
 
         Args:
             cluster: The name.
-            is_known: Whether there is such a cluster, so that names without one use up no room.
+            is_known: Whether the cluster exists; other names are not added.
         """
         if is_known and cluster not in self._known and len(self._known) < self._max_clusters:
             self._known.add(cluster)
@@ -33,10 +33,10 @@ class ClusterNames:
 
 
 class WebhookNames:
-    """Names of logical clusters and their webhooks, the first ones of each; a bound per cluster keeps room for others.
+    """The label values of logical clusters and of their webhooks: the first names of each, for the life of the process.
 
-    With 2 types, 4 outcomes and the codes of HTTP there are some 2,000 names at most. They stay for the life of the
-    process, as series do.
+    A limit per cluster keeps room for other clusters. There are 2,000 names at most, each with 2 types, 4 outcomes and
+    some HTTP codes.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class WebhookNames:
         self._known: Final[dict[str, set[str]]] = {}
 
     def add_label(self, cluster: str, webhook: str) -> tuple[str, str]:
-        """Return the names as label values."""
+        """Return the label values of a webhook; add its names if there is room."""
         webhooks = self._known.get(cluster)
         if webhooks is None:
             if len(self._known) >= self._max_clusters:
@@ -62,7 +62,7 @@ class WebhookNames:
 
 
 def group_code(code: int) -> str:
-    """Return an HTTP status as a label value: itself where it is usual, else its class; a webhook chooses it."""
+    """Return the label value of a status: a usual code itself, else its class, because webhooks choose codes freely."""
     return str(code) if code in _USUAL else f"{code // 100}xx"
 
 

@@ -1,4 +1,4 @@
-"""A review that arrives in several reads: counted as in flight, and its bytes charged, before an endpoint has it."""
+"""A review that arrives in several reads: it counts as in flight, and its bytes are charged, before it is complete."""
 
 from typing import Final
 
@@ -22,12 +22,12 @@ class PartialBody:
         metrics.in_flight += 1
 
     def grow(self, size: int) -> bool:
-        """Charge the body, of which ``size`` bytes have arrived by now; return whether there is room for them."""
+        """Charge the body, of which ``size`` bytes have arrived; return whether there is room for them."""
         further, self._size = size - self._size, size
         return self._charge is None or self._charge.take(further)
 
     def end(self) -> None:
-        """Release the bytes, and count the request no longer; call this once."""
+        """Release the bytes and stop counting the request; call this once."""
         self._metrics.in_flight -= 1
         if self._charge is not None:
             self._charge.give_back()

@@ -25,7 +25,7 @@ _ARENAS: Final = 2
 
 
 class Trimmer:
-    """Returns memory after every burst."""
+    """Returns free memory after every burst."""
 
     def __init__(self, trim: Callable[[], None] | None, *, seconds: float = _SECONDS) -> None:
         """Prepare.
