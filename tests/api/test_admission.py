@@ -99,7 +99,7 @@ async def test_a_denial_carries_code_reason_message_and_causes(app: Fleethook) -
         (b"\xff\xfe", "the body is not JSON"),
     ],
 )  # fmt: skip
-async def test_what_is_no_usable_review_is_400_with_a_status(app: Fleethook, body: bytes, text: str) -> None:
+async def test_a_body_without_a_usable_review_gets_400_with_a_status(app: Fleethook, body: bytes, text: str) -> None:
     answer = await call(app, MUTATE, body)
     status = answer.json()
     assert (answer.status, status["kind"], status["apiVersion"], status["code"]) == (400, "Status", "v1", 400)
@@ -175,7 +175,7 @@ async def test_other_paths_and_methods_are_answered_with_a_status(
     assert (answer.status, answer.json()["kind"], answer.json()["code"]) == (status, "Status", status)
 
 
-async def test_one_log_line_per_review_says_all_there_is_to_say(app: Fleethook, lines: list[dict[str, Any]]) -> None:
+async def test_each_review_has_one_log_line_with_all_members(app: Fleethook, lines: list[dict[str, Any]]) -> None:
     await call(
         app, MUTATE, review(name="demo-hangzhou-x"), headers={"content-type": "application/json", "X-Request-Id": "r-7"}
     )
@@ -211,7 +211,7 @@ async def test_openapi_documents_every_review_route(app: Fleethook) -> None:
     assert "AdmissionReview" in document["components"]["schemas"]
 
 
-async def test_readiness_goes_off_while_draining(app: Fleethook) -> None:
+async def test_a_draining_server_is_not_ready(app: Fleethook) -> None:
     assert (await call(app, "/readyz", method="GET")).status == 200
     app.draining = True
     answer = await call(app, "/readyz", method="GET")
@@ -219,7 +219,7 @@ async def test_readiness_goes_off_while_draining(app: Fleethook) -> None:
     assert (await call(app, "/healthz", method="GET")).status == 200
 
 
-async def test_health_goes_off_when_something_ended_that_does_not_come_back(app: Fleethook) -> None:
+async def test_healthz_fails_after_a_task_has_ended(app: Fleethook) -> None:
     assert (await call(app, "/healthz", method="GET")).json() == {"status": "ok"}
     app.ended.append("source: ValueError: defect")
     answer = await call(app, "/healthz", method="GET")
@@ -228,7 +228,7 @@ async def test_health_goes_off_when_something_ended_that_does_not_come_back(app:
 
 
 @pytest.mark.parametrize("path", [MUTATE, VALIDATE, VALIDATE_SET, "/interpret"])
-async def test_before_its_objects_are_read_a_review_is_not_answered(tmp_path: Path, path: str) -> None:
+async def test_a_review_is_refused_until_its_objects_are_read(tmp_path: Path, path: str) -> None:
     unread = create_app(Settings(kubeconfig=tmp_path / "none"), log=None)
     answer = await call(unread, path, review(RULE if path == VALIDATE else None))
     assert answer.status == 503
@@ -243,7 +243,7 @@ async def test_before_its_objects_are_read_a_review_is_not_answered(tmp_path: Pa
     }  # fmt: skip
 
 
-async def test_before_the_cluster_is_read_a_review_that_needs_none_of_it_is_answered(tmp_path: Path) -> None:
+async def test_a_review_without_need_for_objects_is_answered_before_they_are_read(tmp_path: Path) -> None:
     unread = create_app(Settings(kubeconfig=tmp_path / "none"), log=None)
     free = review(workload(owners=[]))
     assert (await call(unread, MUTATE, free)).json()["response"] == {"uid": "u-1", "allowed": True}
@@ -252,7 +252,7 @@ async def test_before_the_cluster_is_read_a_review_that_needs_none_of_it_is_answ
     assert (await call(unread, "/explore-foo", b"{}")).status == 400
 
 
-async def test_a_server_that_lacks_a_kind_is_ready_for_what_does_not_need_it(
+async def test_a_server_that_lacks_a_kind_is_ready_for_other_requests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = create_app(Settings(kubeconfig=tmp_path / "none"), log=None)
@@ -288,7 +288,7 @@ async def test_readiness_lists_only_the_kinds_that_an_enabled_engine_needs(
     assert {one["name"] for one in checks} - {"draining"} == kinds
 
 
-async def test_a_server_of_nothing_is_not_ready_and_nothing_is_dispatched(
+async def test_a_server_whose_apiserver_serves_no_needed_kind_is_not_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A URL that leads past the API answers 404 to everything, as if there were no webhooks."""
@@ -304,7 +304,7 @@ async def test_a_server_of_nothing_is_not_ready_and_nothing_is_dispatched(
     assert (response["allowed"], "serves none of the resources" in response["status"]["message"]) == (False, True)
 
 
-async def test_what_openyurt_does_besides_is_told_and_does_not_make_unready(tmp_path: Path) -> None:
+async def test_readyz_reports_openyurts_own_renderer_and_stays_ready(tmp_path: Path) -> None:
     app = create_app(Settings(kubeconfig=tmp_path / "none"), log=None)
     app.store.put(render_configuration())
     checks = (await call(app, "/readyz", method="GET")).json()["checks"]
@@ -313,7 +313,7 @@ async def test_what_openyurt_does_besides_is_told_and_does_not_make_unready(tmp_
     assert "OpenYurt's own renderer is on" in found["detail"]
 
 
-async def test_who_writes_an_overrider_is_told_what_openyurt_does_to_it(
+async def test_writing_an_overrider_warns_about_openyurts_own_renderer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = create_app(Settings(kubeconfig=tmp_path / "none"), log=None)
@@ -332,7 +332,7 @@ async def test_who_writes_an_overrider_is_told_what_openyurt_does_to_it(
     assert "yurtappoverriders.apps.openyurt.io drops entries[].items[]" in response["warnings"][-1]
 
 
-async def test_an_answer_that_would_be_stale_is_none() -> None:
+async def test_a_review_gets_503_if_its_objects_are_stale() -> None:
     async def prepare(_: AdmissionRequest) -> None:
         raise StaleError("overriders changed and cannot be read just now: refused")
 

@@ -69,7 +69,7 @@ async def ask(
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("cluster", ["ws1", "ws3"])
-async def test_the_objects_say_whose_webhooks_are_asked(
+async def test_the_annotation_of_the_objects_selects_the_webhooks(
     app: Fleethook, server: Webhooks, lines: list[dict[str, Any]], verb: str, cluster: str
 ) -> None:
     response = (await ask(app, verb, review(of(cluster)))).json()["response"]
@@ -108,7 +108,7 @@ async def test_an_update_that_moves_an_object_is_refused(
 
 
 @pytest.mark.parametrize("verb", VERBS)
-async def test_a_stored_cluster_of_which_nothing_is_known_has_no_webhooks(app: Fleethook, verb: str) -> None:
+async def test_an_unknown_cluster_of_a_stored_object_has_no_webhooks(app: Fleethook, verb: str) -> None:
     assert (await ask(app, verb, review(of("new")))).json()["response"] == {"uid": "u-1", "allowed": True}
     # A path of the route is no word of the apiserver that stores the object.
     refused = (await ask(app, verb, review(of("new")), base="/clusters/new")).json()["response"]
@@ -117,7 +117,7 @@ async def test_a_stored_cluster_of_which_nothing_is_known_has_no_webhooks(app: F
 
 
 @pytest.mark.parametrize("verb", VERBS)
-async def test_beside_logical_clusters_an_unknown_one_is_refused(app: Fleethook, verb: str) -> None:
+async def test_an_unknown_cluster_is_refused_if_the_source_has_logical_clusters(app: Fleethook, verb: str) -> None:
     app.store.put(logical_cluster("ws3"))
     response = (await ask(app, verb, review(of("new")))).json()["response"]
     assert not response["allowed"]
@@ -165,7 +165,7 @@ async def test_a_review_that_was_dispatched_is_not_dispatched_again(
     assert server.calls == []
 
 
-async def test_what_is_no_review_is_a_bad_request(app: Fleethook) -> None:
+async def test_a_body_without_a_review_is_a_bad_request(app: Fleethook) -> None:
     assert (await ask(app, "validate", [])).status == 400
     broken = review(of("ws3"), operation="GUESS")
     assert (await ask(app, "validate", broken)).json()["response"]["status"]["code"] == 400

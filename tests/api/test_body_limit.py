@@ -26,7 +26,7 @@ async def test_a_body_in_chunks_is_the_same_body(endpoint: AdmissionEndpoint) ->
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "application/json; charset=utf-8", "Application/JSON"])
-async def test_json_is_taken_with_any_charset(endpoint: AdmissionEndpoint, content_type: str) -> None:
+async def test_json_is_accepted_with_any_charset(endpoint: AdmissionEndpoint, content_type: str) -> None:
     assert (await call(endpoint, PATH, REVIEW, headers={"Content-Type": content_type})).status == 200
 
 

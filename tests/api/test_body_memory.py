@@ -35,7 +35,7 @@ async def test_one_client_gets_half_and_leaves_room_for_another() -> None:
     assert budget.total == 0
 
 
-async def test_a_request_that_is_alone_gets_room_whatever_its_size() -> None:
+async def test_a_single_request_finds_room_at_any_size() -> None:
     budget = BodyBudget(1000, max_wait=AT_ONCE)
     with BodyCharge(budget, "a") as charge:
         await charge.add(300)
@@ -55,7 +55,7 @@ async def test_a_request_waits_until_another_one_is_answered() -> None:
         assert budget.total == 300
 
 
-async def test_what_is_released_is_reported() -> None:
+async def test_released_bytes_are_reported() -> None:
     released: list[int] = []
     budget = BodyBudget(1000, released=released.append)
     with BodyCharge(budget, "a") as charge:
@@ -64,7 +64,7 @@ async def test_what_is_released_is_reported() -> None:
     assert released == [30]
 
 
-async def test_decoded_objects_are_counted_where_the_worst_case_finds_no_room() -> None:
+async def test_decoded_objects_are_counted_if_the_worst_case_finds_no_room() -> None:
     body = json.dumps({"text": "x" * 100}).encode()
     assert count_decoded(body) < DECODED_BYTES_PER_BYTE * len(body)
     budget = BodyBudget(4 * count_decoded(body), max_wait=AT_ONCE)
@@ -110,7 +110,7 @@ def test_a_client_is_a_host_or_a_network_of_ipv6(address: tuple[str, int] | None
     assert client_of(address) == client
 
 
-async def test_a_body_without_room_is_503_and_is_not_read_on() -> None:
+async def test_a_body_without_room_gets_503_and_is_not_read_further() -> None:
     budget = BodyBudget(1000, max_wait=AT_ONCE)
     asked = 0
 
@@ -165,7 +165,7 @@ async def test_a_large_answer_without_room_is_503() -> None:
     assert (b"retry-after", b"1") in start["headers"]
 
 
-async def test_an_answer_that_has_begun_ends_where_there_is_no_room() -> None:
+async def test_an_answer_that_has_begun_is_cut_if_there_is_no_room() -> None:
     budget, sent = BodyBudget(2 * PIECE_BYTES, max_wait=AT_ONCE), list[dict[str, object]]()
     with BodyCharge(budget, "other") as other, BodyCharge(budget, "another") as another:
         await other.add(PIECE_BYTES)

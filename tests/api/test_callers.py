@@ -28,7 +28,7 @@ def test_a_certificate_names_its_holder_by_common_name_dns_name_and_uri() -> Non
 
 
 @pytest.mark.parametrize("certificate", [None, {}, {"subject": ((("commonName", ""),),)}])
-def test_no_certificate_names_nobody(certificate: dict[str, Any] | None) -> None:
+def test_without_a_certificate_there_is_no_name(certificate: dict[str, Any] | None) -> None:
     assert find_certificate_names(certificate) == frozenset()
 
 

@@ -99,7 +99,7 @@ async def test_requests_are_counted_by_consumer(app: Fleethook) -> None:
     assert not any("nosuch" in line for line in lines)
 
 
-async def test_metrics_can_be_without_names_of_clusters(server: Webhooks) -> None:
+async def test_metrics_can_omit_names_of_clusters(server: Webhooks) -> None:
     made = create_app(Settings(dispatch_metrics_clusters=0), log=None)
     made.store.put(configuration("ws9", "validating", webhook(clientConfig=server.client_config("/w"))))
     async with made.router.lifespan_context(made):
@@ -110,7 +110,7 @@ async def test_metrics_can_be_without_names_of_clusters(server: Webhooks) -> Non
     assert not any("ws9" in line for line in lines)
 
 
-def test_many_clusters_make_a_bounded_number_of_series() -> None:
+def test_many_clusters_create_a_limited_number_of_series() -> None:
     made = Metrics(max_clusters=3)
     for number in range(1000):
         for verb in VERBS:
@@ -126,7 +126,7 @@ def test_many_clusters_make_a_bounded_number_of_series() -> None:
         assert {sample.labels["cluster"] for sample in families[name].samples} == clusters
 
 
-def test_names_without_a_cluster_use_up_no_room() -> None:
+def test_names_of_unknown_clusters_use_no_room() -> None:
     names = ClusterNames(max_clusters=1)
     assert [names.add_label(f"typo{number}", is_known=False) for number in range(10)] == [OTHER] * 10
     assert names.add_label("ws3", is_known=True) == "ws3"

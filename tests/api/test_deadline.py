@@ -10,7 +10,7 @@ from app.api.deadline import LONGEST_SECONDS, budget, seconds_of
     [("10s", 10), ("1m30s", 90), ("500ms", 0.5), ("1.5s", 1.5), ("0s", 0), ("", None), ("10", None), ("s", None),
      ("1s ", None), ("-1s", None), ("9" * 10 + "s", None)],
 )  # fmt: skip
-def test_durations_are_read_as_go_writes_them(duration: str, seconds: float | None) -> None:
+def test_durations_are_parsed_in_gos_format(duration: str, seconds: float | None) -> None:
     assert seconds_of(duration) == seconds
 
 
@@ -19,5 +19,5 @@ def test_durations_are_read_as_go_writes_them(duration: str, seconds: float | No
     [(b"timeout=10s", 9.9), (b"timeout=500ms", 0.45), (b"timeout=90s", LONGEST_SECONDS - 0.1), (b"", LONGEST_SECONDS - 0.1),
      (b"timeout=x", LONGEST_SECONDS - 0.1), (b"a=b&timeout=1s&timeout=2s", 1.9)],
 )  # fmt: skip
-def test_a_little_of_the_callers_time_is_kept_to_answer_in(query: bytes, seconds: float) -> None:
+def test_a_part_of_the_callers_time_is_reserved_for_the_answer(query: bytes, seconds: float) -> None:
     assert budget(query) == pytest.approx(seconds)

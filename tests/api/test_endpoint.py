@@ -26,7 +26,7 @@ async def test_a_client_that_goes_away_is_not_answered(endpoint: AdmissionEndpoi
     assert endpoint._metrics.in_flight == 0
 
 
-async def test_only_post_is_taken(endpoint: AdmissionEndpoint) -> None:
+async def test_only_post_is_accepted(endpoint: AdmissionEndpoint) -> None:
     answer = await call(endpoint, PATH, method="GET")
     assert (answer.status, answer.headers["allow"], answer.json()["reason"]) == (405, "POST", "MethodNotAllowed")
 

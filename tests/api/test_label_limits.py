@@ -12,7 +12,7 @@ def test_many_webhooks_of_one_cluster_leave_names_for_another() -> None:
     assert names.add_label("ws2", "w0") == ("ws2", "w0")
 
 
-def test_clusters_beyond_the_bound_share_one_name() -> None:
+def test_clusters_beyond_the_limit_share_one_label_value() -> None:
     names = WebhookNames()
     made = {names.add_label(f"ws{number}", "w") for number in range(10_000)}
     assert len(made) == MAX_CLUSTERS + 1
@@ -20,5 +20,5 @@ def test_clusters_beyond_the_bound_share_one_name() -> None:
     assert names.add_label("ws0", "w") == ("ws0", "w")
 
 
-def test_unusual_codes_are_one_series_for_each_class() -> None:
+def test_unusual_codes_share_one_label_value_per_class() -> None:
     assert [group_code(code) for code in (200, 404, 418, 599, 500, 0)] == ["200", "404", "4xx", "5xx", "500", "0"]

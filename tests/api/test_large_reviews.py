@@ -54,7 +54,7 @@ def on_loop() -> bool:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_a_handler_that_reads_the_review_alone_runs_in_a_thread(size: str) -> None:
+async def test_a_handler_that_reads_only_the_review_runs_in_a_thread(size: str) -> None:
     seen = []
 
     def handler(_: AdmissionRequest) -> Response:
@@ -157,7 +157,7 @@ async def test_an_edit_of_a_large_subject_is_checked_in_a_thread(monkeypatch: py
 
 
 @pytest.mark.parametrize("limit", ["_MAX_RENDERED", "MAX_TEMPLATE_VALUES", "MAX_SHARED_VALUES"])
-def test_a_subject_is_rendered_for_so_many_values_only(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+def test_a_subject_with_too_many_values_is_not_rendered(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     monkeypatch.setattr(rehearsal, limit, 0)
     subject = yurt_app_set(pools=[pool("a", patch={"spec": {"paused": True}}), pool("b")])
     answer = findings.check(RULE, cluster="", namespace="default", store=served(subject).store)
@@ -232,7 +232,7 @@ async def test_scripts_on_large_objects_run_on_their_threads(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("member", ["uid", "name", "namespace", "subResource", "kind", "resource"])
-async def test_a_name_has_so_many_characters_at_most(member: str) -> None:
+async def test_a_name_with_too_many_characters_is_refused(member: str) -> None:
     long = "a" * (MAX_NAME + 1)
     value: Any = {member: long} if member in ("kind", "resource") else long
     answer = await call(served(), paths.MUTATE_DEPLOYMENT, review(workload(), 0, **{member: value}))
@@ -244,7 +244,7 @@ async def test_a_name_has_so_many_characters_at_most(member: str) -> None:
     assert f"of length <= {MAX_NAME}" in response["status"]["message"]
 
 
-async def test_a_log_line_is_short() -> None:
+async def test_long_names_are_cut_in_a_log_line() -> None:
     lines: list[bytes] = []
     app = create_app(Settings(), log=lines.append)
     document = {**workload(), "metadata": {"generateName": "a" * 100_000, "labels": []}}

@@ -103,7 +103,7 @@ class Timers:
         function()
 
 
-async def test_time_causes_one_write_in_50_ms(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_timers_cause_one_write_in_50_ms(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     lines, timers = LogLines(stream.descriptor), Timers(monkeypatch)
     lines.write(b"1\n")
     lines.write(b"2\n")
@@ -183,7 +183,7 @@ async def test_a_full_pipe_that_does_not_block_loses_nothing() -> None:
     assert received == [given] * 3600
 
 
-def test_without_a_reader_reviews_go_on() -> None:
+def test_writing_goes_on_without_a_reader() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     lines = LogLines(writer)

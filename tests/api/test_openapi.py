@@ -41,7 +41,7 @@ def described(server: Server) -> Any:
 
 
 @pytest.mark.parametrize(("method", "path", "mode"), OPERATIONS)
-def test_every_answer_is_as_openapi_describes_it(described: Any, method: str, path: str, mode: str) -> None:
+def test_every_answer_conforms_to_openapi(described: Any, method: str, path: str, mode: str) -> None:
     """Whether a request is as described, or deliberately is not."""
     from schemathesis import checks  # noqa: PLC0415 - see above
     from schemathesis.generation import GenerationMode  # noqa: PLC0415 - see above

@@ -34,7 +34,7 @@ async def test_a_review_is_counted_and_charged_while_it_arrives() -> None:
     assert (await wire.end()).writes == AT_ONCE
 
 
-async def test_a_connection_whose_first_review_arrives_has_proven_itself() -> None:
+async def test_a_connection_whose_first_review_arrives_is_not_unproven() -> None:
     _, wire = await arriving()
     assert wire.protocol.stage() is Stage.WAITING
     await wire.read(REQUEST[HALF:])
@@ -42,7 +42,7 @@ async def test_a_connection_whose_first_review_arrives_has_proven_itself() -> No
     await wire.end()
 
 
-async def test_a_client_that_is_gone_leaves_nothing_behind() -> None:
+async def test_a_client_that_leaves_releases_its_memory() -> None:
     app, wire = await arriving()
     assert (await wire.end()).received == b""
     assert (app.metrics.in_flight, app.bodies.total) == (0, 0)

@@ -5,7 +5,7 @@ import pytest
 from app.api.quota import FullQuotaError, RequestQuota
 
 
-def test_a_quota_keeps_nothing_of_consumers_without_requests() -> None:
+def test_a_quota_forgets_consumers_without_requests() -> None:
     quota = RequestQuota(1)
     with quota.hold("ws2"):
         with quota.hold("ws3"), pytest.raises(FullQuotaError), quota.hold("ws2"):

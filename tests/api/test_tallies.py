@@ -64,7 +64,7 @@ def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("accept", ["", OPEN_METRICS])
-def test_the_text_is_that_of_prometheus_client(accept: str) -> None:
+def test_the_exposition_equals_that_of_prometheus_client(accept: str) -> None:
     shown = text(count_ours, accept)
     assert shown == text(count_theirs, accept)
     assert shown.count("TIME") >= 4

@@ -28,7 +28,7 @@ async def test_small_requests_are_not_trimmed() -> None:
     await asyncio.sleep(0)
 
 
-async def test_nothing_is_trimmed_where_the_c_library_cannot() -> None:
+async def test_nothing_is_trimmed_without_support_of_the_c_library() -> None:
     Trimmer(None, seconds=0).release(100 * MI)
 
 
