@@ -1,4 +1,4 @@
-"""One connection in memory, to the protocol of the real server: with answers given at once, or all by ASGI."""
+"""A connection in memory to the protocol of the real server, with or without the direct path."""
 
 import asyncio
 import enum
@@ -28,9 +28,9 @@ FAILING = "/failing"
 EXITING = "/exiting"
 LENGTHY = "/lengthy"
 LIMIT = 40_000
-"""Bytes: more than an endpoint answers at once."""
+"""Bytes of a review that is too long for an answer at once."""
 TURNS = 25
-"""Turns of the event loop within which any request of these tests is answered as far as it has arrived."""
+"""Turns of the event loop that suffice for the answer to any request of these tests."""
 
 
 Certificate = Mapping[str, Any]
@@ -45,10 +45,10 @@ class Event(enum.Enum):
     SHUT_DOWN = enum.auto()
     """The server begins to shut down."""
     STOP_READING = enum.auto()
-    """The client stops to read, and the buffers are full."""
+    """The client stops reading, and the buffers are full."""
     READ_AGAIN = enum.auto()
     TAKE_MEMORY = enum.auto()
-    """Another client takes all the memory of bodies."""
+    """Another client takes all body memory."""
     FREE_MEMORY = enum.auto()
 
 
@@ -148,7 +148,7 @@ def app_for_tests(log: LogSink | None = None, *, known_clients_only: bool = Fals
 
 
 class OnLoop:
-    """Runs the work on large reviews at once: a thread would end within no known number of turns of the event loop."""
+    """Runs the work on large reviews at once: a thread would take an unknown number of turns of the event loop."""
 
     async def run(self, _turn: str, function: Callable[..., Any], *arguments: Any) -> Any:
         await asyncio.sleep(0)
@@ -156,7 +156,7 @@ class OnLoop:
 
 
 class Outcome(NamedTuple):
-    """The part of a connection that its client saw, and the number of writes that it took."""
+    """The bytes that a client has received, the end of its connection, and the number of writes."""
 
     received: bytes
     is_closed: bool
@@ -179,7 +179,7 @@ class Wire:
         self.protocol.connection_made(self.transport)
 
     async def read(self, chunk: bytes) -> bool:
-        """Have the server read some bytes, as an event loop does: not while it pauses; return whether it did."""
+        """Have the server read some bytes, unless it has paused reading; return whether it has read them."""
         if self.transport.is_paused or self.transport.is_closed:
             return False
         self.protocol.data_received(chunk)
@@ -200,7 +200,7 @@ class Wire:
         return outcome
 
     def close(self) -> None:
-        """Have the client close its side: an event loop closes the transport then, unless the protocol objects."""
+        """Have the client close its side; the event loop closes the transport, unless the protocol keeps it open."""
         if not self.protocol.eof_received():  # type: ignore[func-returns-value]  # as an event loop asks
             self.transport.close()
         self.protocol.connection_lost(None)
@@ -212,14 +212,14 @@ async def turns() -> None:
 
 
 class Neighbour:
-    """Another client, which holds memory of bodies."""
+    """Another client, which holds body memory."""
 
     def __init__(self, app: Fleethook) -> None:
         self._bodies = app.bodies
         self._held = 0
 
     def take(self, *, leave: int = 0) -> None:
-        """Take all free memory but ``leave`` bytes, once until it is given back."""
+        """Take all free memory but ``leave`` bytes; do nothing if it is taken already."""
         if self._held:
             return
         size = 2 * self._bodies.largest - self._bodies.total - leave
@@ -234,7 +234,7 @@ class Neighbour:
 async def ask(
     app: Fleethook, chunks: Sequence[bytes | Event], *, direct: bool, certificate: Certificate | None = None
 ) -> Outcome:
-    """Return the outcome of a connection that sends some bytes, to a server to which other things happen, too."""
+    """Return the outcome of a connection that sends some bytes, with events in between."""
     wire, neighbour = Wire(app, direct=direct, certificate=certificate), Neighbour(app)
     happen: dict[Event, Callable[[], object]] = {
         Event.SHUT_DOWN: wire.protocol.shutdown,

@@ -17,7 +17,7 @@ class Reviewer:
         self.rights: set[tuple[str, str, str]] = set()
         """User, cluster, and resource with subresource."""
         self.clusters: set[str] = set()
-        """Logical clusters that exist, where there are any."""
+        """The existing logical clusters."""
         self.audiences: set[str] | None = None
         self.failure: Exception | None = None
         self.asked: list[tuple[str, Any]] = []

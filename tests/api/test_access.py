@@ -1,4 +1,4 @@
-"""Callers that may have reviews of a logical cluster dispatched and explained."""
+"""Callers with the right to have reviews of a logical cluster dispatched and explained."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ TOKEN = "an-opaque-token-of-alice"
 
 @pytest.fixture
 def reviewer(monkeypatch: pytest.MonkeyPatch) -> Reviewer:
-    """The apiserver that every connection leads to."""
+    """The apiserver at the other end of every connection."""
     made = Reviewer()
     made.users[TOKEN] = {"username": "alice"}
     made.rights |= {("alice", "ws3", f"clusters/{verb}") for verb in VERBS}
@@ -54,7 +54,7 @@ async def server(tmp_path: Path) -> AsyncIterator[Webhooks]:
 async def dispatching(
     server: Webhooks, *, log: Callable[[bytes], None] | None = None, **settings: Any
 ) -> AsyncIterator[Fleethook]:
-    """An app whose objects are all read, from wherever they come."""
+    """Provide an app that has read all its objects."""
     app = create_app(Settings(private_webhooks=True, **settings), log=log)
     for one in (binding("ws3", "ws1", "widgets.example.org"), export("ws1", "widgets.example.org")):
         app.store.put(one)

@@ -134,7 +134,7 @@ async def test_a_depth_bomb_inside_the_object_is_refused(app: Fleethook) -> None
 @pytest.mark.parametrize(("old", "new"), [("ws2", "ws3"), ("", "ws3"), ("ws2", "")])
 @pytest.mark.parametrize("kind", ["Deployment", "YurtAppOverrider"])
 async def test_an_update_does_not_claim_another_cluster(app: Fleethook, old: str, new: str, kind: str) -> None:
-    """ws2 has its workload rendered by nobody but its own overriders."""
+    """Only overriders of ws2 render a workload of ws2."""
 
     def document(cluster: str) -> dict[str, Any]:
         made = workload() if kind == "Deployment" else overrider(entry("*"))
@@ -232,7 +232,7 @@ async def test_a_review_is_refused_until_its_objects_are_read(tmp_path: Path, pa
     unread = create_app(Settings(kubeconfig=tmp_path / "none"), log=None)
     answer = await call(unread, path, review(RULE if path == VALIDATE else None))
     assert answer.status == 503
-    # An apiserver's client would ask again until its timeout.
+    # With the header, an apiserver's client would repeat the request until its timeout.
     assert "retry-after" not in answer.headers
     assert "cannot be read: not listed yet" in answer.json()["message"]
     readiness = await call(unread, "/readyz", method="GET")
@@ -291,7 +291,7 @@ async def test_readiness_lists_only_the_kinds_that_an_enabled_engine_needs(
 async def test_a_server_whose_apiserver_serves_no_needed_kind_is_not_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A URL that leads past the API answers 404 to everything, as if there were no webhooks."""
+    """A URL outside the API answers 404 to every request, as if there were no webhooks."""
     app = create_app(Settings(kubeconfig=tmp_path / "none", dispatch_as_kcp=True, dispatch_open="loopback"), log=None)
     assert app.cluster is not None
     monkeypatch.setattr(Informer, "absent", True)

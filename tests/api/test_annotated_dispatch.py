@@ -110,7 +110,7 @@ async def test_an_update_that_moves_an_object_is_refused(
 @pytest.mark.parametrize("verb", VERBS)
 async def test_an_unknown_cluster_of_a_stored_object_has_no_webhooks(app: Fleethook, verb: str) -> None:
     assert (await ask(app, verb, review(of("new")))).json()["response"] == {"uid": "u-1", "allowed": True}
-    # A path of the route is no word of the apiserver that stores the object.
+    # The path of a route is no proof by the apiserver that stores the object.
     refused = (await ask(app, verb, review(of("new")), base="/clusters/new")).json()["response"]
     assert (refused["allowed"], refused["status"]["code"]) == (False, 403)
     assert "logical cluster new is unknown" in refused["status"]["message"]

@@ -1,4 +1,4 @@
-"""The two paths of a request give the same bytes, log lines, records and numbers."""
+"""Both paths of a request produce the same bytes, log lines, records and metrics."""
 
 import asyncio
 from collections import Counter

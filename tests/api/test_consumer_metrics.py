@@ -1,4 +1,4 @@
-"""Consumers of dispatching: their quota of requests in flight, and their metrics."""
+"""The metrics of consumers of dispatching, and the refusals of their quota."""
 
 import asyncio
 import json

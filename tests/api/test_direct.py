@@ -1,4 +1,4 @@
-"""Each request takes the path that it should."""
+"""The choice between the direct path and the ASGI app."""
 
 import asyncio
 from typing import Any

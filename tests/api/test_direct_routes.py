@@ -97,7 +97,7 @@ class World(NamedTuple):
     settings: dict[str, Any]
     certificate: Certificate | None
     is_full: bool
-    """Whether cluster a has as many requests already as its quota allows."""
+    """Whether the quota of cluster a is used up."""
 
 
 WORLDS = st.builds(

@@ -1,4 +1,4 @@
-"""Label values that tenants choose are bounded."""
+"""The number of label values that tenants choose is limited."""
 
 from app.api.label_limits import MAX_CLUSTERS, MAX_WEBHOOKS_PER_CLUSTER, OTHER, WebhookNames, group_code
 

@@ -1,4 +1,4 @@
-"""Large reviews: no work on them runs on the event loop, but for the reading of the store."""
+"""Work on large reviews runs in threads; only reads of the store run on the event loop."""
 
 import json
 import threading
@@ -34,7 +34,7 @@ SIZES = {"small": 0, "large": MAX_ON_LOOP}
 
 
 def review(document: dict[str, Any], size: int, **request: Any) -> bytes:
-    """A review of an object with an annotation of that many bytes."""
+    """Return a review of an object with an annotation of ``size`` bytes."""
     metadata = {**document["metadata"], "annotations": {"a": "a" * size}}
     group, _, version = document["apiVersion"].rpartition("/")
     body = {
@@ -104,7 +104,7 @@ def served(*documents: dict[str, Any]) -> Fleethook:
 
 
 class Noted:
-    """Notes where functions of a module run."""
+    """Notes whether functions of a module run on the event loop."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._patch = patch

@@ -50,7 +50,7 @@ async def test_a_client_that_leaves_releases_its_memory() -> None:
 
 async def test_a_review_that_is_too_slow_is_answered_with_408() -> None:
     app, wire = await arriving()
-    # The timer of a body runs, as on the other path; its time is not waited for here.
+    # The timer of a body runs, as on the other path; the test ends it instead of waiting.
     assert wire.protocol._timer is not None
     wire.protocol._expire()
     assert (app.metrics.in_flight, app.bodies.total) == (0, 0)

@@ -47,7 +47,7 @@ def count_theirs(registry: CollectorRegistry) -> None:
 
 
 def text(count: Callable[[CollectorRegistry], None], accept: str) -> str:
-    """The exposition, without the times at which series and exemplars were made."""
+    """Return the exposition without the timestamps of series and exemplars."""
     registry = CollectorRegistry()
     count(registry)
     return timeless(registry, accept)

@@ -1,4 +1,4 @@
-"""Bearer tokens of callers, as an apiserver reviews them."""
+"""Reviews of bearer tokens by an apiserver, and their cache."""
 
 import asyncio
 import logging
@@ -200,7 +200,7 @@ async def test_a_caller_is_refused_if_the_apiserver_takes_too_long(reviewer: Rev
     [
         ({"fleethook"}, ["fleethook"], "alice"),
         ({"other"}, ["fleethook"], ""),
-        # An apiserver that does not know audiences: the token may be for anything.
+        # An apiserver without support for audiences: the token is for the apiserver itself.
         (None, ["fleethook"], ""),
         (None, [], "alice"),
     ],
