@@ -30,7 +30,7 @@ from app.api.metrics import Metrics, plan_metrics, script_gauges, store_gauges
 from app.api.openapi import describe_reviews
 from app.api.quota import RequestQuota
 from app.api.routes import ReviewRoute, crds_routes, dispatch_routes, interpret_routes, overrider_routes
-from app.api.sending import PacedApp, closing
+from app.api.sending import PacedApp, close_after_answer
 from app.api.tokens import Tokens
 from app.api.trimming import Trimmer, find_trim
 from app.control.slices import Slices
@@ -265,7 +265,7 @@ class Fleethook(FastAPI):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer reviews here and leave everything else to FastAPI."""
         if self.draining:
-            send = closing(send)
+            send = close_after_answer(send)
         endpoint = self._find_review(scope["path"]) if scope["type"] == "http" else None
         if endpoint is not None:
             await endpoint(scope, receive, send)

@@ -14,7 +14,7 @@ from app.api.access import Grant
 from app.api.body_limit import RequestError
 from app.api.callers import NamedCallers
 from app.api.codec import encode_response
-from app.api.dispatch import Asked, DispatchContext, DispatchEndpoint, refusal
+from app.api.dispatch import DispatchContext, DispatchEndpoint, ReceivedReview, refusal
 from app.api.routes import ReviewRoute
 from app.control.steps import Steps
 from app.dispatch.call import Deadline
@@ -59,7 +59,7 @@ class AnnotatedEndpoint(DispatchEndpoint):
         yield from ()
         return Grant(self._callers.find(scope))
 
-    def _decide(self, received: Asked, request: AdmissionRequest) -> Steps[tuple[DispatchResult, bytes]]:
+    def _decide(self, received: ReceivedReview, request: AdmissionRequest) -> Steps[tuple[DispatchResult, bytes]]:
         try:
             cluster = find_annotated_cluster(request)
         except StatusError as error:

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs
 
 # kube-apiserver's default budget for admission plus storage: the longest any caller waits
 # (k8s.io/apiserver pkg/endpoints/handlers/rest.go, requestTimeoutUpperBound).
-LONGEST_SECONDS: Final = 34.0
+MAX_SECONDS: Final = 34.0
 # Time that is reserved for sending the answer, before the caller leaves.
 _MARGIN_SECONDS: Final = 0.1
 _MARGIN_SHARE: Final = 0.1
@@ -18,7 +18,7 @@ _PART: Final = re.compile(r"(\d{1,9}(?:\.\d{0,9})?)(h|ms|m|s|us|µs|ns)", re.ASC
 _MAX_CACHED_QUERY: Final = 64
 
 
-def seconds_of(duration: str) -> float | None:
+def parse_duration(duration: str) -> float | None:
     """Return a duration in Go's format (``1m30s``, ``500ms``) in seconds, None if the text has another format."""
     seconds, at = 0.0, 0
     while at < len(duration):
@@ -30,15 +30,15 @@ def seconds_of(duration: str) -> float | None:
     return seconds if duration else None
 
 
-def budget(query: bytes) -> float:
+def find_budget(query: bytes) -> float:
     """Return the seconds within which a request has to be answered."""
     # An apiserver always sends the same few queries. Long queries are not cached.
     return _cached_budget(query) if len(query) <= _MAX_CACHED_QUERY else _compute_budget(query)
 
 
 def _compute_budget(query: bytes) -> float:
-    asked = seconds_of(parse_qs(query.decode("latin-1")).get("timeout", [""])[-1]) if query else None
-    seconds = min(asked or LONGEST_SECONDS, LONGEST_SECONDS)
+    asked = parse_duration(parse_qs(query.decode("latin-1")).get("timeout", [""])[-1]) if query else None
+    seconds = min(asked or MAX_SECONDS, MAX_SECONDS)
     return seconds - min(_MARGIN_SECONDS, seconds * _MARGIN_SHARE)
 
 

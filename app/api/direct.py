@@ -73,8 +73,8 @@ class DirectProtocol(ClosingProtocol):
         self._find: Final = find_endpoint
         self._pending: Endpoint | None = None
         self._body: bytes | bytearray = b""
-        self._is_whole = False
-        self._arriving: PartialBody | None = None
+        self._is_complete = False
+        self._partial_body: PartialBody | None = None
         self._client = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -96,7 +96,7 @@ class DirectProtocol(ClosingProtocol):
     @property
     def is_collecting(self) -> bool:
         """Whether a part of a request has arrived that the app does not know of."""
-        return self._arriving is not None
+        return self._partial_body is not None
 
     def on_message_begin(self) -> None:
         """Begin with a request; if another request arrived before it in the same read, the app answers both in turn."""
@@ -132,7 +132,7 @@ class DirectProtocol(ClosingProtocol):
         if self._pending is None:
             super().on_message_complete()
         else:
-            self._is_whole = True
+            self._is_complete = True
 
     def data_received(self, data: bytes) -> None:
         """Parse the bytes of a read, and answer the request in them."""
@@ -185,9 +185,9 @@ class DirectProtocol(ClosingProtocol):
             # The connection is being closed, so no client waits for the answer.
             self.forget_pending()
             return
-        if not self._is_whole and self._collect(endpoint):
+        if not self._is_complete and self._collect(endpoint):
             return
-        is_ready = self._is_whole and (self._arriving is None or self._may_still_answer(endpoint))
+        is_ready = self._is_complete and (self._partial_body is None or self._may_still_answer(endpoint))
         # An endpoint that continues with a request charges all of it itself.
         self._end_collecting()
         begun = self._begin(endpoint) if is_ready else None
@@ -201,9 +201,9 @@ class DirectProtocol(ClosingProtocol):
 
     def _collect(self, endpoint: Endpoint) -> bool:
         """Keep the part of a body that has arrived; return False if the app has to read it."""
-        if self._arriving is None:
-            self._arriving = endpoint.collect(cast("Scope", self.scope), client=self._client)
-        return self._arriving is not None and self._arriving.grow(len(self._body))
+        if self._partial_body is None:
+            self._partial_body = endpoint.collect(cast("Scope", self.scope), client=self._client)
+        return self._partial_body is not None and self._partial_body.grow(len(self._body))
 
     def _may_still_answer(self, endpoint: Endpoint) -> bool:
         """Return whether a request that arrived in several reads may still be answered here."""
@@ -214,11 +214,11 @@ class DirectProtocol(ClosingProtocol):
         try:
             return endpoint.begin(scope, bytes(self._body), client=self._client)
         except BaseException as error:  # noqa: BLE001 - uvicorn logs and answers each, even `sys.exit` of an interpreter
-            return _failing(error)
+            return _make_failing_app(error)
 
     def _start(self, app: Any) -> None:
         """Have an app answer the pending request, and pass the bytes that arrived to it, as uvicorn would have."""
-        body, is_whole = self._body, self._is_whole
+        body, is_complete = self._body, self._is_complete
         self.forget_pending()
         usual, self.app = self.app, app
         try:
@@ -227,21 +227,21 @@ class DirectProtocol(ClosingProtocol):
             self.app = usual
         if body:
             super().on_body(bytes(body))
-        if is_whole:
+        if is_complete:
             super().on_message_complete()
 
     def forget_pending(self) -> None:
         """Drop the pending request and its memory."""
         self._end_collecting()
-        self._pending, self._body, self._is_whole = None, b"", False
+        self._pending, self._body, self._is_complete = None, b"", False
 
     def _end_collecting(self) -> None:
-        if self._arriving is not None:
-            self._arriving.end()
-            self._arriving = None
+        if self._partial_body is not None:
+            self._partial_body.end()
+            self._partial_body = None
 
 
-def _failing(error: BaseException) -> ASGIApp:
+def _make_failing_app(error: BaseException) -> ASGIApp:
     """Return an app that raises the error of an endpoint."""
 
     async def fail(_scope: Scope, _receive: Receive, _send: Send) -> None:

@@ -15,7 +15,7 @@ from app.api.access import ClusterAccess, Grant
 from app.api.admission import classify, find_outcome, to_response
 from app.api.body_limit import RequestError
 from app.api.codec import Decoded, decode_review, encode_response
-from app.api.deadline import budget
+from app.api.deadline import find_budget
 from app.api.endpoint import MAX_ON_LOOP
 from app.api.logs import ReviewLine
 from app.api.quota import FullQuotaError, RequestQuota
@@ -34,7 +34,8 @@ from app.outbound.hops import HEADER, was_dispatched
 from app.registration.paths import split_cluster_path
 from app.store import StoreView
 
-# k8s.io/apiserver pkg/admission/plugin/webhook/generic/webhook.go: WaitForReady waits as long for configurations.
+# kube-apiserver waits as long for webhook configurations (k8s.io/apiserver pkg/admission/handler.go,
+# timeToWaitForReady).
 _SYNC_SECONDS: Final = 10.0
 # RFC 5842, section 7.2.
 _LOOP_DETECTED: Final = 508
@@ -75,7 +76,7 @@ class ClusterCall(NamedTuple):
     has_returned: bool
 
 
-Asked = Received[Decoded, ClusterCall]
+ReceivedReview = Received[Decoded, ClusterCall]
 """A review, and the facts of its request."""
 
 
@@ -98,7 +99,7 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
         self._context.access.check_credentials(scope)
 
     def _inspect(self, scope: Scope) -> Steps[ClusterCall]:
-        deadline = Deadline(time.monotonic() + budget(scope["query_string"]))
+        deadline = Deadline(time.monotonic() + find_budget(scope["query_string"]))
         cluster = self._find_cluster(scope)
         grant = yield from self._authorize(scope, cluster, deadline)
         return ClusterCall(cluster, grant.caller, deadline, was_dispatched(scope["headers"]))
@@ -126,7 +127,7 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
                 _ = request.object, request.old_object, request.user, request.decoded_options
         return review
 
-    def _decide(self, received: Asked, request: AdmissionRequest) -> Steps[tuple[DispatchResult, bytes]]:
+    def _decide(self, received: ReceivedReview, request: AdmissionRequest) -> Steps[tuple[DispatchResult, bytes]]:
         started, cluster, context = time.perf_counter(), received.call.cluster, self._context
         consumers, is_known = self._metrics.consumers, context.store.knows(cluster)
         try:
@@ -140,7 +141,9 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
         return dispatched, answer
 
     @abstractmethod
-    def _decide_within_quota(self, received: Asked, request: AdmissionRequest) -> Steps[tuple[DispatchResult, bytes]]:
+    def _decide_within_quota(
+        self, received: ReceivedReview, request: AdmissionRequest
+    ) -> Steps[tuple[DispatchResult, bytes]]:
         """Return how a review was answered, and the answer."""
 
     def _wait_until_ready(self, deadline: Deadline) -> Steps[str]:
@@ -154,16 +157,16 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
         stale = context.stale()
         return f"not ready to handle request: {stale}" if stale else ""
 
-    def _fail(self, error: Exception, received: Asked) -> Response:
+    def _fail(self, error: Exception, received: ReceivedReview) -> Response:
         return to_response(explain_failure(error, route=self._path, uid=received.review.uid))
 
-    def _refuse(self, received: Asked, problem: Problem) -> tuple[DispatchResult, bytes]:
+    def _refuse(self, received: ReceivedReview, problem: Problem) -> tuple[DispatchResult, bytes]:
         return _answer(received, to_response(problem))
 
     def _classify(self, review: Decoded, verdict: DispatchResult) -> tuple[str, str]:
         return classify(review, verdict.response)
 
-    def _describe(self, received: Asked, verdict: DispatchResult, *, seconds: float) -> ReviewLine:
+    def _describe(self, received: ReceivedReview, verdict: DispatchResult, *, seconds: float) -> ReviewLine:
         call, (response, target) = received.call, verdict
         line = make_admission_line(
             self._path, received.review, response, seconds=seconds, request_id=received.request_id
@@ -196,7 +199,7 @@ def _full_quota(cluster: str, limit: int) -> StatusError:
     )
 
 
-def _answer(received: Asked, response: Response) -> tuple[DispatchResult, bytes]:
+def _answer(received: ReceivedReview, response: Response) -> tuple[DispatchResult, bytes]:
     review = received.review
     return DispatchResult(response, None), encode_response(response, uid=review.uid, api_version=review.api_version)
 
@@ -219,7 +222,9 @@ class DispatchEndpoint(ClusterEndpoint):
         self._phase: Final = phase
         self._vouched: Final = vouched
 
-    def _decide_within_quota(self, received: Asked, request: AdmissionRequest) -> Steps[tuple[DispatchResult, bytes]]:
+    def _decide_within_quota(
+        self, received: ReceivedReview, request: AdmissionRequest
+    ) -> Steps[tuple[DispatchResult, bytes]]:
         review, call = received.review, received.call
         problem = "" if call.has_returned else (yield from self._wait_until_ready(call.deadline))
         dispatched: DispatchResult
@@ -245,7 +250,9 @@ class DispatchEndpoint(ClusterEndpoint):
 class ExplainEndpoint(ClusterEndpoint):
     """Explains for each webhook whether it would be asked, and if not, why."""
 
-    def _decide_within_quota(self, received: Asked, request: AdmissionRequest) -> Steps[tuple[DispatchResult, bytes]]:
+    def _decide_within_quota(
+        self, received: ReceivedReview, request: AdmissionRequest
+    ) -> Steps[tuple[DispatchResult, bytes]]:
         call = received.call
         problem = yield from self._wait_until_ready(call.deadline)
         try:

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.codec import encode_error
 from app.api.endpoint import respond
-from app.api.sending import closing
+from app.api.sending import close_after_answer
 
 _PATHS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 _TOO_MANY: Final = encode_error(
@@ -109,6 +109,6 @@ class HealthOnly:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
         if scope["path"] in _PATHS:
-            await self._app(scope, receive, closing(send))
+            await self._app(scope, receive, close_after_answer(send))
         else:
-            await respond(closing(send), 503, _TOO_MANY, (b"retry-after", b"1"))
+            await respond(close_after_answer(send), 503, _TOO_MANY, (b"retry-after", b"1"))

@@ -117,7 +117,7 @@ MAX_LOGGED: Final = 1000
 """Characters of a member of a review in a log line."""
 
 
-def shortened(text: str) -> str:
+def cut_text(text: str) -> str:
     """Return a text cut to `MAX_LOGGED` characters, so that encoding a long text takes no time."""
     return text if len(text) <= MAX_LOGGED else shorten(text, MAX_LOGGED)
 

@@ -195,17 +195,17 @@ def plan_metrics(read: Callable[[], tuple[int, int]]) -> Iterator[Collector]:
 def script_gauges(counts: Callable[[], tuple[int, int]]) -> Iterator[Collector]:
     """Yield the gauges of customizations; ``counts`` returns the number of scripts in use and of refused objects."""
 
-    def used() -> Iterator[tuple[dict[str, str], float]]:
+    def count_used() -> Iterator[tuple[dict[str, str], float]]:
         yield {}, counts()[0]
 
-    def refused() -> Iterator[tuple[dict[str, str], float]]:
+    def count_refused_objects() -> Iterator[tuple[dict[str, str], float]]:
         yield {}, counts()[1]
 
-    yield Gauges("fleethook_scripts", "Lua scripts of customizations in use.", used)
+    yield Gauges("fleethook_scripts", "Lua scripts of customizations in use.", count_used)
     yield Gauges(
         "fleethook_customizations_refused",
         "Customizations whose newest version cannot be used; /readyz names them and their errors.",
-        refused,
+        count_refused_objects,
     )
 
 
@@ -228,7 +228,7 @@ def store_gauges(
             if part.age is not None:
                 yield {"source": part.name}, part.age
 
-    def failing() -> Iterator[tuple[dict[str, str], float]]:
+    def read_failing() -> Iterator[tuple[dict[str, str], float]]:
         for part in parts():
             yield {"source": part.name}, float(part.failing)
 
@@ -242,6 +242,6 @@ def store_gauges(
     yield Gauges(
         "fleethook_store_source_failing",
         "1 if a part of the source cannot be read now, so that its last good state is used.",
-        failing,
+        read_failing,
         "source",
     )

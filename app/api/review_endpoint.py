@@ -147,7 +147,8 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
     def _inspect(self, scope: Scope) -> CallT | Steps[CallT]:
         """Return the facts of a request that its answer depends on, before the review is decoded.
 
-        The facts are no generator, so steps are told apart from them: most routes need none, and steps take time.
+        Most routes wait for nothing here, and return the facts themselves, because steps take time. Facts are never a
+        generator.
 
         Raises:
             RequestError: The caller may not ask.

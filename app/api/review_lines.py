@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from app.api.codec import Decoded
-from app.api.logs import InterpretLine, ReviewLine, milliseconds, shortened, stamp
+from app.api.logs import InterpretLine, ReviewLine, cut_text, milliseconds, stamp
 from app.interpret.chain import Step
 from app.interpret.codec import Asked
 from app.interpret.question import Question
@@ -31,16 +31,16 @@ def make_admission_line(
     if (request := review.request) is not None:
         kind = request.kind
         document = _find_document(request.__dict__)
-        cluster = shortened(cluster_of(document)) if isinstance(document, dict) else ""
-        gvk = shortened(f"{kind.group}/{kind.version}/{kind.kind}")
-        namespace = shortened(request.namespace)
+        cluster = cut_text(cluster_of(document)) if isinstance(document, dict) else ""
+        gvk = cut_text(f"{kind.group}/{kind.version}/{kind.kind}")
+        namespace = cut_text(request.namespace)
         generated = request.name or as_object(as_object(document).get("metadata")).get("generateName", "")
-        name = shortened(generated) if isinstance(generated, str) else ""
+        name = cut_text(generated) if isinstance(generated, str) else ""
         operation = request.operation
-    message = shortened(response.message) if response.message else _UNSET
+    message = cut_text(response.message) if response.message else _UNSET
     # By position: members that are set one by one take a quarter more time.
     return ReviewLine(
-        stamp(), "info", "review", path, shortened(request_id), shortened(review.uid), response.allowed,
+        stamp(), "info", "review", path, cut_text(request_id), cut_text(review.uid), response.allowed,
         len(response.patch), milliseconds(seconds), cluster, gvk, namespace, name, operation, message,
     )  # fmt: skip
 
@@ -68,15 +68,15 @@ def make_interpret_line(
     """
     gvk = operation = layer = hook = namespace = name = message = _UNSET
     if question is not None:
-        gvk, operation = shortened("/".join(question.kind)), question.operation.value
+        gvk, operation = cut_text("/".join(question.kind)), question.operation.value
     if steps and steps[-1].hook:
         layer, hook = steps[-1].layer, steps[-1].hook
     if (request := review.request) is not None:
-        namespace, name = shortened(request.namespace), shortened(request.name)
+        namespace, name = cut_text(request.namespace), cut_text(request.name)
     if problem is not None:
-        message = shortened(problem)
+        message = cut_text(problem)
     # By position: members that are set one by one take a quarter more time.
     return InterpretLine(
-        stamp(), "info", "interpret", path, shortened(review.uid), problem is None,
-        gvk, operation, layer, hook, namespace, name, message, shortened(request_id), milliseconds(seconds),
+        stamp(), "info", "interpret", path, cut_text(review.uid), problem is None,
+        gvk, operation, layer, hook, namespace, name, message, cut_text(request_id), milliseconds(seconds),
     )  # fmt: skip

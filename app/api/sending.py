@@ -85,7 +85,7 @@ class _Paced:
         return True
 
 
-def closing(send: Send) -> Send:
+def close_after_answer(send: Send) -> Send:
     """Return a channel that closes the connection after the answer, so that the client connects to another replica."""
 
     async def send_and_close(message: Message) -> None:

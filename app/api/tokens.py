@@ -28,7 +28,7 @@ ACCESS_VERB: Final = "create"
 
 _AUTHENTICATION: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 _AUTHORIZATION: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-_SECONDS: Final = 5.0
+_REVIEW_SECONDS: Final = 5.0
 MAX_ENTRIES: Final = 10_000
 """Cached answers of each kind."""
 REFUSED_SECONDS: Final = 10.0
@@ -150,7 +150,7 @@ class Tokens:
 
     async def _review(self, token: str, question: _Question, client: str) -> Decision:
         try:
-            async with self._slots.hold(client, question.cluster, seconds=_SECONDS):
+            async with self._slots.hold(client, question.cluster, seconds=_REVIEW_SECONDS):
                 decision = await self._ask_apiserver(token, question)
         except FullError as error:
             raise BusyError from error
@@ -182,13 +182,13 @@ class Tokens:
         review: JSONObject = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
         answer: JSON = None
         try:
-            answer = await self._post("POST", scope + _AUTHENTICATION, body=review, timeout=_SECONDS)
+            answer = await self._post("POST", scope + _AUTHENTICATION, body=review, timeout=_REVIEW_SECONDS)
         except APIError as error:
             if not (scope and error.code in _NO_CLUSTER):
                 raise
             # The answer must not reveal which logical clusters exist. If the named cluster cannot be asked, the cluster
             # of the server's own credentials decides whether the token is valid.
-            answer = await self._post("POST", _AUTHENTICATION, body=review, timeout=_SECONDS)
+            answer = await self._post("POST", _AUTHENTICATION, body=review, timeout=_REVIEW_SECONDS)
         return self._read_user(as_object(as_object(answer).get("status")))
 
     def _read_user(self, status: Mapping[str, Any]) -> _User | None:
@@ -217,7 +217,7 @@ class Tokens:
         )
         try:
             answer = await self._post(
-                "POST", scope + _AUTHORIZATION, body=build_access_review(access), timeout=_SECONDS
+                "POST", scope + _AUTHORIZATION, body=build_access_review(access), timeout=_REVIEW_SECONDS
             )
         except APIError as error:
             if not (scope and error.code in _NO_CLUSTER):
