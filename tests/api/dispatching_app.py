@@ -26,7 +26,7 @@ NEVER = [{"name": "never", "expression": "object.metadata.name == 'nobody'"}]
 
 
 def documents() -> list[dict[str, Any]]:
-    """Return a cluster with webhooks about Widgets only, and one that uses what another one exports.
+    """Return a cluster with webhooks about Widgets only, and one cluster that uses an export of another.
 
     No webhook is called: the condition of each is false.
     """

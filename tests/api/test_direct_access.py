@@ -105,7 +105,7 @@ async def ask_with(app: Fleethook, token: str, path: str = "/clusters/a/mutate",
     return await ask(app, [encode(REVIEW, f"Authorization: Bearer {token}", path=path)], direct=direct)
 
 
-async def test_a_token_is_asked_about_once_and_known_on_both_paths(reviewer: Reviewer, tmp_path: Path) -> None:
+async def test_both_paths_share_cached_token_reviews(reviewer: Reviewer, tmp_path: Path) -> None:
     lines: list[bytes] = []
     app = dispatching(lines.append, kubeconfig=tmp_path / "none", **OPEN)
     first, second = [await ask_with(app, TOKEN) for _ in range(2)]

@@ -171,7 +171,7 @@ async def test_a_review_that_needs_no_waiting_is_answered_at_once(request_bytes:
     assert outcome.received.startswith(b"HTTP/1.1 404" if b"/none" in request_bytes else b"HTTP/1.1 200")
 
 
-async def test_a_changed_webhook_counts_from_the_next_review_on() -> None:
+async def test_a_changed_webhook_applies_to_the_next_review() -> None:
     lines: list[bytes] = []
     app = dispatching(lines.append)
     request = encode(json.dumps(review(workload())).encode(), path="/clusters/a/mutate")
