@@ -49,7 +49,7 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
             conclude: Awaited between the decision and the answer.
             slices: The turns that the slices of a handler take; None for turns of their own.
             pure: Whether the handler reads nothing but the review, so that it may run in a thread.
-            rest: As `ReviewEndpoint` has it.
+            rest: As in `ReviewEndpoint`.
         """
         super().__init__(path, **rest)
         self._handler: Final = handler

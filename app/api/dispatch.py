@@ -89,7 +89,7 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
         Args:
             path: Of the route.
             context: The objects and services that it answers with.
-            rest: As `ReviewEndpoint` has it.
+            rest: As in `ReviewEndpoint`.
         """
         super().__init__(path, **rest)
         self._context: Final = context
@@ -215,8 +215,8 @@ class DispatchEndpoint(ClusterEndpoint):
         Args:
             path: Of the route.
             phase: Of admission.
-            vouched: As `app.dispatch.schema_owner.find_owner` has it.
-            rest: As `ClusterEndpoint` has it.
+            vouched: As in `app.dispatch.schema_owner.find_owner`.
+            rest: As in `ClusterEndpoint`.
         """
         super().__init__(path, **rest)
         self._phase: Final = phase

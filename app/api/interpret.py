@@ -40,7 +40,7 @@ class InterpretEndpoint(ReviewEndpoint[Asked, InterpretRequest, bool, Interprete
         Args:
             path: Of the route.
             chain: Answers the questions.
-            rest: As `ReviewEndpoint` has it.
+            rest: As in `ReviewEndpoint`.
         """
         super().__init__(path, **rest)
         self._chain: Final = chain
