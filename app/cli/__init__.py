@@ -5,7 +5,7 @@ import sys
 import typer
 
 from app import __version__
-from app.cli.later import Place, group_of
+from app.cli.lazy import CommandSpec, lazy_group
 from app.cli.output import check_arguments, reporting_output_errors
 
 app = typer.Typer(
@@ -15,37 +15,37 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    cls=group_of(
+    cls=lazy_group(
         {
-            "serve": Place("app.cli.serve", "serve", "Serve admission reviews over HTTPS."),
-            "render": Place(
+            "serve": CommandSpec("app.cli.serve", "serve", "Serve admission reviews over HTTPS."),
+            "render": CommandSpec(
                 "app.cli.render",
                 "render",
                 "Print what every node pool's workload will be, before anything is applied.",
             ),
-            "explain": Place(
+            "explain": CommandSpec(
                 "app.cli.explain",
                 "explain",
                 "Explain which webhooks a request goes to, and for each other one why not.",
             ),
-            "lint": Place(
+            "lint": CommandSpec(
                 "app.cli.lint",
                 "lint",
                 "Find overriders that are refused or do nothing, and webhooks that never fire or lock themselves out.",
             ),
-            "convert": Place(
+            "convert": CommandSpec(
                 "app.cli.convert",
                 "convert_command",
                 "Convert v1alpha1 YurtAppSets and YurtAppDaemons with their overriders to v1beta1 YurtAppSets with "
                 "tweaks.",
             ),
-            "certs": Place("app.cli.certs", "certs", "Make and look at serving certificates."),
-            "crds": Place(
+            "certs": CommandSpec("app.cli.certs", "certs", "Make and look at serving certificates."),
+            "crds": CommandSpec(
                 "app.cli.crds",
                 "crds",
                 "Fetch, verify and cache the CRD tarballs of Karmada.",
             ),
-            "interpret": Place(
+            "interpret": CommandSpec(
                 "app.cli.interpret",
                 "interpret",
                 "Run and test interpreters off-line: Lua, hooks, Python, native.",

@@ -1,4 +1,4 @@
-"""Commands that are imported when they are asked for: what is said of them before is what they say themselves."""
+"""Commands that are imported only when they run: the list shows their own help, and loads nothing else."""
 
 import subprocess
 import sys
@@ -10,28 +10,28 @@ from typer.testing import CliRunner
 
 from app.cli import app
 from app.cli.crds import crds
-from app.cli.later import Later
+from app.cli.lazy import LazyCommand
 from tests.waiting import NET
 
-LATER = {
+LAZY = {
     name: command
-    for of in (app, crds)
-    for name, command in get_group(of).commands.items()
-    if isinstance(command, Later)
+    for group in (app, crds)
+    for name, command in get_group(group).commands.items()
+    if isinstance(command, LazyCommand)
 }
 
 
-def test_there_are_such_commands() -> None:
-    assert set(LATER) >= {"serve", "explain", "lint", "certs", "crds", "interpret", "apply", "controller"}
+def test_the_commands_are_lazy() -> None:
+    assert set(LAZY) >= {"serve", "explain", "lint", "certs", "crds", "interpret", "apply", "controller"}
 
 
-@pytest.mark.parametrize("command", LATER.values(), ids=LATER)
-def test_the_line_in_the_list_is_the_first_of_the_command(command: Any) -> None:
+@pytest.mark.parametrize("command", LAZY.values(), ids=LAZY)
+def test_the_summary_is_the_first_paragraph_of_the_help(command: Any) -> None:
     assert command.help == command.load().help.split("\n\n")[0].replace("\n", " ")
 
 
 @pytest.mark.parametrize("name", [name for name, command in get_group(app).commands.items()])
-def test_the_help_of_a_command_is_its_own(name: str) -> None:
+def test_each_command_shows_its_own_help(name: str) -> None:
     result = CliRunner().invoke(app, [name, "-h"], env={"COLUMNS": "200"})
     assert result.exit_code == 0
     assert f"Usage: fleethook {name} " in result.stdout
@@ -40,7 +40,7 @@ def test_the_help_of_a_command_is_its_own(name: str) -> None:
     assert "Options" in result.stdout
 
 
-def test_a_name_that_is_nearly_one_is_corrected() -> None:
+def test_a_misspelled_command_gets_a_suggestion() -> None:
     result = CliRunner().invoke(app, ["lnit"])
     assert result.exit_code == 2
     assert "Did you mean 'lint'" in result.stderr
@@ -55,7 +55,7 @@ def test_a_name_that_is_nearly_one_is_corrected() -> None:
         (["certs", "--help"], ["fastapi", "urllib3", "kubernetes_asyncio", "lupa"]),
     ],
 )
-def test_a_command_imports_what_it_needs(arguments: list[str], unneeded: list[str]) -> None:
+def test_a_command_imports_only_the_libraries_that_it_needs(arguments: list[str], unneeded: list[str]) -> None:
     code = f"""
 import sys
 from app.cli import app
