@@ -6,7 +6,7 @@ import typer
 
 from app import __version__
 from app.cli.lazy import CommandSpec, lazy_group
-from app.cli.output import check_arguments, reporting_output_errors
+from app.cli.standard_output import check_arguments, reporting_output_errors
 
 app = typer.Typer(
     name="fleethook",

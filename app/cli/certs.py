@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes
 
 from app.certs.authority import names_of, renewal_of
 from app.certs.files import CertificateError, ensure_certificates
-from app.cli.failures import fail
+from app.cli.exit_codes import fail
 from app.cli.json_output import write_json
 from app.cli.terminal import write
 

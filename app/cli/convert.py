@@ -7,8 +7,8 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
-from app.cli.cluster import OPENYURT, WORKLOADS, read_cluster
-from app.cli.conversion import (
+from app.cli.cluster_reader import OPENYURT, WORKLOADS, read_cluster
+from app.cli.convert_output import (
     Places,
     Row,
     print_diff,
@@ -18,7 +18,7 @@ from app.cli.conversion import (
     row_of,
     row_of_orphan,
 )
-from app.cli.failures import CHECK_FAILED, fail
+from app.cli.exit_codes import CHECK_FAILED, fail
 from app.cli.manifests import documents
 from app.cli.options import OptionalFilesOption, StrictOption
 from app.cli.report import count

@@ -10,10 +10,10 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from app.cli.explained import Explained, Output, print_all, print_json, print_rows, refusal, row_of
-from app.cli.failures import CHECK_FAILED, fail
+from app.cli.exit_codes import CHECK_FAILED, fail
+from app.cli.explain_output import Explained, Output, print_all, print_json, print_rows, refusal, row_of
+from app.cli.explain_request import NAMESPACE, Asked, Operation, Question, Subject, is_review, question_of
 from app.cli.manifests import documents, values
-from app.cli.requests import NAMESPACE, Asked, Operation, Question, Subject, is_review, question_of
 from app.cli.terminal import write_error
 from app.dispatch.assembly import INDEXES, offline_dispatcher
 from app.dispatch.call import Deadline

@@ -10,15 +10,15 @@ from typing import Annotated, NamedTuple
 import typer
 import watchfiles
 
-from app.cli.failures import CHECK_FAILED, fail
-from app.cli.interpreter_registration import register
+from app.cli.exit_codes import CHECK_FAILED, fail
+from app.cli.interpret_output import Output, Verdict, print_verdicts
+from app.cli.interpret_register import register
 from app.cli.interpreters import build_chain, explain_error, find, judge, loaded
 from app.cli.json_output import write_json
+from app.cli.lua_scripts import has_scripts, judged, unasked
 from app.cli.manifests import documents, mappings, values
 from app.cli.options import InterpretersOption
-from app.cli.scripts import has_scripts, judged, unasked
 from app.cli.terminal import flush, write, write_document, write_error
-from app.cli.verdicts import Output, Verdict, print_verdicts
 from app.cli.yaml_output import yaml_text
 from app.interpret.access import InterpretError
 from app.interpret.chain import ChainError, Step

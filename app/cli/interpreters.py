@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from app.cli.failures import fail
+from app.cli.exit_codes import fail
+from app.cli.interpret_output import Verdict
+from app.cli.lua_scripts import refusals
 from app.cli.manifests import files, mappings
-from app.cli.scripts import refusals
-from app.cli.verdicts import Verdict
 from app.interpret.chain import Chain, ChainError
 from app.interpret.fixtures import Difference, Fixture, FixtureError, differences, fixtures, is_fixture
 from app.interpret.layers import chain_of

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from app.cli.explained import print_json
-from app.cli.failures import CHECK_FAILED
-from app.cli.findings import fails, print_text, row_of_manifest, row_of_webhook
+from app.cli.exit_codes import CHECK_FAILED
+from app.cli.explain_output import print_json
+from app.cli.findings_output import fails, print_text, row_of_manifest, row_of_webhook
 from app.cli.manifests import documents
 from app.cli.options import StrictOption
 from app.dispatch.assembly import INDEXES

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from app.cli.failures import fail
+from app.cli.exit_codes import fail
 from app.store.yaml_reader import Document, ManifestError, Value, read_documents, read_values
 
 _STANDARD_INPUT = Path("-")

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.failures import CHECK_FAILED, fail
-from app.cli.findings import Row, fails, print_lines, row_of_manifest
+from app.cli.exit_codes import CHECK_FAILED, fail
+from app.cli.findings_output import Row, fails, print_lines, row_of_manifest
 from app.cli.json_output import write_json
 from app.cli.manifests import documents
 from app.cli.options import FilesOption, StrictOption

@@ -13,7 +13,7 @@ from app.asgi import Fleethook, create_app
 from app.certs.context import ReloadingContext
 from app.certs.files import CertificateFiles, ensure_certificates, keep_certificates
 from app.cli.acceptor import bind
-from app.cli.leading import lead, withdraw_selection, withdraws_selection
+from app.cli.leader import lead, withdraw_selection, withdraws_selection
 from app.cli.server import GracefulServer
 from app.cli.terminal import flush, write
 from app.cli.workers import inherited_listeners

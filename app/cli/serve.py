@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from app.api.log_lines import LogLines
 from app.api.logs import configure_logging
 from app.certs.files import CertificateError
-from app.cli.failures import fail
+from app.cli.exit_codes import fail
 from app.cli.options import InterpretersOption
 from app.cli.running import run_server
 from app.cli.workers import LISTENER_VARIABLE, LOCK_VARIABLE, Workers, listen

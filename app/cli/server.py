@@ -22,7 +22,7 @@ from app.api.health import HealthOnly
 from app.api.protocol import Guard, GuardedProtocol
 from app.asgi import Fleethook
 from app.cli.acceptor import Acceptor, Transports
-from app.cli.output import OutputError
+from app.cli.standard_output import OutputError
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 

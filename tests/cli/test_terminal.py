@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from typer.testing import CliRunner
 
 from app.cli.crds import crds
+from app.cli.interpret_output import Output, Verdict, print_verdicts
 from app.cli.json_output import write_json
 from app.cli.styles import console, styled
 from app.cli.terminal import write, write_document, write_error
-from app.cli.verdicts import Output, Verdict, print_verdicts
 from app.cli.yaml_output import yaml_text
 from app.crds.apply.yaml_text import dump
 from app.model.text import is_inert
@@ -76,7 +76,7 @@ def test_no_command_writes_past_this() -> None:
     # Failures of standard output itself, escaped there; our own version, before anything heavy is imported; rich consoles print what `styled` returns.
     assert {one for one in found if ".print(" not in one} == {
         '__init__.py: sys.stdout.write(f"fleethook {__version__}\\n")',
-        'output.py: sys.stderr.write(f"fleethook: {escape(message)}\\n")',
+        'standard_output.py: sys.stderr.write(f"fleethook: {escape(message)}\\n")',
     }
     assert all("terminal.print(" in one for one in found if ".print(" in one)
 

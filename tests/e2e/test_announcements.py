@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.asgi import Fleethook, create_app
-from app.cli.leading import selection_writer
+from app.cli.leader import selection_writer
 from app.model.openyurt import YURT_APP_OVERRIDER
 from app.overrider.selected import bound_subjects
 from app.registration.selection import SubjectName

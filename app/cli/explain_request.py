@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from app.api.codec import decode_review
-from app.cli.failures import fail
-from app.cli.resources import resource_of
+from app.cli.exit_codes import fail
+from app.cli.rest_mapping import resource_of
 from app.dispatch.attributes import claimed_cluster
 from app.dispatch.equivalents import equivalents_of, namespaced
 from app.dispatch.owner import find_owner

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from app.cli.leading import Leader, selects, withdraws_selection
+from app.cli.leader import Leader, selects, withdraws_selection
 from app.control.leader_metrics import ControllerCounts, LeaderState
 from app.settings import Settings
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn, TextIO
 
-from app.cli.failures import UNREADABLE
+from app.cli.exit_codes import UNREADABLE
 from app.model.text import escape
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from app.cli.cluster import Resource, read_resource
-from app.cli.failures import fail
+from app.cli.cluster_reader import Resource, read_resource
+from app.cli.exit_codes import fail
 from app.cli.interpreters import build_chain
 from app.cli.json_output import write_json
 from app.cli.manifests import documents

@@ -11,7 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from app.cli import app
-from app.cli.resources import resource_of
+from app.cli.rest_mapping import resource_of
 from app.dispatch.assembly import offline_dispatcher
 from app.dispatch.call import Deadline
 from app.dispatch.explain import Explanation

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from app.cli.failures import fail
+from app.cli.exit_codes import fail
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.model.openyurt import NODE_POOL, POOL_NAME_LABEL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
