@@ -163,7 +163,7 @@ def test_overriders_without_any_subject_in_the_files_are_a_warning_for_lint(writ
     ((level, _, text),) = findings(directory)
     assert (level, "YurtAppSet default/demo is not known yet" in text) == ("warning", True)
     code, _, errors = run("render", "-f", str(directory))
-    assert (code, "nothing to render: no YurtAppSet or YurtAppDaemon with a node pool in what -f gave" in errors) == (
+    assert (code, "nothing to render: the files have no YurtAppSet or YurtAppDaemon with a node pool" in errors) == (
         2,
         True,
     )
