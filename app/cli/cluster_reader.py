@@ -1,4 +1,4 @@
-"""Reading the objects of a cluster once, for a command."""
+"""Reading the objects of a cluster with list requests, once for a command."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,17 +13,23 @@ from app.model.openyurt import NODE_POOL, POOL_NAME_LABEL, YURT_APP_DAEMON, YURT
 if TYPE_CHECKING:
     from app.kube.connection import Connection
 
-_PAGE: Final = "500"
+_PAGE_SIZE: Final = "500"  # as kubectl
 _NOT_SERVED: Final = 404
 
 
 class Resource(NamedTuple):
-    """A resource to read."""
+    """A resource to read.
+
+    Attributes:
+        group_kind: Group and kind of its objects.
+        plural: Name of the resource in URLs.
+        versions: Versions in order of preference; the first one that the apiserver serves is read.
+        selector: Label selector, ``""`` for all objects.
+    """
 
     group_kind: GroupKind
     plural: str
     versions: tuple[str, ...]
-    """The first one that the apiserver serves is read."""
     selector: str = ""
 
 
@@ -33,21 +39,21 @@ OPENYURT: Final = (
     Resource(YURT_APP_OVERRIDER, "yurtappoverriders", ("v1alpha1",)),
     Resource(NODE_POOL, "nodepools", ("v1beta2", "v1beta1", "v1alpha1")),
 )
-"""What overriders are about. A v1beta1 object that is read as v1alpha1 lacks what that version cannot say."""
+"""Overriders, their subjects and NodePools. The newest version comes first: an older one may lack fields."""
 WORKLOADS: Final = (
     Resource(GroupKind("apps", "Deployment"), "deployments", ("v1",), POOL_NAME_LABEL),
     Resource(GroupKind("apps", "StatefulSet"), "statefulsets", ("v1",), POOL_NAME_LABEL),
 )
-"""The workloads of node pools."""
+"""Workloads that belong to a node pool."""
 
 
 def read_cluster(resources: Sequence[Resource], *, kubeconfig: Path | None, context: str | None) -> list[JSONObject]:
-    """Return the objects of a cluster; leaves with a message if it cannot be read.
+    """Return the objects of a cluster. Exits with a message if the cluster cannot be read.
 
     Args:
-        resources: What to read. A resource that is not served has no objects.
-        kubeconfig: The file with the credentials, None for the service account of the pod that this runs in.
-        context: The context in that file, None for its current one.
+        resources: Resources to read. A resource that the apiserver does not serve has no objects.
+        kubeconfig: File with the credentials, None for the service account of this pod.
+        context: Context of the kubeconfig, None for its current context.
     """
     from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
     from app.kube.errors import APIError, UnreachableError  # noqa: PLC0415 - as above
@@ -59,11 +65,11 @@ def read_cluster(resources: Sequence[Resource], *, kubeconfig: Path | None, cont
     try:
         return asyncio.run(read())
     except (APIError, UnreachableError) as error:
-        fail(f"the cluster cannot be read: {error}")
+        fail(f"cannot read the cluster: {error}")
 
 
 async def read_resource(connection: "Connection", resource: Resource) -> list[JSONObject]:
-    """Return the objects of a resource, none if it is not served; raises APIError, UnreachableError."""
+    """Return the objects of a resource, none if the apiserver does not serve it; raises APIError, UnreachableError."""
     from app.kube.errors import APIError  # noqa: PLC0415 - see app.kube
 
     for version in resource.versions:
@@ -78,11 +84,11 @@ async def read_resource(connection: "Connection", resource: Resource) -> list[JS
 async def _read_version(connection: "Connection", resource: Resource, version: str) -> list[JSONObject]:
     group, kind = resource.group_kind
     path = f"/apis/{group}/{version}/{resource.plural}"
-    query = {"limit": _PAGE, **({"labelSelector": resource.selector} if resource.selector else {})}
+    query = {"limit": _PAGE_SIZE, **({"labelSelector": resource.selector} if resource.selector else {})}
     found: list[JSONObject] = []
     while True:
         page = await connection.json("GET", path, query=query)
-        # The items of a list do not say what they are.
+        # Items of a list have neither apiVersion nor kind.
         found += [{**item, "apiVersion": f"{group}/{version}", "kind": kind} for item in page.get("items") or ()]
         token = (page.get("metadata") or {}).get("continue")
         if not token:

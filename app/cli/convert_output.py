@@ -1,6 +1,7 @@
-"""Printing a conversion: its objects, its report, and what it changes in workloads."""
+"""The output of ``fleethook convert``: converted objects, the report, and the differences between workloads."""
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from rich.text import Text
 
@@ -19,39 +20,43 @@ from app.store.yaml_reader import Document
 
 
 class Row(ObjectRow, frozen=True):
-    """One line of the report, as ``--output json`` prints it; an error is a loss, a note says what became of a part."""
+    """One line of the report, as ``--output json`` prints it. Errors are losses; notes name the new form of an entry.
+
+    Attributes:
+        field: Path of the field in the object, ``""`` for the object itself.
+        pools: Node pools concerned, empty for all.
+        path: JSON pointer of the difference in the workloads, ``""`` if there is none.
+        text: The message.
+        place: ``FILE:LINE``, ``""`` for an object of a cluster.
+    """
 
     field: str
-    """Path of the member in the object, ``""`` for the object itself."""
     pools: tuple[str, ...]
-    """The node pools that it is about, none for all."""
     path: str
-    """JSON pointer of the difference in the workloads, ``""`` if there is none."""
     text: str
     place: str
-    """``FILE:LINE``, ``""`` for an object of a cluster."""
 
 
 class Places:
-    """Files and lines of the objects that were read from files."""
+    """Files and lines of objects."""
 
     def __init__(self, documents: Sequence[Document], keys: Sequence[ObjectKey]) -> None:
         """Prepare.
 
         Args:
-            documents: The objects as read from files.
-            keys: Their keys.
+            documents: Objects of files.
+            keys: The key of each document, in the same order.
         """
         self._documents = dict(zip(keys, documents, strict=True))
         self._lines = FieldLines()
 
     def find(self, key: ObjectKey, field: str) -> str:
-        """Return ``FILE:LINE`` of a member, ``""`` for an object of a cluster."""
+        """Return ``FILE:LINE`` of a field, ``""`` for an object of a cluster."""
         document = self._documents.get(key)
         return "" if document is None else f"{document.source}:{self._lines.line(document, field)}"
 
 
-def row_of(remark: Remark, places: Places) -> Row:
+def make_row(remark: Remark, places: Places) -> Row:
     """Return the row of a remark."""
     key = remark.key
     place = places.find(key, remark.field)
@@ -70,11 +75,11 @@ def row_of(remark: Remark, places: Places) -> Row:
     )
 
 
-def row_of_orphan(orphan: Orphan) -> Row:
-    """Return the row of a workload that no subject keeps."""
+def make_orphan_row(orphan: Orphan) -> Row:
+    """Return the row of a workload without a subject."""
     key = orphan.key
-    left = ", and it still has what an overrider set" if orphan.rendered else ""
-    text = f"{orphan.reason}{left}; delete it when the workload that replaces it is ready"
+    rendered = ", and it still has the changes of an overrider" if orphan.rendered else ""
+    text = f"{orphan.reason}{rendered}; delete it when the workload that replaces it is ready"
     return Row(
         "warning",
         "orphan",
@@ -90,7 +95,7 @@ def row_of_orphan(orphan: Orphan) -> Row:
     )
 
 
-_MAX_POOLS = 5
+_MAX_POOLS: Final = 5  # that a line of the report names
 
 
 def print_report(rows: Sequence[Row]) -> None:
@@ -101,17 +106,17 @@ def print_report(rows: Sequence[Row]) -> None:
 
 def _describe(row: Row) -> str:
     field = f"{row.field}: " if row.field else ""
-    return f"{describe_object(row)}: {field}{_pools(row.pools)}{row.text}"
+    return f"{describe_object(row)}: {field}{_list_pools(row.pools)}{row.text}"
 
 
-def _pools(names: Sequence[str]) -> str:
+def _list_pools(names: Sequence[str]) -> str:
     if not names:
         return ""
     more = f" and {len(names) - _MAX_POOLS} more" if len(names) > _MAX_POOLS else ""
     return f"node pool{'s' if len(names) > 1 else ''} {', '.join(names[:_MAX_POOLS])}{more}: "
 
 
-def dump(value: JSON) -> str:
+def _dump(value: JSON) -> str:
     """Return a value as YAML."""
     return yaml_text(value, dumper=NoAliasDumper)
 
@@ -121,17 +126,17 @@ def print_yaml(converted: Sequence[Converted]) -> None:
     for one in converted:
         if one.document is not None:
             write("---", f"# Converted from {_title(one)}.")
-            write_document(dump(one.document))
+            write_document(_dump(one.document))
 
 
 def print_json(converted: Sequence[Converted], rows: Sequence[Row]) -> None:
     """Write the converted objects and the report to standard output, as one JSON object."""
-    made = {"objects": [one.document for one in converted if one.document is not None], "report": rows}
-    write_json(made)
+    objects = [one.document for one in converted if one.document is not None]
+    write_json({"objects": objects, "report": rows})
 
 
 def print_diff(converted: Sequence[Converted]) -> None:
-    """Write each node pool's differences between the workloads before and after to standard output."""
+    """Write the differences between the workloads before and after to standard output, by node pool."""
     terminal = console()
     for one in converted:
         for pool in one.pools:
@@ -139,16 +144,16 @@ def print_diff(converted: Sequence[Converted]) -> None:
             remarks = [remark for remark in one.remarks if remark.path and pool in (remark.pools or one.pools)]
             if not remarks:
                 terminal.print(styled("  as before", "dim"))
-            for line in _differences(remarks):
+            for line in _format_differences(remarks):
                 terminal.print(line)
 
 
-def _differences(remarks: Sequence[Remark]) -> Iterator[Text]:
+def _format_differences(remarks: Sequence[Remark]) -> Iterator[Text]:
     for remark in remarks:
         yield Text.assemble(styled(f"  {remark.path}"), styled(f"  # {remark.field}: {remark.text}", "cyan"))
         for sign, style, value in (("-", "red", remark.before), ("+", "green", remark.after)):
             if value is not None:
-                text = dump(value).removesuffix("...\n").rstrip("\n")
+                text = _dump(value).removesuffix("...\n").rstrip("\n")
                 yield styled("\n".join(f"    {sign} {line}" for line in text.split("\n")), style, keep="\n")
 
 

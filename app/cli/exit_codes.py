@@ -1,4 +1,8 @@
-"""Leaving with a message and an exit code: 1, the checked thing failed; 2, usage or unreadable input."""
+"""Ending a command with a message and an exit code.
+
+Exit codes: 0 success; 1 the check failed; 2 invalid arguments or unreadable input. Those of ``fleethook crds`` are in
+`app.crds.failures`.
+"""
 
 from typing import Final, NoReturn
 
@@ -11,6 +15,6 @@ UNREADABLE: Final = 2
 
 
 def fail(message: str, *, code: int = UNREADABLE) -> NoReturn:
-    """Print ``message`` to standard error and exit with ``code``."""
+    """Write ``message`` to standard error and exit with ``code``."""
     write_error(f"fleethook: {message}")
     raise typer.Exit(code)

@@ -1,4 +1,4 @@
-"""How explanations are printed: for people, and as the JSON that the server answers."""
+"""The output of ``fleethook explain``: text, or the JSON of the server's explain route."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -12,28 +12,31 @@ from app.cli.styles import console, styled
 from app.dispatch.explain import ExplainedHook, Explanation
 
 _STYLES: Final = {"call": "green", "skip": "dim", "error": "bold red"}
-_REFUSED: Final = "refused"
 
 
 class Output(StrEnum):
-    """How an explanation is printed."""
+    """Output formats of the command."""
 
     TEXT = "text"
     JSON = "json"
 
 
-class Explained(NamedTuple):
-    """An explanation, and of what."""
+class ExplainedRequest(NamedTuple):
+    """The explanation of a request.
+
+    Attributes:
+        subject: Kind, namespace and name of the object.
+        place: ``FILE:LINE`` of the object or review.
+        explanation: The webhooks and the reasons.
+    """
 
     subject: str
-    """Kind, namespace and name."""
     place: str
-    """File and line."""
     explanation: Explanation
 
 
 class Row(msgspec.Struct, frozen=True, rename="camel"):
-    """One object of a directory, in short."""
+    """The explanation of one request in short, as ``--all`` prints it."""
 
     cluster: str
     object: str
@@ -43,16 +46,16 @@ class Row(msgspec.Struct, frozen=True, rename="camel"):
     refused: str
 
 
-def refusal(explanation: Explanation) -> str:
-    """Return why a request would be refused before any webhook is called, ``""`` if it would not be."""
+def describe_refusal(explanation: Explanation) -> str:
+    """Return the reason to refuse a request before any webhook is called, ``""`` if there is none."""
     if explanation.owner.cluster is None:
         return explanation.owner.problem
     hooks = (*explanation.mutating, *explanation.validating)
     return next((f"{one.uid}: {one.stage}: {one.reason}" for one in hooks if one.decision == "error"), "")
 
 
-def row_of(explained: Explained) -> Row:
-    """Return an explanation in short."""
+def make_row(explained: ExplainedRequest) -> Row:
+    """Return the row of an explained request."""
     subject, place, explanation = explained
     hooks = (*explanation.mutating, *explanation.validating)
     return Row(
@@ -61,38 +64,33 @@ def row_of(explained: Explained) -> Row:
         place=place,
         owner=explanation.owner.cluster,
         called=tuple(one.uid for one in hooks if one.decision == "call"),
-        refused=refusal(explanation),
+        refused=describe_refusal(explanation),
     )
 
 
-def print_json(value: object) -> None:
-    """Write a value to standard output, on lines of its own."""
-    write_json(value)
-
-
-def print_all(explained: Sequence[Explained], output: Output, *, phases: Sequence[str], verbose: bool) -> None:
-    """Write explanations to standard output, one after the other; see `print_explained`."""
-    for one in explained:
-        if output is Output.JSON:
-            print_json(one.explanation)
-        else:
-            print_explained(one, phases=phases, verbose=verbose)
-
-
-def print_explained(explained: Explained, *, phases: Sequence[str], verbose: bool) -> None:
-    """Write an explanation for people to standard output.
+def print_all(explained: Sequence[ExplainedRequest], output: Output, *, phases: Sequence[str], verbose: bool) -> None:
+    """Write explanations to standard output, one after the other.
 
     Args:
-        explained: What to print.
-        phases: Those that are of interest.
-        verbose: Whether every answer is shown, also of webhooks that are called.
+        explained: The explanations.
+        output: The output format. JSON always has all checks.
+        phases: Phases to print.
+        verbose: Whether to print all checks, also of webhooks that are called.
     """
+    for one in explained:
+        if output is Output.JSON:
+            write_json(one.explanation)
+        else:
+            _print_text(one, phases=phases, verbose=verbose)
+
+
+def _print_text(explained: ExplainedRequest, *, phases: Sequence[str], verbose: bool) -> None:
     terminal = console()
     subject, _, explanation = explained
     owner = explanation.owner
-    asked = f"{explanation.operation} of {explanation.resource}, {subject}, in {_cluster(explanation.cluster)}"
-    terminal.print(styled(asked, "bold"))
-    terminal.print(styled(f"owner: {'none' if owner.cluster is None else _cluster(owner.cluster)} ({owner.case})"))
+    request = f"{explanation.operation} of {explanation.resource}, {subject}, in {_name_cluster(explanation.cluster)}"
+    terminal.print(styled(request, "bold"))
+    terminal.print(styled(f"owner: {'none' if owner.cluster is None else _name_cluster(owner.cluster)} ({owner.case})"))
     for step in owner.trace:
         terminal.print(styled(f"  {step}", "bold red" if step == owner.problem else "cyan"))
     for phase, hooks in (("mutating", explanation.mutating), ("validating", explanation.validating)):
@@ -108,7 +106,7 @@ def print_explained(explained: Explained, *, phases: Sequence[str], verbose: boo
         terminal.print(styled(f"note: {note}", "yellow"))
 
 
-def _cluster(name: str) -> str:
+def _name_cluster(name: str) -> str:
     return name or "the cluster"
 
 
@@ -125,9 +123,9 @@ def _print_hook(terminal: Console, hook: ExplainedHook, *, verbose: bool) -> Non
 
 
 def print_rows(rows: Sequence[Row]) -> None:
-    """Write explanations in short, as a table, to standard output."""
+    """Write rows as a table to standard output."""
     terminal = console()
-    cells = [("CLUSTER", "OBJECT", "OWNER", "WEBHOOKS"), *map(_cells, rows)]
+    cells = [("CLUSTER", "OBJECT", "OWNER", "WEBHOOKS"), *map(_format_cells, rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(3)]
     for line, row in zip(cells, (None, *rows), strict=True):
         style = "bold" if row is None else "bold red" if row.refused else ""
@@ -135,6 +133,6 @@ def print_rows(rows: Sequence[Row]) -> None:
         terminal.print(styled(f"{first}  {line[3]}", style))
 
 
-def _cells(row: Row) -> tuple[str, str, str, str]:
-    called = f"{_REFUSED}: {row.refused}" if row.refused else ", ".join(row.called)
+def _format_cells(row: Row) -> tuple[str, str, str, str]:
+    called = f"refused: {row.refused}" if row.refused else ", ".join(row.called)
     return row.cluster or "-", row.object, "none" if row.owner is None else row.owner or "-", called or "-"

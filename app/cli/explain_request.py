@@ -1,4 +1,4 @@
-"""The request that ``fleethook explain`` is about: that of a review, or what a client would ask with a manifest."""
+"""The request to explain: the request of a review, or the one that a client would send with a manifest."""
 
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -7,7 +7,7 @@ import msgspec
 
 from app.api.codec import decode_review
 from app.cli.exit_codes import fail
-from app.cli.rest_mapping import resource_of
+from app.cli.rest_mapping import find_resource
 from app.dispatch.attributes import claimed_cluster
 from app.dispatch.equivalents import equivalents_of, namespaced
 from app.dispatch.owner import find_owner
@@ -23,7 +23,7 @@ NAMESPACE: Final = GroupVersionKind("", "v1", "Namespace")
 
 
 class Operation(StrEnum):
-    """What is done to an object."""
+    """Operations of admission requests."""
 
     CREATE = "CREATE"
     UPDATE = "UPDATE"
@@ -31,8 +31,16 @@ class Operation(StrEnum):
     CONNECT = "CONNECT"
 
 
-class Asked(NamedTuple):
-    """What the options say of a request, beyond its object."""
+class RequestOptions(NamedTuple):
+    """Properties of the request that the command line sets.
+
+    Attributes:
+        operation: The operation, None for that of the review, or CREATE.
+        subresource: The subresource, ``""`` for that of the review, or the resource itself.
+        user: The user info, empty for that of the review.
+        old: The stored object, None for that of the review.
+        dry_run: Whether it is a dry run; False for the value of the review.
+    """
 
     operation: Operation | None
     subresource: str
@@ -41,23 +49,34 @@ class Asked(NamedTuple):
     dry_run: bool
 
 
-class Subject(NamedTuple):
-    """An object or a review, and where it stands."""
+class InputDocument(NamedTuple):
+    """An object or a review that the command reads.
+
+    Attributes:
+        document: The object or review.
+        place: ``FILE:LINE``.
+        cluster: Its logical cluster, None if neither the options nor the object name it.
+    """
 
     document: JSONObject
     place: str
     cluster: str | None
-    """None where neither the options nor the object say it."""
 
 
-class Question(NamedTuple):
-    """A request to explain."""
+class PlannedRequest(NamedTuple):
+    """A request to explain.
+
+    Attributes:
+        request: The request.
+        cluster: Logical cluster that it is made in.
+        source: The document that it comes from.
+        guess: A note about a guessed part of the request, ``""`` if nothing is guessed.
+    """
 
     request: AdmissionRequest
     cluster: str
-    subject: Subject
+    source: InputDocument
     guess: str = ""
-    """What is taken for granted about it, because nothing says it."""
 
 
 def is_review(document: JSONObject) -> bool:
@@ -65,79 +84,81 @@ def is_review(document: JSONObject) -> bool:
     return document["kind"] == KIND and document["apiVersion"] in API_VERSIONS
 
 
-def question_of(store: Store, subject: Subject, asked: Asked) -> Question:
-    """Return the request that is asked about; leaves with a message where that cannot be told."""
-    if is_review(subject.document):
-        return _reviewed(subject, asked)
-    return _made(store, subject, _cluster_of(subject), asked)
+def plan_request(store: Store, source: InputDocument, options: RequestOptions) -> PlannedRequest:
+    """Return the request to explain. Exits with a message if the review is invalid or the cluster is unknown."""
+    if is_review(source.document):
+        return _read_review(source, options)
+    return _make_request(store, source, _require_cluster(source), options)
 
 
-def _cluster_of(subject: Subject) -> str:
-    if subject.cluster is None:
+def _require_cluster(source: InputDocument) -> str:
+    if source.cluster is None:
         fail(
-            f"{subject.place}: which logical cluster is it in? Give --cluster ('' for a plain cluster), "
-            f"or the object the annotation {CLUSTER_ANNOTATION}"
+            f"{source.place}: the logical cluster is unknown: give --cluster ('' for a plain cluster), "
+            f"or add the annotation {CLUSTER_ANNOTATION} to the object"
         )
-    return subject.cluster
+    return source.cluster
 
 
-def _reviewed(subject: Subject, asked: Asked) -> Question:
-    """Return the request of a review, with what the options say differently."""
+def _read_review(source: InputDocument, options: RequestOptions) -> PlannedRequest:
+    """Return the request of a review, changed by the options."""
     try:
-        review = decode_review(msgspec.json.encode(subject.document))
+        review = decode_review(msgspec.json.encode(source.document))
     except BadReviewError as error:
-        fail(f"{subject.place}: {error}")
+        fail(f"{source.place}: {error}")
     request = review.request
     if request is None:
-        fail(f"{subject.place}: the review cannot be read: {review.problem}")
+        fail(f"{source.place}: the review cannot be read: {review.problem}")
     changes: dict[str, Any] = {}
-    if asked.operation is not None or asked.old is not None:
-        operation = asked.operation or Operation(request.operation)
-        new, old = _documents(operation, request.object, asked.old or request.old_object)
+    if options.operation is not None or options.old is not None:
+        operation = options.operation or Operation(request.operation)
+        new, old = _make_objects(operation, request.object, options.old or request.old_object)
         changes = {"operation": operation.value, "object_raw": new, "old_object_raw": old}
-        changes["options"] = _options(operation)
-    if asked.subresource:
-        changes["sub_resource"] = asked.subresource
-    if asked.user:
-        changes["user_info"] = _raw(asked.user)
-    if asked.dry_run:
+        changes["options"] = _make_options(operation)
+    if options.subresource:
+        changes["sub_resource"] = options.subresource
+    if options.user:
+        changes["user_info"] = _encode(options.user)
+    if options.dry_run:
         changes["dry_run"] = True
     claimed = claimed_cluster(request) or None
-    cluster = _cluster_of(subject if subject.cluster is not None else subject._replace(cluster=claimed))
-    return Question(msgspec.structs.replace(request, **changes), cluster, subject)
+    cluster = _require_cluster(source if source.cluster is not None else source._replace(cluster=claimed))
+    return PlannedRequest(msgspec.structs.replace(request, **changes), cluster, source)
 
 
-def _raw(value: JSON) -> msgspec.Raw:
+def _encode(value: JSON) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(value))
 
 
-def _documents(operation: Operation, document: JSON, old: JSON) -> tuple[msgspec.Raw, msgspec.Raw]:
-    """Return object and oldObject as an apiserver fills them in for an operation."""
+def _make_objects(operation: Operation, document: JSON, old: JSON) -> tuple[msgspec.Raw, msgspec.Raw]:
+    """Return object and oldObject as kube-apiserver sets them for an operation."""
     new = None if operation is Operation.DELETE else document or old
     before = old or document if operation in (Operation.UPDATE, Operation.DELETE) else None
-    return _raw(new), _raw(before)
+    return _encode(new), _encode(before)
 
 
-def _options(operation: Operation) -> msgspec.Raw:
-    connects = operation is Operation.CONNECT
-    return _raw(None if connects else {"apiVersion": "meta.k8s.io/v1", "kind": f"{operation.title()}Options"})
+def _make_options(operation: Operation) -> msgspec.Raw:
+    has_no_options = operation is Operation.CONNECT
+    return _encode(None if has_no_options else {"apiVersion": "meta.k8s.io/v1", "kind": f"{operation.title()}Options"})
 
 
-def _made(store: Store, subject: Subject, cluster: str, asked: Asked) -> Question:
-    """Return the request that a client would make with a manifest."""
-    document, operation = subject.document, asked.operation or Operation.CREATE
+def _make_request(store: Store, source: InputDocument, cluster: str, options: RequestOptions) -> PlannedRequest:
+    """Return the request that a client would send with a manifest."""
+    document, operation = source.document, options.operation or Operation.CREATE
     own = gvk_of(document)
-    resource, known = resource_of(store, cluster=cluster, kind=own)
+    resource, known = find_resource(store, cluster=cluster, kind=own)
     schema = find_owner(store, cluster=cluster, group=own.group, resource=resource.resource).schema
-    inside = namespaced(store, cluster=cluster, group=own.group, resource=resource.resource, schema=schema)
-    document = _in_namespace(document) if inside else document
+    is_namespaced = namespaced(store, cluster=cluster, group=own.group, resource=resource.resource, schema=schema)
+    document = _set_namespace(document) if is_namespaced else document
     metadata = document["metadata"]
     same = equivalents_of(
-        store, cluster=cluster, resource=resource, subresource=asked.subresource, kind=own, schema=schema
+        store, cluster=cluster, resource=resource, subresource=options.subresource, kind=own, schema=schema
     )
     kind = next((one.kind for one in same if one.resource == resource and one.kind), own)
-    new, old = _documents(
-        operation, document if kind == own else _stand_in(metadata, kind, operation=operation), asked.old
+    new, old = _make_objects(
+        operation,
+        document if kind == own else _make_subresource(metadata, kind, operation=operation),
+        options.old,
     )
     name, namespace = metadata.get("name") or "", metadata.get("namespace") or ""
     request = AdmissionRequest(
@@ -145,29 +166,29 @@ def _made(store: Store, subject: Subject, cluster: str, asked: Asked) -> Questio
         operation=operation.value,
         kind=Kind(*kind),
         resource=Resource(*resource),
-        sub_resource=asked.subresource,
+        sub_resource=options.subresource,
         name=name,
         # A request about a Namespace carries that Namespace's own name.
-        namespace=name if own == NAMESPACE else namespace if inside is not False else "",
-        user_info=_raw(asked.user),
-        dry_run=asked.dry_run,
-        options=_options(operation),
+        namespace=name if own == NAMESPACE else namespace if is_namespaced is not False else "",
+        user_info=_encode(options.user),
+        dry_run=options.dry_run,
+        options=_make_options(operation),
         object_raw=new,
         old_object_raw=old,
     )
-    guess = "" if known else f"nothing defines {own.kind}; its resource is taken to be {resource.resource}"
-    return Question(request, cluster, subject, guess)
+    guess = "" if known else f"no CRD or APIBinding defines {own.kind}; assuming resource {resource.resource}"
+    return PlannedRequest(request, cluster, source, guess)
 
 
-def _in_namespace(document: JSONObject) -> JSONObject:
-    """Return an object in the namespace that a client puts it in if it does not say."""
+def _set_namespace(document: JSONObject) -> JSONObject:
+    """Return an object with the namespace that kubectl sets if the manifest names none."""
     metadata = document["metadata"]
     return document if metadata.get("namespace") else {**document, "metadata": {**metadata, "namespace": "default"}}
 
 
-def _stand_in(metadata: JSONObject, kind: GroupVersionKind, *, operation: Operation) -> JSONObject:
-    """Return what is sent to a subresource of an object that has a kind of its own, as far as the object tells it."""
+def _make_subresource(metadata: JSONObject, kind: GroupVersionKind, *, operation: Operation) -> JSONObject:
+    """Return the object sent to a subresource with its own kind, such as Scale, with the name of the parent."""
     document: JSONObject = {"apiVersion": kind.api_version, "kind": kind.kind}
     named = {member: metadata[member] for member in ("name", "namespace") if metadata.get(member)}
-    # Options of a connection have no metadata.
+    # The options of CONNECT, such as PodExecOptions, have no metadata.
     return document if operation is Operation.CONNECT else {**document, "metadata": named}

@@ -1,9 +1,9 @@
-"""Printing what is found in manifests: overriders, their subjects, webhook configurations."""
+"""The findings of `lint` and `render` about overriders, their subjects and webhook configurations."""
 
 from collections.abc import Sequence
 from typing import Final
 
-from app.cli.report import ObjectRow, count, describe_object
+from app.cli.report import ObjectRow, count_levels, describe_object
 from app.cli.styles import console, styled
 from app.cli.terminal import write_error
 from app.dispatch.lint.codes import Finding as WebhookFinding
@@ -13,18 +13,22 @@ _STYLES: Final = {"error": "bold red", "warning": "yellow"}
 
 
 class Row(ObjectRow, frozen=True):
-    """One finding, as ``--output json`` prints it."""
+    """One finding, as ``--output json`` prints it.
+
+    Attributes:
+        webhook: Name of the webhook in a webhook configuration, ``""`` for the object itself and for other kinds.
+        field: Path of the field in the object, ``""`` for the object itself or if the text names it.
+        text: The message.
+        place: ``FILE:LINE``.
+    """
 
     webhook: str
-    """Name of the webhook in a webhook configuration, ``""`` for the whole object and for other kinds."""
     field: str
-    """Path of the member in the object, ``""`` for the object itself or if the text says it."""
     text: str
     place: str
-    """``FILE:LINE``."""
 
 
-def row_of_manifest(one: ManifestFinding) -> Row:
+def make_overrider_row(one: ManifestFinding) -> Row:
     """Return the row of a finding about an overrider or its subject."""
     key, finding = one.key, one.finding
     return Row(
@@ -41,7 +45,7 @@ def row_of_manifest(one: ManifestFinding) -> Row:
     )
 
 
-def row_of_webhook(one: WebhookFinding) -> Row:
+def make_webhook_row(one: WebhookFinding) -> Row:
     """Return the row of a finding about a webhook configuration or an APIBinding."""
     return Row(
         level=one.level,
@@ -57,29 +61,29 @@ def row_of_webhook(one: WebhookFinding) -> Row:
     )
 
 
-def describe(row: Row) -> str:
-    """Return object, webhook or field, and message on one line."""
+def _describe(row: Row) -> str:
+    """Return the object, the webhook or field, and the message on one line."""
     webhook = f", {row.webhook}" if row.webhook else ""
     field = f"{row.field}: " if row.field else ""
     return f"{describe_object(row)}{webhook}: {field}{row.text}"
 
 
 def print_text(rows: Sequence[Row]) -> None:
-    """Write findings to standard output with their codes, two lines each, and their number."""
+    """Write findings with their codes to standard output, two lines each, then the numbers of errors and warnings."""
     terminal = console()
     for row in rows:
         terminal.print(styled(f"{row.place}:"), styled(row.level, _STYLES[row.level]), styled(f"[{row.code}]"))
-        terminal.print(styled(f"  {describe(row)}"))
+        terminal.print(styled(f"  {_describe(row)}"))
     if rows:
-        terminal.print(styled(count(rows)))
+        terminal.print(styled(count_levels(rows)))
 
 
 def print_lines(rows: Sequence[Row]) -> None:
     """Write findings to standard error, one line each: ``FILE:LINE: error: …``, as compilers do."""
     for row in rows:
-        write_error(f"{row.place}: {row.level}: {describe(row)}")
+        write_error(f"{row.place}: {row.level}: {_describe(row)}")
 
 
-def fails(rows: Sequence[Row], *, strict: bool) -> bool:
-    """Return whether a command with these findings exits with 1: on errors, with ``strict`` on warnings, too."""
+def has_failures(rows: Sequence[Row], *, strict: bool) -> bool:
+    """Return whether a command with these findings exits with 1: on errors, and with ``strict`` on warnings."""
     return any(strict or row.level == "error" for row in rows)

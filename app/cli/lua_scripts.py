@@ -1,6 +1,7 @@
-"""Scripts of customizations as commands report them: with file and line, each once."""
+"""Checking the Lua scripts of customizations for commands. Each problem is reported once, with file and line."""
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from app.interpret.lua.customizations import read_object
 from app.interpret.lua.rules import FUNCTIONS, Read, findings_of, identified, unportable_in
@@ -13,8 +14,22 @@ from app.store.yaml_lines import FieldLines
 from app.store.yaml_reader import Document
 
 
+class ScriptReport(NamedTuple):
+    """The result of checking the scripts of one object.
+
+    Attributes:
+        problems: Reasons why a script cannot be used.
+        warnings: Suspicious code in usable scripts.
+        rules: A line for each rule that the object may set.
+    """
+
+    problems: list[str]
+    warnings: list[str]
+    rules: list[str]
+
+
 def has_scripts(document: Document) -> bool:
-    """Return whether an object is a customization or ``karmada-config``."""
+    """Return whether an object is a customization or the ConfigMap ``karmada-config``."""
     key = key_of(document.object)
     return key.group_kind == CUSTOMIZATION or (key.group_kind, key.name) == (CONFIG_MAP, CONFIG_MAP_NAME)
 
@@ -24,8 +39,8 @@ def read_scripts(document: Document) -> Read:
     return read_object(key_of(document.object), document.object)
 
 
-def refusals(documents: Iterable[Document]) -> Iterator[str]:
-    """Yield each problem that makes scripts unusable, as ``FILE:LINE: OBJECT: FIELD: PROBLEM``."""
+def describe_problems(documents: Iterable[Document]) -> Iterator[str]:
+    """Yield the problems that make scripts unusable, as ``FILE:LINE: OBJECT: FIELD: PROBLEM``."""
     lines = FieldLines()
     for document in filter(has_scripts, documents):
         for problem in read_scripts(document).problems:
@@ -33,8 +48,8 @@ def refusals(documents: Iterable[Document]) -> Iterator[str]:
             yield f"{place}: {identified(document.object)}: {problem.place}: {problem.text}"
 
 
-def unasked(documents: Iterable[Document], kinds: set[GroupVersionKind]) -> Iterator[str]:
-    """Yield a warning for each object whose scripts answer for none of the kinds that fixtures ask about."""
+def warn_untested(documents: Iterable[Document], kinds: set[GroupVersionKind]) -> Iterator[str]:
+    """Yield a warning for each object whose scripts answer for none of the ``kinds`` that fixtures ask about."""
     for document in filter(has_scripts, documents):
         own = {rule.kind for rule in read_scripts(document).rules}
         if own and own.isdisjoint(kinds):
@@ -43,22 +58,23 @@ def unasked(documents: Iterable[Document], kinds: set[GroupVersionKind]) -> Iter
             yield f"{document.source}:{document.line}: warning: {text}"
 
 
-def judged(document: Document, runner: Runner) -> tuple[list[str], list[str], list[str]]:
-    """Return the problems of an object's scripts, the warnings, and a line for each rule that may be set."""
+def check_scripts(document: Document, runner: Runner) -> ScriptReport:
+    """Compile the scripts of an object, run their top level and report the result."""
     read = read_scripts(document)
     problems = [f"{problem.place}: {problem.text}" for problem in read.problems]
     warnings: list[str] = []
     refused = {problem.place for problem in read.problems}
     for rule in read.rules:
         warnings += [f"{rule.place}: {text}" for text in (*findings_of(rule), *unportable_in(rule))]
-        problem = _tried(rule.program, rule.function.name, runner)
+        problem = _run_top_level(rule.program, rule.function.name, runner)
         if problem:
             problems.append(f"{rule.place}: {problem}")
             refused.add(rule.place)
-    return problems, warnings, list(_rules(document, read, refused))
+    return ScriptReport(problems, warnings, list(_list_rules(document, read, refused)))
 
 
-def _rules(document: Document, read: Read, refused: set[str]) -> Iterator[str]:
+def _list_rules(document: Document, read: Read, refused: set[str]) -> Iterator[str]:
+    """Yield a line for each rule that a customization may have, or for each rule of ``karmada-config``."""
     if key_of(document.object).group_kind != CUSTOMIZATION:
         for rule in read.rules:
             state = "refused" if rule.place in refused else "set"
@@ -67,15 +83,15 @@ def _rules(document: Document, read: Read, refused: set[str]) -> Iterator[str]:
     usable = {rule.function for rule in read.rules if rule.place not in refused}
     for function in FUNCTIONS:
         place = f"spec.customizations.{function.member}"
-        wrong = any(name == place or name.startswith(f"{place}.") for name in refused)
-        state = "refused" if wrong else "set" if function in usable else "not set"
+        is_refused = any(name == place or name.startswith(f"{place}.") for name in refused)
+        state = "refused" if is_refused else "set" if function in usable else "not set"
         yield f"{function.operation:<20} {state}"
 
 
-def _tried(program: Program, name: str, runner: Runner) -> str:
-    """Return what is wrong once the top level of a script has run, ``""`` if nothing."""
+def _run_top_level(program: Program, name: str, runner: Runner) -> str:
+    """Run the top level of a script; return the problem, ``""`` if it defines the function ``name``."""
     try:
         functions = runner.try_at_once(program)
     except LuaError as error:
         return f"its top level fails: {error}"
-    return "" if name in functions else f"there is no function {name} once its top level has run"
+    return "" if name in functions else f"there is no function {name} after its top level has run"

@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 
 from app.cli.exit_codes import CHECK_FAILED, fail
-from app.cli.findings_output import Row, fails, print_lines, row_of_manifest
-from app.cli.manifests import documents
+from app.cli.findings_output import Row, has_failures, make_overrider_row, print_lines
+from app.cli.manifests import read_objects
 from app.cli.options import FilesOption, StrictOption
 from app.cli.render_output import Output, print_previews
-from app.cli.report import count
+from app.cli.report import count_levels
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_findings import check_documents
 from app.overrider.plans import PlanCache
@@ -39,11 +39,11 @@ def render(
 
     Exit codes: 0 success; 1 errors; 2 invalid arguments, unreadable input or nothing to render.
     """
-    manifests = documents(file)
+    manifests = read_objects(file)
     store = Store([OVERRIDERS_BY_SUBJECT])
     for document in manifests:
         store.put(document.object)
-    rows = [row_of_manifest(one) for one in check_documents(manifests, store)]
+    rows = [make_overrider_row(one) for one in check_documents(manifests, store)]
     clusters = sorted({key_of(document.object).cluster for document in manifests})
     matrix = [cell for cell in cells(store, clusters) if pool is None or cell.pool == pool]
     previews: list[Preview] = []
@@ -56,8 +56,8 @@ def render(
                 rows.append(row)
     print_previews(previews, output)
     print_lines(rows)
-    if fails(rows, strict=strict):
-        fail(count(rows), code=CHECK_FAILED)
+    if has_failures(rows, strict=strict):
+        fail(count_levels(rows), code=CHECK_FAILED)
     if not matrix:
         wanted = f"node pool {pool!r}" if pool else "a node pool"
         fail(f"nothing to render: the files have no YurtAppSet or YurtAppDaemon with {wanted}")

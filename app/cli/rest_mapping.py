@@ -1,4 +1,4 @@
-"""Which resource a kind is, as a logical cluster sees it."""
+"""The resource of a kind in a logical cluster, as Kubernetes' RESTMapper finds it."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,25 +10,25 @@ from app.model.kcp import API_BINDING, API_RESOURCE_SCHEMA
 from app.store import StoreView
 
 
-def resource_of(store: StoreView, *, cluster: str, kind: GroupVersionKind) -> tuple[GroupVersionResource, bool]:
-    """Return the resource of a kind as a logical cluster sees it, and whether that is known rather than guessed.
+def find_resource(store: StoreView, *, cluster: str, kind: GroupVersionKind) -> tuple[GroupVersionResource, bool]:
+    """Return the resource of a kind in a logical cluster, and whether it is known rather than guessed.
 
-    What defines a kind names its plural. Built-in kinds have the plural that is guessed for any other; the guess is
-    that of apimachinery's UnsafeGuessKindToResource.
+    A CRD or a bound APIResourceSchema names its plural. For other kinds, the plural is guessed as by apimachinery's
+    UnsafeGuessKindToResource (pkg/api/meta/restmapper.go), which is right for all built-in kinds.
     """
     for spec in _definitions(store, cluster):
         names = as_object(spec.get("names"))
         plural = names.get("plural")
         if spec.get("group") == kind.group and names.get("kind") == kind.kind and isinstance(plural, str) and plural:
             return GroupVersionResource(kind.group, kind.version, plural), True
-    guess = _guess(kind.kind.lower())
+    guess = _guess_plural(kind.kind.lower())
     known = namespaced(store, cluster=cluster, group=kind.group, resource=guess) is not None
     bound = bool(store.find(BINDINGS_BY_RESOURCE, cluster, (kind.group, guess)))
     return GroupVersionResource(kind.group, kind.version, guess), known or bound
 
 
 def _definitions(store: StoreView, cluster: str) -> Iterator[Mapping[str, JSON]]:
-    """Yield the specs of the schemas that a cluster has bound, and of its own CustomResourceDefinitions."""
+    """Yield the specs of the APIResourceSchemas that a cluster has bound, and of its CRDs."""
     for binding in store.each(cluster, API_BINDING):
         status = as_object(binding.get("status"))
         owner, bound = status.get("apiExportClusterName"), status.get("boundResources")
@@ -40,7 +40,7 @@ def _definitions(store: StoreView, cluster: str) -> Iterator[Mapping[str, JSON]]
         yield as_object(definition.get("spec"))
 
 
-def _guess(singular: str) -> str:
+def _guess_plural(singular: str) -> str:
     if singular.endswith("endpoints"):
         return singular
     if singular.endswith("s"):

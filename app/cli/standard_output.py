@@ -1,4 +1,4 @@
-"""The process's arguments and standard output, checked once for all commands."""
+"""Checks of the arguments and of standard output, once for all commands."""
 
 import codecs
 import contextlib
@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 
 _STANDARD_OUTPUT: Final = 1
 _BROKEN_PIPE: Final = 1
-"""Exit code if the reader of a pipe has left, as Typer has it."""
-_ERRORS: Final = "fleethook-output"
+"""Exit code if the reader of a pipe has closed it, the same as Typer's."""
+_ERROR_HANDLER: Final = "fleethook-output"
+"""Name of the handler for characters that the encoding lacks."""
 
 
 class OutputError(Exception):
-    """Standard output does not take a text.
+    """A write to standard output failed.
 
-    No subclass of OSError or ValueError: commands catch those around reading files, and would blame an input.
+    It is no subclass of OSError or ValueError, because commands catch those when they read files.
     """
 
 
@@ -31,18 +32,18 @@ def check_arguments(arguments: Sequence[str]) -> None:
     """Exit with a message if an argument cannot be decoded.
 
     Args:
-        arguments: As in ``sys.argv``, without the program's name.
+        arguments: ``sys.argv`` without the program's name.
     """
     for number, argument in enumerate(arguments, 1):
         if not argument.isascii() and any("\udc80" <= character <= "\udcff" for character in argument):
             given, encoding = str(os.fsencode(argument))[1:], sys.getfilesystemencoding()
             remedy = _locale_hint(encoding) or ": give it in UTF-8"
-            _leave(f"argument {number} is not valid {encoding.upper()}: {given}{remedy}")
+            _exit(f"argument {number} is not valid {encoding.upper()}: {given}{remedy}")
 
 
 @contextlib.contextmanager
-def reporting_output_errors() -> Iterator[None]:
-    """Exit with a message if standard output fails within the block, or does not take the rest at its end."""
+def report_output_errors() -> Iterator[None]:
+    """Exit with a message if a write to standard output fails within the block, or flushing it fails at the end."""
     output = _replace_output()
     try:
         try:
@@ -51,14 +52,14 @@ def reporting_output_errors() -> Iterator[None]:
             output.flush()
     except OutputError as error:
         _discard()
-        _leave(str(error))
+        _exit(str(error))
     except BrokenPipeError:
         _discard()
         sys.exit(_BROKEN_PIPE)
 
 
 class _Descriptor(io.FileIO):
-    """Standard output's file descriptor."""
+    """The file descriptor of standard output."""
 
     def write(self, data: "ReadableBuffer", /) -> int:
         try:
@@ -73,30 +74,31 @@ class _Descriptor(io.FileIO):
 
 
 def _replace_output() -> TextIO:
-    """Replace ``sys.stdout`` by a stream whose failures are `OutputError`, and return it."""
-    given = sys.stdout
-    if not isinstance(given, io.TextIOWrapper):
-        # Closed by the caller: the next file that is opened must not become standard output.
+    """Replace ``sys.stdout`` by a stream that raises `OutputError`, and return the stream."""
+    original = sys.stdout
+    if not isinstance(original, io.TextIOWrapper):
+        # The parent process closed it. Occupy the descriptor, so that no other file becomes standard output.
         _open_null(os.O_RDONLY)
-    encoding, errors, is_line_buffered, is_unbuffered = _settings(given)
-    codecs.register_error(_ERRORS, _Refusal(errors))
+    encoding, errors, is_line_buffered, is_unbuffered = _read_settings(original)
+    codecs.register_error(_ERROR_HANDLER, _EncodingErrorHandler(errors))
     raw = _Descriptor(_STANDARD_OUTPUT, "wb", closefd=False)
     buffer = raw if is_unbuffered else io.BufferedWriter(raw)
     output = io.TextIOWrapper(
-        buffer, encoding=encoding, errors=_ERRORS, line_buffering=is_line_buffered, write_through=is_unbuffered
+        buffer, encoding=encoding, errors=_ERROR_HANDLER, line_buffering=is_line_buffered, write_through=is_unbuffered
     )
     sys.stdout = output
     return output
 
 
-def _settings(given: TextIO | None) -> tuple[str, str, bool, bool]:
-    if not isinstance(given, io.TextIOWrapper):
+def _read_settings(stream: TextIO | None) -> tuple[str, str, bool, bool]:
+    """Return encoding, error handler, line buffering and write-through of a stream."""
+    if not isinstance(stream, io.TextIOWrapper):
         return "utf-8", "strict", False, False
-    return given.encoding, given.errors or "strict", given.line_buffering, given.write_through
+    return stream.encoding, stream.errors or "strict", stream.line_buffering, stream.write_through
 
 
-class _Refusal:
-    """Handles a character that the encoding does not have: as the user's own setting says, but for its exception."""
+class _EncodingErrorHandler:
+    """Handles characters that the encoding lacks as the user's setting does, but raises `OutputError`."""
 
     def __init__(self, errors: str) -> None:
         self._handle: Final = codecs.lookup_error(errors)
@@ -116,7 +118,7 @@ def _locale_hint(encoding: str) -> str:
 
 
 def _discard() -> None:
-    """Let everything that is still in a buffer go nowhere: the interpreter writes it at its end, and would complain."""
+    """Discard buffered output. The interpreter would write it at exit, and print another error."""
     _open_null(os.O_WRONLY)
 
 
@@ -127,6 +129,6 @@ def _open_null(flags: int) -> None:
         os.close(null)
 
 
-def _leave(message: str) -> NoReturn:
+def _exit(message: str) -> NoReturn:
     sys.stderr.write(f"fleethook: {escape(message)}\n")
     sys.exit(UNREADABLE)
