@@ -1,86 +1,18 @@
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
-import yaml
-
-from tests.serving import EXAMPLES, ROOT
-from tests.waiting import NET
+from tests.cli.commands import run_command
+from tests.serving import EXAMPLES
 
 STORIES = EXAMPLES / "yurtappoverrider"
 
 
 def render(*arguments: str, stdin: str = "", **environment: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "app", "render", *arguments]
-    return subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=NET,
-        check=False,
-        input=stdin,
-        env={**os.environ, **environment},
-    )
+    return run_command("render", *arguments, stdin=stdin, **environment)
 
 
-def test_yaml_is_every_pools_workload() -> None:
-    result = render("-f", str(STORIES / "story-2"))
-    documents = list(yaml.safe_load_all(result.stdout))
-    assert result.returncode == 0, result.stderr
-    # The story sets replicas as the proposal does, which is worth a warning for each of its two entries.
-    assert [
-        line.partition(" replicas, but spec.topology.pools has")[1] != "" for line in result.stderr.splitlines()
-    ] == [True] * 2
-    found = {
-        made["metadata"]["labels"]["apps.openyurt.io/pool-name"]: (
-            made["spec"]["template"]["spec"]["containers"][0]["image"], made["spec"]["replicas"],
-        )
-        for made in documents
-    }  # fmt: skip
-    assert found == {"beijing": ("nginx:1.14.2", 3), "hangzhou": ("nginx:1.14.2", 3), "shanghai": ("nginx:1.13.2", 5)}
-
-
-def test_diff_names_the_entry_that_set_each_field() -> None:
-    result = render("-f", str(STORIES / "story-5"), "--pool", "beijing", "--output", "diff")
-    assert result.returncode == 0, result.stderr
-    lines = [line.strip() for line in result.stdout.splitlines()]
-    assert lines[:4] == [
-        "YurtAppSet story-5/yurtappset-demo, node pool beijing, Deployment by demo1",
-        "/spec/template/spec/containers/0/image   # entries[0].items[0]",
-        "- nginx:1.13.0",
-        "+ nginx:1.14.2",
-    ]
-    assert any(
-        line.endswith("# entries[2].patches[0]") and line.startswith("/spec/template/spec/volumes/1") for line in lines
-    )
-    assert "hangzhou" not in result.stdout
-
-
-def test_diff_is_coloured_for_a_person() -> None:
-    plain = render("-f", str(STORIES / "story-2"), "--output", "diff").stdout
-    coloured = render("-f", str(STORIES / "story-2"), "--output", "diff", FORCE_COLOR="1", TERM="xterm-256color").stdout
-    assert "\x1b[" not in plain
-    assert "\x1b[32m" in coloured
-
-
-def test_json_has_the_changes_and_their_sources() -> None:
-    result = render("-f", str(STORIES / "story-3"), "--output", "json")
-    rows = {row["pool"]: row for row in json.loads(result.stdout)}
-    assert rows["hangzhou"]["changes"] == [
-        {
-            "path": "/spec/template/spec/containers/0/image",
-            "before": "demo:1.0",
-            "after": "xxx:latest",
-            "source": "entries[0].items[0]",
-        }
-    ]
-    assert rows["beijing"]["changes"] == []
-
-
-def test_a_daemons_pools_come_from_the_node_pools_given() -> None:
+def test_the_pools_of_a_daemon_come_from_the_node_pools() -> None:
     result = render("-f", str(EXAMPLES / "nodepools.yaml"), "-f", str(STORIES / "story-1"), "-o", "json")
     assert [(row["subject"], row["pool"], row["kind"]) for row in json.loads(result.stdout)] == [
         ("YurtAppDaemon story-1/yurtappdaemon-demo", "hangzhou", "Deployment"),
@@ -95,7 +27,7 @@ def test_standard_input_is_read() -> None:
     assert render("-f", "-", "--pool", "beijing", stdin=text).stdout.count("kind: Deployment") == 1
 
 
-def test_an_overrider_that_does_not_fit_exits_1_and_says_where() -> None:
+def test_an_overrider_that_does_not_fit_exits_1_with_file_and_line() -> None:
     broken = (STORIES / "story-5" / "overrider.yaml").read_text().replace("volumes/-", "nothing/deep/-")
     result = render("-f", str(STORIES / "story-5" / "yurtappset.yaml"), "-f", "-", stdin=broken)
     assert result.returncode == 1
@@ -104,7 +36,7 @@ def test_an_overrider_that_does_not_fit_exits_1_and_says_where() -> None:
         in result.stderr
     )
     assert result.stderr.endswith("fleethook: 2 errors, 0 warnings\n")
-    assert "pool-name: shanghai" in result.stdout, "what does fit is still shown"
+    assert "pool-name: shanghai" in result.stdout, "pools without errors are printed"
 
 
 def test_an_invalid_overrider_exits_1_with_file_and_line() -> None:
