@@ -1,4 +1,4 @@
-"""The work that one replica does for all: registering, and keeping workloads as they should be."""
+"""The work of the leader: the replica that holds the Lease registers the server and runs the controllers."""
 
 import asyncio
 import time
@@ -28,47 +28,47 @@ if TYPE_CHECKING:
     from app.registration.keeper import Registrar
     from app.registration.writer import SelectionWriter
 
-_POD_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_POD_NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 class Leader:
-    """What is known of the work that one replica does for all."""
+    """The state and the counts of a candidate for the Lease, for metrics."""
 
     def __init__(self, elector: "Elector") -> None:
         self._elector: Final = elector
         self.controller: OverriderController | None = None
-        self._former = ControllerCounts()
+        self._last_counts = ControllerCounts()
 
     def end(self) -> None:
-        """Keep the counts of a controller that has ended, and not the controller."""
-        self._former, self.controller = self.counts(), None
+        """Keep the counts of the ended controller, and drop the controller with its queue."""
+        self._last_counts, self.controller = self.counts(), None
 
     def state(self) -> LeaderState:
-        """Return whether this replica leads, and the length of the controller's queue."""
+        """Return whether this replica holds the Lease, and the length of its controller's queue."""
         controller = self.controller
         return LeaderState(leading=self._elector.leading, queued=0 if controller is None else len(controller.queue))
 
     def counts(self) -> ControllerCounts:
-        """Return the counts of the controller, or of the last one."""
+        """Return the counts of the running controller, or of the last one."""
         controller = self.controller
         if controller is None:
-            return self._former
+            return self._last_counts
         workloads = controller.workloads
         return ControllerCounts(reconciled=controller.reconciled, touched=workloads.touched, failed=workloads.failed)
 
     def collectors(self) -> tuple[Collector, ...]:
-        """Return the metrics of this replica's part in the leader's work."""
+        """Return the metrics of this candidate."""
         return LeaderMetrics(self.state), ControllerMetrics(self.counts)
 
 
 async def lead(settings: Settings, app: Fleethook, bundle: Callable[[], bytes], listening: asyncio.Event) -> None:
-    """Wait for the Lease again and again, and do the leader's work while this replica holds it.
+    """Compete for the Lease until cancelled, and do the leader's work while this replica holds it.
 
     Args:
-        settings: What to do.
+        settings: The settings; they decide on the work of the leader.
         app: The application.
-        bundle: Returns the authorities, PEM, that this server's certificate may be from.
-        listening: Set once the server listens. Before, nobody may be sent here.
+        bundle: Returns the CAs of this server's certificate, as PEM.
+        listening: Set once the server listens. No client may be sent here before.
     """
     from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
     from app.kube.lease import Elector, LeaseName, Timing, identity  # noqa: PLC0415 - as above
@@ -77,19 +77,19 @@ async def lead(settings: Settings, app: Fleethook, bundle: Callable[[], bytes], 
     assert app.cluster is not None
     await app.cluster.source.wait_tried()
     async with Connection(settings.kubeconfig, context=settings.context) as connection:
-        lease = LeaseName(_namespace(settings), "fleethook")
+        lease = LeaseName(_find_namespace(settings), "fleethook")
         elector = Elector(connection, lease, identity(), timing=Timing.of(settings.lease_duration))
         leader = Leader(elector)
         for collector in leader.collectors():
             app.metrics.registry.register(collector)
-        # One of the replicas writes: with certificates that differ, they would undo each other's caBundle for ever.
+        # Only one replica writes. Replicas with different certificates would overwrite each other's caBundle for ever.
         await elector.run(partial(_work, settings, app, connection, bundle=bundle, leader=leader))
 
 
 async def _work(
     settings: Settings, app: Fleethook, connection: "Connection", *, bundle: Callable[[], bytes], leader: Leader
 ) -> None:
-    """Do the leader's work until cancelled; a replica that does not lead keeps no controller."""
+    """Do the leader's work until cancelled, then drop the controller."""
     try:
         await _lead_once(settings, app, connection, bundle=bundle, leader=leader)
     finally:
@@ -99,14 +99,15 @@ async def _work(
 async def _lead_once(
     settings: Settings, app: Fleethook, connection: "Connection", *, bundle: Callable[[], bytes], leader: Leader
 ) -> None:
+    """Run each task that the settings ask for."""
     from app.control.events import Recorder  # noqa: PLC0415 - see app.kube
 
     async with asyncio.TaskGroup() as tasks:
         registered: Callable[[], Awaitable[object]] | None = None
         if settings.registration != "off":
-            registrar = _registrar(app, connection, bundle)
+            registrar = _make_registrar(app, connection, bundle)
             tasks.create_task(_register(settings, registrar), name="registration")
-            # Where others register the server, nobody says when that is done.
+            # Otherwise somebody else registers the server, at an unknown time.
             registered = registrar.installed.wait if settings.registration == "all" else None
         if "interpret" in settings.engines:
             recorder = Recorder(connection, component="fleethook", now=lambda: datetime.now(UTC))
@@ -114,13 +115,13 @@ async def _lead_once(
         if settings.registers_interpreters:
             tasks.create_task(_register_interpreters(settings, app, connection, bundle), name="interpreters")
         if settings.controls:
-            leader.controller = _controller(settings, app, connection, registered)
+            leader.controller = _make_controller(settings, app, connection, registered)
             tasks.create_task(leader.controller.run(), name="controller")
-        if selects(settings):
-            tasks.create_task(_select(app, connection), name="selection")
+        if runs_selection(settings):
+            tasks.create_task(_run_selection(app, connection), name="selection")
 
 
-def _registrar(app: Fleethook, connection: "Connection", bundle: Callable[[], bytes]) -> "Registrar":
+def _make_registrar(app: Fleethook, connection: "Connection", bundle: Callable[[], bytes]) -> "Registrar":
     from app.registration.keeper import Registrar  # noqa: PLC0415 - see app.kube
 
     assert app.cluster is not None
@@ -130,7 +131,7 @@ def _registrar(app: Fleethook, connection: "Connection", bundle: Callable[[], by
 
 async def _register(settings: Settings, registrar: "Registrar") -> None:
     exempt = [settings.service.partition("/")[0]] if settings.service else []
-    reference = _reference(settings) if settings.registration == "all" else None
+    reference = _make_reference(settings) if settings.registration == "all" else None
     await registrar.run(reference, exempt_namespaces=exempt, engines=settings.engines)
 
 
@@ -141,9 +142,9 @@ async def _register_interpreters(
 
     assert app.cluster is not None
     assert app.chain is not None
-    # Rules without the customizations would have Karmada ask its own interpreters for a moment.
+    # Rules without the customizations would make Karmada use its own interpreters for a moment.
     await app.cluster.source.wait_synced((CUSTOMIZATION, CONFIG_MAP, INTERPRETER_CONFIGURATION))
-    reference = _reference(settings)
+    reference = _make_reference(settings)
     registrar = InterpreterRegistrar(
         connection,
         app.store,
@@ -153,7 +154,7 @@ async def _register_interpreters(
     await registrar.run()
 
 
-def _controller(
+def _make_controller(
     settings: Settings,
     app: Fleethook,
     connection: "Connection",
@@ -178,30 +179,31 @@ def _controller(
     )
 
 
-def selects(settings: Settings) -> bool:
-    """Return whether the leader tells the apiserver which subjects have an overrider.
+def runs_selection(settings: Settings) -> bool:
+    """Return whether the leader restricts the webhooks to the workloads of subjects with an overrider.
 
-    Only where the controller runs, which finds what was not sent, and not in kcp, whose webhook configurations are in
-    other clusters than the workloads.
+    That needs the controller, which finds workloads that the apiserver did not send. It is off in kcp, where webhook
+    configurations and workloads are in different clusters.
     """
     return settings.controls and not settings.kcp
 
 
 def withdraws_selection(settings: Settings) -> bool:
-    """Return whether a replica takes back the selection of an earlier leader.
+    """Return whether a replica removes the selection of an earlier leader.
 
-    Only where an installation switches the controller off; a server that somebody points at a cluster writes nothing.
+    It does if an installation switches the controller off. A server without an address of its own, such as one on a
+    developer's machine, writes nothing to the cluster.
     """
-    installed = settings.service is not None or settings.webhook_url is not None
-    off = settings.controller is False and "overrider" in settings.engines
-    return off and installed and settings.follows_cluster and not settings.kcp
+    is_installed = settings.service is not None or settings.webhook_url is not None
+    has_no_controller = settings.controller is False and "overrider" in settings.engines
+    return has_no_controller and is_installed and settings.follows_cluster and not settings.kcp
 
 
-async def _select(app: Fleethook, connection: "Connection") -> None:
+async def _run_selection(app: Fleethook, connection: "Connection") -> None:
     assert app.cluster is not None
-    # An empty list is only true once the overriders were read.
+    # Before the overriders are read, the list of subjects would be empty by mistake.
     await app.cluster.source.wait_synced((YURT_APP_OVERRIDER,))
-    writer = selection_writer(app, connection)
+    writer = make_selection_writer(app, connection)
     end = call_on_change(app.store, writer.wake)
     try:
         await writer.run()
@@ -209,10 +211,16 @@ async def _select(app: Fleethook, connection: "Connection") -> None:
         end()
 
 
-def selection_writer(
+def make_selection_writer(
     app: Fleethook, connection: "Connection", *, clock: Callable[[], float] = time.monotonic
 ) -> "SelectionWriter":
-    """Return what keeps the list of the subjects with an overrider; ``clock`` returns seconds since any point."""
+    """Return the writer of the selection: the subjects with an overrider, in the matchConditions of the webhooks.
+
+    Args:
+        app: The application.
+        connection: Connection of the leader.
+        clock: Returns monotonic seconds.
+    """
     from app.registration.condition_client import ConditionClient  # noqa: PLC0415 - see app.kube
     from app.registration.writer import SelectionWriter  # noqa: PLC0415 - as above
 
@@ -232,7 +240,7 @@ def selection_writer(
 
 
 async def withdraw_selection(app: Fleethook, listening: asyncio.Event) -> None:
-    """Take back a selection that nobody keeps up to date, until cancelled: it would hide new overriders for ever."""
+    """Remove the selection of an earlier leader until cancelled: an outdated one hides new overriders for ever."""
     from app.registration.condition_client import ConditionClient  # noqa: PLC0415 - see app.kube
     from app.registration.writer import SelectionWriter  # noqa: PLC0415 - as above
 
@@ -246,19 +254,19 @@ async def withdraw_selection(app: Fleethook, listening: asyncio.Event) -> None:
         end()
 
 
-def _namespace(settings: Settings) -> str:
-    """Return the namespace of this server."""
+def _find_namespace(settings: Settings) -> str:
+    """Return the namespace of the Lease: from the settings, else that of the pod, the Service or the Secret."""
     if settings.namespace is not None:
         return settings.namespace
-    if settings.in_cluster and _POD_NAMESPACE.exists():
-        return _POD_NAMESPACE.read_text().strip()
-    for named in (settings.service, settings.cert_secret):
-        if named is not None:
-            return named.partition("/")[0]
+    if settings.in_cluster and _POD_NAMESPACE_FILE.exists():
+        return _POD_NAMESPACE_FILE.read_text().strip()
+    for namespaced_name in (settings.service, settings.cert_secret):
+        if namespaced_name is not None:
+            return namespaced_name.partition("/")[0]
     return "kube-system"
 
 
-def _reference(settings: Settings) -> Reference:
+def _make_reference(settings: Settings) -> Reference:
     if settings.webhook_url is not None:
         return URLReference(settings.webhook_url)
     assert settings.service is not None

@@ -1,4 +1,4 @@
-"""Who writes the selection of workloads, by the settings."""
+"""The tasks of the leader by the settings, and the counts for its metrics."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from app.cli.leader import Leader, selects, withdraws_selection
+from app.cli.leader import Leader, runs_selection, withdraws_selection
 from app.control.leader_metrics import ControllerCounts, LeaderState
 from app.settings import Settings
 
@@ -26,20 +26,20 @@ INSTALLED: dict[str, Any] = {**KUBECONFIG, "service": "fleet/fleethook"}
         ({**INSTALLED, "controller": True, "engines": {"dispatch"}}, False, False),
         ({**INSTALLED, "controller": True, "kcp": True}, False, False),
         ({**INSTALLED, "controller": False, "kcp": True}, False, False),
-        # A server that somebody starts beside an installation writes nothing.
+        # A server without an address of its own writes nothing.
         (KUBECONFIG, False, False),
         ({**KUBECONFIG, "controller": False}, False, False),
         ({"manifests": Path()}, False, False),
     ],
 )
-def test_the_leader_selects_where_the_controller_runs_and_others_take_back_where_it_was_switched_off(
+def test_the_leader_writes_the_selection_and_an_installation_without_controller_removes_it(
     given: dict[str, Any], *, leader: bool, withdraws: bool
 ) -> None:
     settings = Settings(**given)
-    assert (selects(settings), withdraws_selection(settings)) == (leader, withdraws)
+    assert (runs_selection(settings), withdraws_selection(settings)) == (leader, withdraws)
 
 
-def test_a_replica_that_no_longer_leads_keeps_the_counts_and_drops_the_queue() -> None:
+def test_a_former_leader_keeps_the_counts_and_drops_the_queue() -> None:
     elector = SimpleNamespace(leading=True)
     leader = Leader(cast("Any", elector))
     assert (leader.state(), leader.counts()) == (LeaderState(leading=True), ControllerCounts())
