@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from app.asgi import Fleethook
 from app.control.leader_metrics import ControllerCounts, ControllerMetrics, LeaderMetrics, LeaderState
 from app.interpret.lua.announce import announce
-from app.lifetime import reading
+from app.lifetime import pause_garbage_collector
 from app.model.karmada import CONFIG_MAP, CUSTOMIZATION, INTERPRETER_CONFIGURATION
 from app.model.openyurt import YURT_APP_OVERRIDER
 from app.overrider.selected import bound_subjects, call_on_change, call_when_selected, overrider_uids
@@ -174,7 +174,7 @@ def _make_controller(
         absent_seconds=settings.discovery_interval,
         registered=registered,
         slices=app.slices,
-        reading=reading,
+        reading=pause_garbage_collector,
         openyurt_conflict=(lambda: "") if app.surroundings is None else app.surroundings.describe,
     )
 

@@ -167,7 +167,8 @@ class Store:
     def drain(self) -> list[Stored]:
         """Forget all objects without telling anybody of it, and return them.
 
-        The former leader's store is in a cycle of references, and `app.lifetime.reading` keeps the collector from it.
+        The former leader's store is in a cycle of references, and `app.lifetime.pause_garbage_collector` exempted it
+        from collection.
         """
         drained = [
             stored for kinds in self._objects.values() for objects in kinds.values() for stored in objects.values()

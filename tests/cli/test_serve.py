@@ -161,7 +161,7 @@ def test_two_workers_share_the_port_and_one_that_dies_is_replaced(tmp_path: Path
 @pytest.mark.parametrize(
     ("arguments", "environment", "text"),
     [
-        ([], {}, "there is nothing to answer from: give --manifests DIR"),
+        ([], {}, "no source of objects: give --manifests DIR"),
         (["--manifests", "/nowhere"], {}, "/nowhere is not a directory"),
         (
             ["--manifests", "examples", "--port", "99999"],

@@ -1,4 +1,4 @@
-"""One server process: its certificate, its registration, its requests."""
+"""One process of ``fleethook serve``: it prepares the certificate, starts the leader's work and answers requests."""
 
 import asyncio
 import contextlib
@@ -17,61 +17,64 @@ from app.cli.leader import lead, withdraw_selection, withdraws_selection
 from app.cli.server import GracefulServer
 from app.cli.terminal import flush, write
 from app.cli.workers import inherited_listeners
-from app.lifetime import running
+from app.lifetime import run_in_background
 from app.registration.webhooks import service_of
 from app.settings import Settings
 
-Beside = Callable[[Coroutine[Any, Any, None], str], Awaitable[None]]
-"""Runs something, by a name, beside the server."""
+StartTask = Callable[[Coroutine[Any, Any, None], str], Awaitable[None]]
+"""Starts a background task with a name. The task ends with the server."""
 
 
 class _Certificates(NamedTuple):
-    """The serving certificate's files, and who must be trusted to trust it."""
+    """The files of the serving certificate, and a function that returns its CAs as PEM."""
 
     files: CertificateFiles
     bundle: Callable[[], bytes]
 
 
 async def run_server(settings: Settings, lines: LogLines) -> bool:
-    """Serve until told to stop; return whether it ever served.
+    """Serve until a signal ends the server; return whether it began to serve.
 
     Args:
         settings: The settings.
-        lines: Takes the log lines of reviews; flushed by the time that signals end the process at once again.
+        lines: Takes the log lines of reviews. They are flushed before the default signal handlers are restored.
 
     Raises:
         CertificateError: There is no usable certificate.
-        APIError: The apiserver refuses what is needed to start.
-        UnreachableError: It does not answer.
+        APIError: The apiserver refuses a request that the start needs.
+        UnreachableError: The apiserver does not answer.
         OSError: A file cannot be read or written.
     """
     tune_allocator()
     async with contextlib.AsyncExitStack() as stack:
         app = create_app(settings, log=lines.write)
 
-        async def beside(work: Coroutine[Any, Any, None], name: str) -> None:
-            await stack.enter_async_context(running(work, name=name, ended=app.ended.append))
+        async def start_task(work: Coroutine[Any, Any, None], name: str) -> None:
+            await stack.enter_async_context(run_in_background(work, name=name, ended=app.ended.append))
 
-        certificates = await _certificates(settings, stack, beside)
+        certificates = await _prepare_certificates(settings, stack, start_task)
         reloading = ReloadingContext(certificates.files, settings.client_ca_file)
-        await beside(reloading.follow(), "certificate reload")
+        await start_task(reloading.follow(), "certificate reload")
         listening = asyncio.Event()
 
-        def announce(port: int) -> None:
+        def report_ready(port: int) -> None:
             app.port = port
-            _announce(app, certificates.files, port)
+            _print_summary(app, certificates.files, port)
             listening.set()
 
         if settings.registration != "off" or settings.controls or settings.registers_interpreters:
-            await beside(lead(settings, app, certificates.bundle, listening), "leader")
+            await start_task(lead(settings, app, certificates.bundle, listening), "leader")
         if withdraws_selection(settings):
-            await beside(withdraw_selection(app, listening), "selection")
-        server = GracefulServer(app, reloading.context, ready=announce, ended=lines.flush)
+            await start_task(withdraw_selection(app, listening), "selection")
+        server = GracefulServer(app, reloading.context, ready=report_ready, ended=lines.flush)
         await server.serve(sockets=inherited_listeners() or bind(settings.host, settings.port))
         return server.started
 
 
-async def _certificates(settings: Settings, stack: contextlib.AsyncExitStack, beside: Beside) -> _Certificates:
+async def _prepare_certificates(
+    settings: Settings, stack: contextlib.AsyncExitStack, start_task: StartTask
+) -> _Certificates:
+    """Create the certificate if necessary, in a directory or a Secret, and start its renewal."""
     names = list(settings.dns_names)
     if settings.webhook_url is not None:
         names += [name for name in [urlsplit(settings.webhook_url).hostname] if name and name not in names]
@@ -79,7 +82,7 @@ async def _certificates(settings: Settings, stack: contextlib.AsyncExitStack, be
         names += service_of(settings.service).names()
     if settings.cert_secret is None:
         files = ensure_certificates(settings.cert_dir, names=names, now=datetime.now(UTC))
-        await beside(
+        await start_task(
             keep_certificates(settings.cert_dir, names=names, check_seconds=settings.certificate_interval),
             "certificate renewal",
         )
@@ -98,22 +101,22 @@ async def _certificates(settings: Settings, stack: contextlib.AsyncExitStack, be
         check_seconds=settings.certificate_interval,
     )
     await keeper.ensure()
-    await beside(keeper.run(), "certificates")
+    await start_task(keeper.run(), "certificates")
     return _Certificates(keeper.files, keeper.files.authority_certificate.read_bytes)
 
 
-def _announce(app: Fleethook, files: CertificateFiles, port: int) -> None:
-    made = " (made just now)" if files.created else ""
+def _print_summary(app: Fleethook, files: CertificateFiles, port: int) -> None:
+    created = " (just created)" if files.created else ""
     write(
         f"fleethook serves on https://{app.settings.host}:{port}",
-        f"  objects:     {_source(app)}",
-        f"  certificate: {files.certificate}{made}",
+        f"  objects:     {_describe_source(app)}",
+        f"  certificate: {files.certificate}{created}",
         f"  CA:          {files.authority_certificate}",
     )
     flush()
 
 
-def _source(app: Fleethook) -> str:
+def _describe_source(app: Fleethook) -> str:
     if app.cluster is not None:
-        return f"from {app.cluster.connection.host}, followed by list and watch; /readyz says when all are read"
+        return f"from {app.cluster.connection.host}, followed by list and watch; /readyz shows when all are read"
     return f"{sum(app.store.counts().values())} from {app.settings.manifests}, followed while it changes"
