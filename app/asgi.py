@@ -35,12 +35,12 @@ from app.api.tokens import Tokens
 from app.api.trimming import Trimmer, find_trim
 from app.control.slices import Slices
 from app.control.worker import Worker
-from app.dispatch.assembly import INDEXES as DISPATCH_INDEXES
-from app.dispatch.assembly import dispatcher_of
-from app.dispatch.credentials.reloading import Credentials
+from app.dispatch.credentials.reloader import Credentials
+from app.dispatch.factory import INDEXES as DISPATCH_INDEXES
+from app.dispatch.factory import build_dispatcher
 from app.dispatch.limits import RequestLimits
-from app.dispatch.own import Address, OwnEndpoints, own_addresses
-from app.dispatch.validation.reviewing import ConfigurationReviews
+from app.dispatch.own_endpoints import Address, OwnEndpoints, list_own_addresses
+from app.dispatch.validation.validator import ConfigurationValidator
 from app.interpret.chain import Chain
 from app.interpret.layers import chain_of
 from app.interpret.lua.customizations import Customizations
@@ -50,9 +50,9 @@ from app.interpret.lua.vm import Limits
 from app.interpret.registry import Interpreter, load
 from app.interpret.webhook import DEFINITIONS_BY_KIND, WebhookLayer
 from app.lifetime import Cluster, follow_cluster, follow_manifests, run_in_background, settle_garbage_collector
+from app.outbound.call_slots import Quotas
 from app.outbound.client import HookClient
 from app.outbound.hops import OUTGOING
-from app.outbound.slots import Quotas
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_report import ManifestReport
 from app.overrider.plans import PlanCache
@@ -176,7 +176,7 @@ class Fleethook(FastAPI):
 
     def _make_dispatch_routes(self) -> list[ReviewRoute]:
         cluster, settings = self.cluster, self.settings
-        dispatcher = dispatcher_of(
+        dispatcher = build_dispatcher(
             self.store,
             self.webhook_client,
             observe=self.metrics.dispatched,
@@ -192,7 +192,7 @@ class Fleethook(FastAPI):
             ),
             own=OwnEndpoints(self._list_addresses),
         )
-        validate = ConfigurationReviews(dispatcher.compiler, worker=dispatcher.worker, turns=dispatcher.turns).answer
+        validate = ConfigurationValidator(dispatcher.compiler, worker=dispatcher.worker, turns=dispatcher.turns).review
         standing = Standing(dispatcher, self.store, self.synced, self._find_stale, self._make_access(), self.requests)
         return [
             *dispatch_routes(standing, validate),
@@ -203,7 +203,9 @@ class Fleethook(FastAPI):
         """Return the addresses of this server, to skip webhooks that point at it. The port is known once it listens."""
         settings = self.settings
         names = (*settings.dns_names, settings.host)
-        return own_addresses(service=settings.service, webhook_url=settings.webhook_url, names=names, port=self.port)
+        return list_own_addresses(
+            service=settings.service, webhook_url=settings.webhook_url, names=names, port=self.port
+        )
 
     def _make_access(self) -> ClusterAccess:
         """Return the rules for callers of the routes of logical clusters."""

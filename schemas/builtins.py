@@ -1,7 +1,7 @@
-"""Write app/dispatch/builtins.json: which built-in resources are the same storage, as a kube-apiserver says it.
+"""Write app/dispatch/builtins.json: the built-in resources that share a storage, read from a kube-apiserver.
 
-``python -m schemas.builtins`` starts the control plane of the end-to-end tests with everything in it that can be
-enabled; the directory of its binaries is found as the tests find it (tests/e2e/controlplane/build.py).
+``python -m schemas.builtins`` starts the control plane of the end-to-end tests with all APIs and feature gates enabled.
+It finds the binaries as the tests do (tests/e2e/controlplane/build.py).
 """
 
 import json
@@ -17,9 +17,9 @@ from tests.e2e.controlplane import build
 TABLE: Final = Path(__file__).parent.parent / "app" / "dispatch" / "builtins.json"
 
 Read = Callable[[str], Any]
-"""Returns the decoded answer to a GET of a path."""
+"""Returns the decoded response to a GET of a path."""
 
-_EVERYTHING: Final = ("--runtime-config=api/all=true", "--feature-gates=AllAlpha=true,AllBeta=true")
+_ENABLE_ALL: Final = ("--runtime-config=api/all=true", "--feature-gates=AllAlpha=true,AllBeta=true")
 
 
 class Discovered(NamedTuple):
@@ -30,26 +30,26 @@ class Discovered(NamedTuple):
 
 
 def discover(read: Read, *, without: Collection[str] = ()) -> Iterator[Discovered]:
-    """Yield what an apiserver serves, version after version in the order of its preference, the core group first.
+    """Yield the served resources by version, in the order of the apiserver's preference, the core group first.
 
     Args:
-        read: How to ask it.
-        without: Groups to leave out: those that are not its own.
+        read: Reads a path of the apiserver.
+        without: Groups to skip, because they are not built in.
     """
     paths = [f"/api/{version}" for version in read("/api")["versions"]]
     for group in read("/apis")["groups"]:
         if group["name"] not in without:
             paths += [f"/apis/{version['groupVersion']}" for version in group["versions"]]
     for path in paths:
-        answer = read(path)
-        yield Discovered(answer["groupVersion"], answer["resources"])
+        found = read(path)
+        yield Discovered(found["groupVersion"], found["resources"])
 
 
 def table(discovered: Iterator[Discovered]) -> list[dict[str, Any]]:
-    """Return the resources that are one storage as one entry each, sorted by name.
+    """Return one entry for each storage, sorted by the name of its resource.
 
-    Versions of a group that have a resource of the same name store it in the same place. So do groups whose resources
-    have the same name and the same storage version, of which the apiserver tells a hash: the Events of two groups.
+    Versions of a group share the storage of a resource. Groups share it if their resources have the same name and the
+    same ``storageVersionHash``, such as the Events of two groups.
     """
     storages: dict[tuple[str, str], dict[str, Any]] = {}
     for api_version, resources in discovered:
@@ -57,10 +57,10 @@ def table(discovered: Iterator[Discovered]) -> list[dict[str, Any]]:
         for one in resources:
             resource, _, subresource = one["name"].partition("/")
             if not subresource:
-                entry = _storage(storages, group, one)
+                entry = _find_storage(storages, group, one)
                 entry["namespaced"] = one["namespaced"]
             kinds = storages[group, resource]["served"].setdefault(api_version, {})
-            kinds[subresource] = _kind(one, api_version)
+            kinds[subresource] = _qualify_kind(one, api_version)
     entries = {id(entry): entry for entry in storages.values()}.values()
     for entry in entries:
         entry["served"] = {version: dict(sorted(kinds.items())) for version, kinds in entry["served"].items()}
@@ -70,8 +70,8 @@ def table(discovered: Iterator[Discovered]) -> list[dict[str, Any]]:
     )
 
 
-def _storage(storages: dict[tuple[str, str], dict[str, Any]], group: str, one: Any) -> dict[str, Any]:
-    """Return the storage that a resource is in, which is a new one unless another version or group is there too."""
+def _find_storage(storages: dict[tuple[str, str], dict[str, Any]], group: str, one: Any) -> dict[str, Any]:
+    """Return the entry of a resource's storage; it is new unless another version or group shares the storage."""
     key = (group, one["name"])
     if key not in storages:
         stored_as = one.get("storageVersionHash")
@@ -84,8 +84,8 @@ def _storage(storages: dict[tuple[str, str], dict[str, Any]], group: str, one: A
     return storages[key]
 
 
-def _kind(one: Any, api_version: str) -> str:
-    """Return the kind of a resource, with its group and version where they are not those of the resource."""
+def _qualify_kind(one: Any, api_version: str) -> str:
+    """Return the kind of a resource, with group and version if they differ from those of the resource."""
     if not one.get("version"):
         return str(one["kind"])
     own = f"{one['group']}/{one['version']}" if one.get("group") else one["version"]
@@ -93,23 +93,23 @@ def _kind(one: Any, api_version: str) -> str:
 
 
 def text_of(entries: list[dict[str, Any]]) -> str:
-    """Return the text of the table: a storage a line."""
+    """Return the text of the table, with one storage per line."""
     lines = ",\n".join(json.dumps(entry, separators=(",", ":")) for entry in entries)
     return f"[\n{lines}\n]\n"
 
 
 class _Everything(ControlPlane):
-    """A control plane that serves all that it can."""
+    """A control plane with all APIs enabled."""
 
     def _run(self, name: str, arguments: list[str]) -> None:
-        super()._run(name, [*arguments, *(_EVERYTHING if name == "kube-apiserver" else ())])
+        super()._run(name, [*arguments, *(_ENABLE_ALL if name == "kube-apiserver" else ())])
 
 
 def main() -> int:
     """Write the table; return the exit code."""
     binaries = build.find()
     if binaries is None:
-        print("no control plane: run `make controlplane`", file=sys.stderr)
+        print("control plane not found: run `make controlplane`", file=sys.stderr)
         return 1
     with tempfile.TemporaryDirectory() as directory:
         plane = _Everything(binaries, Path(directory))

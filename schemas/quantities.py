@@ -1,7 +1,7 @@
-"""Write tests/model/quantities.tsv: texts and what k8s.io/apimachinery makes of them. ``python -m schemas.quantities``.
+"""Write tests/model/quantities.tsv: texts and their quantities in k8s.io/apimachinery.
 
-Takes Go and the modules of tests/e2e/controlplane. The columns are the text, its stored form, and its stored form in a
-ResourceList; a text that is no quantity has neither.
+``python -m schemas.quantities`` needs Go and the modules of tests/e2e/controlplane. The columns are the text, its
+stored form, and its stored form in a ResourceList; the latter two are empty if the text is no quantity.
 """
 
 import json
@@ -24,7 +24,7 @@ _SUFFIXES: Final = (
 
 
 def texts() -> list[str]:
-    """Return the same texts at each call: numbers of every length with all suffixes, and texts that are none."""
+    """Return a fixed list of texts: numbers of all lengths with all suffixes, and texts that are no quantities."""
     chosen = random.Random(16)  # noqa: S311 - no secret
     found = {
         f"{chosen.choice(_SIGNS)}{_digits(chosen)}{_fraction(chosen)}{chosen.choice(_SUFFIXES)}" for _ in range(_COUNT)

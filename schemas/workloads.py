@@ -1,13 +1,13 @@
-"""Write the facts about Deployments and StatefulSets that fleethook checks and normalizes rendered workloads with.
+"""Write the schemas of Deployments and StatefulSets with which fleethook validates and normalizes workloads.
 
-``python -m schemas.workloads`` starts the control plane of the end-to-end tests and takes Go, for these files:
+``python -m schemas.workloads`` starts the control plane of the end-to-end tests, needs Go, and writes two files:
 
-- ``schemas/kubernetes/apps-v1.json``: the OpenAPI v3 schemas of the two kinds and of everything that they refer to, as
+- ``schemas/kubernetes/apps-v1.json``: the OpenAPI v3 schemas of the two kinds and of all referenced types, as
   kube-apiserver publishes them, without descriptions;
-- ``app/overrider/workload_schema/fields.json``: how the Go types behind them are encoded, as
-  tests/e2e/controlplane/workloads prints it, and how server-side apply identifies the elements of each list.
+- ``app/overrider/workload_schema/fields.json``: the encoding of the Go types, printed by
+  tests/e2e/controlplane/workloads, and the keys by which server-side apply identifies the elements of each list.
 
-``make schemas`` copies the first file to ``app/overrider/workload_schema/openapi.json``, where the program finds it.
+``make schemas`` copies the first file to ``app/overrider/workload_schema/openapi.json``, where the program reads it.
 """
 
 import json
@@ -35,7 +35,7 @@ Fields = dict[str, dict[str, dict[str, Any]]]
 
 
 def workload_schemas(published: Schemas) -> Schemas:
-    """Return the schemas of `KINDS` and of what they refer to, sorted by name and without descriptions.
+    """Return the schemas of `KINDS` and of all referenced types, sorted by name and without descriptions.
 
     Args:
         published: ``components.schemas`` of the OpenAPI v3 document of apps/v1.
@@ -51,7 +51,7 @@ def workload_schemas(published: Schemas) -> Schemas:
 
 
 def _without_descriptions(schema: Schemas) -> Schemas:
-    """Copy a schema without the description of itself and of the schemas in it."""
+    """Copy a schema without its description and those of nested schemas."""
     copy = {word: value for word, value in schema.items() if word != "description"}
     if "properties" in copy:
         copy["properties"] = {name: _without_descriptions(inner) for name, inner in copy["properties"].items()}
@@ -74,9 +74,9 @@ def _references(node: Any) -> Iterator[str]:
 
 
 def with_list_keys(fields: Fields, schemas: Schemas) -> Fields:
-    """Return ``fields`` with ``keys`` on each list that server-side apply merges by the members of its elements.
+    """Return ``fields`` with ``keys`` for each list that server-side apply merges by keys.
 
-    ``keys`` maps each identifying member to its default, None if it has no default.
+    ``keys`` maps each key to its default, None if it has no default.
     """
     by_name = {_short(name): schema for name, schema in schemas.items()}
     result: Fields = {}
@@ -105,20 +105,20 @@ def openapi_text(schemas: Schemas) -> str:
 
 
 def fields_text(fields: Fields) -> str:
-    """Return the text of `FIELDS_FILE`: one struct per line."""
+    """Return the text of `FIELDS_FILE`, with one struct per line."""
     lines = (f"{json.dumps(name)}:{json.dumps(members, separators=(',', ':'))}" for name, members in fields.items())
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def go_fields() -> Fields:
-    """Return the fields of the Go types; takes Go and the modules of tests/e2e/controlplane/go.mod."""
+    """Return the fields of the Go types; needs Go and the modules of tests/e2e/controlplane/go.mod."""
     return json.loads(run_go("fields"))
 
 
 def run_go(command: str, stdin: str = "") -> str:
-    """Return what a command of tests/e2e/controlplane/workloads prints."""
+    """Return the output of a command of tests/e2e/controlplane/workloads."""
     arguments = ["go", "run", "-mod=readonly", "./workloads", command]
-    return subprocess.run(  # noqa: S603 - a program of ours
+    return subprocess.run(  # noqa: S603 - a program of this repository
         arguments, cwd=build.HERE, input=stdin, capture_output=True, text=True, check=True
     ).stdout
 
@@ -127,7 +127,7 @@ def main() -> int:
     """Write the files; return the exit code."""
     binaries = build.find()
     if binaries is None:
-        print("no control plane: run `make controlplane`", file=sys.stderr)
+        print("control plane not found: run `make controlplane`", file=sys.stderr)
         return 1
     with tempfile.TemporaryDirectory() as directory, control_plane(binaries, Path(directory)) as plane:
         schemas = workload_schemas(plane.api()[OPENAPI_PATH]["components"]["schemas"])

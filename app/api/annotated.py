@@ -17,10 +17,10 @@ from app.api.codec import encode_response
 from app.api.dispatch import Asked, DispatchEndpoint, Standing, refusal
 from app.api.edge import failed
 from app.api.routes import ReviewRoute
-from app.dispatch.annotated import annotated_cluster
 from app.dispatch.call import Deadline
-from app.dispatch.dispatcher import Dispatched
-from app.dispatch.failures import StatusError
+from app.dispatch.cluster_annotation import find_annotated_cluster
+from app.dispatch.dispatcher import DispatchResult
+from app.dispatch.errors import StatusError
 from app.registration.paths import DISPATCH_MUTATE, DISPATCH_VALIDATE
 
 
@@ -57,9 +57,9 @@ class AnnotatedEndpoint(DispatchEndpoint):
         del cluster, deadline
         return Grant(self._callers.find(scope))
 
-    async def _decide(self, asked: Asked) -> tuple[Dispatched, bytes]:
+    async def _decide(self, asked: Asked) -> tuple[DispatchResult, bytes]:
         try:
-            cluster = annotated_cluster(asked.request)
+            cluster = find_annotated_cluster(asked.request)
         except StatusError as error:
             response = refusal(error)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -67,7 +67,7 @@ class AnnotatedEndpoint(DispatchEndpoint):
         else:
             return await super()._decide(asked._replace(cluster=cluster))
         answer = encode_response(response, uid=asked.review.uid, api_version=asked.review.api_version)
-        return Dispatched(response, None), answer
+        return DispatchResult(response, None), answer
 
 
 def _stranger(scope: Scope) -> str:

@@ -21,13 +21,13 @@ from app.api.logs import LogSink, encode_line
 from app.api.metrics import Metrics
 from app.api.quota import FullQuotaError, RequestQuota
 from app.api.timeout import budget
-from app.control.turns import Runs
+from app.control.turns import Executor
 from app.dispatch.call import Deadline
-from app.dispatch.dispatcher import Dispatched, Dispatcher
+from app.dispatch.dispatcher import Dispatcher, DispatchResult
+from app.dispatch.errors import StatusError, forbidden
 from app.dispatch.explain import Explanation, explain
-from app.dispatch.failures import StatusError, forbidden
 from app.dispatch.hooks import PHASES, Phase
-from app.dispatch.paths import resolve_cluster
+from app.dispatch.workspace_paths import resolve_cluster
 from app.model.admission import AdmissionRequest, Response, errored
 from app.model.envelope import BadReviewError
 from app.model.kcp import is_cluster
@@ -91,7 +91,7 @@ class ClusterEndpoint(Endpoint):
         body_limit: int,
         log: LogSink | None,
         known_clients_only: bool = False,
-        worker: Runs | None = None,
+        worker: Executor | None = None,
         bodies: BodyBudget | None = None,
     ) -> None:
         super().__init__(
@@ -126,7 +126,7 @@ class ClusterEndpoint(Endpoint):
             raise RequestError(400, "BadRequest", str(error)) from error
         if review.request is None:
             response = errored(f"the review cannot be read: {review.problem}")
-            self._record(review, made, Dispatched(response, None))
+            self._record(review, made, DispatchResult(response, None))
             return 200, encode_response(response, uid=review.uid, api_version=review.api_version)
         asked = Asked(review, review.request, cluster, deadline, was_dispatched(scope["headers"]))
         dispatched, answer = await self._decide(asked)
@@ -147,7 +147,7 @@ class ClusterEndpoint(Endpoint):
             self._metrics.reviewed(self._path, "", outcome, seconds=seconds, request_id="")
             raise
 
-    async def _decide(self, asked: Asked) -> tuple[Dispatched, bytes]:
+    async def _decide(self, asked: Asked) -> tuple[DispatchResult, bytes]:
         """Return how a review was answered, and the answer, within the quota of its cluster."""
         started, cluster, standing = time.perf_counter(), asked.cluster, self._standing
         consumers, is_known = self._metrics.consumers, standing.store.knows(cluster)
@@ -162,7 +162,7 @@ class ClusterEndpoint(Endpoint):
         return dispatched, answer
 
     @abstractmethod
-    async def _decide_within_quota(self, asked: Asked) -> tuple[Dispatched, bytes]:
+    async def _decide_within_quota(self, asked: Asked) -> tuple[DispatchResult, bytes]:
         """Return how a review was answered, and the answer."""
 
     async def _not_ready(self, asked: Asked) -> str:
@@ -177,7 +177,7 @@ class ClusterEndpoint(Endpoint):
         stale = standing.stale()
         return f"not ready to handle request: {stale}" if stale else ""
 
-    def _record(self, review: Decoded, made: _Request, dispatched: Dispatched) -> None:
+    def _record(self, review: Decoded, made: _Request, dispatched: DispatchResult) -> None:
         response, target = dispatched
         seconds = time.perf_counter() - made.started
         operation = review.request.operation if review.request else ""
@@ -192,7 +192,7 @@ class ClusterEndpoint(Endpoint):
         if made.caller:
             line.caller = made.caller
         if target is not None:
-            line.owner, line.owner_case = target.ownership.cluster, target.ownership.case
+            line.owner, line.owner_case = target.ownership.cluster, target.ownership.status
             if target.ownership.problem:
                 line.owner_problem = target.ownership.problem
             line.hooks = len(target.relevant)
@@ -216,14 +216,14 @@ def _cluster(scope: Scope) -> str:
     return cluster
 
 
-def _beyond_quota(asked: Asked, limit: int) -> tuple[Dispatched, bytes]:
+def _beyond_quota(asked: Asked, limit: int) -> tuple[DispatchResult, bytes]:
     """Return the answer to a request beyond the quota of its cluster: a refusal, whatever the failurePolicy."""
     text = (
         f"{limit} requests of logical cluster {asked.cluster} are being answered, which is the limit (setting "
         "dispatch_workspace_requests); try again later"
     )
     response, review = errored(text, code=429, reason="TooManyRequests"), asked.review
-    return Dispatched(response, None), encode_response(response, uid=review.uid, api_version=review.api_version)
+    return DispatchResult(response, None), encode_response(response, uid=review.uid, api_version=review.api_version)
 
 
 def _outcome(response: Response) -> str:
@@ -241,31 +241,31 @@ class DispatchEndpoint(ClusterEndpoint):
         Args:
             path: Of the route.
             phase: Of admission.
-            vouched: As `app.dispatch.owner.find_owner` has it.
+            vouched: As `app.dispatch.schema_owner.find_owner` has it.
             rest: As `ClusterEndpoint` has it.
         """
         super().__init__(path, **rest)
         self._phase: Final = phase
         self._vouched: Final = vouched
 
-    async def _decide_within_quota(self, asked: Asked) -> tuple[Dispatched, bytes]:
+    async def _decide_within_quota(self, asked: Asked) -> tuple[DispatchResult, bytes]:
         review, request, cluster, deadline, returned = asked
         problem = "" if returned else await self._not_ready(asked)
-        dispatched: Dispatched
+        dispatched: DispatchResult
         try:
             if returned:
-                dispatched = Dispatched(errored(_RETURNED, code=_LOOP_DETECTED, reason="LoopDetected"), None)
+                dispatched = DispatchResult(errored(_RETURNED, code=_LOOP_DETECTED, reason="LoopDetected"), None)
             elif problem:
                 group, resource = request.resource.group, request.resource.resource
                 error = forbidden(f"{resource}.{group}" if group else resource, request.name, problem)
-                dispatched = Dispatched(refusal(error), None)
+                dispatched = DispatchResult(refusal(error), None)
             else:
                 dispatcher = self._standing.dispatcher
                 dispatched = await dispatcher.dispatch(
                     request, cluster=cluster, phase=self._phase, deadline=deadline, vouched=self._vouched
                 )
         except Exception as error:  # noqa: BLE001 - answered, whatever it is
-            dispatched = Dispatched(failed(error, route=self._path, uid=review.uid), None)
+            dispatched = DispatchResult(failed(error, route=self._path, uid=review.uid), None)
         encode = partial(encode_response, dispatched.response, uid=review.uid, api_version=review.api_version)
         answer = encode() if request.size <= MAX_ON_LOOP else await self._off_loop(encode)
         return dispatched, answer
@@ -274,7 +274,7 @@ class DispatchEndpoint(ClusterEndpoint):
 class ExplainEndpoint(ClusterEndpoint):
     """Says which webhooks would be asked, and why the others would not."""
 
-    async def _decide_within_quota(self, asked: Asked) -> tuple[Dispatched, bytes]:
+    async def _decide_within_quota(self, asked: Asked) -> tuple[DispatchResult, bytes]:
         problem = await self._not_ready(asked)
         response = Response(allowed=True)
         try:
@@ -283,7 +283,7 @@ class ExplainEndpoint(ClusterEndpoint):
             explained = await explain(
                 self._standing.dispatcher, asked.request, cluster=asked.cluster, deadline=asked.deadline
             )
-            return Dispatched(response, None), await self._encode(explained, asked.cluster)
+            return DispatchResult(response, None), await self._encode(explained, asked.cluster)
         except StatusError as error:
             raise RequestError(error.status.code, error.status.reason, str(error)) from error
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

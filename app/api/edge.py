@@ -20,7 +20,7 @@ from app.api.endpoint import MAX_ON_LOOP, Answer, Endpoint
 from app.api.logs import LogSink, ReviewLine, encode_line, milliseconds, shortened, stamp
 from app.api.metrics import Metrics
 from app.control.slices import Sliced, Slices, run_off_loop
-from app.control.turns import Runs
+from app.control.turns import Executor
 from app.model.admission import AdmissionRequest, Response, cluster_conflict, errored
 from app.model.envelope import BadReviewError
 from app.model.json import as_object
@@ -69,7 +69,7 @@ class ReviewEndpoint(Endpoint):
         conclude: Conclude | None = None,
         slices: Slices | None = None,
         known_clients_only: bool = False,
-        worker: Runs | None = None,
+        worker: Executor | None = None,
         bodies: BodyBudget | None = None,
         pure: bool = False,
     ) -> None:

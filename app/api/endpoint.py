@@ -15,7 +15,7 @@ from app.api.metrics import Metrics
 from app.api.numbers import check_numbers
 from app.api.reply import Reply, send_reply
 from app.api.sending import PIECE_BYTES
-from app.control.turns import Runs
+from app.control.turns import Executor
 from app.control.worker import Worker
 
 MAX_ON_LOOP: Final = 32 * 1024
@@ -43,7 +43,7 @@ class Endpoint(ABC):
         metrics: Metrics,
         body_limit: int,
         known_clients_only: bool,
-        worker: Runs | None = None,
+        worker: Executor | None = None,
         bodies: BodyBudget | None = None,
     ) -> None:
         """Prepare.

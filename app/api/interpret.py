@@ -14,7 +14,7 @@ from app.api.codec import encode_error
 from app.api.endpoint import MAX_ON_LOOP, Answer, Endpoint
 from app.api.logs import LogSink, encode_line, milliseconds, shortened, stamp
 from app.api.metrics import Metrics
-from app.control.turns import Runs
+from app.control.turns import Executor
 from app.interpret.access import InterpretError
 from app.interpret.chain import Chain, ChainError, Explained, Step
 from app.interpret.codec import Asked, decode_review, encode_answer, encode_failure, question_of
@@ -48,7 +48,7 @@ class InterpretEndpoint(Endpoint):
         body_limit: int,
         log: LogSink | None,
         known_clients_only: bool = False,
-        worker: Runs | None = None,
+        worker: Executor | None = None,
         bodies: BodyBudget | None = None,
     ) -> None:
         super().__init__(

@@ -14,7 +14,7 @@ from app.api.interpret import InterpretEndpoint
 from app.api.logs import LogSink
 from app.api.metrics import Metrics
 from app.control.slices import Sliced, Slices, run_at_once
-from app.control.turns import Runs
+from app.control.turns import Executor
 from app.crds.instance.review import mutate_karmada, validate_karmada
 from app.dispatch.explain import Explanation
 from app.interpret.chain import Chain, PythonLayer
@@ -79,7 +79,7 @@ class Make(Protocol):
         body_limit: int,
         log: LogSink | None,
         known_clients_only: bool,
-        worker: Runs,
+        worker: Executor,
         bodies: BodyBudget | None,
     ) -> Endpoint:
         """Return the endpoint."""

@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from app.api.expiring import ExpiringCache
-from app.dispatch.cel.access import AccessQuestion
-from app.dispatch.live import LiveSource, Post, review_of_access
+from app.dispatch.cel.access_check import AccessQuestion
+from app.dispatch.live_lookups import LiveSource, Post, build_access_review
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSON, JSONObject, as_object
-from app.outbound.slots import FullError, Quotas, Slots
+from app.outbound.call_slots import CallSlots, FullError, Quotas
 
 _log: Final = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ class Tokens:
         # Apart, so that a caller with many invalid tokens evicts no answer of another caller.
         self._refused: Final[ExpiringCache[_Asked, Decision]] = ExpiringCache(limit, clock=clock)
         self._pending: Final[dict[_Asked, asyncio.Task[Decision]]] = {}
-        self._slots: Final = Slots(_QUOTAS)
+        self._slots: Final = CallSlots(_QUOTAS)
 
     async def decide(self, token: str, *, cluster: str, route: str, client: str, seconds: float) -> Decision:
         """Return the apiserver's answer, which may come from the cache.
@@ -207,7 +207,9 @@ class Tokens:
             name=asked.cluster,
         )
         try:
-            answer = await self._post("POST", scope + _AUTHORIZATION, body=review_of_access(question), timeout=_SECONDS)
+            answer = await self._post(
+                "POST", scope + _AUTHORIZATION, body=build_access_review(question), timeout=_SECONDS
+            )
         except APIError as error:
             if not (scope and error.code in _NO_CLUSTER):
                 raise

@@ -1,1 +1,1 @@
-"""Certificates: an authority of our own, serving certificates, and the files they live in."""
+"""Issues, stores, rotates and reloads the serving certificate and its certificate authority (CA)."""

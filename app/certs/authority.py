@@ -1,6 +1,6 @@
-"""An authority of our own and the serving certificates it issues (RFC 5280, ECDSA P-256).
+"""Creates a certificate authority and issues serving certificates (RFC 5280, ECDSA P-256).
 
-P-256 and not RSA because a handshake costs the server half as much and a key is made in milliseconds.
+P-256 instead of RSA halves the server's CPU time for a handshake, and creating a key takes milliseconds.
 """
 
 from collections.abc import Sequence
@@ -21,30 +21,30 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 AUTHORITY_LIFETIME: Final = timedelta(days=3650)
 SERVING_LIFETIME: Final = timedelta(days=90)
-_RENEW_AT: Final = 2 / 3
-"""Share of its life after which a certificate is issued anew."""
-# Clocks of a cluster's machines differ by seconds, of a badly kept one by minutes.
+_RENEWAL_SHARE: Final = 2 / 3
+"""The share of a certificate's lifetime after which it is renewed."""
+# Clocks of a cluster's machines differ by seconds, and by minutes without time synchronization.
 _CLOCK_SKEW: Final = timedelta(minutes=5)
 
 
 class KeyPair(NamedTuple):
-    """A certificate and its key, as PEM."""
+    """A certificate and its private key, in PEM."""
 
     certificate_pem: bytes
     key_pem: bytes
 
     def __repr__(self) -> str:
-        """Return a text without the key: it must not reach a log by way of a traceback."""
+        """Return a text without the key, which must not reach a log in a traceback."""
         return f"KeyPair({self.certificate.subject.rfc4514_string()!r})"
 
     @property
     def certificate(self) -> x509.Certificate:
-        """The certificate, parsed; raises ValueError if it is none."""
+        """The parsed certificate; raises ValueError if the PEM is invalid."""
         return x509.load_pem_x509_certificate(self.certificate_pem)
 
     @property
     def key(self) -> ec.EllipticCurvePrivateKey:
-        """The key, parsed; raises ValueError if it is no unencrypted EC key."""
+        """The parsed key; raises ValueError if it is not an unencrypted EC key."""
         key = load_pem_private_key(self.key_pem, password=None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise ValueError("the key is not an elliptic curve key")  # noqa: TRY004 - the value is wrong, not the call
@@ -54,7 +54,7 @@ class KeyPair(NamedTuple):
 def new_authority(
     *, now: datetime, common_name: str = "fleethook CA", lifetime: timedelta = AUTHORITY_LIFETIME
 ) -> KeyPair:
-    """Return a new certificate authority."""
+    """Return a new self-signed certificate authority, valid from ``now`` for ``lifetime``."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     usage = x509.KeyUsage(
@@ -62,53 +62,60 @@ def new_authority(
         data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
     )  # fmt: skip
     builder = (
-        _builder(key, subject=name, issuer=name, now=now, until=now + lifetime)
+        _start_certificate(key, subject=name, issuer=name, now=now, until=now + lifetime)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
     )
-    return _pair(builder.sign(key, hashes.SHA256()), key)
+    return _encode_pair(builder.sign(key, hashes.SHA256()), key)
 
 
 def issue_serving(
     authority: KeyPair, *, names: Sequence[str], now: datetime, lifetime: timedelta = SERVING_LIFETIME
 ) -> KeyPair:
-    """Return a serving certificate for ``names``, DNS names and IP addresses; it never outlives ``authority``."""
+    """Issue a serving certificate.
+
+    Args:
+        authority: The certificate authority. Its certificate's end limits the lifetime.
+        names: The DNS names and IP addresses to serve; the first one becomes the common name.
+        now: The start of the lifetime.
+        lifetime: The maximum lifetime.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     issuer = authority.certificate
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
     until = min(now + lifetime, issuer.not_valid_after_utc)
     builder = (
-        _builder(key, subject=subject, issuer=issuer.subject, now=now, until=until)
+        _start_certificate(key, subject=subject, issuer=issuer.subject, now=now, until=until)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_parse_general_name(name) for name in names]), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()),
             critical=False,
         )
     )
-    return _pair(builder.sign(authority.key, hashes.SHA256()), key)
+    return _encode_pair(builder.sign(authority.key, hashes.SHA256()), key)
 
 
-def renewal_of(certificate: x509.Certificate) -> datetime:
-    """Return when ``certificate`` is due to be issued anew: at two thirds of its life."""
+def find_renewal_time(certificate: x509.Certificate) -> datetime:
+    """Return the time at which to renew ``certificate``: two thirds of its lifetime."""
     life = certificate.not_valid_after_utc - certificate.not_valid_before_utc
-    return certificate.not_valid_before_utc + life * _RENEW_AT
+    return certificate.not_valid_before_utc + life * _RENEWAL_SHARE
 
 
-def serves(serving: KeyPair, authority: KeyPair, *, names: Sequence[str], now: datetime) -> bool:
-    """Return whether ``serving`` was issued by ``authority`` for ``names`` and is not due to be renewed."""
+def is_current(serving: KeyPair, authority: KeyPair, *, names: Sequence[str], now: datetime) -> bool:
+    """Return whether ``authority`` issued ``serving`` for ``names`` and its renewal is not due."""
     try:
         certificate = serving.certificate
         certificate.verify_directly_issued_by(authority.certificate)
         fits = certificate.public_key() == serving.key.public_key()
-    except Exception:  # noqa: BLE001 - whatever is wrong with what we made ourselves, making it anew is the cure
+    except Exception:  # noqa: BLE001 - fleethook issued this certificate, so a new one repairs any damage
         return False
-    return fits and set(names) <= names_of(certificate) and now < renewal_of(certificate)
+    return fits and set(names) <= list_names(certificate) and now < find_renewal_time(certificate)
 
 
-def names_of(certificate: x509.Certificate) -> frozenset[str]:
-    """Return the DNS names and IP addresses that ``certificate`` is valid for."""
+def list_names(certificate: x509.Certificate) -> frozenset[str]:
+    """Return the DNS names and IP addresses in the subject alternative names of ``certificate``."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -117,14 +124,14 @@ def names_of(certificate: x509.Certificate) -> frozenset[str]:
     return frozenset((*names.get_values_for_type(x509.DNSName), *addresses))
 
 
-def _general_name(name: str) -> x509.GeneralName:
+def _parse_general_name(name: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ip_address(name))
     except ValueError:
         return x509.DNSName(name)
 
 
-def _builder(
+def _start_certificate(
     key: ec.EllipticCurvePrivateKey, *, subject: x509.Name, issuer: x509.Name, now: datetime, until: datetime
 ) -> x509.CertificateBuilder:
     return (
@@ -139,7 +146,7 @@ def _builder(
     )
 
 
-def _pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> KeyPair:
+def _encode_pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> KeyPair:
     return KeyPair(
         certificate.public_bytes(Encoding.PEM),
         key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),

@@ -1,4 +1,4 @@
-"""Certificates in a directory: made on first start, used as they are where somebody else puts them."""
+"""Certificates in a directory: created on first start, or provided by an administrator or cert-manager."""
 
 import asyncio
 import contextlib
@@ -10,17 +10,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from app.certs.authority import KeyPair, issue_serving, new_authority, serves
+from app.certs.authority import KeyPair, is_current, issue_serving, new_authority
 
 _log: Final = logging.getLogger(__name__)
 
 
 class CertificateError(Exception):
-    """Certificate files that cannot be used; the text names the file and what to do."""
+    """Certificate files are unusable; the text names the files and the remedy."""
 
 
 class CertificateFiles(NamedTuple):
-    """Where the serving certificate and its authority are."""
+    """The paths of the serving certificate, its key and its CA certificate.
+
+    ``created`` is true if `ensure_certificates` issued the serving certificate just now.
+    """
 
     certificate: Path
     key: Path
@@ -29,24 +32,25 @@ class CertificateFiles(NamedTuple):
 
 
 def ensure_certificates(directory: Path, *, names: Sequence[str], now: datetime) -> CertificateFiles:
-    """Return a serving certificate in ``directory``, issuing what is missing.
+    """Return the serving certificate in ``directory``, and issue a CA and a certificate if necessary.
 
-    A directory with ``tls.crt`` and ``tls.key`` and no ``ca.key`` belongs to somebody else (a mounted Secret,
-    cert-manager) and is never written to. Otherwise an authority is made once and the serving certificate whenever it
-    is missing, past two thirds of its life, does not cover ``names`` or does not fit its key.
+    A directory with ``tls.crt`` and ``tls.key`` and without ``ca.key`` is provided from outside, for example as a
+    mounted Secret of cert-manager. It is never written to. In other directories, the CA is created once. A new serving
+    certificate is issued if it is missing or past two thirds of its lifetime, if it lacks one of ``names``, or if it
+    does not match its key.
 
     Raises:
-        CertificateError: Files are there and cannot be used.
-        OSError: The directory cannot be written.
+        CertificateError: The CA's files are unusable.
+        OSError: The directory is not writable.
     """
     files = CertificateFiles(directory / "tls.crt", directory / "tls.key", directory / "ca.crt", created=False)
     authority_key = directory / "ca.key"
     if files.certificate.exists() and files.key.exists() and not authority_key.exists():
         return files
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _lock(directory):
-        authority = _authority(files.authority_certificate, authority_key, now=now)
-        if _still_good(files, authority, names=names, now=now):
+    with _hold_lock(directory):
+        authority = _load_or_create_authority(files.authority_certificate, authority_key, now=now)
+        if _has_current_certificate(files, authority, names=names, now=now):
             return files
         serving = issue_serving(authority, names=names, now=now)
         write_file(files.key, serving.key_pem, mode=0o600)
@@ -54,38 +58,38 @@ def ensure_certificates(directory: Path, *, names: Sequence[str], now: datetime)
     return files._replace(created=True)
 
 
-async def keep_certificates(directory: Path, *, names: Sequence[str], check_seconds: float) -> None:
-    """Renew what `ensure_certificates` made when that is due, until cancelled."""
+async def renew_certificates(directory: Path, *, names: Sequence[str], check_seconds: float) -> None:
+    """Call `ensure_certificates` every ``check_seconds``, until cancelled."""
     while True:
         await asyncio.sleep(check_seconds)
         try:
             if ensure_certificates(directory, names=names, now=datetime.now(UTC)).created:
                 _log.info("certificate renewed", extra={"fields": {"directory": str(directory)}})
         except (CertificateError, OSError) as error:
-            _log.error("certificates were not checked: %s", error)
+            _log.error("cannot check the certificates in %s: %s", directory, error)
 
 
 @contextlib.contextmanager
-def _lock(directory: Path) -> Iterator[None]:
-    """Let one process at a time issue: worker processes start together."""
-    import fcntl  # noqa: PLC0415 - only Unix has it, and only this function needs it
+def _hold_lock(directory: Path) -> Iterator[None]:
+    """Let only one process at a time issue certificates: worker processes start together."""
+    import fcntl  # noqa: PLC0415 - exists on Unix only
 
     with (directory / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _authority(certificate: Path, key: Path, *, now: datetime) -> KeyPair:
+def _load_or_create_authority(certificate: Path, key: Path, *, now: datetime) -> KeyPair:
     if certificate.exists() and key.exists():
         authority = KeyPair(certificate.read_bytes(), key.read_bytes())
         try:
             fits = authority.certificate.public_key() == authority.key.public_key()
         except ValueError as error:
             raise CertificateError(
-                f"{certificate} or {key} cannot be read ({error}); remove both to start anew"
+                f"{certificate} or {key} cannot be read ({error}); remove both to create a new CA"
             ) from None
         if not fits:
-            raise CertificateError(f"{key} is not the key of {certificate}; remove both to start anew")
+            raise CertificateError(f"{key} is not the key of {certificate}; remove both to create a new CA")
         if authority.certificate.not_valid_after_utc > now:
             return authority
     authority = new_authority(now=now)
@@ -94,14 +98,16 @@ def _authority(certificate: Path, key: Path, *, now: datetime) -> KeyPair:
     return authority
 
 
-def _still_good(files: CertificateFiles, authority: KeyPair, *, names: Sequence[str], now: datetime) -> bool:
+def _has_current_certificate(
+    files: CertificateFiles, authority: KeyPair, *, names: Sequence[str], now: datetime
+) -> bool:
     if not (files.certificate.exists() and files.key.exists()):
         return False
-    return serves(KeyPair(files.certificate.read_bytes(), files.key.read_bytes()), authority, names=names, now=now)
+    return is_current(KeyPair(files.certificate.read_bytes(), files.key.read_bytes()), authority, names=names, now=now)
 
 
 def write_file(path: Path, data: bytes, *, mode: int) -> None:
-    """Write a file so that it is there whole or not at all, and never readable by more than ``mode`` allows."""
+    """Replace a file atomically; ``mode`` applies before the first byte is written."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)
     try:

@@ -1,14 +1,14 @@
-"""When to issue and when to trust: the life of an authority and its serving certificate, as a pure function.
+"""Decides, as a pure function of time, when to issue a CA and a serving certificate and which CAs to trust.
 
-A new authority is trusted before it signs and the old one is trusted after it has ceased to, so that at no moment
-anybody meets a certificate that he has not been told to trust::
+Clients trust a new CA before it signs, and the former CA after it stopped signing. Every client therefore trusts the
+serving certificate at all times::
 
-    authority A   sign ===================|- - trusted - -|
-    authority B               |- announced|sign ====================
-    caBundle      A           A+B                         B
+    CA A       signs ==================|- - trusted - -|
+    CA B                   |- announced|signs ===================
+    caBundle   A           A+B                         B
 
-Everything that decides is in the certificates themselves, so replicas that read the same Secret come to the same next
-step, and whoever writes it first is right.
+Each decision depends only on the certificates and the time. Replicas that read the same Secret compute the same next
+step, so it does not matter which of them writes it.
 """
 
 from collections.abc import Sequence
@@ -17,36 +17,37 @@ from typing import Final, NamedTuple
 
 from cryptography import x509
 
-from app.certs.authority import SERVING_LIFETIME, KeyPair, issue_serving, new_authority, renewal_of, serves
+from app.certs.authority import SERVING_LIFETIME, KeyPair, find_renewal_time, is_current, issue_serving, new_authority
 
 
-class Policy(NamedTuple):
-    """How long things live."""
+class RotationPolicy(NamedTuple):
+    """The names of the serving certificate, and all lifetimes and delays."""
 
     names: Sequence[str]
-    """What the serving certificate is for: DNS names and IP addresses."""
+    """The DNS names and IP addresses of the serving certificate."""
     serving_lifetime: timedelta = SERVING_LIFETIME
     authority_lifetime: timedelta = timedelta(days=365)
     announcement: timedelta = timedelta(hours=1)
-    """From a new authority being trusted to its first signature: time for every apiserver to have read caBundle."""
+    """The time between trusting a new CA and its first signature, in which every API server reads caBundle."""
     overlap: timedelta = timedelta(days=1)
-    """From that signature to the former authority's end: time for every replica to have loaded the new certificate."""
+    """The time between that signature and dropping the former CA, in which every replica loads the certificate."""
 
 
 class Credentials(NamedTuple):
-    """What is kept in the Secret."""
+    """The certificates and keys in the Secret."""
 
     authority: KeyPair
-    """Who signs."""
+    """The CA that signs."""
     serving: KeyPair
+    """The serving certificate."""
     announced: KeyPair | None = None
-    """Who will sign next, trusted already."""
+    """The next CA, which clients already trust."""
     former: bytes | None = None
-    """Certificate, PEM, of who signed before and is still trusted."""
+    """The certificate of the previous CA in PEM, which clients still trust."""
 
     @property
     def bundle(self) -> bytes:
-        """Everybody who is trusted, PEM: what ``caBundle`` has to hold."""
+        """The certificates of all trusted CAs in PEM, for ``caBundle``."""
         announced = self.announced.certificate_pem if self.announced else b""
         return self.authority.certificate_pem + announced + (self.former or b"")
 
@@ -62,31 +63,31 @@ _ANNOUNCED: Final = ("ca-announced.crt", "ca-announced.key")
 _FORMER: Final = "ca-former.crt"
 
 
-def issue(policy: Policy, *, now: datetime) -> Credentials:
-    """Return credentials to begin with."""
+def issue_credentials(policy: RotationPolicy, *, now: datetime) -> Credentials:
+    """Return new credentials for an empty or unusable Secret."""
     authority = new_authority(now=now, lifetime=policy.authority_lifetime)
-    return Credentials(authority, _serving(authority, policy, now=now))
+    return Credentials(authority, _issue_serving(authority, policy, now=now))
 
 
-def _serving(authority: KeyPair, policy: Policy, *, now: datetime) -> KeyPair:
+def _issue_serving(authority: KeyPair, policy: RotationPolicy, *, now: datetime) -> KeyPair:
     return issue_serving(authority, names=policy.names, now=now, lifetime=policy.serving_lifetime)
 
 
-def advance(credentials: Credentials, policy: Policy, *, now: datetime) -> Credentials:
-    """Return what the credentials should be ``now``: the same object where nothing is due.
+def advance(credentials: Credentials, policy: RotationPolicy, *, now: datetime) -> Credentials:
+    """Return the credentials after the step that is due ``now``, or the same object if none is due.
 
-    One step at a time: the next is found when this one has been stored.
+    Each call takes one step only. The caller stores it before the next one.
     """
     authority, announced = credentials.authority, credentials.announced
     if authority.certificate.not_valid_after_utc <= now:
-        # Everything was asleep through the whole rotation: nothing that is trusted is of use any more.
-        return issue(policy, now=now)
+        # No replica ran during the rotation, and the trusted CA has expired.
+        return issue_credentials(policy, now=now)
     if announced is not None and announced.certificate.not_valid_before_utc + policy.announcement <= now:
-        return Credentials(announced, _serving(announced, policy, now=now), None, authority.certificate_pem)
-    if announced is None and credentials.former is None and renewal_of(authority.certificate) <= now:
+        return Credentials(announced, _issue_serving(announced, policy, now=now), None, authority.certificate_pem)
+    if announced is None and credentials.former is None and find_renewal_time(authority.certificate) <= now:
         return credentials._replace(announced=new_authority(now=now, lifetime=policy.authority_lifetime))
-    if not serves(credentials.serving, authority, names=policy.names, now=now):
-        return credentials._replace(serving=_serving(authority, policy, now=now))
+    if not is_current(credentials.serving, authority, names=policy.names, now=now):
+        return credentials._replace(serving=_issue_serving(authority, policy, now=now))
     if credentials.former is not None:
         signed = credentials.serving.certificate.not_valid_before_utc
         if signed + policy.overlap <= now:
@@ -95,7 +96,7 @@ def advance(credentials: Credentials, policy: Policy, *, now: datetime) -> Crede
 
 
 def to_data(credentials: Credentials) -> dict[str, bytes]:
-    """Return the data of the Secret."""
+    """Return the data of the Secret for ``credentials``."""
     data = {
         "ca.crt": credentials.authority.certificate_pem,
         "ca.key": credentials.authority.key_pem,
@@ -111,28 +112,28 @@ def to_data(credentials: Credentials) -> dict[str, bytes]:
 
 
 def from_data(data: dict[str, bytes]) -> Credentials:
-    """Return what a Secret's data holds.
+    """Return the credentials in the data of a Secret.
 
     Raises:
-        ValueError: A member is missing or cannot be read; the text names it and never shows it.
+        ValueError: A key of the data is missing or unreadable. The text names the key and never shows its value.
     """
-    for name, what in _KEYS.items():
+    for name, description in _KEYS.items():
         if not data.get(name):
-            raise ValueError(f"{name} ({what}) is missing")
+            raise ValueError(f"{name} ({description}) is missing")
     credentials = Credentials(
-        _pair(data, "ca.crt", "ca.key"),
-        _pair(data, "tls.crt", "tls.key"),
-        _pair(data, *_ANNOUNCED) if all(data.get(name) for name in _ANNOUNCED) else None,
+        _load_pair(data, "ca.crt", "ca.key"),
+        _load_pair(data, "tls.crt", "tls.key"),
+        _load_pair(data, *_ANNOUNCED) if all(data.get(name) for name in _ANNOUNCED) else None,
         data.get(_FORMER) or None,
     )
     if credentials.former is not None:
-        _readable(credentials.former, _FORMER)
+        _load_certificate(credentials.former, _FORMER)
     return credentials
 
 
-def _pair(data: dict[str, bytes], certificate: str, key: str) -> KeyPair:
+def _load_pair(data: dict[str, bytes], certificate: str, key: str) -> KeyPair:
     pair = KeyPair(data[certificate], data[key])
-    public = _readable(pair.certificate_pem, certificate).public_key()
+    public = _load_certificate(pair.certificate_pem, certificate).public_key()
     try:
         fits = pair.key.public_key() == public
     except (ValueError, TypeError):
@@ -142,7 +143,7 @@ def _pair(data: dict[str, bytes], certificate: str, key: str) -> KeyPair:
     return pair
 
 
-def _readable(text: bytes, name: str) -> x509.Certificate:
+def _load_certificate(text: bytes, name: str) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(text)
     except ValueError:

@@ -9,7 +9,7 @@ import typer
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
-from app.certs.authority import names_of, renewal_of
+from app.certs.authority import find_renewal_time, list_names
 from app.certs.files import CertificateError, ensure_certificates
 from app.cli.exit_codes import fail
 from app.cli.json_output import write_json
@@ -89,10 +89,10 @@ def _describe(file: Path) -> list[dict[str, Any]]:
             "file": str(file),
             "subject": certificate.subject.rfc4514_string(),
             "issuer": certificate.issuer.rfc4514_string(),
-            "names": sorted(names_of(certificate)),
+            "names": sorted(list_names(certificate)),
             "notBefore": certificate.not_valid_before_utc.isoformat(),
             "notAfter": certificate.not_valid_after_utc.isoformat(),
-            "renewal": renewal_of(certificate).isoformat(),
+            "renewal": find_renewal_time(certificate).isoformat(),
             "sha256": certificate.fingerprint(hashes.SHA256()).hex(":").upper(),
         }
         for certificate in certificates

@@ -26,7 +26,7 @@ from app.crds.controller.options import Options
 from app.crds.failures import CRDsError, Exit
 from app.kube.connection import Connection
 from app.kube.errors import APIError, UnreachableError
-from app.kube.lease import Elector, LeaseName, Timing, identity
+from app.kube.leader_election import LeaderElector, LeaseName, LeaseTiming, create_identity
 from app.lifetime import run_in_background
 
 # The Go operator's own: the process that does not hold it waits.
@@ -98,7 +98,9 @@ class _Candidate:
     def __init__(
         self, connection: Connection, lease: LeaseName, seconds: float, make: Callable[[], KarmadaController]
     ) -> None:
-        self._elector: Final = Elector(connection, lease, identity(), timing=Timing.of(seconds))
+        self._elector: Final = LeaderElector(
+            connection, lease, create_identity(), timing=LeaseTiming.from_duration(seconds)
+        )
         self._lease: Final = lease
         self._make: Final = make
         self._controller: KarmadaController | None = None

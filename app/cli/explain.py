@@ -24,15 +24,15 @@ from app.cli.explain_request import (
 from app.cli.json_output import write_json
 from app.cli.manifests import read_objects, read_values
 from app.cli.terminal import write_error
-from app.dispatch.assembly import INDEXES, offline_dispatcher
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatcher
-from app.dispatch.equivalents import DEFINITION
+from app.dispatch.equivalent_resources import DEFINITION
+from app.dispatch.errors import StatusError
 from app.dispatch.explain import BUDGET_SECONDS, Explanation
 from app.dispatch.explain import explain as explain_request
-from app.dispatch.failures import StatusError
+from app.dispatch.factory import INDEXES, build_offline_dispatcher
 from app.dispatch.hooks import PHASES
-from app.dispatch.paths import resolve_cluster
+from app.dispatch.workspace_paths import resolve_cluster
 from app.model.admission import Kind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import (
@@ -117,7 +117,7 @@ def explain(
     inputs = list(_select_all(stored, named)) if every else [one for path in file or () for one in _read(path, named)]
     user_info: JSONObject = {"username": user, "groups": group or []} if user or group else {}
     options = RequestOptions(operation, subresource, user_info, None if old is None else _read_old(old), dry_run)
-    dispatcher = offline_dispatcher(store, as_kcp=as_kcp)
+    dispatcher = build_offline_dispatcher(store, as_kcp=as_kcp)
     requests = [plan_request(store, one, options) for one in inputs]
     for note in sorted({one.guess for one in requests if one.guess} | set(_note_unknown_clusters(store, requests))):
         write_error(f"note: {note}")

@@ -8,9 +8,9 @@ import msgspec
 from app.api.codec import decode_review
 from app.cli.exit_codes import fail
 from app.cli.rest_mapping import find_resource
-from app.dispatch.attributes import claimed_cluster
-from app.dispatch.equivalents import equivalents_of, namespaced
-from app.dispatch.owner import find_owner
+from app.dispatch.attributes import read_claimed_cluster
+from app.dispatch.equivalent_resources import find_equivalents, is_namespaced
+from app.dispatch.schema_owner import find_owner
 from app.model.admission import API_VERSIONS, KIND, AdmissionRequest, Kind, Resource
 from app.model.envelope import BadReviewError
 from app.model.gvk import GroupVersionKind, gvk_of
@@ -121,7 +121,7 @@ def _read_review(source: InputDocument, options: RequestOptions) -> PlannedReque
         changes["user_info"] = _encode(options.user)
     if options.dry_run:
         changes["dry_run"] = True
-    claimed = claimed_cluster(request) or None
+    claimed = read_claimed_cluster(request) or None
     cluster = _require_cluster(source if source.cluster is not None else source._replace(cluster=claimed))
     return PlannedRequest(msgspec.structs.replace(request, **changes), cluster, source)
 
@@ -148,10 +148,10 @@ def _make_request(store: Store, source: InputDocument, cluster: str, options: Re
     own = gvk_of(document)
     resource, known = find_resource(store, cluster=cluster, kind=own)
     schema = find_owner(store, cluster=cluster, group=own.group, resource=resource.resource).schema
-    is_namespaced = namespaced(store, cluster=cluster, group=own.group, resource=resource.resource, schema=schema)
-    document = _set_namespace(document) if is_namespaced else document
+    in_namespace = is_namespaced(store, cluster=cluster, group=own.group, resource=resource.resource, schema=schema)
+    document = _set_namespace(document) if in_namespace else document
     metadata = document["metadata"]
-    same = equivalents_of(
+    same = find_equivalents(
         store, cluster=cluster, resource=resource, subresource=options.subresource, kind=own, schema=schema
     )
     kind = next((one.kind for one in same if one.resource == resource and one.kind), own)
@@ -169,7 +169,7 @@ def _make_request(store: Store, source: InputDocument, cluster: str, options: Re
         sub_resource=options.subresource,
         name=name,
         # A request about a Namespace carries that Namespace's own name.
-        namespace=name if own == NAMESPACE else namespace if is_namespaced is not False else "",
+        namespace=name if own == NAMESPACE else namespace if in_namespace is not False else "",
         user_info=_encode(options.user),
         dry_run=options.dry_run,
         options=_make_options(operation),

@@ -23,10 +23,10 @@ from app.settings import Settings
 
 if TYPE_CHECKING:
     from app.kube.connection import Connection
-    from app.kube.lease import Elector
+    from app.kube.leader_election import LeaderElector
     from app.overrider.controller import OverriderController
-    from app.registration.keeper import Registrar
-    from app.registration.writer import SelectionWriter
+    from app.registration.condition_writer import ConditionWriter
+    from app.registration.registrar import Registrar
 
 _POD_NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -34,7 +34,7 @@ _POD_NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount
 class Leader:
     """The state and the counts of a candidate for the Lease, for metrics."""
 
-    def __init__(self, elector: "Elector") -> None:
+    def __init__(self, elector: "LeaderElector") -> None:
         self._elector: Final = elector
         self.controller: OverriderController | None = None
         self._last_counts = ControllerCounts()
@@ -71,14 +71,16 @@ async def lead(settings: Settings, app: Fleethook, bundle: Callable[[], bytes], 
         listening: Set once the server listens. No client may be sent here before.
     """
     from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
-    from app.kube.lease import Elector, LeaseName, Timing, identity  # noqa: PLC0415 - as above
+    from app.kube.leader_election import LeaderElector, LeaseName, LeaseTiming, create_identity  # noqa: PLC0415 - as above
 
     await listening.wait()
     assert app.cluster is not None
     await app.cluster.source.wait_tried()
     async with Connection(settings.kubeconfig, context=settings.context) as connection:
         lease = LeaseName(_find_namespace(settings), "fleethook")
-        elector = Elector(connection, lease, identity(), timing=Timing.of(settings.lease_duration))
+        elector = LeaderElector(
+            connection, lease, create_identity(), timing=LeaseTiming.from_duration(settings.lease_duration)
+        )
         leader = Leader(elector)
         for collector in leader.collectors():
             app.metrics.registry.register(collector)
@@ -122,7 +124,7 @@ async def _lead_once(
 
 
 def _make_registrar(app: Fleethook, connection: "Connection", bundle: Callable[[], bytes]) -> "Registrar":
-    from app.registration.keeper import Registrar  # noqa: PLC0415 - see app.kube
+    from app.registration.registrar import Registrar  # noqa: PLC0415 - see app.kube
 
     assert app.cluster is not None
     source = app.cluster.source
@@ -213,7 +215,7 @@ async def _run_selection(app: Fleethook, connection: "Connection") -> None:
 
 def make_selection_writer(
     app: Fleethook, connection: "Connection", *, clock: Callable[[], float] = time.monotonic
-) -> "SelectionWriter":
+) -> "ConditionWriter":
     """Return the writer of the selection: the subjects with an overrider, in the matchConditions of the webhooks.
 
     Args:
@@ -222,7 +224,7 @@ def make_selection_writer(
         clock: Returns monotonic seconds.
     """
     from app.registration.condition_client import ConditionClient  # noqa: PLC0415 - see app.kube
-    from app.registration.writer import SelectionWriter  # noqa: PLC0415 - as above
+    from app.registration.condition_writer import ConditionWriter  # noqa: PLC0415 - as above
 
     assert app.cluster is not None
     source = app.cluster.source
@@ -230,7 +232,7 @@ def make_selection_writer(
     async def refresh(namespace: str) -> None:
         await source.read_namespace(YURT_APP_OVERRIDER, cluster="", namespace=namespace)
 
-    return SelectionWriter(
+    return ConditionWriter(
         ConditionClient(connection),
         partial(bound_subjects, app.store),
         overriders=partial(overrider_uids, app.store),
@@ -242,11 +244,11 @@ def make_selection_writer(
 async def withdraw_selection(app: Fleethook, listening: asyncio.Event) -> None:
     """Remove the selection of an earlier leader until cancelled: an outdated one hides new overriders for ever."""
     from app.registration.condition_client import ConditionClient  # noqa: PLC0415 - see app.kube
-    from app.registration.writer import SelectionWriter  # noqa: PLC0415 - as above
+    from app.registration.condition_writer import ConditionWriter  # noqa: PLC0415 - as above
 
     await listening.wait()
     assert app.cluster is not None
-    writer = SelectionWriter(ConditionClient(app.cluster.connection), None)
+    writer = ConditionWriter(ConditionClient(app.cluster.connection), None)
     end = call_when_selected(app.store, writer.wake)
     try:
         await writer.run()

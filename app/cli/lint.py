@@ -11,7 +11,7 @@ from app.cli.findings_output import has_failures, make_overrider_row, make_webho
 from app.cli.json_output import write_json
 from app.cli.manifests import read_objects
 from app.cli.options import StrictOption
-from app.dispatch.assembly import INDEXES
+from app.dispatch.factory import INDEXES
 from app.dispatch.lint.lint import lint as lint_webhooks
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_findings import check_documents

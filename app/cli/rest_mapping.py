@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from app.dispatch.equivalents import DEFINITION, namespaced
-from app.dispatch.owner import BINDINGS_BY_RESOURCE
+from app.dispatch.equivalent_resources import DEFINITION, is_namespaced
+from app.dispatch.schema_owner import BINDINGS_BY_RESOURCE
 from app.model.gvk import GroupVersionKind, GroupVersionResource
 from app.model.json import JSON, as_object
 from app.model.kcp import API_BINDING, API_RESOURCE_SCHEMA
@@ -22,7 +22,7 @@ def find_resource(store: StoreView, *, cluster: str, kind: GroupVersionKind) -> 
         if spec.get("group") == kind.group and names.get("kind") == kind.kind and isinstance(plural, str) and plural:
             return GroupVersionResource(kind.group, kind.version, plural), True
     guess = _guess_plural(kind.kind.lower())
-    known = namespaced(store, cluster=cluster, group=kind.group, resource=guess) is not None
+    known = is_namespaced(store, cluster=cluster, group=kind.group, resource=guess) is not None
     bound = bool(store.find(BINDINGS_BY_RESOURCE, cluster, (kind.group, guess)))
     return GroupVersionResource(kind.group, kind.version, guess), known or bound
 

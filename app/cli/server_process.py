@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from app.api.log_lines import LogLines
 from app.api.trimming import tune_allocator
 from app.asgi import Fleethook, create_app
-from app.certs.context import ReloadingContext
-from app.certs.files import CertificateFiles, ensure_certificates, keep_certificates
+from app.certs.files import CertificateFiles, ensure_certificates, renew_certificates
+from app.certs.tls_context import ReloadingContext
 from app.cli.acceptor import bind
 from app.cli.leader import lead, withdraw_selection, withdraws_selection
 from app.cli.server import GracefulServer
@@ -54,7 +54,7 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
 
         certificates = await _prepare_certificates(settings, stack, start_task)
         reloading = ReloadingContext(certificates.files, settings.client_ca_file)
-        await start_task(reloading.follow(), "certificate reload")
+        await start_task(reloading.watch(), "certificate reload")
         listening = asyncio.Event()
 
         def report_ready(port: int) -> None:
@@ -83,26 +83,26 @@ async def _prepare_certificates(
     if settings.cert_secret is None:
         files = ensure_certificates(settings.cert_dir, names=names, now=datetime.now(UTC))
         await start_task(
-            keep_certificates(settings.cert_dir, names=names, check_seconds=settings.certificate_interval),
+            renew_certificates(settings.cert_dir, names=names, check_seconds=settings.certificate_interval),
             "certificate renewal",
         )
         return _Certificates(files, files.authority_certificate.read_bytes)
-    from app.certs.keeper import CertificateKeeper, SecretName  # noqa: PLC0415 - see app.kube
-    from app.certs.rotation import Policy  # noqa: PLC0415 - as above
+    from app.certs.rotation import RotationPolicy  # noqa: PLC0415 - as above
+    from app.certs.secret_store import SecretName, SecretStore  # noqa: PLC0415 - see app.kube
     from app.kube.connection import Connection  # noqa: PLC0415 - as above
 
     namespace, _, name = settings.cert_secret.partition("/")
     connection = await stack.enter_async_context(Connection(settings.kubeconfig, context=settings.context))
-    keeper = CertificateKeeper(
+    store = SecretStore(
         connection,
         SecretName(namespace, name),
-        Policy(names),
+        RotationPolicy(names),
         settings.cert_dir,
         check_seconds=settings.certificate_interval,
     )
-    await keeper.ensure()
-    await start_task(keeper.run(), "certificates")
-    return _Certificates(keeper.files, keeper.files.authority_certificate.read_bytes)
+    await store.ensure()
+    await start_task(store.run(), "certificates")
+    return _Certificates(store.files, store.files.authority_certificate.read_bytes)
 
 
 def _print_summary(app: Fleethook, files: CertificateFiles, port: int) -> None:

@@ -1,1 +1,1 @@
-"""What controllers share: a work queue, a pace, conditions, events."""
+"""Shared parts of controllers: work queue, rate limit, conditions, events, and long work beside requests."""

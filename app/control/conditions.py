@@ -1,4 +1,4 @@
-"""Conditions of an object's status (``metav1.Condition``)."""
+"""Build and read the conditions of an object's status (``metav1.Condition``)."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -10,8 +10,8 @@ from app.model.text import escape
 Status = Literal["True", "False", "Unknown"]
 
 
-class Finding(NamedTuple):
-    """What a condition says."""
+class Condition(NamedTuple):
+    """A condition without its times and generation."""
 
     type: str
     status: Status
@@ -19,26 +19,26 @@ class Finding(NamedTuple):
     message: str
 
 
-def conditions(findings: Iterable[Finding], *, former: JSON, generation: int, now: datetime) -> list[JSONObject]:
-    """Return the conditions that say ``findings``; control and bidirectional characters of messages are escaped.
+def build_conditions(new: Iterable[Condition], *, former: JSON, generation: int, now: datetime) -> list[JSONObject]:
+    """Return conditions for the API; control and bidirectional characters of messages are escaped.
 
     Args:
-        findings: What is found now.
-        former: The conditions as they are stored: the time of a transition changes with the status only.
-        generation: The generation of the object that was looked at.
-        now: The time.
+        new: The current conditions.
+        former: The stored conditions: ``lastTransitionTime`` changes only with the status.
+        generation: The observed generation of the object.
+        now: The current time.
     """
     stored = {one.get("type"): one for one in map(as_object, former if isinstance(former, list) else ())}
     made: list[JSONObject] = []
-    for finding in findings:
-        before = stored.get(finding.type, {})
-        since = before.get("lastTransitionTime") if before.get("status") == finding.status else None
+    for condition in new:
+        before = stored.get(condition.type, {})
+        since = before.get("lastTransitionTime") if before.get("status") == condition.status else None
         made.append(
             {
-                "type": finding.type,
-                "status": finding.status,
-                "reason": finding.reason,
-                "message": escape(finding.message),
+                "type": condition.type,
+                "status": condition.status,
+                "reason": condition.reason,
+                "message": escape(condition.message),
                 "lastTransitionTime": since or now.strftime("%Y-%m-%dT%H:%M:%SZ"),
                 "observedGeneration": generation,
             }
@@ -46,8 +46,8 @@ def conditions(findings: Iterable[Finding], *, former: JSON, generation: int, no
     return made
 
 
-def said(former: JSON, type_: str) -> tuple[JSON, JSON, JSON]:
-    """Return status, reason and message of a stored condition; Nones where it is not there."""
+def read_condition(former: JSON, type_: str) -> tuple[JSON, JSON, JSON]:
+    """Return status, reason and message of a stored condition; three times None if it is missing."""
     for one in former if isinstance(former, list) else ():
         if isinstance(one, dict) and one.get("type") == type_:
             return one.get("status"), one.get("reason"), one.get("message")

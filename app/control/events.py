@@ -1,4 +1,4 @@
-"""Events: what a controller tells the people who look at an object (``core/v1.Event``)."""
+"""Write events about objects (``core/v1.Event``)."""
 
 import logging
 import uuid
@@ -13,16 +13,16 @@ from app.model.text import escape
 
 _log: Final = logging.getLogger(__name__)
 
-# An apiserver refuses an event with a longer note.
-_LONGEST: Final = 1024
-# client-go remembers as many.
-_MOST_REMEMBERED: Final = 4096
-# It has expired; or we may only create, by rules of an earlier release: then each is an event of its own.
-_NOT_THERE: Final = (404, 403)
+# kube-apiserver refuses an event with a longer message.
+_MAX_MESSAGE_LENGTH: Final = 1024
+# ``maxLruCacheEntries`` of k8s.io/client-go/tools/record.
+_MAX_REMEMBERED: Final = 4096
+# 404: the event has expired. 403: the RBAC rules of an earlier release allow create only. Then a new event is created.
+_CANNOT_COUNT: Final = (404, 403)
 
 
 class Reference(NamedTuple):
-    """The object that an event is about."""
+    """The ``involvedObject`` of an event."""
 
     api_version: str
     kind: str
@@ -37,14 +37,14 @@ class _Written(NamedTuple):
 
 
 class Recorder:
-    """Writes events; one that cannot be written is logged and forgotten, as nothing depends on it.
+    """Writes events. A failed write is logged and not retried, because nothing depends on events.
 
-    What is said again is counted in the event that said it first, as client-go does it: an apiserver keeps events for
-    an hour, and whoever looks at an object wants to see each thing once.
+    A repeated event increases the count of the first one, as in client-go: kube-apiserver keeps events for an hour,
+    and ``kubectl describe`` should show each event once.
     """
 
     def __init__(self, connection: Connection, *, component: str, now: Callable[[], datetime]) -> None:
-        """Prepare; ``component`` is whom events are from."""
+        """Prepare; ``component`` is the source of the events."""
         self._connection: Final = connection
         self._component: Final = component
         self._now: Final = now
@@ -53,23 +53,23 @@ class Recorder:
     async def record(
         self, about: Reference, kind: Literal["Normal", "Warning"], reason: str, message: str, *, scope: str = ""
     ) -> None:
-        """Write one event; ``scope`` is put before the path. Control and bidirectional characters are escaped."""
+        """Write one event; ``scope`` is the path prefix. Control and bidirectional characters are escaped."""
         message = escape(message)
         key = (about, kind, reason, message, scope)
         events = f"{scope}/api/v1/namespaces/{about.namespace or 'default'}/events"
         try:
-            written = await self._counted(events, self._written.pop(key, None))
+            written = await self._count(events, self._written.pop(key, None))
             if written is None:
-                written = await self._created(events, about, kind, reason, message)
+                written = await self._create(events, about, kind, reason, message)
         except (APIError, UnreachableError) as error:
-            _log.warning("event %s about %s %s/%s was not written: %s", reason, *about[1:4], error)
+            _log.warning("cannot write event %s about %s %s/%s: %s", reason, *about[1:4], error)
             return
         self._written[key] = written
-        if len(self._written) > _MOST_REMEMBERED:
+        if len(self._written) > _MAX_REMEMBERED:
             self._written.popitem(last=False)
 
-    async def _counted(self, events: str, before: _Written | None) -> _Written | None:
-        """Count an event once more; None if there is none to be counted."""
+    async def _count(self, events: str, before: _Written | None) -> _Written | None:
+        """Increase the count of an event; return None if a new event has to be created."""
         if before is None:
             return None
         after = before._replace(times=before.times + 1)
@@ -77,12 +77,12 @@ class Recorder:
         try:
             await self._connection.request("PATCH", f"{events}/{before.name}", body=body, content_type=MERGE_PATCH)
         except APIError as error:
-            if error.code in _NOT_THERE:
+            if error.code in _CANNOT_COUNT:
                 return None
             raise
         return after
 
-    async def _created(
+    async def _create(
         self, events: str, about: Reference, kind: Literal["Normal", "Warning"], reason: str, message: str
     ) -> _Written:
         name, time = f"{about.name[:200]}.{uuid.uuid4().hex[:16]}", self._time()
@@ -99,7 +99,7 @@ class Recorder:
             },
             "type": kind,
             "reason": reason,
-            "message": message if len(message) <= _LONGEST else message[: _LONGEST - 3] + "...",
+            "message": message if len(message) <= _MAX_MESSAGE_LENGTH else message[: _MAX_MESSAGE_LENGTH - 3] + "...",
             "source": {"component": self._component},
             "reportingComponent": self._component,
             "firstTimestamp": time,

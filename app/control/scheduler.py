@@ -1,4 +1,4 @@
-"""The clock and the timers that queues and paces use; an event loop is one, and a test brings its own."""
+"""The clock and timers of queues and rate limits: an event loop, or a fake in tests."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,14 +6,14 @@ from typing import Any, Protocol
 
 
 class Timer(Protocol):
-    """A call that is planned."""
+    """A planned call."""
 
     def cancel(self) -> None:
-        """Drop the call if it has not been made yet."""
+        """Cancel the call, unless it was made already."""
 
 
 class Scheduler(Protocol):
-    """A monotonic clock with timers: the part of ``asyncio.AbstractEventLoop`` that is needed."""
+    """A monotonic clock with timers, a subset of ``asyncio.AbstractEventLoop``."""
 
     def time(self) -> float:
         """Return the time in seconds, from any origin."""
@@ -23,7 +23,7 @@ class Scheduler(Protocol):
 
 
 class LoopScheduler:
-    """The event loop that runs when it is used, so that its user can be made before a loop runs."""
+    """The running event loop, looked up at each call, so that users can be constructed before a loop runs."""
 
     def time(self) -> float:
         """Return the loop's time."""
@@ -35,7 +35,7 @@ class LoopScheduler:
 
 
 async def sleep(scheduler: Scheduler, seconds: float) -> None:
-    """Return after that many seconds of the scheduler's time."""
+    """Sleep for some seconds of the scheduler's clock."""
     over = asyncio.Event()
     timer = scheduler.call_at(scheduler.time() + seconds, over.set)
     try:

@@ -1,8 +1,8 @@
-"""Long work, cut into slices so that reviews are answered in between.
+"""Long work in slices, so that the event loop serves reviews between them.
 
-The work is a generator that yields wherever it may pause. It counts what it has done to decide where: operations, never
-time, so that it pauses at the same places on every machine. Work on a large document runs in a thread; it says which
-of its slices read the store, and those run on the event loop, which changes the store.
+The work is a generator that yields where it may pause. It counts operations and never measures time, so that it pauses
+at the same places on every machine. Work on a large document runs in a thread. It marks the slices that read the store;
+these run on the event loop, because the event loop changes the store.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import enum
 from collections.abc import Generator
 from typing import Any, Final, TypeVar
 
-from app.control.turns import Runs
+from app.control.turns import Executor
 
 T = TypeVar("T")
 
@@ -19,19 +19,19 @@ class Slice(enum.Enum):
     """The next slice of some work."""
 
     PURE = enum.auto()
-    """It reads only what nobody changes, so it may run in a thread."""
+    """The slice reads immutable data only, so it may run in a thread."""
     READS_STORE = enum.auto()
-    """It reads the store, and so runs on the event loop."""
+    """The slice reads the store, so it must run on the event loop."""
 
 
-# Slice | None; mypy takes a bare yield for an error in all but None and Any.
+# The yield type is Slice | None, but mypy accepts a bare ``yield`` only with None or Any.
 Sliced = Generator[Any, None, T]
-"""Work that pauses at each yield and returns its result at the end. What it yields is the `Slice` that follows, or None
-for one like the last."""
+"""Work that pauses at each yield and returns its result at the end. It yields the kind of the next `Slice`, or None for
+the same kind."""
 
 
 def run_at_once(work: Sliced[T]) -> T:
-    """Do sliced work without a pause, where nobody else waits."""
+    """Do sliced work without pauses, for callers that block no event loop."""
     while True:
         try:
             next(work)
@@ -41,15 +41,14 @@ def run_at_once(work: Sliced[T]) -> T:
 
 
 class Slices:
-    """Gives the event loop to one slice at a time, however many pieces of long work there are.
+    """Runs one slice in each iteration of the event loop, for any number of concurrent pieces of work.
 
-    Between two slices the loop turns once, and so answers the requests that have arrived. A request therefore waits for
-    one slice at most, and not for one of each piece of work.
+    A request therefore waits for at most one slice, not for one slice of each piece of work.
     """
 
     def __init__(self) -> None:
         """Prepare."""
-        # A lock belongs to the loop that first waits for it; each server process has one loop.
+        # asyncio.Lock belongs to the first event loop that waits for it; each server process has one loop.
         self._turn: Final = asyncio.Lock()
 
     async def run(self, work: Sliced[T]) -> T:
@@ -69,15 +68,15 @@ class Slices:
             await asyncio.sleep(0)
 
 
-async def run_off_loop(work: Sliced[T], *, worker: Runs, turn: str) -> T:
-    """Do sliced work in a thread, but for slices that read the store, and return its result.
+async def run_off_loop(work: Sliced[T], *, worker: Executor, turn: str) -> T:
+    """Do sliced work in a thread, except for slices that read the store, and return its result.
 
-    Others have their turns in the thread after each slice.
+    Other work gets its turn in the thread after each slice.
 
     Args:
         work: The work; its first slice is pure.
-        worker: Has the thread.
-        turn: Whose turn in the thread it is.
+        worker: Runs functions in the thread.
+        turn: The logical cluster whose turn in the thread is used.
     """
     following = Slice.PURE
     while True:
@@ -97,7 +96,7 @@ class _Result:
 
 
 def _advance(work: Sliced[Any]) -> "Slice | _Result | None":
-    """Do a slice; return of which sort the next one is, None if of the same, or the result."""
+    """Run one slice; return the kind of the next one, None for the same kind, or the result."""
     try:
         following: Slice | None = next(work)
     except StopIteration as end:
@@ -106,7 +105,7 @@ def _advance(work: Sliced[Any]) -> "Slice | _Result | None":
 
 
 class Pauses:
-    """Counts units of work and says when a slice is full."""
+    """Counts units of work, and tells when a slice is full."""
 
     __slots__ = ("_done", "_limit")
 
@@ -116,7 +115,7 @@ class Pauses:
         self._done = 0
 
     def due(self, units: int = 1) -> bool:
-        """Count units; return whether the slice is full, and begin another one."""
+        """Count units; return whether the slice is full, and if so start the next one."""
         self._done += units
         if self._done < self._limit:
             return False

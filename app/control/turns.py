@@ -1,37 +1,37 @@
-"""Turns between clusters: one piece of work at a time, and no cluster waits for all that another one has to do."""
+"""Turns between logical clusters, so that no cluster waits for all work of another one."""
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Generator
 from typing import Any, Final, Protocol, TypeVar
 
-from app.control.lanes import Lanes, wait_for_turn
+from app.control.fair_queue import FairQueue, wait_for_turn
 
 T = TypeVar("T")
 
 Work = Generator[Callable[[], Any] | None, Any, T]
-"""Work in slices. It yields None wherever others may have a turn, or a function that takes long and touches nothing
-that changes meanwhile; it is sent the result of that function. It returns its result at the end."""
+"""Work in slices. It yields None where other work may have a turn, or a long function that reads immutable data only.
+The generator receives the result of that function, and returns its own result at the end."""
 
 
-class Runs(Protocol):
-    """Runs functions off the event loop, as `app.control.worker.Worker` does."""
+class Executor(Protocol):
+    """Runs functions in a thread, as `app.control.worker.Worker` does."""
 
     async def run(self, cluster: str, function: Callable[..., T], *arguments: Any) -> T:
-        """Return what a function returns; raises what it raises."""
+        """Return the result of a function, or raise its exception."""
 
 
 class Turns:
-    """Gives turns to one piece of work after the other; clusters come in rotation."""
+    """Grants one turn at a time, to logical clusters in rotation."""
 
     def __init__(self) -> None:
         """Prepare."""
-        self._waiting: Final = Lanes()
+        self._waiting: Final = FairQueue()
         self._busy = False
 
     @contextlib.asynccontextmanager
     async def hold(self, cluster: str) -> AsyncIterator[None]:
-        """Wait for a turn of a cluster, and hold it."""
+        """Wait for a turn of a cluster, and hold it while the context is open."""
         await self._wait(cluster)
         try:
             yield
@@ -39,7 +39,7 @@ class Turns:
             self._pass_on()
 
     async def pause(self, cluster: str) -> None:
-        """Let others go on. However many pieces of work pause, one of them continues in each turn of the event loop."""
+        """Let other work continue. In each iteration of the event loop, one paused piece of work continues."""
         async with self.hold(cluster):
             await asyncio.sleep(0)
 
@@ -59,7 +59,7 @@ class Turns:
 
 
 def do_at_once(work: Work[T]) -> T:
-    """Do work without a pause, where nobody else waits."""
+    """Do work without pauses, for callers that block no event loop."""
     result: Any = None
     try:
         while True:
@@ -70,14 +70,14 @@ def do_at_once(work: Work[T]) -> T:
         return value
 
 
-async def do_in_turns(work: Work[T], *, turns: Turns, worker: Runs, cluster: str) -> T:
+async def do_in_turns(work: Work[T], *, turns: Turns, worker: Executor, cluster: str) -> T:
     """Do work slice by slice.
 
     Args:
         work: The work.
-        turns: Shared by all that works on this event loop.
-        worker: Runs functions that take long.
-        cluster: The logical cluster that uses its turns.
+        turns: The turns that all work on this event loop shares.
+        worker: Runs long functions.
+        cluster: The logical cluster whose turns are used.
     """
     result: Any = None
     try:

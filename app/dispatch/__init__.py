@@ -1,1 +1,1 @@
-"""Dispatching reviews to the webhooks of the logical cluster that owns an object's schema (seed 002)."""
+"""Dispatches reviews to the webhooks of the logical cluster that owns an object's schema, as kcp's plugins do."""

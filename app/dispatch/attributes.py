@@ -1,8 +1,8 @@
-"""What is under review, as every webhook's rules are matched against it (k8s.io/apiserver/pkg/admission.Attributes)."""
+"""The attributes of a request that webhooks match (upstream: k8s.io/apiserver pkg/admission `Attributes`)."""
 
 from typing import NamedTuple
 
-from app.dispatch.failures import StatusError
+from app.dispatch.errors import StatusError
 from app.model.admission import AdmissionRequest, Kind, Resource
 from app.model.gvk import GroupVersionKind, GroupVersionResource
 from app.model.json import JSON, JSONObject, as_object
@@ -10,16 +10,16 @@ from app.model.kcp import CLUSTER_ANNOTATION
 
 
 class Attributes(NamedTuple):
-    """One request; objects in it are never changed in place."""
+    """The attributes of one request; its objects are never changed in place."""
 
     cluster: str
-    """The logical cluster that the request is made in."""
+    """The logical cluster of the request."""
     operation: str
     kind: GroupVersionKind
     resource: GroupVersionResource
     subresource: str
     requested: tuple[GroupVersionKind, GroupVersionResource, str]
-    """What the client asked for, where a caller has converted it before."""
+    """The kind, resource and subresource that the client requested; the caller may have converted the object."""
     name: str
     namespace: str
     object: JSON
@@ -28,11 +28,11 @@ class Attributes(NamedTuple):
     options: JSON
     dry_run: bool
     size: int = 0
-    """Bytes of the objects and of the rest of the request, as they came."""
+    """The size of the received request in bytes, including its objects."""
 
     @property
     def is_namespace(self) -> bool:
-        """Whether it is about a Namespace itself."""
+        """Whether the request is for a Namespace."""
         return self.resource.group == "" and self.resource.resource == "namespaces"
 
     @property
@@ -41,21 +41,21 @@ class Attributes(NamedTuple):
         return f"{self.resource.resource}.{self.resource.group}" if self.resource.group else self.resource.resource
 
 
-def attributes_of(request: AdmissionRequest, *, cluster: str) -> Attributes:
-    """Return what a review asks about, in the logical cluster of that name.
+def build_attributes(request: AdmissionRequest, *, cluster: str) -> Attributes:
+    """Return the attributes of a review in a logical cluster.
 
     Raises:
-        msgspec.DecodeError: One of its objects is no JSON.
+        msgspec.DecodeError: An object of the review is not JSON.
         StatusError: An object cannot carry the cluster's annotation.
     """
-    kind, resource = _kind(request.kind), _resource(request.resource)
-    asked_kind = _kind(request.request_kind) if request.request_kind else kind
-    asked_resource = _resource(request.request_resource) if request.request_resource else resource
+    kind, resource = _convert_kind(request.kind), _convert_resource(request.resource)
+    asked_kind = _convert_kind(request.request_kind) if request.request_kind else kind
+    asked_resource = _convert_resource(request.request_resource) if request.request_resource else resource
     asked_subresource = request.request_sub_resource if request.request_resource else request.sub_resource
     document, old = request.object, request.old_object
     if request.operation != "CONNECT":
-        document = annotated(document, cluster, where="request.object")
-        old = annotated(old, cluster, where="request.oldObject")
+        document = annotate_cluster(document, cluster, where="request.object")
+        old = annotate_cluster(old, cluster, where="request.oldObject")
     return Attributes(
         cluster=cluster,
         operation=request.operation,
@@ -74,24 +74,24 @@ def attributes_of(request: AdmissionRequest, *, cluster: str) -> Attributes:
     )
 
 
-def _kind(kind: Kind) -> GroupVersionKind:
+def _convert_kind(kind: Kind) -> GroupVersionKind:
     return GroupVersionKind(kind.group, kind.version, kind.kind)
 
 
-def _resource(resource: Resource) -> GroupVersionResource:
+def _convert_resource(resource: Resource) -> GroupVersionResource:
     return GroupVersionResource(resource.group, resource.version, resource.resource)
 
 
-def annotated(document: JSON, cluster: str, *, where: str) -> JSON:
-    """Return an object that says which logical cluster it is of: a copy along that path, the rest is shared.
+def annotate_cluster(document: JSON, cluster: str, *, where: str) -> JSON:
+    """Return an object with the annotation ``kcp.io/cluster``. Only the changed path is copied.
 
     Raises:
-        StatusError: There is no place for that; ``where`` names the object.
+        StatusError: The object, named by ``where``, cannot have annotations.
     """
     if not isinstance(document, dict):
         return document
-    metadata = _given(document.get("metadata"))
-    annotations = _given(as_object(metadata).get("annotations"))
+    metadata = _default_to_object(document.get("metadata"))
+    annotations = _default_to_object(as_object(metadata).get("annotations"))
     if not isinstance(metadata, dict) or not isinstance(annotations, dict):
         member = "metadata" if not isinstance(metadata, dict) else "metadata.annotations"
         raise StatusError(400, "BadRequest", f"{where}.{member} is not an object")
@@ -100,16 +100,16 @@ def annotated(document: JSON, cluster: str, *, where: str) -> JSON:
     return {**document, "metadata": {**metadata, "annotations": {**annotations, CLUSTER_ANNOTATION: cluster}}}
 
 
-def _given(value: JSON) -> JSON:
-    """Return a member, an object for one that is not there."""
+def _default_to_object(value: JSON) -> JSON:
+    """Return a member, an empty object for null or a missing member."""
     return {} if value is None else value
 
 
-def as_sent(document: JSON, sent: JSON) -> JSON:
-    """Return ``document`` with the cluster's annotation as ``sent`` has it, whatever became of it in between.
+def restore_annotation(document: JSON, sent: JSON) -> JSON:
+    """Return an object with the annotation ``kcp.io/cluster`` as the client sent it, without the changes of webhooks.
 
-    kcp takes away what it has added, leaves an empty map of annotations behind, and does not put back what the client
-    had sent (research 1.5).
+    kcp only removes the annotation that it added (`SetClusterAnnotation` in pkg/admission/validatingwebhook). It leaves
+    an empty map of annotations, and does not restore the client's value.
     """
     if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
         return document
@@ -126,15 +126,15 @@ def as_sent(document: JSON, sent: JSON) -> JSON:
     if annotations:
         made["annotations"] = annotations
     elif "annotations" in former and not former["annotations"]:
-        # Empty or null, as the client wrote it.
+        # Empty or null, as the client sent it.
         made["annotations"] = former["annotations"]
     if not made and "metadata" not in as_object(sent):
         return {name: value for name, value in document.items() if name != "metadata"}
     return {**document, "metadata": made}
 
 
-def claimed_cluster(request: AdmissionRequest) -> str:
-    """Return the cluster that the client itself wrote on its object, ``""`` if it wrote none."""
+def read_claimed_cluster(request: AdmissionRequest) -> str:
+    """Return the cluster that the client's object names in ``kcp.io/cluster``, ``""`` if none."""
     document = request.object if request.object is not None else request.old_object
     annotations = as_object(as_object(as_object(document).get("metadata")).get("annotations"))
     claimed = annotations.get(CLUSTER_ANNOTATION)

@@ -1,91 +1,91 @@
-"""The webhook configurations of every logical cluster, compiled when they change."""
+"""Compiles the webhook configurations of every logical cluster when they change."""
 
 import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
 from app.control.slices import Pauses
-from app.control.turns import Runs, Turns, Work, do_at_once, do_in_turns
-from app.dispatch.defaults import default_webhook
-from app.dispatch.hook_set import HookSet, group_hooks
+from app.control.turns import Executor, Turns, Work, do_at_once, do_in_turns
+from app.dispatch.defaults import set_webhook_defaults
+from app.dispatch.hook_index import HookIndex, group_hooks
 from app.dispatch.hooks import PHASES, Hook, Phase, WebhookCompiler
 from app.model.json import JSON, JSONObject
 from app.model.size import count_values
 from app.store import ObjectKey, Store, Stored
-from app.store.garbage import Lasting
+from app.store.gc_freeze import GCFreezer
 
-# Values of webhooks that are compiled before others have a turn: about 3 ms.
+# Values of webhooks that are compiled before other requests get a turn: about 3 ms.
 _SLICE: Final = 1_000
-# Values of a webhook that is compiled in a thread. A usual webhook has 40.
+# The largest webhook, in values, that is compiled on the event loop. A typical webhook has 40 values.
 _LARGE: Final = 5_000
-# Containers of a compiled webhook.
+# The containers in memory for each compiled webhook.
 _CONTAINERS: Final = 40
 
 
-class _Known:
-    """The webhooks of a logical cluster and a phase."""
+class _ClusterHooks:
+    """The compiled webhooks of a logical cluster and a phase."""
 
     def __init__(self, documents: dict[str, JSONObject | None]) -> None:
-        self.hooks: Final = HookSet()
-        # By name, the configurations that have changed since; None for one that was deleted.
+        self.hooks: Final = HookIndex()
+        # The configurations to compile, by name; None for a deleted one.
         self.changed: dict[str, JSONObject | None] = documents
         self.lock: Final = asyncio.Lock()
 
 
 class Configurations:
-    """Follows a store; the cluster is part of every look-up."""
+    """Holds the compiled webhooks of a store's configurations, by cluster and phase."""
 
     def __init__(self, store: Store) -> None:
-        """Prepare."""
+        """Subscribe to a store."""
         self._store: Final = store
-        self._known: Final[dict[tuple[str, Phase], _Known]] = {}
-        self._lasting: Final = Lasting()
-        store.subscribe(self._changed)
+        self._hooks: Final[dict[tuple[str, Phase], _ClusterHooks]] = {}
+        self._lasting: Final = GCFreezer()
+        store.subscribe(self._record_change)
 
-    def _changed(self, key: ObjectKey, _before: Stored | None, after: JSONObject | None) -> None:
+    def _record_change(self, key: ObjectKey, _before: Stored | None, after: JSONObject | None) -> None:
         for phase, group_kind in PHASES.items():
-            if key.group_kind == group_kind and (known := self._known.get((key.cluster, phase))) is not None:
+            if key.group_kind == group_kind and (known := self._hooks.get((key.cluster, phase))) is not None:
                 known.changed[key.name] = after
 
-    def hooks(self, cluster: str, phase: Phase) -> HookSet:
-        """Return the webhooks of a logical cluster."""
-        known = self._get(cluster, phase)
-        return HookSet() if known is None else do_at_once(self._compile(known, cluster, phase))
+    def hooks(self, cluster: str, phase: Phase) -> HookIndex:
+        """Return the webhooks of a logical cluster, without pauses."""
+        known = self._find_hooks(cluster, phase)
+        return HookIndex() if known is None else do_at_once(self._compile(known, cluster, phase))
 
-    async def find(self, cluster: str, phase: Phase, *, turns: Turns, worker: Runs) -> HookSet:
-        """Return the webhooks of a logical cluster, compiled in turns with other clusters.
+    async def find(self, cluster: str, phase: Phase, *, turns: Turns, worker: Executor) -> HookIndex:
+        """Return the webhooks of a logical cluster; compiling yields to requests of other clusters.
 
-        Every change is in it that the store held when this was called.
+        The result includes every change that the store had at the time of the call.
         """
-        known = self._get(cluster, phase)
+        known = self._find_hooks(cluster, phase)
         if known is None:
-            return HookSet()
+            return HookIndex()
         if not known.changed and not known.lock.locked():
             return known.hooks
         async with known.lock:
             work = self._compile(known, cluster, phase)
             return await do_in_turns(work, turns=turns, worker=worker, cluster=cluster)
 
-    def _get(self, cluster: str, phase: Phase) -> _Known | None:
-        known = self._known.get((cluster, phase))
+    def _find_hooks(self, cluster: str, phase: Phase) -> _ClusterHooks | None:
+        known = self._hooks.get((cluster, phase))
         if known is None:
             documents = {one["metadata"]["name"]: one for one in self._store.each(cluster, PHASES[phase])}
             if not documents:
-                # Clusters without any are not remembered: a caller can name as many as it likes.
+                # Clusters without configurations are not stored: a caller can name any number of clusters.
                 return None
-            known = self._known[cluster, phase] = _Known(dict(documents))
+            known = self._hooks[cluster, phase] = _ClusterHooks(dict(documents))
         return known
 
-    def _compile(self, known: _Known, cluster: str, phase: Phase) -> Work[HookSet]:
-        """Bring the webhooks up to the configurations that changed before this began."""
+    def _compile(self, known: _ClusterHooks, cluster: str, phase: Phase) -> Work[HookIndex]:
+        """Compile the configurations that changed before the call."""
         pauses = Pauses(_SLICE)
         for name in list(known.changed):
-            # It may have changed again, or have been compiled by a request that was given up.
+            # It may have changed again, or a cancelled request may have compiled it.
             while name in known.changed:
                 document = known.changed[name]
                 group = None
                 if document is not None:
-                    hooks = yield from _compile_one(phase, cluster, document, pauses)
+                    hooks = yield from _compile_configuration(phase, cluster, document, pauses)
                     group = yield from group_hooks(hooks)
                     self._lasting.add(_CONTAINERS * len(hooks))
                 if pauses.due():
@@ -94,14 +94,16 @@ class Configurations:
                     del known.changed[name]
                     known.hooks.replace(name, group)
         if not known.hooks and not known.changed:
-            self._known.pop((cluster, phase), None)
+            self._hooks.pop((cluster, phase), None)
         return known.hooks
 
 
 _ABSENT: Final[Any] = object()
 
 
-def _compile_one(phase: Phase, cluster: str, configuration: JSONObject, pauses: Pauses) -> Work[tuple[Hook, ...]]:
+def _compile_configuration(
+    phase: Phase, cluster: str, configuration: JSONObject, pauses: Pauses
+) -> Work[tuple[Hook, ...]]:
     compiler = WebhookCompiler(phase, cluster, configuration)
     webhooks = configuration.get("webhooks")
     hooks: list[Hook] = []
@@ -109,7 +111,7 @@ def _compile_one(phase: Phase, cluster: str, configuration: JSONObject, pauses: 
         if not isinstance(webhook, dict):
             continue
         values = count_values(webhook, limit=_LARGE)
-        compiling = _compiling(compiler, configuration, webhook)
+        compiling = _prepare_compile(compiler, configuration, webhook)
         if values > _LARGE:
             hooks.append((yield compiling))
         else:
@@ -119,5 +121,5 @@ def _compile_one(phase: Phase, cluster: str, configuration: JSONObject, pauses: 
     return tuple(hooks)
 
 
-def _compiling(compiler: WebhookCompiler, configuration: JSONObject, webhook: JSON) -> Callable[[], Hook]:
-    return lambda: compiler.compile(default_webhook(webhook, str(configuration.get("kind"))))
+def _prepare_compile(compiler: WebhookCompiler, configuration: JSONObject, webhook: JSON) -> Callable[[], Hook]:
+    return lambda: compiler.compile(set_webhook_defaults(webhook, str(configuration.get("kind"))))

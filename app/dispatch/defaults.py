@@ -1,4 +1,4 @@
-"""What an apiserver fills in where a hook configuration is silent (research 2.16)."""
+"""Sets the defaults of webhook configurations (upstream: pkg/apis/admissionregistration/v1/defaults.go)."""
 
 from typing import Final
 
@@ -14,36 +14,35 @@ _RULE: Final[JSONObject] = {"scope": "*"}
 _SERVICE: Final[JSONObject] = {"port": 443}
 
 
-def defaulted(configuration: JSONObject) -> JSONObject:
-    """Return a copy of a configuration with every default of ``admissionregistration.k8s.io/v1`` in it.
+def set_defaults(configuration: JSONObject) -> JSONObject:
+    """Return a copy of a configuration with every default of ``admissionregistration.k8s.io/v1``.
 
-    ``null`` is an absent member, as it is to an apiserver; what is there already stays, whatever its type. The
-    argument is left alone (upstream: pkg/apis/admissionregistration/v1/defaults.go).
+    As in an apiserver, ``null`` is a missing member. Existing members of any type are kept.
     """
     webhooks = configuration.get("webhooks")
     if not isinstance(webhooks, list):
         return dict(configuration)
     kind = str(configuration.get("kind"))
-    return {**configuration, "webhooks": [default_webhook(webhook, kind) for webhook in webhooks]}
+    return {**configuration, "webhooks": [set_webhook_defaults(webhook, kind) for webhook in webhooks]}
 
 
-def default_webhook(webhook: JSON, kind: str) -> JSON:
-    """Return a copy of one webhook with every default in it; ``kind`` is that of its configuration."""
+def set_webhook_defaults(webhook: JSON, kind: str) -> JSON:
+    """Return a copy of a webhook with every default; ``kind`` is the kind of its configuration."""
     if not isinstance(webhook, dict):
         return webhook
     defaults = _WEBHOOK | _REINVOCATION if kind == MUTATING else _WEBHOOK
-    # An object of its own per hook: one that all shared could be changed through any of them.
-    filled = _filled(webhook, defaults | {selector: {} for selector in _SELECTORS})
+    # Each webhook gets its own selector objects, so that a change of one does not affect the others.
+    filled = _fill(webhook, defaults | {selector: {} for selector in _SELECTORS})
     rules = webhook.get("rules")
     if isinstance(rules, list):
-        filled["rules"] = [_filled(rule, _RULE) for rule in rules]
+        filled["rules"] = [_fill(rule, _RULE) for rule in rules]
     service = as_object(webhook.get("clientConfig")).get("service")
     if isinstance(service, dict):
-        filled["clientConfig"] = {**webhook["clientConfig"], "service": _filled(service, _SERVICE)}
+        filled["clientConfig"] = {**webhook["clientConfig"], "service": _fill(service, _SERVICE)}
     return filled
 
 
-def _filled(document: JSON, defaults: JSONObject) -> JSON:
+def _fill(document: JSON, defaults: JSONObject) -> JSON:
     if not isinstance(document, dict):
         return document
     return {**document, **{member: value for member, value in defaults.items() if document.get(member) is None}}

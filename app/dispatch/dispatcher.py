@@ -1,4 +1,4 @@
-"""Dispatching one review: the owner of its schema, that cluster's webhooks, one answer (seed 002)."""
+"""Dispatches one review: finds the owner of its schema, calls that cluster's webhooks and merges their answers."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
@@ -7,25 +7,26 @@ import msgspec
 
 from app.control.turns import Turns, do_in_turns
 from app.control.worker import Worker
-from app.dispatch.asking import Ask, AskAccess, Means
-from app.dispatch.attributes import Attributes, attributes_of, claimed_cluster
+from app.dispatch.attributes import Attributes, build_attributes, read_claimed_cluster
+from app.dispatch.audit import Audit
 from app.dispatch.call import Deadline
-from app.dispatch.cel.access import AccessDecision, AccessQuestion
+from app.dispatch.cel.access_check import AccessDecision, AccessQuestion
 from app.dispatch.cel.compiler import Compiler
+from app.dispatch.client_warnings import limit_warnings
+from app.dispatch.condition_evaluator import ConditionEvaluator
 from app.dispatch.configurations import Configurations
-from app.dispatch.equivalents import Equivalent, equivalents_of
-from app.dispatch.failures import StatusError, forbidden
-from app.dispatch.hook_set import Relevant
+from app.dispatch.equivalent_resources import Equivalent, find_equivalents
+from app.dispatch.errors import StatusError, forbidden
+from app.dispatch.hook_index import RelevantHook
 from app.dispatch.hooks import Hook, Phase
-from app.dispatch.judge import Judge
 from app.dispatch.limits import Authorizer, RequestLimits
-from app.dispatch.match import NamespaceLabels, asked_of, is_exempt, labels_of, needs_namespace
-from app.dispatch.mutating import Mutating
-from app.dispatch.own import OwnEndpoints
-from app.dispatch.owner import Ownership, find_owner
-from app.dispatch.patching import Patching
-from app.dispatch.records import Audit, warnings_of
-from app.dispatch.validating import validate
+from app.dispatch.match import NamespaceLabels, build_rule_attributes, is_exempt, needs_namespace, read_labels
+from app.dispatch.mutating_phase import MutatingPhase
+from app.dispatch.own_endpoints import OwnEndpoints
+from app.dispatch.patching import Patcher
+from app.dispatch.schema_owner import Ownership, find_owner
+from app.dispatch.should_call import AskAccess, CallWebhook, RequestContext
+from app.dispatch.validating_phase import run_validating_phase
 from app.model.admission import AdmissionRequest, Response, StatusCause, StatusDetails
 from app.model.gvk import GroupKind, GroupVersionKind
 from app.model.json import JSON, JSONObject
@@ -35,50 +36,50 @@ NAMESPACE: Final = GroupKind("", "Namespace")
 _LIMITS: Final = RequestLimits()
 
 
-class Converter(Protocol):
+class ConvertObject(Protocol):
     """Converts objects between versions of a resource."""
 
     async def __call__(self, document: JSON, kind: GroupVersionKind, *, target: "Target", deadline: Deadline) -> JSON:
-        """Return the object in another version; raises StatusError."""
+        """Return the object in the given version; raises StatusError."""
 
 
 class Target(NamedTuple):
-    """A request, and who is to be asked about it."""
+    """A request, the owner of its schema, and the webhooks whose rules match it."""
 
     attributes: Attributes
     ownership: Ownership
     equivalents: tuple[Equivalent, ...]
-    relevant: tuple[Relevant, ...]
+    relevant: tuple[RelevantHook, ...]
     exempt: bool
 
 
 Authorize = Callable[[str, frozenset[AccessQuestion]], Awaitable[Mapping[AccessQuestion, AccessDecision]]]
 """Asks the authorizer of a logical cluster; raises StatusError."""
 ReadNamespace = Callable[[str, str], Awaitable[None]]
-"""Brings a namespace of a logical cluster up to date in the store; raises StatusError."""
+"""Reads a namespace of a logical cluster into the store; raises StatusError."""
 
 
 class IsSilent(Protocol):
-    """Says whether a webhook is known not to answer, as `app.dispatch.call.Caller.is_silent` does."""
+    """Reports whether a webhook's circuit breaker is open, as `app.dispatch.call.WebhookCaller.is_silent` does."""
 
     def __call__(self, hook: Hook, consumer: str) -> bool:
-        """Return whether it gave no answer to the last requests of a consumer."""
+        """Return whether the last calls of a webhook for a consumer had no answer."""
 
 
-class Outside(NamedTuple):
-    """What dispatching reaches beyond the store."""
+class Dependencies(NamedTuple):
+    """The functions with which the dispatcher leaves the process."""
 
-    ask: Ask
-    convert: Converter
+    call_webhook: CallWebhook
+    convert: ConvertObject
     authorize: Authorize | None = None
     read_namespace: ReadNamespace | None = None
     is_silent: IsSilent = lambda _hook, _consumer: False
     own: OwnEndpoints = OwnEndpoints()
-    """The webhooks that are this server itself, which are not called."""
+    """Recognizes webhooks that are this server itself; they are not called."""
 
 
-class Dispatched(NamedTuple):
-    """How it went: the answer, and what a log line says of it."""
+class DispatchResult(NamedTuple):
+    """The answer to a review, and its target for the log line."""
 
     response: Response
     target: Target | None
@@ -88,76 +89,70 @@ class Dispatcher:
     """Answers reviews of every logical cluster from one store.
 
     Attributes:
-        turns: Turns of clusters on the event loop, for long work.
-        worker: Runs functions that take long.
-        compiler: Compiles long conditions.
+        turns: Schedules long work of clusters fairly on the event loop.
+        worker: Executor long functions in a thread.
+        compiler: Compiles long match conditions.
     """
 
     def __init__(
         self,
         store: Store,
         configurations: Configurations,
-        outside: Outside,
+        dependencies: Dependencies,
         *,
         as_kcp: bool = False,
         share: bool = False,
         limits: RequestLimits = _LIMITS,
     ) -> None:
-        """Prepare.
+        """Initialize the dispatcher.
 
         Args:
-            store: The objects; indexed as `app.dispatch.owner` and `app.dispatch.equivalents` say.
-            configurations: The webhooks, compiled.
-            outside: How webhooks and others are reached.
-            as_kcp: Whether what cannot be decided goes as in kcp, which lets it through (`app.dispatch.owner`), and
-                one denial is told instead of all.
-            share: Whether a mutating webhook whose failure is ignored may take only its share of the time left.
+            store: The objects, indexed by `app.dispatch.factory.INDEXES`.
+            configurations: The compiled webhooks.
+            dependencies: The functions with which the dispatcher leaves the process.
+            as_kcp: Decide like kcp if the owner of a schema is unknown (`app.dispatch.schema_owner`), and report only
+                the first denial.
+            share: Limit a mutating webhook with failurePolicy Ignore to its share of the remaining time.
             limits: The limits of one request.
         """
         self._limits: Final = limits
         self.turns: Final = Turns()
         self.worker: Final = Worker()
         self.compiler: Final = Compiler(self.worker)
-        self._judge: Final = Judge(
+        self._evaluator: Final = ConditionEvaluator(
             max_cost=limits.cel_cost, worker=self.worker, turns=self.turns, compiler=self.compiler
         )
         self._store: Final = store
         self._configurations: Final = configurations
-        self._outside: Final = outside
+        self._dependencies: Final = dependencies
         self._as_kcp: Final = as_kcp
         self._share: Final = share
-
-    def target(self, request: AdmissionRequest, *, cluster: str, phase: Phase, vouched: bool = False) -> Target:
-        """Return who is to be asked about a review: what dispatching and explaining it begin with.
-
-        Args:
-            request: The review.
-            cluster: The logical cluster that it is made in, by name.
-            phase: Of its admission.
-            vouched: As `app.dispatch.owner.find_owner` has it.
-
-        Raises:
-            msgspec.DecodeError: One of its objects is no JSON.
-            StatusError: Its objects are none that can be sent on.
-        """
-        target = self._owned(request, cluster, vouched=vouched)
-        owner = target.ownership.cluster
-        if owner is None or target.exempt:
-            return target
-        return target._replace(relevant=self.relevant(target, owner, phase))
 
     async def find_target(
         self, request: AdmissionRequest, *, cluster: str, phase: Phase, vouched: bool = False
     ) -> Target:
-        """Return what `target` returns, in turns with other clusters."""
-        target = self._owned(request, cluster, vouched=vouched)
+        """Find the owner of a request's schema, and the webhooks whose rules match the request.
+
+        Long searches yield to requests of other clusters.
+
+        Args:
+            request: The review.
+            cluster: The name of the consumer's logical cluster.
+            phase: The admission phase.
+            vouched: As in `app.dispatch.schema_owner.find_owner`.
+
+        Raises:
+            msgspec.DecodeError: An object of the review is not JSON.
+            StatusError: An object of the review cannot be forwarded.
+        """
+        target = self._resolve_owner(request, cluster, vouched=vouched)
         owner = target.ownership.cluster
         if owner is None or target.exempt:
             return target
         return target._replace(relevant=await self.find_relevant(target, owner, phase))
 
-    def _owned(self, request: AdmissionRequest, cluster: str, *, vouched: bool) -> Target:
-        attributes = attributes_of(request, cluster=cluster)
+    def _resolve_owner(self, request: AdmissionRequest, cluster: str, *, vouched: bool) -> Target:
+        attributes = build_attributes(request, cluster=cluster)
         group, _, resource = attributes.resource
         ownership = find_owner(
             self._store, cluster=cluster, group=group, resource=resource, as_kcp=self._as_kcp, vouched=vouched
@@ -165,7 +160,7 @@ class Dispatcher:
         exempt = is_exempt(attributes)
         if ownership.cluster is None:
             return Target(attributes, ownership, (), (), exempt)
-        equivalents = equivalents_of(
+        equivalents = find_equivalents(
             self._store,
             cluster=cluster,
             resource=attributes.resource,
@@ -175,21 +170,15 @@ class Dispatcher:
         )
         return Target(attributes, ownership, equivalents, (), exempt)
 
-    def relevant(self, target: Target, cluster: str, phase: Phase) -> tuple[Relevant, ...]:
-        """Return the webhooks of a cluster whose rules are about a request."""
-        attributes = target.attributes
-        hooks = self._configurations.hooks(cluster, phase)
-        return hooks.relevant(asked_of(attributes), attributes.kind, target.equivalents)
-
-    async def find_relevant(self, target: Target, cluster: str, phase: Phase) -> tuple[Relevant, ...]:
-        """Return what `relevant` returns, in turns with other clusters."""
+    async def find_relevant(self, target: Target, cluster: str, phase: Phase) -> tuple[RelevantHook, ...]:
+        """Return the webhooks of a cluster whose rules match a request; yields to requests of other clusters."""
         attributes = target.attributes
         hooks = await self._configurations.find(cluster, phase, turns=self.turns, worker=self.worker)
-        work = hooks.find(asked_of(attributes), attributes.kind, target.equivalents)
+        work = hooks.find(build_rule_attributes(attributes), attributes.kind, target.equivalents)
         return await do_in_turns(work, turns=self.turns, worker=self.worker, cluster=attributes.cluster)
 
     async def find_hooks(self, target: Target, phase: Phase) -> Iterator[Hook]:
-        """Return all webhooks of the owner, those that are not about the request included."""
+        """Return all webhooks of the owner, including those whose rules do not match the request."""
         owner = target.ownership.cluster
         if owner is None:
             return iter(())
@@ -201,23 +190,23 @@ class Dispatcher:
         return self._limits
 
     def is_silent(self, hook: Hook, consumer: str) -> bool:
-        """Return whether a webhook gave no answer to the last requests of a consumer."""
-        return self._outside.is_silent(hook, consumer)
+        """Return whether the last calls of a webhook for a consumer had no answer."""
+        return self._dependencies.is_silent(hook, consumer)
 
     async def dispatch(
         self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline, vouched: bool = False
-    ) -> Dispatched:
-        """Return the answer to a review, of all webhooks together.
+    ) -> DispatchResult:
+        """Call the webhooks of one phase and return their merged answer.
 
         Args:
             request: The review.
-            cluster: The logical cluster that it is made in, by name.
-            phase: Of its admission.
-            deadline: When it has to be answered.
-            vouched: As `app.dispatch.owner.find_owner` has it.
+            cluster: The name of the consumer's logical cluster.
+            phase: The admission phase.
+            deadline: The deadline of the request.
+            vouched: As in `app.dispatch.schema_owner.find_owner`.
 
         Raises:
-            msgspec.DecodeError: One of its objects is no JSON.
+            msgspec.DecodeError: An object of the review is not JSON.
         """
         audit, warnings = Audit(), list[str]()
         target: Target | None = None
@@ -226,79 +215,81 @@ class Dispatcher:
         try:
             target = await self.find_target(request, cluster=cluster, phase=phase, vouched=vouched)
             attributes = target.attributes
-            claimed = claimed_cluster(request)
+            claimed = read_claimed_cluster(request)
             if claimed not in ("", cluster):
-                warnings.append(f"the object says that it is of {claimed}; webhooks are told {cluster}, where it is")
+                warnings.append(f"kcp.io/cluster of the object names {claimed}; webhooks get {cluster}, where it is")
             if target.exempt:
-                return Dispatched(Response(allowed=True, warnings=warnings_of(warnings)), target)
+                return DispatchResult(Response(allowed=True, warnings=limit_warnings(warnings)), target)
             if target.ownership.cluster is None:
                 raise forbidden(attributes.resource_name, attributes.name, target.ownership.problem)
-            means = await self.means(target, deadline, audit, warnings)
+            context = await self.build_context(target, deadline, audit, warnings)
             if phase == "mutating":
-                made = await self._mutate(target, means)
+                made = await self._mutate(target, context)
             else:
-                refusals = await validate(target.relevant, attributes, means)
+                refusals = await run_validating_phase(target.relevant, attributes, context)
         except StatusError as error:
-            # Its traceback leads back to here, and holds the answers of webhooks until the collector finds the cycle.
+            # The traceback refers to this frame, and so keeps the answers of webhooks until the collector runs.
             error.__traceback__ = error.__context__ = error.__cause__ = None
             refusals = [error]
         if refusals:
-            told = refusals[:1] if self._as_kcp else refusals
-            return Dispatched(_refused(told, audit, warnings), target)
+            reported = refusals[:1] if self._as_kcp else refusals
+            return DispatchResult(_build_refusal(reported, audit, warnings), target)
         operations: Sequence[JSONObject] = ()
         if made is not None:
-            operations = await Patching(self.worker, cluster).response_patch(request.object, made)
+            operations = await Patcher(self.worker, cluster).diff_response(request.object, made)
         response = Response(
             allowed=True,
             patch=operations,
-            warnings=warnings_of(warnings),
+            warnings=limit_warnings(warnings),
             audit_annotations=audit.annotations,
         )
-        return Dispatched(response, target)
+        return DispatchResult(response, target)
 
-    async def _mutate(self, target: Target, means: Means) -> JSON:
-        mutating = Mutating(target.relevant, target.attributes, means, share=self._share)
-        await mutating.round(0)
-        if mutating.again:
-            await mutating.round(1)
+    async def _mutate(self, target: Target, context: RequestContext) -> JSON:
+        mutating = MutatingPhase(target.relevant, target.attributes, context, share=self._share)
+        await mutating.run_round(0)
+        if mutating.needs_reinvocation:
+            await mutating.run_round(1)
         return mutating.attributes.object
 
-    async def means(self, target: Target, deadline: Deadline, audit: Audit, warnings: list[str]) -> Means:
-        """Return what a phase needs of the world to answer one request; the last two are what it leaves."""
-        outside = self._outside
+    async def build_context(
+        self, target: Target, deadline: Deadline, audit: Audit, warnings: list[str]
+    ) -> RequestContext:
+        """Return the context of one request; a phase appends to ``audit`` and ``warnings``."""
+        dependencies = self._dependencies
 
         async def convert(document: JSON, kind: GroupVersionKind) -> JSON:
-            return await outside.convert(document, kind, target=target, deadline=deadline)
+            return await dependencies.convert(document, kind, target=target, deadline=deadline)
 
         authorize: AskAccess | None = None
-        if outside.authorize is not None:
-            authorize = Authorizer(outside.authorize, target.attributes, limit=self._limits.access_reviews)
-        return Means(
-            namespace=await self.namespace(target.attributes, [one.hook for one in target.relevant]),
+        if dependencies.authorize is not None:
+            authorize = Authorizer(dependencies.authorize, target.attributes, limit=self._limits.access_reviews)
+        return RequestContext(
+            namespace=await self.find_namespace(target.attributes, [one.hook for one in target.relevant]),
             deadline=deadline,
-            ask=outside.ask,
+            call_webhook=dependencies.call_webhook,
             convert=convert,
             authorize=authorize,
-            judge=self._judge,
-            patching=Patching(self.worker, target.attributes.cluster),
+            evaluator=self._evaluator,
+            patching=Patcher(self.worker, target.attributes.cluster),
             turns=self.turns,
             audit=audit,
             warnings=warnings,
             max_calls=self._limits.webhooks,
-            own=outside.own,
+            own=dependencies.own,
         )
 
-    async def namespace(self, attributes: Attributes, hooks: Iterable[Hook]) -> NamespaceLabels:
-        """Return the labels of the namespace that a request is in, where any of these webhooks has to know them.
+    async def find_namespace(self, attributes: Attributes, hooks: Iterable[Hook]) -> NamespaceLabels:
+        """Return the labels of a request's namespace, if the namespaceSelector of a webhook needs them.
 
-        It is read anew if the store does not have it: it may have been made just before what is in it.
+        A namespace that is not in the store is read from the apiserver: it may be new.
         """
         if not any(needs_namespace(hook, attributes) for hook in hooks):
             return NamespaceLabels({})
         cluster, name = attributes.cluster, attributes.namespace
-        if self._outside.read_namespace is not None and self._store.get(cluster, NAMESPACE, "", name) is None:
+        if self._dependencies.read_namespace is not None and self._store.get(cluster, NAMESPACE, "", name) is None:
             try:
-                await self._outside.read_namespace(cluster, name)
+                await self._dependencies.read_namespace(cluster, name)
             except StatusError as error:
                 return NamespaceLabels({}, error)
         found = self._store.get(cluster, NAMESPACE, "", name)
@@ -306,11 +297,11 @@ class Dispatcher:
             details = StatusDetails(name=name, kind="namespaces")
             where = f" in logical cluster {cluster}" if cluster else ""
             return NamespaceLabels({}, StatusError(404, "NotFound", f'namespaces "{name}" not found{where}', details))
-        return NamespaceLabels(labels_of(found))
+        return NamespaceLabels(read_labels(found))
 
 
-def _refused(refusals: Sequence[StatusError], audit: Audit, warnings: Sequence[str]) -> Response:
-    """Return the answer that refuses a request: the first reason is its status, the others are causes of it."""
+def _build_refusal(refusals: Sequence[StatusError], audit: Audit, warnings: Sequence[str]) -> Response:
+    """Return a denial: the first reason is its status, the other reasons are its causes."""
     status = refusals[0].status
     if len(refusals) > 1:
         others = (one.status for one in refusals[1:])
@@ -323,7 +314,7 @@ def _refused(refusals: Sequence[StatusError], audit: Audit, warnings: Sequence[s
         code=status.code,
         reason=status.reason,
         message=status.message,
-        warnings=warnings_of(warnings),
+        warnings=limit_warnings(warnings),
         audit_annotations=audit.annotations,
         status=status,
     )

@@ -1,7 +1,8 @@
-"""Whether a webhook is asked about a request: each question in turn, and the answer with its reason (research 2.3).
+"""Matches a request against the filters of a webhook; each filter gives a verdict with its reason.
 
-An apiserver asks the selectors first. Here the rules come first, which are free once they are remembered; the result
-is the same, because an error of a selector counts only where a rule matched.
+An apiserver checks the selectors first (k8s.io/apiserver pkg/admission/plugin/webhook/generic: `ShouldCallHook`). Here
+the rules are checked first, because their result is cached. The outcome is the same: an error of a selector counts only
+if a rule matches.
 """
 
 import enum
@@ -9,10 +10,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from app.dispatch.attributes import Attributes
-from app.dispatch.failures import StatusError, internal
-from app.dispatch.hook_set import Relevant
+from app.dispatch.errors import StatusError, internal
+from app.dispatch.hook_index import RelevantHook
 from app.dispatch.hooks import GROUP, Hook
-from app.dispatch.rules import Asked
+from app.dispatch.rules import RuleAttributes
 from app.model.json import JSON, as_object
 
 # k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules.IsExemptAdmissionConfigurationResource
@@ -25,7 +26,7 @@ EXEMPT_KINDS = frozenset(
 
 
 class Stage(enum.StrEnum):
-    """What is asked."""
+    """The filters of a webhook."""
 
     RULES = "rules"
     NAMESPACE_SELECTOR = "namespaceSelector"
@@ -36,7 +37,7 @@ class Stage(enum.StrEnum):
 
 
 class Verdict(NamedTuple):
-    """The answer to one question; ``error`` is set where it could not be answered."""
+    """The result of one filter; ``error`` is set if the filter has no result."""
 
     stage: Stage
     ok: bool
@@ -45,91 +46,88 @@ class Verdict(NamedTuple):
 
 
 class NamespaceLabels(NamedTuple):
-    """The labels of the namespace that a request is in, or why they are not known."""
+    """The labels of a request's namespace, or the error of reading them."""
 
     labels: Mapping[str, str]
     error: StatusError | None = None
 
 
-def asked_of(attributes: Attributes) -> Asked:
-    """Return what of a request rules are about."""
-    return Asked(attributes.operation, attributes.resource, attributes.subresource, bool(attributes.namespace))
+def build_rule_attributes(attributes: Attributes) -> RuleAttributes:
+    """Return the attributes of a request that rules match."""
+    return RuleAttributes(attributes.operation, attributes.resource, attributes.subresource, bool(attributes.namespace))
 
 
 def is_exempt(attributes: Attributes) -> bool:
-    """Return whether no webhook is asked: what decides about webhooks must stay mendable when they fail."""
+    """Return whether webhooks skip a request: configurations of webhooks must stay repairable when webhooks fail."""
     return attributes.kind.group == GROUP and attributes.kind.kind in EXEMPT_KINDS
 
 
 def needs_namespace(hook: Hook, attributes: Attributes) -> bool:
-    """Return whether a webhook's namespaceSelector has to know the labels of the namespace that a request is in."""
-    return not hook.namespace_selector.everything and not hook.namespace_selector.problem and _looks_up(attributes)
-
-
-def _looks_up(attributes: Attributes) -> bool:
-    if not attributes.namespace and not attributes.is_namespace:
+    """Return whether a webhook's namespaceSelector needs the labels of a request's namespace."""
+    if hook.namespace_selector.selects_everything or hook.namespace_selector.problem:
         return False
-    return not _is_own_namespace(attributes)
+    return (bool(attributes.namespace) or attributes.is_namespace) and not _is_own_namespace(attributes)
 
 
 def _is_own_namespace(attributes: Attributes) -> bool:
-    """Whether the object is the very Namespace whose labels count: the one that is being written."""
+    """Return whether the object is the Namespace whose labels are matched: the one that the request writes."""
     written = attributes.operation in ("CREATE", "UPDATE")
     return attributes.is_namespace and not attributes.subresource and written
 
 
 def match_namespace(hook: Hook, attributes: Attributes, namespace: NamespaceLabels) -> Verdict:
-    """Return whether a webhook's namespaceSelector selects a request (research 2.6)."""
+    """Match a webhook's namespaceSelector (k8s.io/apiserver pkg/admission/plugin/webhook/predicates/namespace)."""
     stage, selector = Stage.NAMESPACE_SELECTOR, hook.namespace_selector
     if selector.problem:
         return Verdict(stage, ok=False, reason=selector.problem, error=internal(selector.problem))
     if not attributes.namespace and not attributes.is_namespace:
-        return Verdict(stage, ok=True, reason="cluster-scoped objects are never exempt by it")
-    if selector.everything:
+        return Verdict(stage, ok=True, reason="it does not filter cluster-scoped objects")
+    if selector.selects_everything:
         return Verdict(stage, ok=True, reason="it selects everything")
     if _is_own_namespace(attributes):
-        return _selected(stage, selector.selects(labels_of(attributes.object)), labels_of(attributes.object))
+        labels = read_labels(attributes.object)
+        return _build_verdict(stage, selector.selects(labels), labels)
     if namespace.error is not None:
         return Verdict(stage, ok=False, reason=str(namespace.error), error=namespace.error)
-    return _selected(stage, selector.selects(namespace.labels), namespace.labels)
+    return _build_verdict(stage, selector.selects(namespace.labels), namespace.labels)
 
 
-def _selected(stage: Stage, ok: bool, labels: Mapping[str, str]) -> Verdict:  # noqa: FBT001 - private
+def _build_verdict(stage: Stage, ok: bool, labels: Mapping[str, str]) -> Verdict:  # noqa: FBT001 - private
     shown = ", ".join(f"{name}={value}" for name, value in sorted(labels.items())) or "none"
     return Verdict(stage, ok, f"{'selects' if ok else 'does not select'} the labels {shown}")
 
 
 def match_object(hook: Hook, attributes: Attributes) -> Verdict:
-    """Return whether a webhook's objectSelector selects the object, as it is to be or as it was (research 2.6)."""
+    """Match a webhook's objectSelector: the new or the old object (upstream: predicates/object)."""
     stage, selector = Stage.OBJECT_SELECTOR, hook.object_selector
     if selector.problem:
         return Verdict(stage, ok=False, reason=selector.problem, error=internal(selector.problem))
-    if selector.everything:
+    if selector.selects_everything:
         return Verdict(stage, ok=True, reason="it selects everything")
     for document in (attributes.object, attributes.old_object):
-        if isinstance(as_object(document).get("metadata"), dict) and selector.selects(labels_of(document)):
-            return _selected(stage, ok=True, labels=labels_of(document))
-    return _selected(stage, ok=False, labels=labels_of(attributes.object or attributes.old_object))
+        if isinstance(as_object(document).get("metadata"), dict) and selector.selects(read_labels(document)):
+            return _build_verdict(stage, ok=True, labels=read_labels(document))
+    return _build_verdict(stage, ok=False, labels=read_labels(attributes.object or attributes.old_object))
 
 
-def labels_of(document: JSON) -> Mapping[str, str]:
-    """Return an object's labels; those that are no text are none."""
+def read_labels(document: JSON) -> Mapping[str, str]:
+    """Return an object's labels; values that are not strings are ignored."""
     labels = as_object(as_object(as_object(document).get("metadata")).get("labels"))
     return {name: value for name, value in labels.items() if isinstance(value, str)}
 
 
-def match_kind(relevant: Relevant) -> Verdict:
-    """Return whether it is known what kind of object a webhook is to be sent."""
+def match_kind(relevant: RelevantHook) -> Verdict:
+    """Check that the kind of the object that a webhook gets is known."""
     invocation = relevant.invocation
     if invocation.kind is None:
         group, version, resource = invocation.resource
         text = f"unable to convert to {group or 'core'}/{version}, Resource={resource}: unknown kind"
         return Verdict(Stage.KIND, ok=False, reason=text, error=internal(text))
-    return Verdict(Stage.KIND, ok=True, reason=f"it is sent a {invocation.kind.kind} of {invocation.kind.api_version}")
+    return Verdict(Stage.KIND, ok=True, reason=f"it gets a {invocation.kind.kind} of {invocation.kind.api_version}")
 
 
-def verdicts(relevant: Relevant, attributes: Attributes, namespace: NamespaceLabels) -> tuple[Verdict, ...]:
-    """Return the answers to all questions but conditions, for a webhook whose rules are about a request."""
+def check_filters(relevant: RelevantHook, attributes: Attributes, namespace: NamespaceLabels) -> tuple[Verdict, ...]:
+    """Return the verdicts of all filters except matchConditions, for a webhook whose rules match a request."""
     return (
         match_kind(relevant),
         match_namespace(relevant.hook, attributes, namespace),
@@ -137,10 +135,11 @@ def verdicts(relevant: Relevant, attributes: Attributes, namespace: NamespaceLab
     )
 
 
-def decide(answers: tuple[Verdict, ...]) -> Verdict | None:
-    """Return the answer that keeps a webhook from being asked, None if none does.
+def find_barrier(answers: tuple[Verdict, ...]) -> Verdict | None:
+    """Return the verdict that prevents a call, None if there is none.
 
-    A plain no comes before every error: what is not selected is skipped, even if another question has no answer.
+    A mismatch comes before every error: a filter that does not match skips the webhook, even if another one has an
+    error.
     """
-    no = next((one for one in answers if not one.ok and one.error is None), None)
-    return no or next((one for one in answers if one.error is not None), None)
+    mismatch = next((one for one in answers if not one.ok and one.error is None), None)
+    return mismatch or next((one for one in answers if one.error is not None), None)

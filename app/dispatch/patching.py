@@ -1,84 +1,84 @@
-"""The patches of webhooks, applied within limits, and in a thread where that may hold up other requests.
+"""Applies the patches of webhooks within limits, in a thread if the work is large.
 
-An estimate of the work decides where, never a clock; both places give the same answer.
+An estimate of the work selects the thread, never a clock. Both ways give the same result.
 """
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar
 
 from app.control.worker import Worker
-from app.dispatch.attributes import as_sent
-from app.dispatch.review import Answer, check_patch_type, operations_of
+from app.dispatch.admission_review import WebhookResponse, check_patch_type, decode_patch
+from app.dispatch.attributes import restore_annotation
 from app.model.json import JSON, JSONObject
 from app.model.size import count_values
 from app.patch import LIMITS, apply, diff
 from app.patch.equality import identical
 
 _T = TypeVar("_T")
-# Bytes of a patch that is applied on the event loop: some 600 operations, which take 5 ms.
+# The largest patch, in bytes, that is applied on the event loop: about 600 operations, 5 ms.
 _SHORT_PATCH: Final = 16 * 1024
-# Values of an object that is patched and compared on the event loop: a large Deployment has 1,000. To compare all of
-# these takes 2 ms.
+# The largest object, in values, that is patched and compared on the event loop. A large Deployment has 1,000 values;
+# a comparison of 10,000 takes 2 ms.
 _SMALL_OBJECT: Final = 10_000
 
 
-class Patched(NamedTuple):
-    """An object after a patch."""
+class PatchedObject(NamedTuple):
+    """A patched object."""
 
     object: JSON
     operations: list[JSON]
-    """The operations of the patch; an empty list if there is none."""
+    """The operations of the patch, an empty list without a patch."""
     changed: bool
 
 
-def patch_object(document: JSON, answer: Answer) -> Patched:
-    """Return an object with a webhook's patch applied.
+def patch_object(document: JSON, answer: WebhookResponse) -> PatchedObject:
+    """Apply a webhook's patch to an object.
 
     Raises:
-        ReviewError: The patch cannot be read, or is of a type that is not known.
-        PatchError: It does not apply, or is beyond a limit.
+        ReviewError: The patch cannot be decoded, or its type is unknown.
+        PatchError: The patch does not apply, or exceeds a limit.
     """
     LIMITS.check_size(len(answer.patch))
-    operations = operations_of(answer)
+    operations = decode_patch(answer)
     if not operations or document is None:
-        # In an apiserver's order: without an object, the type of the patch does not matter.
-        return Patched(document, operations, changed=False)
+        # As in an apiserver, the type of the patch is not checked without an object.
+        return PatchedObject(document, operations, changed=False)
     check_patch_type(answer)
-    made = apply(document, operations, dialect="kubernetes", limits=LIMITS)
-    return Patched(made, operations, changed=not identical(made, document))
+    patched = apply(document, operations, dialect="kubernetes", limits=LIMITS)
+    return PatchedObject(patched, operations, changed=not identical(patched, document))
 
 
-def response_patch(sent: JSON, made: JSON) -> list[JSONObject]:
-    """Return the patch that makes what webhooks made of what the caller sent."""
-    return diff(sent, as_sent(made, sent))
+def diff_response(sent: JSON, patched: JSON) -> list[JSONObject]:
+    """Return the patch from the object that the client sent to the object after all webhooks."""
+    return diff(sent, restore_annotation(patched, sent))
 
 
-class Patching:
-    """Works on the objects of one request."""
+class Patcher:
+    """Patches and compares the objects of one request."""
 
     def __init__(self, worker: Worker, cluster: str) -> None:
-        """Prepare.
+        """Initialize the patcher.
 
         Args:
-            worker: Runs long work.
-            cluster: The cluster of the request, for turns.
+            worker: Executor long work in a thread.
+            cluster: The cluster of the request, for fair scheduling.
         """
         self._worker: Final = worker
         self._cluster: Final = cluster
 
-    async def patch(self, document: JSON, answer: Answer) -> Patched:
-        """Return an object with a webhook's patch applied; raises as `patch_object` does."""
+    async def patch(self, document: JSON, answer: WebhookResponse) -> PatchedObject:
+        """Apply a webhook's patch to an object; raises as `patch_object` does."""
         if not answer.patch:
-            return Patched(document, [], changed=False)
+            return PatchedObject(document, [], changed=False)
         return await self._run(document, len(answer.patch), patch_object, document, answer)
 
     async def differ(self, one: JSON, other: JSON) -> bool:
         """Return whether two objects differ."""
         return not await self._run(one, 0, identical, one, other)
 
-    async def response_patch(self, sent: JSON, made: JSON) -> list[JSONObject]:
-        """Return the patch of the answer, as the function of that name does."""
-        return await self._run(made, 0, response_patch, sent, made)
+    async def diff_response(self, sent: JSON, patched: JSON) -> list[JSONObject]:
+        """Return the patch of the response, as the function `diff_response` does."""
+        return await self._run(patched, 0, diff_response, sent, patched)
 
     async def _run(self, document: JSON, size: int, function: Callable[..., _T], *arguments: Any) -> _T:
         if size <= _SHORT_PATCH and count_values(document, limit=_SMALL_OBJECT) <= _SMALL_OBJECT:

@@ -1,4 +1,4 @@
-"""Whether a webhook's rules are about a request, and what is nearest where none is (research 2.4, 2.5)."""
+"""Matches the rules of a webhook, and explains the nearest miss (upstream: webhook/predicates/rules)."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,182 +6,184 @@ from typing import Final, NamedTuple
 
 from app.control.slices import Pauses
 from app.control.turns import Work, do_at_once
-from app.dispatch.equivalents import Equivalent
+from app.dispatch.equivalent_resources import Equivalent
 from app.dispatch.hooks import EVERY, Hook, Rule
 from app.model.gvk import GroupVersionKind, GroupVersionResource
 
-# A request about a Namespace carries that Namespace's own name as its namespace.
+# The namespace of a request for a Namespace is that Namespace's own name.
 _NAMESPACES: Final = GroupVersionResource("", "v1", "namespaces")
 
 
-class Asked(NamedTuple):
-    """What of a request rules are about."""
+class RuleAttributes(NamedTuple):
+    """The attributes of a request that rules match."""
 
     operation: str
     resource: GroupVersionResource
     subresource: str
     namespaced: bool
-    """Whether the request names a namespace."""
+    """Whether the request has a namespace."""
 
 
 class Invocation(NamedTuple):
-    """That a webhook is to be asked, and as what it sees the object."""
+    """The resource, subresource and kind in which a webhook gets a request."""
 
     resource: GroupVersionResource
     subresource: str
     kind: GroupVersionKind | None
-    """None where the rule is about an equivalent of which no kind is known."""
+    """None if the rule matches an equivalent resource of unknown kind."""
     rule: int
-    """The rule that matched."""
+    """The index of the matching rule."""
 
 
-class Axis(NamedTuple):
-    """One list of a rule, and whether the request is in it."""
+class FieldMatch(NamedTuple):
+    """One field of a rule, and whether the request matches it."""
 
     name: str
     ok: bool
     listed: tuple[str, ...]
-    asked: str
+    actual: str
 
 
-def axes(rule: Rule, asked: Asked) -> Iterator[Axis]:
-    """Yield how a request stands to each list of a rule."""
-    group, version, resource = asked.resource
-    path = f"{resource}/{asked.subresource}" if asked.subresource else resource
-    scope = "Namespaced" if asked.namespaced else "Cluster"
-    yield Axis("scope", _in_scope(rule, asked), (rule.scope,), scope)
-    yield Axis("operations", _in_operations(rule, asked), tuple(sorted(rule.operations)), asked.operation)
-    yield Axis("apiGroups", _in_groups(rule, asked), tuple(sorted(rule.groups)), group)
-    yield Axis("apiVersions", _in_versions(rule, asked), tuple(sorted(rule.versions)), version)
+def compare_fields(rule: Rule, attributes: RuleAttributes) -> Iterator[FieldMatch]:
+    """Compare a request with each field of a rule."""
+    group, version, resource = attributes.resource
+    path = f"{resource}/{attributes.subresource}" if attributes.subresource else resource
+    scope = "Namespaced" if attributes.namespaced else "Cluster"
+    yield FieldMatch("scope", _matches_scope(rule, attributes), (rule.scope,), scope)
+    yield FieldMatch(
+        "operations", _matches_operation(rule, attributes), tuple(sorted(rule.operations)), attributes.operation
+    )
+    yield FieldMatch("apiGroups", _matches_group(rule, attributes), tuple(sorted(rule.groups)), group)
+    yield FieldMatch("apiVersions", _matches_version(rule, attributes), tuple(sorted(rule.versions)), version)
     names = tuple(f"{one}/{subresource}" if subresource else one for one, subresource in rule.resources)
-    yield Axis("resources", _in_resources(rule, asked), names, path)
+    yield FieldMatch("resources", _matches_resource(rule, attributes), names, path)
 
 
-def _in_operations(rule: Rule, asked: Asked) -> bool:
-    return asked.operation in rule.operations or EVERY in rule.operations
+def _matches_operation(rule: Rule, attributes: RuleAttributes) -> bool:
+    return attributes.operation in rule.operations or EVERY in rule.operations
 
 
-def _in_groups(rule: Rule, asked: Asked) -> bool:
-    return asked.resource.group in rule.groups or EVERY in rule.groups
+def _matches_group(rule: Rule, attributes: RuleAttributes) -> bool:
+    return attributes.resource.group in rule.groups or EVERY in rule.groups
 
 
-def _in_versions(rule: Rule, asked: Asked) -> bool:
-    return asked.resource.version in rule.versions or EVERY in rule.versions
+def _matches_version(rule: Rule, attributes: RuleAttributes) -> bool:
+    return attributes.resource.version in rule.versions or EVERY in rule.versions
 
 
-def _in_resources(rule: Rule, asked: Asked) -> bool:
-    resource, path = asked.resource.resource, asked.subresource
+def _matches_resource(rule: Rule, attributes: RuleAttributes) -> bool:
+    resource, path = attributes.resource.resource, attributes.subresource
     return any(one in (EVERY, resource) and subresource in (EVERY, path) for one, subresource in rule.resources)
 
 
-def _in_scope(rule: Rule, asked: Asked) -> bool:
+def _matches_scope(rule: Rule, attributes: RuleAttributes) -> bool:
     scope = rule.scope
     if scope == "Namespaced":
-        return asked.namespaced and asked.resource != _NAMESPACES
+        return attributes.namespaced and attributes.resource != _NAMESPACES
     if scope == "Cluster":
-        return not asked.namespaced or asked.resource == _NAMESPACES
+        return not attributes.namespaced or attributes.resource == _NAMESPACES
     return scope == EVERY
 
 
-def rule_matches(rule: Rule, asked: Asked) -> bool:
-    """Return whether a request is in every list of a rule."""
-    # What `axes` says, without saying it: broad rules are looked at by the thousand.
+def matches_rule(rule: Rule, attributes: RuleAttributes) -> bool:
+    """Return whether a request matches every field of a rule."""
+    # The same as `compare_fields`, without building its results: thousands of broad rules are compared per request.
     return (
-        _in_operations(rule, asked)
-        and _in_scope(rule, asked)
-        and _in_groups(rule, asked)
-        and _in_versions(rule, asked)
-        and _in_resources(rule, asked)
+        _matches_operation(rule, attributes)
+        and _matches_scope(rule, attributes)
+        and _matches_group(rule, attributes)
+        and _matches_version(rule, attributes)
+        and _matches_resource(rule, attributes)
     )
 
 
-class Equivalents:
-    """Equivalents by group and resource, then by version: a definition may have thousands of versions."""
+class EquivalentIndex:
+    """Indexes equivalents by group and resource, then by version: a definition may have thousands of versions."""
 
     def __init__(self, equivalents: Sequence[Equivalent]) -> None:
-        """Prepare; the order of the equivalents is that of their preference."""
+        """Index equivalents; earlier ones are preferred."""
         self._all: Final = equivalents
-        self._places: Final[dict[tuple[str, str], dict[str, int]]] = {}
-        for place, equivalent in enumerate(equivalents):
+        self._positions: Final[dict[tuple[str, str], dict[str, int]]] = {}
+        for position, equivalent in enumerate(equivalents):
             group, version, resource = equivalent.resource
-            self._places.setdefault((group, resource), {}).setdefault(version, place)
+            self._positions.setdefault((group, resource), {}).setdefault(version, position)
 
-    def first(self, rule: Rule, asked: Asked) -> Equivalent | None:
-        """Return the first equivalent that a rule is about, other than the resource of the request itself."""
-        if not _in_operations(rule, asked):
+    def find_first(self, rule: Rule, attributes: RuleAttributes) -> Equivalent | None:
+        """Return the first equivalent that a rule matches, except the resource of the request itself."""
+        if not _matches_operation(rule, attributes):
             return None
-        places = [
-            place
-            for (group, resource), versions in self._places.items()
-            if (place := self._first_version(rule, asked, (group, resource), versions)) is not None
+        positions = [
+            position
+            for (group, resource), versions in self._positions.items()
+            if (position := self._find_first_version(rule, attributes, (group, resource), versions)) is not None
         ]
-        return self._all[min(places)] if places else None
+        return self._all[min(positions)] if positions else None
 
-    def _first_version(
-        self, rule: Rule, asked: Asked, named: tuple[str, str], versions: Mapping[str, int]
+    def _find_first_version(
+        self, rule: Rule, attributes: RuleAttributes, named: tuple[str, str], versions: Mapping[str, int]
     ) -> int | None:
         group, resource = named
-        one = asked._replace(resource=GroupVersionResource(group, "", resource))
-        if not (_in_groups(rule, one) and _in_resources(rule, one)):
+        one = attributes._replace(resource=GroupVersionResource(group, "", resource))
+        if not (_matches_group(rule, one) and _matches_resource(rule, one)):
             return None
-        # The versions of a definition are in the order of their places, so the first that fits is the one.
+        # The versions of a definition are in order of preference, so the first match is the result.
         listed = (
             versions.values()
             if EVERY in rule.versions
             else sorted(versions[version] for version in rule.versions if version in versions)
         )
-        for place in listed:
-            equivalent = self._all[place].resource
-            if equivalent != asked.resource and _in_scope(rule, asked._replace(resource=equivalent)):
-                return place
+        for position in listed:
+            equivalent = self._all[position].resource
+            if equivalent != attributes.resource and _matches_scope(rule, attributes._replace(resource=equivalent)):
+                return position
         return None
 
 
 def find_invocation(
-    hook: Hook, asked: Asked, kind: GroupVersionKind, equivalents: Equivalents, pauses: Pauses
+    hook: Hook, attributes: RuleAttributes, kind: GroupVersionKind, equivalents: EquivalentIndex, pauses: Pauses
 ) -> Work[Invocation | None]:
-    """Return what `match_rules` returns, with pauses between rules."""
+    """Return the result of `match_rules`, with pauses between rules."""
     for number, rule in enumerate(hook.rules):
-        if rule_matches(rule, asked):
-            return Invocation(asked.resource, asked.subresource, kind, number)
+        if matches_rule(rule, attributes):
+            return Invocation(attributes.resource, attributes.subresource, kind, number)
         if pauses.due(1 + len(rule.resources)):
             yield None
-    if not hook.equivalent:
+    if not hook.matches_equivalents:
         return None
     for number, rule in enumerate(hook.rules):
-        equivalent = equivalents.first(rule, asked)
+        equivalent = equivalents.find_first(rule, attributes)
         if equivalent is not None:
-            return Invocation(equivalent.resource, asked.subresource, equivalent.kind, number)
+            return Invocation(equivalent.resource, attributes.subresource, equivalent.kind, number)
         if pauses.due(1 + len(rule.resources) + len(rule.versions)):
             yield None
     return None
 
 
 def match_rules(
-    hook: Hook, asked: Asked, kind: GroupVersionKind, equivalents: Sequence[Equivalent]
+    hook: Hook, attributes: RuleAttributes, kind: GroupVersionKind, equivalents: Sequence[Equivalent]
 ) -> Invocation | None:
-    """Return how a webhook is to be asked, None if no rule of it is about the request.
+    """Return the invocation of a webhook, None if none of its rules matches the request.
 
-    An exact match is preferred; after it, where the policy allows that, the first rule that names an equivalent.
+    An exact match is preferred. With matchPolicy Equivalent, the first rule that matches an equivalent counts.
     """
-    return do_at_once(find_invocation(hook, asked, kind, Equivalents(equivalents), Pauses(sys.maxsize)))
+    return do_at_once(find_invocation(hook, attributes, kind, EquivalentIndex(equivalents), Pauses(sys.maxsize)))
 
 
 class NearMiss(NamedTuple):
-    """The rule that comes closest to a request, and what keeps it from matching."""
+    """The rule that comes closest to a request, and the fields that do not match."""
 
     rule: int
-    missed: tuple[Axis, ...]
+    missed: tuple[FieldMatch, ...]
 
     def __str__(self) -> str:
-        wishes = (f"{axis.asked!r} were in {axis.name} {list(axis.listed)}" for axis in self.missed)
-        return f"rules[{self.rule}] would match if {' and '.join(wishes)}"
+        wanted = (f"{axis.actual!r} were in {axis.name} {list(axis.listed)}" for axis in self.missed)
+        return f"rules[{self.rule}] would match if {' and '.join(wanted)}"
 
 
-def nearest_miss(hook: Hook, asked: Asked) -> NearMiss | None:
-    """Return the rule with the fewest lists that a request is not in; the first of them, None without rules."""
+def find_nearest_miss(hook: Hook, attributes: RuleAttributes) -> NearMiss | None:
+    """Return the first rule with the fewest fields that do not match, None without rules."""
     misses = [
-        NearMiss(number, tuple(axis for axis in axes(rule, asked) if not axis.ok))
+        NearMiss(number, tuple(axis for axis in compare_fields(rule, attributes) if not axis.ok))
         for number, rule in enumerate(hook.rules)
     ]
     return min(misses, key=lambda miss: len(miss.missed), default=None)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from app.interpret.hooks import EVERY, listed, versions_member
 from app.model.client_config import bundle_problems, client_config_problems
-from app.model.findings import (
+from app.model.field_errors import (
     FAILURE_POLICIES,
     SCOPES,
     Problem,

@@ -6,7 +6,7 @@ from app.interpret.hook_rules import problems
 from app.interpret.hooks import CONFIGURATIONS
 from app.model import admission
 from app.model.admission import AdmissionRequest, Response, StatusCause, not_for_review
-from app.model.findings import Problem, first_problems
+from app.model.field_errors import Problem, first_problems
 from app.model.gvk import GroupKind
 
 

@@ -1,4 +1,4 @@
-"""Talking to a kube-apiserver: raw JSON over kubernetes-asyncio's authentication and transport.
+"""Sends requests to kube-apiserver: raw JSON over kubernetes-asyncio's authentication and transport.
 
-Nothing here is imported before a cluster is asked for: the client library takes 0.3 s and 65 MB to load.
+Import these modules only in code paths that need a cluster: the client library takes 0.3 s and 65 MB to load.
 """

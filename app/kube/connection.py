@@ -1,8 +1,8 @@
-"""A connection to one apiserver, with kubernetes-asyncio's authentication and transport.
+"""A connection to one kube-apiserver, with kubernetes-asyncio's authentication and transport.
 
-That library reads kubeconfig files and in-cluster service accounts, runs exec plugins, and reloads a pod's token every
-minute. What it does not do is notice that credentials have expired otherwise; so they are read anew when the server
-answers 401, which covers exec plugins, client certificates replaced on disk and rewritten kubeconfig files alike.
+kubernetes-asyncio reads kubeconfig files and in-cluster service accounts, runs exec plugins, and reloads a pod's token
+every minute. It does not notice other expired credentials. `Connection` therefore loads the credentials again after a
+401. This covers exec plugins, client certificates replaced on disk, and rewritten kubeconfig files.
 """
 
 import asyncio
@@ -21,18 +21,18 @@ from kubernetes_asyncio import config as kube_config
 from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.client.rest import RESTClientObject
 
-from app.kube.access import DirectAccess, open_transport, read_body
-from app.kube.errors import APIError, UnreachableError, api_error
+from app.kube.errors import APIError, UnreachableError, parse_api_error
+from app.kube.rest_config import RestConfig, open_transport, read_body
 from app.model.json import JSON, JSONObject
 
 _log: Final = logging.getLogger(__name__)
 
-# A list of 500 objects takes an apiserver well under a second; one that is starting or overloaded may take longer.
+# kube-apiserver lists 500 objects in well under a second, and takes longer while it starts or is overloaded.
 _REQUEST_SECONDS: Final = 30.0
 _CONNECT_SECONDS: Final = 5.0
 _RELOAD_SECONDS: Final = 5.0
 
-# kubernetes-asyncio's own: an event of a large object is longer than aiohttp's.
+# kubernetes-asyncio's value. A watch event of a large object exceeds aiohttp's default.
 _READ_BYTES: Final = 2**21
 
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -45,17 +45,17 @@ _CLUSTER_PATH: Final = re.compile(r"(/clusters/[^/]+)?/*$")
 
 
 class Connection:
-    """Requests to one apiserver; use as an asynchronous context manager."""
+    """Sends requests to one kube-apiserver; use it as an asynchronous context manager."""
 
-    def __init__(self, kubeconfig: Path | DirectAccess | None, *, context: str | None = None) -> None:
-        """Prepare a connection.
+    def __init__(self, kubeconfig: Path | RestConfig | None, *, context: str | None = None) -> None:
+        """Store the arguments; `__aenter__` reads the credentials.
 
         Args:
-            kubeconfig: The file to read, or None for the service account of the pod that this runs in, or credentials.
-            context: The context in that file, or None for its current one.
+            kubeconfig: The kubeconfig file, or credentials in memory. None uses the pod's service account.
+            context: The context in the kubeconfig file; None uses its current context.
         """
         self._kubeconfig: Final = kubeconfig
-        self._max_bytes: Final = kubeconfig.max_response_bytes if isinstance(kubeconfig, DirectAccess) else None
+        self._max_bytes: Final = kubeconfig.max_response_bytes if isinstance(kubeconfig, RestConfig) else None
         self._context: Final = context
         self._configuration: Configuration | None = None
         self._transport: RESTClientObject | None = None
@@ -63,7 +63,7 @@ class Connection:
         self._loading: Final = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
-        """Read the credentials; raises UnreachableError if they cannot be used."""
+        """Read the credentials; raises UnreachableError if they are unusable."""
         await self._load()
         return self
 
@@ -78,7 +78,7 @@ class Connection:
         return str(self._configuration.host) if self._configuration else "(not connected)"
 
     async def _load(self) -> None:
-        if isinstance(self._kubeconfig, DirectAccess):
+        if isinstance(self._kubeconfig, RestConfig):
             self._configuration, self._transport = await open_transport(self._kubeconfig)
             return
         configuration = Configuration()
@@ -94,18 +94,18 @@ class Connection:
                 )
             transport = RESTClientObject(configuration)
             if self._kubeconfig is None:
-                _go_straight(transport)
+                _disable_proxy(transport)
         except (kube_config.ConfigException, OSError, ssl.SSLError, ValueError) as error:
             source = self._kubeconfig or "the pod's service account"
             raise UnreachableError(f"credentials cannot be read from {source}: {error}") from error
         former, self._transport, self._configuration = self._transport, transport, configuration
         if former is not None:
-            # Streams that are still open on it end, and are taken up again with the new credentials.
+            # This ends open watches. Their callers open them again with the new credentials.
             await former.close()
 
     async def _reload(self, used: RESTClientObject) -> bool:
-        """Read the credentials again after a 401; return whether it is worth asking again."""
-        if isinstance(self._kubeconfig, DirectAccess):
+        """Read the credentials again after a 401; return whether the caller should retry."""
+        if isinstance(self._kubeconfig, RestConfig):
             return False
         async with self._loading:
             if self._transport is not used:
@@ -113,7 +113,7 @@ class Connection:
             if time.monotonic() - self._reloaded_at < _RELOAD_SECONDS:
                 return False
             self._reloaded_at = time.monotonic()
-            _log.info("credentials were refused; reading them again")
+            _log.info("the API server rejected the credentials; reading them again")
             await self._load()
             return True
 
@@ -125,44 +125,52 @@ class Connection:
         query: Mapping[str, str] | None = None,
         body: JSONObject | list[JSON] | None = None,
         content_type: str = _JSON,
-        timeout: float = _REQUEST_SECONDS,  # noqa: ASYNC109 - of the transport, which tells it from a cancellation
+        timeout: float = _REQUEST_SECONDS,  # noqa: ASYNC109 - the transport's timeout, which differs from a cancellation
     ) -> bytes:
-        """Return the body of the answer.
+        """Send a request and return the body of the response.
+
+        Args:
+            method: The HTTP method.
+            path: The path of the API; see `build_url` for paths in kcp.
+            query: The query parameters.
+            body: The JSON body.
+            content_type: The type of the body, for example `MERGE_PATCH`.
+            timeout: Seconds until the response is complete.
 
         Raises:
-            APIError: The server said no.
-            UnreachableError: It did not answer.
+            APIError: The server answered with an error.
+            UnreachableError: The server did not answer.
         """
         limits = aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT_SECONDS)
-        async with self._answer(method, path, query, body=body, content_type=content_type, limits=limits) as response:
+        async with self._send(method, path, query, body=body, content_type=content_type, limits=limits) as response:
             return await read_body(response, self._max_bytes)
 
     async def json(self, method: str, path: str, **rest: JSON) -> JSON:
-        """Return the decoded answer of `request`."""
+        """Send a request as `request` does and return the decoded JSON of the response."""
         return msgspec.json.decode(await self.request(method, path, **rest))
 
     @contextlib.asynccontextmanager
     async def lines(self, path: str, *, query: Mapping[str, str], idle: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Open a stream and yield its lines as they arrive.
+        """Open a watch and yield its lines as they arrive.
 
         Args:
-            path: What to watch.
-            query: How.
-            idle: Seconds without a byte after which the connection counts as lost.
+            path: The path of the API to watch.
+            query: The parameters of the watch.
+            idle: Seconds without data after which the connection counts as lost.
 
         Raises:
-            APIError: The server said no.
-            UnreachableError: It did not answer, or the stream was cut.
+            APIError: The server answered with an error.
+            UnreachableError: The server did not answer, or the connection broke.
         """
         limits = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=idle)
-        async with self._answer("GET", path, query, body=None, content_type=_JSON, limits=limits) as response:
+        async with self._send("GET", path, query, body=None, content_type=_JSON, limits=limits) as response:
             try:
-                yield _lines(response.content)
+                yield _split_lines(response.content)
             finally:
-                _cut(response)
+                _abort(response)
 
     @contextlib.asynccontextmanager
-    async def _answer(
+    async def _send(
         self,
         method: str,
         path: str,
@@ -182,7 +190,7 @@ class Connection:
                     headers[credential["key"]] = credential["value"]
                 response = await transport.request(
                     method,
-                    url_of(str(configuration.host), path),
+                    build_url(str(configuration.host), path),
                     query_params=dict(query) if query else None,
                     headers=headers,
                     body=body,
@@ -193,48 +201,48 @@ class Connection:
                     if response.status == 401 and attempt == 0 and await self._reload(transport):
                         continue
                     if response.status >= 400:
-                        raise api_error(response.status, await read_body(response, self._max_bytes))
+                        raise parse_api_error(response.status, await read_body(response, self._max_bytes))
                     yield response
                     return
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 raise UnreachableError(f"{configuration.host}: {str(error) or type(error).__name__}") from error
-        raise APIError(401, "Unauthorized", "the credentials were refused")
+        raise APIError(401, "Unauthorized", "the API server rejected the credentials")
 
 
-def url_of(host: str, path: str) -> str:
+def build_url(host: str, path: str) -> str:
     """Return the URL of a request.
 
-    The kubeconfig files that kcp writes name a logical cluster in the server's URL. A path that names one itself is not
-    inside that cluster, so the cluster of the URL is left out, as kcp's own clients do.
+    In kcp's kubeconfig files, the server's URL ends with the path of a logical cluster. If ``path`` names a logical
+    cluster too, it replaces the one of the URL, as in kcp's own clients.
 
     Args:
-        host: The server's URL, as a kubeconfig file has it.
-        path: The path of the API, with ``/clusters/NAME`` in front to name a logical cluster of kcp.
+        host: The server's URL from a kubeconfig file.
+        path: The path of the API, prefixed with ``/clusters/NAME`` for a logical cluster of kcp.
     """
     base = _CLUSTER_PATH.sub("", host) if path.startswith(_CLUSTERS) else host.rstrip("/")
     return f"{base}{path}"
 
 
-def _go_straight(transport: RESTClientObject) -> None:
-    """Have no proxy of the environment between a pod and its own apiserver.
+def _disable_proxy(transport: RESTClientObject) -> None:
+    """Ignore the environment's proxy settings for requests from a pod to its own API server.
 
-    Such variables are there for the world outside, and what usually takes the cluster's addresses out of them, a
-    network in NO_PROXY, is unknown to aiohttp.
+    The proxy is for addresses outside the cluster. Its exceptions usually name the cluster's network in NO_PROXY, and
+    aiohttp does not support networks there.
     """
     session = transport.pool_manager
     transport.pool_manager = aiohttp.ClientSession(connector=session.connector, read_bufsize=_READ_BYTES)
     session.detach()
 
 
-def _cut(response: aiohttp.ClientResponse) -> None:
-    """End the connection of a stream at once: TLS would wait for the server's part, beyond the end of the loop."""
+def _abort(response: aiohttp.ClientResponse) -> None:
+    """Abort the connection of a watch: closing TLS waits for the server, possibly beyond the end of the event loop."""
     connection = response.connection
     if connection is not None and isinstance(connection.transport, asyncio.Transport):
         connection.transport.abort()
 
 
-async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Yield lines of any length; the reader's own line iteration has a limit that a large object exceeds."""
+async def _split_lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Yield lines of any length; aiohttp's own line iteration fails for the events of large objects."""
     rest: list[bytes] = []
     async for chunk in content.iter_any():
         head, separator, tail = chunk.partition(b"\n")

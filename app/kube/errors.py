@@ -1,19 +1,22 @@
-"""How a call to an apiserver fails."""
+"""Errors of requests to kube-apiserver."""
 
 import msgspec
 
 
 class UnreachableError(Exception):
-    """No answer: refused, cut, timed out or not trusted; the text says which and never holds credentials."""
+    """The server did not answer: connection refused or lost, timeout, or untrusted certificate.
+
+    The text names the reason and never contains credentials.
+    """
 
 
 class APIError(Exception):
-    """An answer that says no.
+    """The server answered with an error.
 
     Attributes:
         code: The HTTP status.
-        reason: The Kubernetes status reason, such as ``Conflict``; ``""`` if the body is no Status.
-        message: What the server said.
+        reason: The reason of the Kubernetes Status, such as ``Conflict``; ``""`` if the body is not a Status.
+        message: The message of the Status, or the beginning of the body.
     """
 
     def __init__(self, code: int, reason: str, message: str) -> None:
@@ -28,22 +31,22 @@ class _Status(msgspec.Struct):
     message: str = ""
 
 
-_LONGEST_TEXT = 500
-_LONGEST_MESSAGE = 2000
+_MAX_TEXT = 500
+_MAX_MESSAGE = 2000
 
 
-def api_error(code: int, body: bytes) -> APIError:
-    """Return the error that an answer with ``code`` and ``body`` is."""
+def parse_api_error(code: int, body: bytes) -> APIError:
+    """Return the error for a response with ``code`` and ``body``."""
     try:
         status = msgspec.json.decode(body, type=_Status)
     except msgspec.DecodeError:
-        return APIError(code, "", body[:_LONGEST_TEXT].decode("utf-8", "replace").strip())
-    return APIError(code, status.reason, _shortened(status.message))
+        return APIError(code, "", body[:_MAX_TEXT].decode("utf-8", "replace").strip())
+    return APIError(code, status.reason, _shorten(status.message))
 
 
-def _shortened(text: str) -> str:
-    """Return a text without its middle if it is long: that is the value that is refused, and the reason follows it."""
-    if len(text) <= _LONGEST_MESSAGE:
+def _shorten(text: str) -> str:
+    """Cut the middle out of a long text: it quotes the invalid value, and the reason follows at the end."""
+    if len(text) <= _MAX_MESSAGE:
         return text
-    half = _LONGEST_MESSAGE // 2
+    half = _MAX_MESSAGE // 2
     return f"{text[:half]} [...] {text[-half:]}"

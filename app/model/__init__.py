@@ -1,1 +1,1 @@
-"""API types and the facts of the Kubernetes API that the engines share. Pure: no I/O, no clock, no settings."""
+"""API types and rules of the Kubernetes API that engines share. Pure: no I/O, no clock, no settings."""

@@ -1,10 +1,10 @@
-"""AdmissionReview, ``admission.k8s.io/v1`` and ``v1beta1``, and the verdict a handler returns.
+"""AdmissionReview, ``admission.k8s.io/v1`` and ``v1beta1``, and the response of a handler.
 
-The two versions share one shape; they differ only in what a dispatcher demands of the answer, so one set of types
-serves both and the answer repeats the ``apiVersion`` that asked (k8s.io/api/admission).
+The two versions have the same fields and differ only in the rules for responses. One set of types serves both, and the
+response repeats the ``apiVersion`` of the request (k8s.io/api/admission).
 
-``object`` and ``oldObject`` stay undecoded bytes until a handler asks: an UPDATE review carries the workload twice and
-most handlers need one of them.
+``object`` and ``oldObject`` stay undecoded bytes until a handler needs them: an UPDATE review carries the workload
+twice, and most handlers need one of them.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 AdmissionAPIVersion = Literal["admission.k8s.io/v1", "admission.k8s.io/v1beta1"]
 
 
-# Bytes of an object that may be decoded in part first and as a whole later.
+# Maximum bytes of an object that may be decoded partially first and completely later.
 _MAX_DECODED_TWICE: Final = 32 * 1024
 _NULL: Final = msgspec.Raw(b"null")
 _decode = msgspec.json.Decoder().decode
@@ -33,18 +33,18 @@ _decode_desired = msgspec.json.Decoder(Desired).decode
 
 
 def _null() -> msgspec.Raw:
-    # A factory and not a default: a schema has to write defaults down, and cannot write this type.
+    # A factory instead of a default: a JSON Schema contains defaults, and cannot express this type.
     return _NULL
 
 
 MAX_NAME: Final = 1024
-"""Characters of a name in a review: of an object, a kind, a resource or the review itself. Names of Kubernetes have 253
-at most; each of these is repeated in messages and in answers."""
+"""Maximum characters of a name in a review: of an object, a kind, a resource or the review itself. Kubernetes limits
+names to 253 characters. Messages and responses repeat these names."""
 Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """``metav1.GroupVersionKind`` as a review carries it."""
+    """``metav1.GroupVersionKind`` of a review."""
 
     group: Name = ""
     version: Name = ""
@@ -52,7 +52,7 @@ class Kind(msgspec.Struct, frozen=True):
 
 
 class Resource(msgspec.Struct, frozen=True):
-    """``metav1.GroupVersionResource`` as a review carries it."""
+    """``metav1.GroupVersionResource`` of a review."""
 
     group: Name = ""
     version: Name = ""
@@ -60,9 +60,9 @@ class Resource(msgspec.Struct, frozen=True):
 
 
 class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
-    """The request half of a review; fields as in k8s.io/api/admission/v1."""
+    """The request of a review; fields as in k8s.io/api/admission/v1."""
 
-    uid: Annotated[str, msgspec.Meta(max_length=MAX_NAME, description="Identifies this call; the answer repeats it.")]
+    uid: Annotated[str, msgspec.Meta(max_length=MAX_NAME, description="Identifies this call; the response repeats it.")]
     operation: Operation
     kind: Kind = Kind()
     resource: Resource = Resource()
@@ -85,7 +85,7 @@ class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
 
     @cached_property
     def desired_object(self) -> JSON:
-        """The same without what nobody asks for: status and managed fields, a good fifth of an object's text."""
+        """The object without status and managed fields, which no handler needs: about a fifth of its text."""
         if "object" in self.__dict__ or len(self.object_raw) > _MAX_DECODED_TWICE:
             return self.object
         try:
@@ -100,7 +100,7 @@ class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
 
     @cached_property
     def user(self) -> JSON:
-        """The user who asks, decoded on first use. Raises msgspec.DecodeError."""
+        """The requesting user, decoded on first use. Raises msgspec.DecodeError."""
         return _decode(self.user_info)
 
     @cached_property
@@ -110,14 +110,14 @@ class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
 
     @property
     def size(self) -> int:
-        """The bytes of everything in it that may be large."""
+        """The bytes of the fields that may be large."""
         return sum(map(len, (self.object_raw, self.old_object_raw, self.options, self.user_info)))
 
 
 class StatusCause(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One finding of a rejected object: ``metav1.StatusCause``."""
+    """One cause of a rejection: ``metav1.StatusCause``."""
 
-    field: Annotated[str, msgspec.Meta(description="Where: a path such as entries[0].patches[1].path.")] = ""
+    field: Annotated[str, msgspec.Meta(description="Path of the field, such as entries[0].patches[1].path.")] = ""
     message: str = ""
     reason: str = ""
 
@@ -134,7 +134,7 @@ class StatusDetails(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
 
 class Status(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """``metav1.Status``, the result of an answer and the body of an HTTP error."""
+    """``metav1.Status``, the result of a response and the body of an HTTP error."""
 
     api_version: str = ""
     kind: str = ""
@@ -146,7 +146,7 @@ class Status(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class AdmissionResponse(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The response half of a review; ``patch`` holds JSON Patch text, base64 on the wire."""
+    """The response of a review; ``patch`` is the text of a JSON Patch, base64 in JSON."""
 
     uid: str
     allowed: bool
@@ -158,7 +158,7 @@ class AdmissionResponse(msgspec.Struct, frozen=True, rename="camel", omit_defaul
 
 
 class AdmissionReview(msgspec.Struct, rename="camel", omit_defaults=True):
-    """The envelope, in both directions."""
+    """The envelope of requests and responses."""
 
     api_version: AdmissionAPIVersion
     kind: Literal["AdmissionReview"]
@@ -167,7 +167,7 @@ class AdmissionReview(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class Response(msgspec.Struct, frozen=True):
-    """What a handler decides: a value, encoded by the HTTP edge, printed by the CLI, compared by tests."""
+    """The decision of a handler: the HTTP edge encodes it, the CLI prints it, and tests compare it."""
 
     allowed: bool
     patch: Sequence[JSONObject] = ()
@@ -178,7 +178,7 @@ class Response(msgspec.Struct, frozen=True):
     causes: tuple[StatusCause, ...] = ()
     audit_annotations: dict[str, str] | None = None
     status: Status | None = None
-    """The whole status of somebody else's denial, instead of one that is made of the members above."""
+    """The complete Status of another webhook's denial; it replaces a Status of the fields above."""
 
 
 _CLUSTER_BYTES: Final = CLUSTER_ANNOTATION.encode()
@@ -186,60 +186,60 @@ _ALLOWED: Final = Response(allowed=True)
 
 
 def allowed(*, warnings: Sequence[str] = ()) -> Response:
-    """Admit the object as it is."""
+    """Admit the object unchanged."""
     return Response(allowed=True, warnings=tuple(warnings)) if warnings else _ALLOWED
 
 
 def patched(operations: Sequence[JSONObject], *, warnings: Sequence[str] = ()) -> Response:
-    """Admit the object with these RFC 6902 operations applied to it."""
+    """Admit the object with these RFC 6902 operations."""
     return Response(allowed=True, patch=operations, warnings=tuple(warnings))
 
 
 def denied(message: str, *, warnings: Sequence[str] = ()) -> Response:
-    """Refuse the object: 403 Forbidden, the code controller-runtime's ``Denied`` gives."""
+    """Refuse the object with 403 Forbidden, like ``Denied`` of controller-runtime."""
     return Response(allowed=False, code=403, reason="Forbidden", message=message, warnings=tuple(warnings))
 
 
 def errored(message: str, *, code: int = 400, reason: str = "BadRequest") -> Response:
-    """Refuse because the review itself cannot be answered, not because a rule says no."""
+    """Refuse because the review cannot be handled, not because a rule forbids the object."""
     return Response(allowed=False, code=code, reason=reason, message=message)
 
 
 def invalid(message: str, causes: Sequence[StatusCause], *, warnings: Sequence[str] = ()) -> Response:
-    """Refuse with every finding: 422 Invalid, as the apiserver answers for its own validation."""
+    """Refuse with all findings: 422 Invalid, like the validation of kube-apiserver."""
     return Response(
         allowed=False, code=422, reason="Invalid", message=message, causes=tuple(causes), warnings=tuple(warnings)
     )
 
 
 def cluster_conflict(request: AdmissionRequest) -> str:
-    """Return the message that an update is of objects of two logical clusters, ``""`` if it is not.
+    """Return an error message if an update has objects of two logical clusters, else ``""``.
 
-    The annotation says which cluster an object belongs to. Otherwise a user who may write an object could have it
-    answered from the objects of another cluster.
+    The annotation decides about the cluster of an object. Without this check, a user could change the annotation and
+    read the objects of another cluster through the response.
     """
     if request.operation != "UPDATE":
         return ""
-    cluster = _cluster_named_by(request.desired_object)
-    stored = _cluster_named_by(request.old_object) if cluster or _CLUSTER_BYTES in bytes(request.old_object_raw) else ""
+    cluster = _read_cluster(request.desired_object)
+    stored = _read_cluster(request.old_object) if cluster or _CLUSTER_BYTES in bytes(request.old_object_raw) else ""
     if cluster == stored:
         return ""
     return (
-        f"request.object is of logical cluster {cluster!r} and request.oldObject of {stored!r} "
-        f"(annotation {CLUSTER_ANNOTATION}): an update cannot move an object; leave the annotation as it is stored"
+        f"request.object is in logical cluster {cluster!r} and request.oldObject in {stored!r} "
+        f"(annotation {CLUSTER_ANNOTATION}): an update cannot move an object; do not change the annotation"
     )
 
 
-def _cluster_named_by(document: JSON) -> str:
+def _read_cluster(document: JSON) -> str:
     return cluster_of(document) if isinstance(document, dict) else ""
 
 
-# RFC 1123 subdomains, which names of custom resources are: k8s.io/apimachinery/pkg/util/validation.
+# DNS1123SubdomainMaxLength of k8s.io/apimachinery/pkg/util/validation, for names of custom resources.
 _MAX_NAME_LENGTH: Final = 253
 
 
 def not_for_review(request: AdmissionRequest, kinds: Sequence[GroupKind]) -> Response | None:
-    """Return the answer to a review of something else than one of ``kinds`` that is written; None if it is one."""
+    """Return the response to a review that is no CREATE or UPDATE of one of ``kinds``, None if it is one."""
     group_kind = GroupKind(request.kind.group, request.kind.kind)
     if group_kind not in kinds:
         known = " or ".join(one.kind for one in kinds)
@@ -250,10 +250,10 @@ def not_for_review(request: AdmissionRequest, kinds: Sequence[GroupKind]) -> Res
     if not isinstance(metadata, dict):
         return errored("request.object is not an object with metadata")
     for member in ("name", "generateName", "namespace"):
-        # Messages print names; a text or object of 8 MiB in place of one holds the event loop for up to 2 s.
+        # Messages print names, and printing a value of 8 MiB would block the event loop for up to 2 s.
         value = metadata.get(member) or ""
         if not isinstance(value, str) or len(value) > _MAX_NAME_LENGTH:
             text = f"/metadata/{member} must be text of at most {_MAX_NAME_LENGTH} characters"
             return errored(f"request.object: {text}")
-    # Who removes a finalizer shall not have to mend the rest first.
+    # Rules must not prevent a client from removing a finalizer.
     return allowed() if metadata.get("deletionTimestamp") else None

@@ -1,4 +1,4 @@
-"""What is wrong with where a configuration says that its hook is (``clientConfig``), in an apiserver's words."""
+"""Validate ``clientConfig`` of a webhook, with the messages of kube-apiserver."""
 
 import base64
 import binascii
@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote
 
 from cryptography import x509
 
-from app.model.findings import (
+from app.model.field_errors import (
     Problem,
     invalid,
     is_integer,
@@ -25,7 +25,7 @@ from app.model.json import JSON
 
 
 def client_config_problems(config: JSON, field: str) -> Iterator[Problem]:
-    """Yield what is wrong with where a hook is called (upstream: k8s.io/apiserver/pkg/util/webhook/validation.go)."""
+    """Yield the problems of a ``clientConfig`` (k8s.io/apiserver/pkg/util/webhook/validation.go)."""
     if config is not None and not isinstance(config, dict):
         yield mistyped(field, "an object")
         return
@@ -39,12 +39,12 @@ def client_config_problems(config: JSON, field: str) -> Iterator[Problem]:
 
 
 MAX_URL: Final = 8192
-"""Characters of an address: common servers refuse longer request lines (nginx: large_client_header_buffers, Apache:
-LimitRequestLine). An apiserver has no limit but that of the object."""
+"""Maximum characters of a URL: common servers refuse longer request lines (nginx: large_client_header_buffers, Apache:
+LimitRequestLine). kube-apiserver limits only the size of the object."""
 MAX_BUNDLE: Final = 1024 * 1024
-"""Characters of a bundle of authorities in base64: as large as a Secret or ConfigMap may be. Mozilla's has 300,000."""
+"""Maximum characters of a CA bundle in base64: the limit of a Secret or ConfigMap. Mozilla's bundle has 300,000."""
 _URL_FORM: Final = "; desired format: https://host[/path]"
-# RFC 3986, appendix B. Python's own reading drops tabs and line ends, and takes any character in a host.
+# RFC 3986, appendix B. urllib.parse drops tabs and line ends, and accepts any character in a host.
 _URL: Final = re.compile(
     r"(?:(?P<scheme>[A-Za-z][-A-Za-z0-9+.]*):)?(?://(?P<authority>[^/?#]*))?(?P<path>[^?#]*)"
     r"(?:\?(?P<query>[^#]*))?(?:#(?P<fragment>.*))?",
@@ -53,7 +53,7 @@ _URL: Final = re.compile(
 
 
 def url_problems(url: JSON, field: str) -> Iterator[Problem]:
-    """Yield what is wrong with a hook's URL; what is a URL at all is what Go's net/url says."""
+    """Yield the problems of a webhook's URL; Go's net/url decides whether it is a URL."""
     if (problem := text_problem(url, field, limit=MAX_URL)) is not None:
         yield problem
         return
@@ -98,7 +98,7 @@ def _check_before_fragment(before: str, *, scheme: str, user: str, host: str) ->
         raise ValueError("first path segment in URL cannot contain colon")
     check_host(host)
     check_user(user)
-    # What follows a scheme without a slash is not looked into.
+    # Go does not parse the rest of a URL without a slash after the scheme.
     opaque = scheme and not path.startswith("/", len(scheme) + 1)
     if not opaque:
         check_escapes(path)
@@ -133,7 +133,7 @@ def _path_problems(path: JSON, field: str) -> Iterator[Problem]:
         return
     if not path.startswith("/"):
         yield invalid(field, path, "must start with a '/'")
-    # The first character goes whatever it is, as upstream has it: "foo/" has the one segment "oo".
+    # Upstream drops the first character even if it is no slash: "foo/" has the segment "oo".
     for index, segment in enumerate(path[1:].removesuffix("/").split("/")):
         if not segment:
             yield invalid(field, path, f"segment[{index}] may not be empty")
@@ -142,7 +142,7 @@ def _path_problems(path: JSON, field: str) -> Iterator[Problem]:
 
 
 def bundle_problems(bundle: JSON, field: str) -> Iterator[Problem]:
-    """Yield what is wrong with a CA bundle, which upstream finds out at the first call."""
+    """Yield the problems of a CA bundle, which kube-apiserver detects only at the first call."""
     if bundle in (None, ""):
         return
     if isinstance(bundle, str) and len(bundle) > MAX_BUNDLE:

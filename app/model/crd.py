@@ -1,8 +1,8 @@
 """CustomResourceDefinitions and JSON Schemas, generated from the API types.
 
-An apiserver takes structural schemas only (apiextensions.k8s.io/v1, "Specifying a structural schema"): every node has
-a type or preserves unknown fields, nothing is referenced, and alternatives carry no types of their own. The types of
-``app.model`` stay inside what can be said that way.
+kube-apiserver accepts structural schemas only (apiextensions.k8s.io/v1, "Specifying a structural schema"): each node
+has a type or preserves unknown fields, there are no references, and alternatives have no types. The types of
+``app.model`` use only features that a structural schema can express.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class Column(NamedTuple):
 
 
 class Resource(NamedTuple):
-    """A kind, as a CustomResourceDefinition presents it."""
+    """A kind with the properties of its CustomResourceDefinition."""
 
     type: type[msgspec.Struct]
     plural: str
@@ -45,7 +45,7 @@ class Resource(NamedTuple):
     status: bool = True
     categories: tuple[str, ...] = ()
     selectable_fields: tuple[str, ...] = ()
-    """Paths by which an apiserver lists objects, from Kubernetes 1.31 on."""
+    """Paths for field selectors, supported since Kubernetes 1.31."""
 
 
 _AGE: Final = Column("Age", "date", ".metadata.creationTimestamp", "Time since the object was created.")
@@ -59,14 +59,19 @@ RESOURCES: Final = (
     Resource(
         openyurt.YurtAppOverrider,
         "yurtappoverriders",
-        # As proposed, and as it was shipped.
+        # The short names of the proposal and of OpenYurt v1.4.
         ("yacr", "yao"),
         (
             Column("Subject", "string", ".subject.kind", "Kind of the subject."),
             Column("Name", "string", ".subject.name", "Name of the subject."),
-            Column("Bound", "string", _condition("Bound"), "Whether it is in effect for its subject."),
-            Column("Rendered", "string", _condition("Rendered"), "Whether every workload is as it should be."),
-            Column("Workloads", "string", ".status.summary", "Workloads as they should be, of all there should be."),
+            Column("Bound", "string", _condition("Bound"), "Whether the overrider is in effect for its subject."),
+            Column("Rendered", "string", _condition("Rendered"), "Whether all workloads match the overrider."),
+            Column(
+                "Workloads",
+                "string",
+                ".status.summary",
+                "Workloads that match the overrider, of all expected workloads.",
+            ),
             _AGE,
         ),
         selectable_fields=(".subject.kind", ".subject.name"),
@@ -76,7 +81,7 @@ RESOURCES: Final = (
         "yurtappsets",
         ("yas",),
         (
-            Column("Ready", "integer", ".status.readyReplicas", "Pods that are ready."),
+            Column("Ready", "integer", ".status.readyReplicas", "Number of ready pods."),
             Column("Template", "string", ".status.templateType", "Kind of the workloads."),
             _AGE,
         ),
@@ -92,8 +97,8 @@ RESOURCES: Final = (
         "nodepools",
         ("np",),
         (
-            Column("Type", "string", ".spec.type", "Where the nodes are."),
-            Column("ReadyNodes", "integer", ".status.readyNodeNum", "Nodes that are ready."),
+            Column("Type", "string", ".spec.type", "Edge or Cloud."),
+            Column("ReadyNodes", "integer", ".status.readyNodeNum", "Number of ready nodes."),
             _AGE,
         ),
         namespaced=False,
@@ -118,7 +123,7 @@ FOREIGN_RESOURCES: Final = (
         "karmadas",
         (),
         (
-            Column("READY", "string", _condition("Ready"), "Whether the instance is as it should be."),
+            Column("READY", "string", _condition("Ready"), "Whether the instance is ready."),
             _AGE._replace(name="AGE"),
         ),
         group=operator.GROUP,
@@ -127,9 +132,9 @@ FOREIGN_RESOURCES: Final = (
         categories=("karmada-io",),
     ),
 )
-"""Kinds that belong to somebody else, who installs them. Ours are for who has nothing of theirs yet and for the
-extensions, which an apiserver drops under theirs; they are never applied by a service and not in the chart. What is
-not described in them stays as it is."""
+"""Kinds that another project owns and installs. These definitions are for clusters without that project, and for
+fleethook's extension fields, which the project's definition would prune. Neither the server nor the chart installs
+them. They preserve unknown fields."""
 
 
 def custom_resource_definition(resource: Resource) -> JSONObject:
@@ -174,47 +179,47 @@ def _version(resource: Resource) -> JSONObject:
 def structural_schema(api_type: type[msgspec.Struct]) -> JSONObject:
     """Return the structural schema of ``api_type``: its JSON Schema without references and alternatives."""
     (root,), definitions = msgspec.json.schema_components((api_type,), ref_template=_REF)
-    schema: JSONObject = _structural(root, definitions)
-    # These three belong to the apiserver, which knows more about them than a schema may say.
+    schema: JSONObject = _convert(root, definitions)
+    # kube-apiserver validates these three fields, and a schema must not describe them further.
     schema["properties"]["apiVersion"] = {"type": "string"}
     schema["properties"]["kind"] = {"type": "string"}
     schema["properties"]["metadata"] = {"type": "object"}
     return schema
 
 
-def _structural(node: JSONObject, definitions: Mapping[str, JSONObject]) -> JSONObject:
-    node = _resolved(node, definitions)
+def _convert(node: JSONObject, definitions: Mapping[str, JSONObject]) -> JSONObject:
+    node = _resolve(node, definitions)
     made: JSONObject = {name: node[name] for name in _KEPT if name in node}
     if "enum" in made:
         made.setdefault("type", "string")
     if node.get("default") is not None and node["default"] != {}:
         made["default"] = node["default"]
     if "properties" in node:
-        made["properties"] = {name: _structural(inner, definitions) for name, inner in node["properties"].items()}
+        made["properties"] = {name: _convert(inner, definitions) for name, inner in node["properties"].items()}
         if node.get("required"):
             made["required"] = list(node["required"])
     elif isinstance(node.get("additionalProperties"), dict) and node["additionalProperties"]:
         inner = node["additionalProperties"]
-        made["additionalProperties"] = _structural(inner, definitions)
+        made["additionalProperties"] = _convert(inner, definitions)
         if {"type": "null"} in inner.get("anyOf", ()):
-            # An optional member is absent rather than null; in a map null is how a value is unset.
+            # An optional field is absent instead of null. In a map, null unsets a value.
             made["additionalProperties"]["nullable"] = True
     if "items" in node:
-        made["items"] = _structural(node["items"], definitions)
+        made["items"] = _convert(node["items"], definitions)
     return made
 
 
-def _resolved(node: JSONObject, definitions: Mapping[str, JSONObject]) -> JSONObject:
-    """Return ``node`` with its reference followed and ``or null`` dropped; what is said beside either wins."""
+def _resolve(node: JSONObject, definitions: Mapping[str, JSONObject]) -> JSONObject:
+    """Return ``node`` with its reference resolved and without ``or null``; members beside either take precedence."""
     beside = {name: value for name, value in node.items() if name not in ("$ref", "anyOf", "title")}
     if "$ref" in node:
         target = definitions[node["$ref"].rpartition("/")[2]]
-        return {**_resolved(target, definitions), **beside}
+        return {**_resolve(target, definitions), **beside}
     if "anyOf" in node:
         (only,) = (choice for choice in node["anyOf"] if choice != {"type": "null"})
-        # The default of an optional member is its absence, which a structural schema does not write down.
+        # The default of an optional field is its absence, which a structural schema does not express.
         beside.pop("default", None)
-        return {**_resolved(only, definitions), **beside}
+        return {**_resolve(only, definitions), **beside}
     return beside
 
 
@@ -232,6 +237,6 @@ def openapi_components() -> JSONObject:
 
 
 def json_schemas() -> dict[str, JSONObject]:
-    """Return the JSON Schema of every type that has one, by name."""
+    """Return the JSON Schema of each type, by name."""
     types: list[type[msgspec.Struct]] = [*(resource.type for resource in RESOURCES), AdmissionReview]
     return {api_type.__name__: json_schema(api_type) for api_type in types}

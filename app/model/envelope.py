@@ -1,4 +1,4 @@
-"""What a review is wrapped in, whatever it asks: a uid to answer to, looked for even where nothing else fits."""
+"""Find the uid of a review that cannot be decoded, so that a response can be sent."""
 
 from collections.abc import Callable
 from typing import Final
@@ -8,15 +8,15 @@ import msgspec
 from app.model.json import JSON, JSONObject
 
 MAX_UID: Final = 1024
-"""Characters of the uid of a review; those of an apiserver have 36."""
+"""Maximum characters of the uid of a review; kube-apiserver uses 36."""
 
 
 class BadReviewError(ValueError):
-    """A body that is no answerable review; the text says what it should have been."""
+    """The body is no review that can be answered; the text describes the expected body."""
 
 
 class _Outer(msgspec.Struct, rename="camel"):
-    """A review of which as little is decoded as possible: it may be large, and was decoded once already."""
+    """The members of a review that must be decoded; it may be large, and was decoded once already."""
 
     api_version: msgspec.Raw = msgspec.Raw(b"null")
     kind: msgspec.Raw = msgspec.Raw(b"null")
@@ -29,19 +29,19 @@ class _Request(msgspec.Struct):
 
 _decode_outer: Final = msgspec.json.Decoder(_Outer).decode
 _decode_request: Final = msgspec.json.Decoder(_Request).decode
-# Bytes of a text in JSON, of which one character may take six.
+# Maximum bytes of a JSON string; one character takes up to six.
 _MAX_TEXT: Final = 6 * MAX_UID + 2
 
 
-def _text(raw: msgspec.Raw) -> JSON:
+def _decode_text(raw: msgspec.Raw) -> JSON:
     """Return a short text, None for anything else."""
     decoded: JSON = msgspec.json.decode(raw) if len(raw) <= _MAX_TEXT else None
     return decoded if isinstance(decoded, str) else None
 
 
-def _uid_of(request: msgspec.Raw) -> JSON:
+def _decode_uid(request: msgspec.Raw) -> JSON:
     try:
-        return _text(_decode_request(request).uid)
+        return _decode_text(_decode_request(request).uid)
     except msgspec.ValidationError:
         return None
 
@@ -49,21 +49,21 @@ def _uid_of(request: msgspec.Raw) -> JSON:
 def salvage(
     body: bytes, error: Exception, *, fits: Callable[[JSONObject], bool], expected: str
 ) -> tuple[str, JSONObject, str]:
-    """Return the uid of a review that does not decode, the review as it is, and what is wrong with it.
+    """Return the uid of a review that cannot be decoded, its apiVersion and kind, and the problem.
 
     Args:
         body: The review.
-        error: How decoding failed.
-        fits: Whether a document is a review at all.
-        expected: What it should be, for the error.
+        error: The error of decoding.
+        fits: Returns whether a document is a review of the expected kind.
+        expected: A description of the expected body, for the error.
 
     Raises:
-        BadReviewError: Not JSON, not a review, or without a uid to answer to.
+        BadReviewError: The body is not JSON, not a review, or has no uid.
     """
     problem = "the JSON is nested too deep" if isinstance(error, RecursionError) else str(error)
     try:
         outer = _decode_outer(body)
-        document: JSONObject = {"apiVersion": _text(outer.api_version), "kind": _text(outer.kind)}
+        document: JSONObject = {"apiVersion": _decode_text(outer.api_version), "kind": _decode_text(outer.kind)}
     except msgspec.ValidationError:
         raise BadReviewError(f"the body is not {expected}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as syntax_error:
@@ -72,7 +72,7 @@ def salvage(
         raise BadReviewError("the body is JSON nested too deep") from None
     if not fits(document):
         raise BadReviewError(f"the body is not {expected}") from None
-    uid = _uid_of(outer.request)
+    uid = _decode_uid(outer.request)
     if not isinstance(uid, str) or not 0 < len(uid) <= MAX_UID:
         raise BadReviewError(f"the {document['kind']} cannot be answered: {problem}") from None
     return uid, document, problem

@@ -1,31 +1,31 @@
-"""What Go's net/url takes for a URL, as far as addresses in Kubernetes objects are judged by it."""
+"""Parse URLs as Go's net/url does, as far as Kubernetes validates addresses with it."""
 
 import ipaddress
 import re
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from app.model.findings import quoted
+from app.model.field_errors import quoted
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _PORT: Final = re.compile(r"(:[0-9]*)?")
 _USER: Final = re.compile(r"[-A-Za-z0-9._:~!$&'()*+,;=%@]*")
 _BROKEN_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
-# In a host only the percent sign and what is beyond ASCII may be escaped.
+# A host may contain only the percent sign and non-ASCII bytes as escapes.
 _BROKEN_HOST_ESCAPE: Final = re.compile(r"%(?!25)[0-7][0-9A-Fa-f]")
 _NOT_IN_HOST: Final = re.compile(r"[^-A-Za-z0-9._~!$&'()*+,;=:\[\]<>\"%\x80-\U0010ffff]")
 _SCHEME: Final = re.compile(r"([A-Za-z][-A-Za-z0-9+.]*)?:")
 
 
 class RequestURI(NamedTuple):
-    """A URL as it stands in a request line, in its parts."""
+    """The parts of a URL in a request line."""
 
     scheme: str
-    """In lower case; ``""`` for a path alone."""
+    """The scheme in lower case; ``""`` for a path without scheme."""
     user: str | None
-    """What stands before the ``@``; None if there is none."""
+    """The user information before ``@``, None without it."""
     host: str
-    """With its port."""
+    """The host with its port."""
 
     @property
     def hostname(self) -> str:
@@ -35,7 +35,7 @@ class RequestURI(NamedTuple):
 
     @property
     def port(self) -> str:
-        """The port as it is written, ``""`` for none."""
+        """The port as text, ``""`` for none."""
         return self.host.rpartition(":")[2] if _has_port(self.host) else ""
 
 
@@ -44,12 +44,12 @@ def _has_port(host: str) -> bool:
 
 
 def parse_request_uri(text: str) -> RequestURI:
-    """Return the parts of a URL that is absolute, or a path that starts at the root (net/url.ParseRequestURI).
+    """Return the parts of an absolute URL or an absolute path (net/url.ParseRequestURI).
 
-    There are no fragments in a request: ``#`` is a character like others.
+    A request line has no fragment, so ``#`` has no special meaning.
 
     Raises:
-        ValueError: It is neither.
+        ValueError: The text is neither.
     """
     check_characters(text)
     if not text:
@@ -64,7 +64,7 @@ def parse_request_uri(text: str) -> RequestURI:
     if not rest.startswith("/"):
         if not scheme:
             raise ValueError("invalid URI for request")
-        # What follows a scheme without a slash is not looked into.
+        # Go does not parse the rest of a URL without a slash after the scheme.
         return RequestURI(scheme, None, "")
     authority, path = "", rest
     if scheme and rest.startswith("//"):
@@ -78,13 +78,13 @@ def parse_request_uri(text: str) -> RequestURI:
 
 
 def check_characters(text: str) -> None:
-    """Raise ValueError if there is a control character anywhere."""
+    """Raise ValueError if a text contains a control character."""
     if _CONTROL.search(text):
         raise ValueError("net/url: invalid control character in URL")
 
 
 def check_user(user: str) -> None:
-    """Raise ValueError if what stands before the ``@`` cannot."""
+    """Raise ValueError if user information contains an invalid character."""
     if not _USER.fullmatch(user):
         raise ValueError("net/url: invalid userinfo")
     check_escapes(user)
@@ -97,7 +97,7 @@ def check_escapes(text: str) -> None:
 
 
 def check_host(host: str) -> None:
-    """Raise ValueError if a host, which may have a port, cannot be one."""
+    """Raise ValueError if a host with an optional port is invalid."""
     name, bracket, rest = host.rpartition("]") if host.startswith("[") else host.partition(":")
     port = rest if bracket == "]" else bracket + rest
     if host.rfind("[") > 0:
@@ -115,4 +115,4 @@ def check_host(host: str) -> None:
         try:
             ipaddress.IPv6Address(unquote(name[1:]))
         except ValueError:
-            raise ValueError("invalid host: it is no IPv6 address") from None
+            raise ValueError("invalid host: not an IPv6 address") from None

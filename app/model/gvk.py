@@ -1,4 +1,4 @@
-"""Group, version, kind and resource: how the Kubernetes API names types."""
+"""Group, version, kind and resource: the names of API types."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from app.model.json import JSONObject
 
 
 class GroupKind(NamedTuple):
-    """A kind whatever its version; the core group is ``""``."""
+    """A kind without version; the core group is ``""``."""
 
     group: str
     kind: str
@@ -42,7 +42,7 @@ class GroupVersionResource(NamedTuple):
     resource: str
 
 
-# A cluster has some hundred versions, and each look at a workload asks about several.
+# A cluster has about a hundred versions, and each review of a workload parses several.
 @lru_cache(maxsize=1024)
 def parse_api_version(api_version: str) -> tuple[str, str]:
     """Return group and version of an ``apiVersion``: ``apps/v1`` is ``("apps", "v1")``, ``v1`` is ``("", "v1")``."""
@@ -51,6 +51,6 @@ def parse_api_version(api_version: str) -> tuple[str, str]:
 
 
 def gvk_of(document: JSONObject) -> GroupVersionKind:
-    """Return what kind ``document`` says it is; raises KeyError if it does not say."""
+    """Return the kind of ``document``; raises KeyError without apiVersion or kind."""
     group, version = parse_api_version(document["apiVersion"])
     return GroupVersionKind(group, version, document["kind"])

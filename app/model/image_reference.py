@@ -1,9 +1,9 @@
-"""The grammar of image references: distribution/reference, as kubelet and the container runtimes parse it."""
+"""Validate image references with the grammar of kubelet and container runtimes (distribution/reference)."""
 
 import re
 from typing import Final
 
-# github.com/distribution/reference v0.6: regexp.go and normalize.go. kubelet answers InvalidImageName to all others.
+# github.com/distribution/reference v0.6: regexp.go and normalize.go. kubelet reports InvalidImageName for others.
 _DOMAIN_PART: Final = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
 _DOMAIN: Final = re.compile(rf"(?:{_DOMAIN_PART}(?:\.{_DOMAIN_PART})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?")
 _PATH_PART: Final = r"[a-z0-9]+(?:(?:[_.]|__|-+)[a-z0-9]+)*"
@@ -18,7 +18,7 @@ _DEFAULT_DOMAIN: Final = "docker.io"
 
 
 def image_problem(reference: str) -> str | None:
-    """Return the reason why no registry accepts ``reference``, or None if its form is right."""
+    """Return the reason why ``reference`` is invalid, None if it is valid."""
     if (scheme := _SCHEME.match(reference)) is not None:
         return f"an image reference has no scheme: remove {scheme.group()}"
     if re.search(r"\s", reference):
@@ -36,7 +36,7 @@ def image_problem(reference: str) -> str | None:
 
 
 def _split_domain(named: str) -> tuple[str, str]:
-    """Return the registry, ``""`` for the default one, and the rest."""
+    """Return the registry (``""`` for the default one) and the rest."""
     first, slash, rest = named.partition("/")
     if slash and (any(mark in first for mark in ".:") or first == _LOCALHOST or first != first.lower()):
         return first, rest
@@ -44,7 +44,7 @@ def _split_domain(named: str) -> tuple[str, str]:
 
 
 def _name_problem(domain: str, path: str) -> str | None:
-    # A first part such as my_registry.local is no host name, but the grammar takes it for a part of the path.
+    # A first part such as my_registry.local is no host name, but the grammar accepts it as a part of the path.
     if domain and not _DOMAIN.fullmatch(domain) and not _PATH.fullmatch(domain):
         return f"the registry {domain!r} must be a host name or address, with :PORT if needed"
     if not path:

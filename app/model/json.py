@@ -1,7 +1,7 @@
-"""Decoded JSON, as the engines pass it around.
+"""Types of decoded JSON.
 
-``JSON`` is ``Any`` on purpose: a recursive alias would put a cast on every index expression of code whose whole
-subject is walking documents of unknown shape. What is known about a document is said by a struct instead.
+``JSON`` is ``Any`` on purpose: with a recursive alias, each index expression would need a cast in code that walks
+documents of unknown shape. Structs describe documents of known shape.
 """
 
 from collections.abc import Mapping
@@ -12,5 +12,5 @@ JSONObject: TypeAlias = dict[str, Any]
 
 
 def as_object(value: JSON) -> Mapping[str, JSON]:
-    """``value`` if it is a JSON object, else an empty one: for reading optional members of foreign objects."""
+    """Return ``value`` if it is a JSON object, else an empty one, to read optional fields of unvalidated objects."""
     return value if isinstance(value, dict) else {}

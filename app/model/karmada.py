@@ -1,7 +1,8 @@
-"""Karmada's ``config.karmada.io``: interpreter reviews and hook configurations, as proposed and as shipped.
+"""Karmada's ``config.karmada.io``: interpreter reviews and webhook configurations, as proposed and as released.
 
-The proposal (seed 000) called it exploring; Karmada shipped it as interpreting, with the same eight operations under
-other names and one more. Inside, the shipped names are used; `OPERATIONS` maps both ways.
+The proposal (karmada-io/karmada, docs/proposals/resource-exploring-webhook) says "exploring". Karmada released it as
+"interpreting", with other names for the eight operations and one more operation. This code uses the released names;
+`OPERATIONS` maps both.
 """
 
 from enum import StrEnum
@@ -24,13 +25,13 @@ EXPLORING_CONFIGURATION: Final = GroupKind(GROUP, "ResourceExploringWebhookConfi
 INTERPRETER_CONFIGURATION: Final = GroupKind(GROUP, "ResourceInterpreterWebhookConfiguration")
 
 OWN_CONFIGURATION: Final = "fleethook"
-"""The name of the ResourceInterpreterWebhookConfiguration that sends Karmada here."""
+"""The name of the ResourceInterpreterWebhookConfiguration with which Karmada calls this server."""
 
 CUSTOMIZATION: Final = GroupKind(GROUP, "ResourceInterpreterCustomization")
 
 CONFIG_MAP: Final = GroupKind("", "ConfigMap")
 CONFIG_MAP_NAME: Final = "karmada-config"
-"""The ConfigMap that the proposal (seed 001) puts retention into, and the key there."""
+"""The ConfigMap with retention rules (karmada-io/karmada, docs/proposals/runtime-value-retention), and its key."""
 RETENTION_KEY: Final = "retention.customizations"
 
 GENERATION_ANNOTATION: Final = "resourcetemplate.karmada.io/generation"
@@ -38,7 +39,7 @@ RETAIN_REPLICAS_LABEL: Final = "resourcetemplate.karmada.io/retain-replicas"
 
 
 class Operation(StrEnum):
-    """What can be asked about an object, by the names that Karmada shipped."""
+    """The operations of an interpreter, with the names that Karmada released."""
 
     REPLICA = "InterpretReplica"
     COMPONENT = "InterpretComponent"
@@ -52,15 +53,15 @@ class Operation(StrEnum):
 
 
 class OperationRow(NamedTuple):
-    """One operation: its names, and the members of a review that belong to it."""
+    """One operation: its names, and its fields of a review."""
 
     operation: Operation
     proposed: str
-    """Its name in the proposal; InterpretComponent came later and has one of our making."""
+    """The name in the proposal. InterpretComponent is newer than the proposal, so its name is invented here."""
     request: tuple[str, ...]
-    """What has to be sent, besides the object."""
+    """The required fields of the request, besides the object."""
     response: tuple[str, ...]
-    """What has to be answered; for those that change the object a patch, or nothing."""
+    """The required fields of the response; ``patch`` may be missing if the object does not change."""
 
 
 OPERATIONS: Final = (
@@ -76,7 +77,7 @@ OPERATIONS: Final = (
 )
 
 PATCHING: Final = frozenset(row.operation for row in OPERATIONS if row.response == ("patch",))
-"""Operations whose answer is the object, changed."""
+"""Operations whose response changes the object."""
 
 _BY_NAME: Final = {row.proposed: row.operation for row in OPERATIONS} | {
     row.operation.value: row.operation for row in OPERATIONS
@@ -85,7 +86,7 @@ _PROPOSED: Final = {row.operation: row.proposed for row in OPERATIONS}
 
 
 def operation_named(name: str) -> Operation | None:
-    """Return the operation of a name, proposed or shipped; None if there is none."""
+    """Return the operation with a proposed or released name, None if there is none."""
     return _BY_NAME.get(name)
 
 
@@ -102,7 +103,7 @@ def _null() -> msgspec.Raw:
 
 
 class AggregatedStatusItem(TypedDict, total=False):
-    """The status of the resource in one member cluster; kept as it was sent, as interpreters of others read it."""
+    """The status of the resource in one member cluster; unchanged, because other interpreters read it."""
 
     clusterName: Required[str]
     status: Any
@@ -112,7 +113,7 @@ class AggregatedStatusItem(TypedDict, total=False):
 
 
 class InterpretRequest(msgspec.Struct, rename="camel"):
-    """The request half of a review, of either name: the shipped one has a member more (``observedObject``)."""
+    """The request of a review of either kind; only the released kind has ``observedObject``."""
 
     uid: Name
     operation: Name
@@ -143,17 +144,18 @@ class HookService(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class HookClientConfig(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """``admissionregistration/v1.WebhookClientConfig``: where a hook is."""
+    """``admissionregistration/v1.WebhookClientConfig``: the endpoint of a webhook."""
 
-    url: Annotated[str | None, msgspec.Meta(description="https://host[:port]/path; or a service.")] = None
+    url: Annotated[str | None, msgspec.Meta(description="https://host[:port]/path; set either url or service.")] = None
     service: HookService | None = None
     ca_bundle: Annotated[
-        str | None, msgspec.Meta(description="Authorities, PEM in base64.", extra_json_schema={"format": "byte"})
+        str | None,
+        msgspec.Meta(description="Certificate authorities, PEM in base64.", extra_json_schema={"format": "byte"}),
     ] = None
 
 
 class HookRule(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What operations on what resources a hook cares about."""
+    """The operations and resources of a webhook."""
 
     operations: Annotated[list[str], msgspec.Meta(description="ExploreReplica and so on, or '*'.", min_length=1)]
     api_groups: list[str]
@@ -163,24 +165,29 @@ class HookRule(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class ExploringWebhook(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One hook."""
+    """One webhook."""
 
-    name: Annotated[str, msgspec.Meta(description="Fully qualified: foo.example.com.")]
+    name: Annotated[str, msgspec.Meta(description="Fully qualified name, such as foo.example.com.")]
     client_config: HookClientConfig
-    explore_review_versions: Annotated[list[str], msgspec.Meta(description="In order of preference: v1alpha1.")]
+    explore_review_versions: Annotated[
+        list[str], msgspec.Meta(description="Accepted review versions in order of preference, such as v1alpha1.")
+    ]
     rules: list[HookRule] | None = None
     failure_policy: Annotated[
-        Literal["Fail", "Ignore"], msgspec.Meta(description="Ignore asks the next layer when the hook fails.")
+        Literal["Fail", "Ignore"],
+        msgspec.Meta(description="With Ignore, the next interpreter is asked if the webhook fails."),
     ] = "Fail"
     timeout_seconds: Annotated[
-        Annotated[int, msgspec.Meta(ge=1, le=30)], msgspec.Meta(description="How long a call may take.")
+        Annotated[int, msgspec.Meta(ge=1, le=30)], msgspec.Meta(description="Timeout of a call in seconds.")
     ] = 10
 
 
 class ResourceExploringWebhookConfiguration(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Hooks that know resources (seed 000)."""
+    """Webhooks that interpret resources."""
 
-    webhooks: Annotated[list[ExploringWebhook], msgspec.Meta(description="In the order of their names.")]
+    webhooks: Annotated[
+        list[ExploringWebhook], msgspec.Meta(description="Webhooks, called in the order of their names.")
+    ]
     api_version: str = API_VERSION
     kind: str = "ResourceExploringWebhookConfiguration"
     metadata: FreeObject = {}

@@ -1,8 +1,7 @@
-"""How lists and unions in workloads merge.
+"""Merge keys of lists and unions in workloads.
 
-The facts are the ``patchMergeKey`` and ``patchStrategy`` tags of k8s.io/api (apps/v1, core/v1, meta/v1), and its
-``listMapKey`` markers where an element is identified by more than its merge key. Lists that are not here are atomic:
-replaced as a whole.
+The sources are the ``patchMergeKey`` and ``patchStrategy`` tags of k8s.io/api (apps/v1, core/v1, meta/v1), and its
+``listMapKey`` markers if more than the merge key identifies an element. All other lists are atomic.
 """
 
 from collections.abc import Mapping
@@ -15,15 +14,15 @@ from app.model.json import JSON
 
 @dataclass(frozen=True, slots=True)
 class MergeSchema:
-    """How one member merges.
+    """The merge rules of one field.
 
     Attributes:
-        fields: The members of an object, or of a list's elements.
-        merge_key: Set for a list of objects that merges element by element, by this member.
-        identity: The members that identify an element, with the value that an absent one stands for. Server-side apply
-            and rendering go by these; strategic merge patches go by ``merge_key`` alone.
-        primitive: Set for a list of scalars that merges as a set.
-        retain_keys: Set for a union: what a patch does not name gives way to what it sets.
+        fields: The fields of an object, or of a list's elements.
+        merge_key: The field by which the elements of a list are merged, None for other values.
+        identity: The fields that identify an element, with their defaults. Server-side apply and rendering use these;
+            strategic merge patches use ``merge_key`` only.
+        primitive: Whether a list of scalars merges as a set.
+        retain_keys: Whether the value is a union: a patch removes all fields that it does not name.
     """
 
     fields: "Mapping[str, MergeSchema]" = field(default_factory=lambda: MappingProxyType({}))
@@ -67,7 +66,7 @@ _POD_SPEC: Final = _object(
     resourceClaims=_by("name", retain_keys=True),
     schedulingGates=_by("name"),
     topologySpreadConstraints=_by("topologyKey", identity=(("topologyKey", None), ("whenUnsatisfiable", None))),
-    # Atomic for both kinds of merge, but a set in meaning: several parties add tolerations, and their order is nothing.
+    # Upstream merges tolerations atomically. They are a set in meaning: several clients add some, in any order.
     tolerations=MergeSchema(identity=(("key", ""), ("operator", "Equal"), ("value", ""), ("effect", ""))),
     volumes=_by("name", retain_keys=True, ephemeral=_object(volumeClaimTemplate=_object(metadata=_METADATA))),
 )
@@ -76,10 +75,10 @@ WORKLOAD: Final = _object(
     metadata=_METADATA,
     spec=_object(
         strategy=MergeSchema(retain_keys=True),
-        # Not tagged upstream, but a union as well: OnDelete beside rollingUpdate is refused (ValidateStatefulSetSpec).
+        # Not tagged upstream, but a union: ValidateStatefulSetSpec refuses OnDelete with rollingUpdate.
         updateStrategy=MergeSchema(retain_keys=True),
         template=_object(metadata=_METADATA, spec=_POD_SPEC),
     ),
     status=_object(conditions=_by("type")),
 )
-"""Deployments and StatefulSets; what one of them lacks never occurs in it."""
+"""The merge rules of Deployments and StatefulSets. Fields of only one kind never occur in the other."""

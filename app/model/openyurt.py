@@ -1,4 +1,4 @@
-"""OpenYurt's API group ``apps.openyurt.io``, as shipped in v1.4 to v1.7, and its well-known keys."""
+"""OpenYurt's API group ``apps.openyurt.io`` of v1.4 to v1.7, and its well-known labels and annotations."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -12,7 +12,7 @@ API_VERSION: Final = f"{GROUP}/{VERSION}"
 VERSION_V1BETA1: Final = "v1beta1"
 API_VERSION_V1BETA1: Final = f"{GROUP}/{VERSION_V1BETA1}"
 SUBJECT_API_VERSIONS: Final = (API_VERSION, API_VERSION_V1BETA1)
-"""Versions of the owner references that workloads are rendered for; an apiserver sends no others."""
+"""API versions of owner references whose workloads are rendered; the webhooks select no others."""
 
 YURT_APP_OVERRIDER: Final = GroupKind(GROUP, "YurtAppOverrider")
 YURT_APP_SET: Final = GroupKind(GROUP, "YurtAppSet")
@@ -27,167 +27,175 @@ REVISION_LABEL: Final = "apps.openyurt.io/controller-revision-hash"
 POOL_PATCH_ANNOTATION: Final = "apps.openyurt.io/patch"
 REF_NODEPOOL_ANNOTATION: Final = "apps.openyurt.io/ref-nodepool"
 REF_APP_SET_LABEL: Final = "apps.openyurt.io/ref-yurtappset"
-"""By this label a YurtAppSet v1beta1 finds its workloads; one that loses it is released."""
+"""The label by which a YurtAppSet v1beta1 finds its workloads; a workload without it is released."""
 TRIGGER_ANNOTATION: Final = "LastOverrideTime"
 RENDERED_ANNOTATION: Final = "fleethook.io/rendered"
-"""Hash over everything that a render depended on."""
+"""Hash of all inputs of the last render."""
 NUDGED_ANNOTATION: Final = "fleethook.io/nudged-at"
 NODE_LABEL_NODEPOOL: Final = "apps.openyurt.io/nodepool"
 NODEPOOL_TOKEN: Final = "{{nodepool}}"  # noqa: S105 - a placeholder, not a secret
 TWEAK_POOL_TOKEN: Final = "{{nodepool-name}}"  # noqa: S105 - as above
-"""What stands for the pool's name in the patches of a YurtAppSet v1beta1."""
+"""The placeholder for the pool's name in the patches of a YurtAppSet v1beta1."""
 
 FreeObject = Annotated[dict[str, Any], msgspec.Meta(extra_json_schema={"x-kubernetes-preserve-unknown-fields": True})]
-"""An object of somebody else's schema: kept as it is."""
+"""An object with an unknown schema; all its fields are preserved."""
 
 Labels = dict[str, str]
 
 
 class API(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Common settings: JSON names in camel case, unknown members allowed, defaults not sent."""
+    """Common options: JSON names in camel case, unknown fields allowed, defaults omitted."""
 
 
-def _said(text: str, **constraints: Any) -> Any:
+def describe(text: str, **constraints: Any) -> Any:
+    """Return the description and the constraints of a field, for its schema."""
     return msgspec.Meta(description=text, **constraints)
 
 
 class ImageItem(API, frozen=True):
-    """Replaces the image of the containers and init containers of one name."""
+    """Replaces the image of the containers and init containers with a name."""
 
-    container_name: Annotated[str, _said("Name of the container whose image is replaced.", min_length=1)]
-    image_claim: Annotated[str, _said("The image it gets; {{nodepool}} stands for the pool's name.", min_length=1)]
+    container_name: Annotated[str, describe("Name of the container whose image is replaced.", min_length=1)]
+    image_claim: Annotated[str, describe("The new image; {{nodepool}} is replaced by the pool's name.", min_length=1)]
 
 
 class EnvItem(API, frozen=True):
-    """Sets environment variables of the containers and init containers of one name."""
+    """Sets environment variables of the containers and init containers with a name."""
 
-    container_name: Annotated[str, _said("Name of the container.", min_length=1)]
-    env: Annotated[list[FreeObject], _said("Variables as in a container; each is set or replaced by its name.")]
+    container_name: Annotated[str, describe("Name of the container.", min_length=1)]
+    env: Annotated[
+        list[FreeObject], describe("Variables as in a container; each sets or replaces the one with its name.")
+    ]
 
 
 class ArgsItem(API, frozen=True):
-    """Replaces the arguments of the containers and init containers of one name."""
+    """Replaces the arguments of the containers and init containers with a name."""
 
-    container_name: Annotated[str, _said("Name of the container.", min_length=1)]
-    args: Annotated[list[str], _said("All arguments, as in a container.")]
+    container_name: Annotated[str, describe("Name of the container.", min_length=1)]
+    args: Annotated[list[str], describe("All arguments, as in a container.")]
 
 
 class ResourcesItem(API, frozen=True):
-    """Sets resources of the containers and init containers of one name."""
+    """Sets resources of the containers and init containers with a name."""
 
-    container_name: Annotated[str, _said("Name of the container.", min_length=1)]
+    container_name: Annotated[str, describe("Name of the container.", min_length=1)]
     resources: Annotated[
-        FreeObject, _said("requests and limits, as in a container; each resource is set by its name, null unsets one.")
+        FreeObject,
+        describe("requests and limits, as in a container; each resource is set by its name, null removes it."),
     ]
 
 
 class VolumeMountsItem(API, frozen=True):
-    """Sets volume mounts of the containers and init containers of one name."""
+    """Sets volume mounts of the containers and init containers with a name."""
 
-    container_name: Annotated[str, _said("Name of the container.", min_length=1)]
+    container_name: Annotated[str, describe("Name of the container.", min_length=1)]
     volume_mounts: Annotated[
-        list[FreeObject], _said("Mounts as in a container; each is set or replaced by its mountPath.")
+        list[FreeObject], describe("Mounts as in a container; each sets or replaces the one with its mountPath.")
     ]
 
 
 NullableLabels = dict[str, str | None]
-"""Labels, annotations or a node selector, in which null unsets a value."""
+"""Labels, annotations or a node selector, in which null removes a value."""
 
 
 class Item(API, frozen=True):
-    """One configuration to inject; exactly one member is set."""
+    """One configuration to inject; exactly one field is set."""
 
-    image: Annotated[ImageItem | None, _said("Replaces a container's image.")] = None
+    image: Annotated[ImageItem | None, describe("Replaces a container's image.")] = None
     replicas: Annotated[
         Annotated[int, msgspec.Meta(ge=0, le=2147483647, extra_json_schema={"format": "int32"})] | None,
-        _said("Replaces the number of replicas."),
+        describe("Replaces the number of replicas."),
     ] = None
-    env: Annotated[EnvItem | None, _said("Sets environment variables of a container.")] = None
-    args: Annotated[ArgsItem | None, _said("Replaces a container's arguments.")] = None
-    resources: Annotated[ResourcesItem | None, _said("Sets a container's requests and limits.")] = None
-    volume_mounts: Annotated[VolumeMountsItem | None, _said("Sets volume mounts of a container.")] = None
-    volumes: Annotated[list[FreeObject] | None, _said("Volumes of the pod; each is set or replaced by its name.")] = (
-        None
-    )
-    node_selector: Annotated[NullableLabels | None, _said("Node selector of the pod; null unsets a label.")] = None
-    tolerations: Annotated[list[FreeObject] | None, _said("Tolerations that are added to the pod's.")] = None
-    annotations: Annotated[NullableLabels | None, _said("Annotations of the pod template; null unsets one.")] = None
-    labels: Annotated[NullableLabels | None, _said("Labels of the pod template; null unsets one.")] = None
+    env: Annotated[EnvItem | None, describe("Sets environment variables of a container.")] = None
+    args: Annotated[ArgsItem | None, describe("Replaces a container's arguments.")] = None
+    resources: Annotated[ResourcesItem | None, describe("Sets a container's requests and limits.")] = None
+    volume_mounts: Annotated[VolumeMountsItem | None, describe("Sets volume mounts of a container.")] = None
+    volumes: Annotated[
+        list[FreeObject] | None, describe("Volumes of the pod; each sets or replaces the one with its name.")
+    ] = None
+    node_selector: Annotated[NullableLabels | None, describe("Node selector of the pod; null removes a label.")] = None
+    tolerations: Annotated[list[FreeObject] | None, describe("Tolerations to add to the pod.")] = None
+    annotations: Annotated[NullableLabels | None, describe("Annotations of the pod template; null removes one.")] = None
+    labels: Annotated[NullableLabels | None, describe("Labels of the pod template; null removes one.")] = None
 
 
 class Patch(API, frozen=True):
-    """One operation of a JSON Patch (RFC 6902) on the whole workload."""
+    """One operation of a JSON Patch (RFC 6902) on the workload."""
 
     path: Annotated[
-        str, _said("JSON pointer into the workload; {{nodepool}} stands for the pool's name.", pattern="^/")
+        str, describe("JSON pointer into the workload; {{nodepool}} is replaced by the pool's name.", pattern="^/")
     ]
-    operation: Annotated[Literal["add", "remove", "replace"], _said("What is done at the path.")]
+    operation: Annotated[Literal["add", "remove", "replace"], describe("Operation at the path.")]
     value: Annotated[
         Any,
-        _said(
-            "The value for add and replace, of any type; null unsets. Empty for remove.",
+        describe(
+            "Value for add and replace, of any type; null removes. Empty for remove.",
             extra_json_schema={"x-kubernetes-preserve-unknown-fields": True, "nullable": True},
         ),
     ] = msgspec.UNSET
 
 
 class Entry(API, frozen=True):
-    """A set of node pools and the configuration they share."""
+    """A set of node pools and their common configuration."""
 
     pools: Annotated[
         list[Annotated[str, msgspec.Meta(min_length=1)]],
-        _said(
+        describe(
             "Names of node pools; '*' selects every pool, '-name' excludes one anywhere in the list; [] selects none."
         ),
     ]
-    items: Annotated[list[Item] | None, _said("Applied in order, before the patches.")] = None
-    patches: Annotated[list[Patch] | None, _said("Applied in order, all or none.")] = None
+    items: Annotated[list[Item] | None, describe("Applied in order, before the patches.")] = None
+    patches: Annotated[list[Patch] | None, describe("Applied in order, all or none.")] = None
 
 
 class Subject(API, frozen=True):
     """The object whose workloads are overridden, in the namespace of the overrider."""
 
-    kind: Annotated[Literal["YurtAppSet", "YurtAppDaemon"], _said("Kind of the subject.")]
-    name: Annotated[str, _said("Name of the subject.", min_length=1)]
-    api_version: Annotated[str, _said("API version of the subject.")] = API_VERSION
+    kind: Annotated[Literal["YurtAppSet", "YurtAppDaemon"], describe("Kind of the subject.")]
+    name: Annotated[str, describe("Name of the subject.", min_length=1)]
+    api_version: Annotated[str, describe("API version of the subject.")] = API_VERSION
 
 
 class Condition(API, frozen=True):
     """``metav1.Condition``."""
 
-    type: Annotated[str, _said("What the condition is about: Bound, Rendered.")]
+    type: Annotated[str, describe("Type of the condition: Bound, Rendered.")]
     status: Literal["True", "False", "Unknown"]
-    reason: Annotated[str, _said("Why, in one word.")] = ""
-    message: Annotated[str, _said("Why, in words.")] = ""
-    last_transition_time: Annotated[str | None, _said("Since when the status is what it is.")] = None
-    observed_generation: Annotated[int | None, _said("The generation of the overrider that was looked at.")] = None
+    reason: Annotated[str, describe("Reason of the status in one word.")] = ""
+    message: Annotated[str, describe("Explanation of the status.")] = ""
+    last_transition_time: Annotated[str | None, describe("Time of the last change of the status.")] = None
+    observed_generation: Annotated[int | None, describe("Observed generation of the overrider.")] = None
 
 
 class PoolStatus(API, frozen=True):
-    """How the override of one workload stands."""
+    """Status of one overridden workload."""
 
-    pool: Annotated[str, _said("The node pool.")]
-    kind: Annotated[str, _said("Deployment or StatefulSet.")]
-    workload: Annotated[str, _said("Name of the workload.")]
-    hash: Annotated[str | None, _said("What it is to carry as fleethook.io/rendered.")] = None
-    observed_generation: Annotated[int | None, _said("The workload's generation when it was looked at.")] = None
-    error: Annotated[str | None, _said("Why it is not as the overrider wants it; none where it is.")] = None
+    pool: Annotated[str, describe("The node pool.")]
+    kind: Annotated[str, describe("Deployment or StatefulSet.")]
+    workload: Annotated[str, describe("Name of the workload.")]
+    hash: Annotated[str | None, describe("Expected value of the annotation fleethook.io/rendered.")] = None
+    observed_generation: Annotated[int | None, describe("Observed generation of the workload.")] = None
+    error: Annotated[
+        str | None, describe("Reason why the workload does not match the overrider; absent if it matches.")
+    ] = None
 
 
 class YurtAppOverriderStatus(API, frozen=True):
-    """What the controller found."""
+    """Observed state of an overrider."""
 
-    observed_generation: Annotated[int | None, _said("The generation that was looked at.")] = None
-    summary: Annotated[str | None, _said("Workloads as they should be, of those that there should be: 49/50.")] = None
-    conditions: Annotated[list[Condition] | None, _said("Bound and Rendered.")] = None
-    pools: Annotated[list[PoolStatus] | None, _said("The overridden workloads; at most 1,000, failures first.")] = None
+    observed_generation: Annotated[int | None, describe("Observed generation.")] = None
+    summary: Annotated[str | None, describe("Matching workloads of all expected workloads, such as 49/50.")] = None
+    conditions: Annotated[list[Condition] | None, describe("Bound and Rendered.")] = None
+    pools: Annotated[list[PoolStatus] | None, describe("The overridden workloads; at most 1,000, failures first.")] = (
+        None
+    )
 
 
 class YurtAppOverrider(API, frozen=True):
     """Configuration of the workloads of a YurtAppSet or YurtAppDaemon by node pool."""
 
     subject: Subject
-    entries: Annotated[list[Entry], _said("Applied in order; a later entry wins over an earlier one.")]
+    entries: Annotated[list[Entry], describe("Applied in order; a later entry wins over an earlier one.")]
     api_version: str = API_VERSION
     kind: str = "YurtAppOverrider"
     metadata: FreeObject = {}
@@ -198,11 +206,11 @@ class WorkloadTemplateSpec(API, frozen=True):
     """A template of a Deployment or StatefulSet."""
 
     metadata: FreeObject = {}
-    spec: Annotated[FreeObject, _said("As spec of apps/v1 Deployment or StatefulSet.")] = {}
+    spec: Annotated[FreeObject, describe("Spec of an apps/v1 Deployment or StatefulSet.")] = {}
 
 
 class WorkloadTemplate(API, frozen=True):
-    """What every pool's workload is made from; exactly one member is set."""
+    """Template of each pool's workload; exactly one field is set."""
 
     deployment_template: WorkloadTemplateSpec | None = None
     stateful_set_template: WorkloadTemplateSpec | None = None
@@ -225,31 +233,31 @@ class NodeSelectorTerm(API, frozen=True):
 class Pool(API, frozen=True):
     """One node pool of a YurtAppSet's topology."""
 
-    name: Annotated[str, _said("Name of the pool.", min_length=1)]
-    node_selector_term: Annotated[NodeSelectorTerm | None, _said("Where the pool's pods run.")] = None
+    name: Annotated[str, describe("Name of the pool.", min_length=1)]
+    node_selector_term: Annotated[NodeSelectorTerm | None, describe("Selects the nodes of the pool's pods.")] = None
     tolerations: list[FreeObject] | None = None
     replicas: Annotated[
         Annotated[int, msgspec.Meta(ge=0, le=2147483647, extra_json_schema={"format": "int32"})] | None,
-        _said("Number of the pool's pods."),
+        describe("Number of pods in the pool."),
     ] = None
-    patch: Annotated[FreeObject | None, _said("Strategic merge patch on the pool's workload; wins over replicas.")] = (
-        None
-    )
+    patch: Annotated[
+        FreeObject | None, describe("Strategic merge patch on the pool's workload; takes precedence over replicas.")
+    ] = None
 
 
 class Topology(API, frozen=True):
-    """How the workloads are spread."""
+    """Distribution of the workloads over node pools."""
 
-    pools: Annotated[list[Pool] | None, _said("The node pools, each with a workload of its own.")] = None
+    pools: Annotated[list[Pool] | None, describe("Node pools, each with its own workload.")] = None
 
 
 class YurtAppSetSpec(API, frozen=True):
     """Desired state of a YurtAppSet."""
 
-    selector: Annotated[LabelSelector, _said("Selects the pods; must match the template's labels.")]
+    selector: Annotated[LabelSelector, describe("Selects the pods; must match the template's labels.")]
     workload_template: WorkloadTemplate = WorkloadTemplate()
     topology: Topology = Topology()
-    revision_history_limit: Annotated[int | None, _said("Old revisions to keep.")] = None
+    revision_history_limit: Annotated[int | None, describe("Old revisions to keep.")] = None
 
 
 class YurtAppSet(API, frozen=True):
@@ -265,10 +273,10 @@ class YurtAppSet(API, frozen=True):
 class YurtAppDaemonSpec(API, frozen=True):
     """Desired state of a YurtAppDaemon."""
 
-    selector: Annotated[LabelSelector, _said("Selects the pods; must match the template's labels.")]
+    selector: Annotated[LabelSelector, describe("Selects the pods; must match the template's labels.")]
     workload_template: WorkloadTemplate = WorkloadTemplate()
-    nodepool_selector: Annotated[LabelSelector | None, _said("Selects the node pools by their labels.")] = None
-    revision_history_limit: Annotated[int | None, _said("Old revisions to keep.")] = None
+    nodepool_selector: Annotated[LabelSelector | None, describe("Selects the node pools by their labels.")] = None
+    revision_history_limit: Annotated[int | None, describe("Old revisions to keep.")] = None
 
 
 class YurtAppDaemon(API, frozen=True):
@@ -284,15 +292,15 @@ class YurtAppDaemon(API, frozen=True):
 class NodePoolSpec(API, frozen=True):
     """Desired state of a NodePool."""
 
-    type: Annotated[Literal["Edge", "Cloud"], _said("Whether the nodes are at the edge or in the cloud.")] = "Edge"
-    selector: Annotated[LabelSelector | None, _said("Selects the pool's nodes.")] = None
-    labels: Annotated[Labels | None, _said("Put on every node of the pool.")] = None
-    annotations: Annotated[Labels | None, _said("Put on every node of the pool.")] = None
-    taints: Annotated[list[FreeObject] | None, _said("Put on every node of the pool.")] = None
+    type: Annotated[Literal["Edge", "Cloud"], describe("Location of the nodes: edge or cloud.")] = "Edge"
+    selector: Annotated[LabelSelector | None, describe("Selects the pool's nodes.")] = None
+    labels: Annotated[Labels | None, describe("Put on every node of the pool.")] = None
+    annotations: Annotated[Labels | None, describe("Put on every node of the pool.")] = None
+    taints: Annotated[list[FreeObject] | None, describe("Put on every node of the pool.")] = None
 
 
 class NodePool(API, frozen=True):
-    """A set of nodes in one place."""
+    """A set of nodes in one location."""
 
     spec: NodePoolSpec = NodePoolSpec()
     api_version: str = API_VERSION

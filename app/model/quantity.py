@@ -1,4 +1,4 @@
-"""Resource quantities, exact and in canonical form (k8s.io/apimachinery/pkg/api/resource)."""
+"""Exact resource quantities with canonical text (k8s.io/apimachinery/pkg/api/resource)."""
 
 import re
 from fractions import Fraction
@@ -13,12 +13,12 @@ _BINARY: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _BINARY_SUFFIX: Final = {power: suffix for suffix, power in _BINARY.items()}
 
 _QUANTITY: Final = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,9}|[a-zA-Z]{0,2})", re.ASCII)
-_LARGEST: Final = 2**63 - 1
+_MAX_AMOUNT: Final = 2**63 - 1
 _NANO: Final = 10**9
 MAX_QUANTITY_LENGTH: Final = 1024
-"""Characters of a quantity. Kubernetes has no such limit, and takes seconds for millions of digits."""
-# More than 20 places before the point are beyond the cap, and an amount that begins 64 places behind it is below a nano
-# whatever the suffix: larger exponents need not be computed to be decided.
+"""Maximum characters of a quantity. Kubernetes has no such limit, but millions of digits take seconds."""
+# An amount with more than 20 digits before the point exceeds the maximum. One that starts 64 digits after the point is
+# below a nano with any suffix. So larger exponents need not be computed.
 _MAX_PLACES: Final = 20
 _MIN_PLACES: Final = -64
 _MAX_SHOWN: Final = 64
@@ -28,8 +28,8 @@ _MAX_SHOWN: Final = 64
 class Quantity:
     """An amount of a resource: CPU, bytes, a count.
 
-    Arithmetic is exact. The text is canonical: no fractional digits, the largest suffix that allows that, the family of
-    suffixes that the amount was written with.
+    Arithmetic is exact. The text is canonical: without fractional digits, with the largest suffix that allows that, and
+    in the family of suffixes of the parsed text.
     """
 
     __slots__ = ("format", "value")
@@ -40,10 +40,10 @@ class Quantity:
 
     @classmethod
     def parse(cls, text: str | int) -> "Quantity":
-        """Return the amount that ``text`` writes.
+        """Return the amount of ``text``.
 
-        What is finer than a nano is rounded away from zero, so that a request for something never becomes one for
-        nothing; what is beyond 2^63-1 is capped, as upstream does.
+        As upstream, fractions of a nano are rounded away from zero, so that a positive request never becomes zero.
+        Amounts beyond 2^63-1 are set to 2^63-1.
 
         Raises:
             ValueError: ``text`` is no quantity.
@@ -52,8 +52,8 @@ class Quantity:
         if match is None:
             raise not_a_quantity(text)
         sign, number, suffix = match.groups()
-        exponent, factor, format_ = _suffix(suffix, text)
-        magnitude = min(_rounded_up(_amount(number, exponent) * factor, _NANO), Fraction(_LARGEST))
+        exponent, factor, format_ = _interpret_suffix(suffix, text)
+        magnitude = min(_round_up(_compute_amount(number, exponent) * factor, _NANO), Fraction(_MAX_AMOUNT))
         if format_ == "BinarySI" and 0 < magnitude < 1:
             format_ = "DecimalSI"
         return cls(-magnitude if sign == "-" else magnitude, format_)
@@ -80,24 +80,24 @@ class Quantity:
         return f"Quantity({str(self)!r})"
 
     def __int__(self) -> int:
-        """Return the amount as a whole number, rounded away from zero (upstream's ``Value``)."""
-        return self._scaled(1)
+        """Return the amount as an integer, rounded away from zero (``Value`` upstream)."""
+        return self._scale(1)
 
     def milli(self) -> int:
-        """Return the amount in thousandths, rounded away from zero (upstream's ``MilliValue``)."""
-        return self._scaled(1000)
+        """Return the amount in thousandths, rounded away from zero (``MilliValue`` upstream)."""
+        return self._scale(1000)
 
-    def _scaled(self, parts: int) -> int:
-        magnitude = int(_rounded_up(abs(self.value), parts) * parts)
+    def _scale(self, parts: int) -> int:
+        magnitude = int(_round_up(abs(self.value), parts) * parts)
         return -magnitude if self.value < 0 else magnitude
 
     def __str__(self) -> str:
         if not self.value:
             return "0"
-        # Below 1024 and for fractions a binary suffix would lose digits, so upstream writes those in decimal.
+        # A binary suffix would lose digits below 1024 and of fractions, so upstream writes these in decimal.
         if self.format == "BinarySI" and abs(self.value) >= 1024 and self.value.denominator == 1:
-            return _binary(self.value.numerator)
-        mantissa, exponent = _decimal(self.value)
+            return _format_binary(self.value.numerator)
+        mantissa, exponent = _split_decimal(self.value)
         if self.format == "DecimalExponent":
             return f"{mantissa}e{exponent}" if exponent else str(mantissa)
         return f"{mantissa}{_DECIMAL_SUFFIX[exponent]}"
@@ -113,7 +113,7 @@ def not_a_quantity(text: str | int) -> ValueError:
     return ValueError(f"{shown} is not a quantity: write a number and one of n u m k M G T P E Ki Mi Gi Ti Pi Ei or eN")
 
 
-def _suffix(suffix: str, text: str | int) -> tuple[int, int, Format]:
+def _interpret_suffix(suffix: str, text: str | int) -> tuple[int, int, Format]:
     """Return the power of ten, the factor and the format that a suffix means."""
     if suffix in _DECIMAL:
         return _DECIMAL[suffix], 1, "DecimalSI"
@@ -127,25 +127,25 @@ def _suffix(suffix: str, text: str | int) -> tuple[int, int, Format]:
     raise not_a_quantity(text)
 
 
-def _amount(number: str, exponent: int) -> Fraction:
-    """Return a decimal number times a power of ten, exact where that matters."""
+def _compute_amount(number: str, exponent: int) -> Fraction:
+    """Return a decimal number times a power of ten, exact within the range of quantities."""
     whole, _, decimals = number.partition(".")
     digits = (whole + decimals).lstrip("0")
     if not digits:
         return Fraction(0)
     places = len(digits) - len(decimals) + exponent
     if places > _MAX_PLACES:
-        return Fraction(_LARGEST)
+        return Fraction(_MAX_AMOUNT)
     return int(digits) * Fraction(10) ** (max(places, _MIN_PLACES) - len(digits))
 
 
-def _rounded_up(magnitude: Fraction, parts: int) -> Fraction:
-    """Return a non-negative amount rounded up to the next whole ``1/parts``."""
+def _round_up(magnitude: Fraction, parts: int) -> Fraction:
+    """Return a non-negative amount rounded up to a multiple of ``1/parts``."""
     return Fraction(-(-magnitude.numerator * parts // magnitude.denominator), parts)
 
 
-def _decimal(value: Fraction) -> tuple[int, int]:
-    """Return mantissa and exponent of ``value``, the exponent as large as it can be and a multiple of three."""
+def _split_decimal(value: Fraction) -> tuple[int, int]:
+    """Return mantissa and exponent of ``value``, with the largest exponent that is a multiple of three."""
     mantissa, exponent = int(value * _NANO), -9
     while mantissa % 1000 == 0 and exponent < 18:
         mantissa //= 1000
@@ -153,7 +153,7 @@ def _decimal(value: Fraction) -> tuple[int, int]:
     return mantissa, exponent
 
 
-def _binary(value: int) -> str:
+def _format_binary(value: int) -> str:
     power = 0
     while value % 1024 == 0 and power < 6:
         value //= 1024

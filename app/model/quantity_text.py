@@ -1,8 +1,8 @@
 """The text that kube-apiserver stores for a resource quantity.
 
-`Quantity` computes; this follows k8s.io/apimachinery/pkg/api/resource v0.36 digit by digit instead. Upstream keeps a
-text that its parser takes for canonical, such as ``+5``, ``1.500`` or ``1E3``, and formats all others.
-tests/e2e/test_workload_fields.py compares with the Go code.
+Unlike `Quantity`, which computes, this module reproduces the text of k8s.io/apimachinery/pkg/api/resource v0.36.
+Upstream keeps a text that its parser considers canonical, such as ``+5``, ``1.500`` or ``1E3``, and formats all others.
+tests/e2e/test_workload_fields.py compares the result with the Go code.
 """
 
 import re
@@ -23,7 +23,7 @@ _NANO: Final = -9
 _MILLI: Final = -3
 _MAX_INT64: Final = 2**63 - 1
 _MAX_DIGITS: Final = 18
-"""Decimal digits that always fit into an int64: upstream's fast path."""
+"""Decimal digits that always fit into an int64, for which upstream has a fast path."""
 _CACHED_TEXTS: Final = 4096
 
 
@@ -32,9 +32,9 @@ class _Parsed(NamedTuple):
     format: str
     """``""``, ``e`` or ``i``: decimal suffixes, decimal exponents, binary suffixes."""
     scale: int
-    """The power of ten of the last digit that upstream's int64 form holds; below `_NANO` where it has none."""
+    """The power of ten of the last digit in upstream's int64 form; below `_NANO` without such a form."""
     text: str
-    """The text itself where upstream reuses it, else empty."""
+    """The parsed text if upstream reuses it, else empty."""
 
 
 @lru_cache(_CACHED_TEXTS)
@@ -76,12 +76,12 @@ def _parse(text: str) -> _Parsed:
         scale = exponent - len(decimals)
         parsed = _parse_decimal(text, number, digits=(digits or "0") + decimals, scale=scale, format_=format_)
     if parsed.scale < _NANO and not (zeros or digits or decimals):
-        raise not_a_quantity(text)  # upstream takes a suffix alone for zero, but only on its fast path
+        raise not_a_quantity(text)  # only the fast path upstream accepts a suffix without digits
     return parsed
 
 
 def _interpret(suffix: str, text: str) -> tuple[int, str]:
-    """Return the exponent that a suffix means, and its format."""
+    """Return the exponent and the format of a suffix."""
     if suffix in _DECIMAL:
         return _DECIMAL[suffix], ""
     if suffix in _BINARY:
@@ -103,7 +103,7 @@ def _parse_binary(text: str, number: Fraction, *, digits: str, decimals: str, ex
         reused = int(digits) & 7 != 0
         return _Parsed(number, "i", 0, text if reused else "")
     number = _round_away(number, _NANO)
-    # Upstream caps and tests the magnitude and puts the sign back afterwards.
+    # Upstream limits and tests the magnitude, and restores the sign afterwards.
     number = max(-Fraction(_MAX_INT64), min(number, Fraction(_MAX_INT64)))
     return _Parsed(number, "" if 0 < abs(number) < 1 else "i", _NANO - 1, "")
 
@@ -120,19 +120,19 @@ def _format(parsed: _Parsed) -> str:
     if parsed.text or not number:
         return parsed.text or "0"
     if parsed.format == "i" and abs(number) >= 1024 and number.denominator == 1:
-        mantissa, power = _without_factors(number.numerator, 1024)
+        mantissa, power = _remove_factors(number.numerator, 1024)
         return f"{mantissa}{_BINARY_SUFFIX.get(power * 10, '')}"
-    mantissa, power = _without_factors(int(number * 10**-_NANO), 10)
+    mantissa, power = _remove_factors(int(number * 10**-_NANO), 10)
     exponent = power + _NANO
     shift = exponent % 3
     mantissa, exponent = mantissa * 10**shift, exponent - shift
     if parsed.format == "e":
         return f"{mantissa}e{exponent}" if exponent else str(mantissa)
-    # Upstream writes no suffix for what none can express: 1000E is stored as 1.
+    # Upstream writes no suffix if none fits: it stores 1000E as 1.
     return f"{mantissa}{_DECIMAL_SUFFIX.get(exponent, '')}"
 
 
-def _without_factors(number: int, base: int) -> tuple[int, int]:
+def _remove_factors(number: int, base: int) -> tuple[int, int]:
     power = 0
     while number % base == 0:
         number //= base

@@ -1,10 +1,10 @@
-"""Label selectors, as ``metav1.LabelSelector`` and k8s.io/apimachinery/pkg/labels have them."""
+"""Compile and validate label selectors (``metav1.LabelSelector``, k8s.io/apimachinery/pkg/labels)."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from app.model.json import JSON, as_object
-from app.model.meta import label_key_problem, label_value_problem
+from app.model.names import label_key_problem, label_value_problem
 
 Selects = Callable[[Mapping[str, str]], bool]
 
@@ -13,10 +13,10 @@ _WITHOUT_VALUES: Final = frozenset({"Exists", "DoesNotExist"})
 
 
 def compile_selector(selector: JSON) -> Selects:
-    """Return a function that says whether a set of labels is selected.
+    """Return a function that returns whether a selector selects a set of labels.
 
-    A missing selector selects nothing and an empty one everything, as ``metav1.LabelSelectorAsSelector`` has it. A
-    selector with a member of a wrong type, or a requirement that `validate_selector` would refuse, selects nothing.
+    As in ``metav1.LabelSelectorAsSelector``, a missing selector selects nothing and an empty one everything. A selector
+    with a field of a wrong type, or with a requirement that `validate_selector` refuses, selects nothing.
     """
     if not isinstance(selector, dict):
         return lambda _labels: False
@@ -40,7 +40,7 @@ def _compile_requirement(requirement: JSON) -> Selects:
     if operator == "In":
         return lambda labels: _has_one_of(labels, key, values)
     if operator == "NotIn":
-        # An absent label is in no list: NotIn selects it.
+        # NotIn also selects objects without the label.
         return lambda labels: not _has_one_of(labels, key, values)
     if operator == "Exists":
         return lambda labels: key in labels
@@ -50,13 +50,13 @@ def _compile_requirement(requirement: JSON) -> Selects:
 
 
 def _has_one_of(labels: Mapping[str, JSON], key: str, values: frozenset[str]) -> bool:
-    """Return whether a label has one of some values; labels of an object that no apiserver checked may be lists."""
+    """Return whether a label has one of some values; in unvalidated objects, the value may be of any type."""
     value = labels.get(key)
     return isinstance(value, str) and value in values
 
 
 def validate_selector(selector: JSON, path: str) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with ``selector``: JSON pointer below ``path``, and the finding."""
+    """Yield the problems of ``selector``: a JSON pointer that starts with ``path``, and a message."""
     if not isinstance(selector, dict):
         yield path, "must be an object"
         return

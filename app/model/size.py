@@ -1,4 +1,4 @@
-"""How large a document is, found without looking at all of a large one."""
+"""Count the values of a document, up to a limit."""
 
 from app.model.json import JSON
 
@@ -8,7 +8,7 @@ def count_values(document: JSON, *, limit: int) -> int:
 
     Args:
         document: Decoded JSON.
-        limit: The number from which on the caller does not care.
+        limit: The number above which the exact count is irrelevant.
     """
     count, waiting = 1, [document]
     while waiting and count <= limit:

@@ -1,4 +1,4 @@
-"""Suggest a known name for a name that is probably a spelling mistake."""
+"""Suggest a known name for a name that is probably misspelled."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -7,12 +7,12 @@ from typing import Final
 # Kubernetes names have at most 253 characters, field names far fewer. The comparison takes time proportional to the
 # product of the lengths, so longer texts get no suggestion.
 _MAX_LENGTH: Final = 253
-# At 0.7 "imageclaim", "conatinerName" and "hangzou" find their name, and "image" is not taken for "items".
+# With 0.7, "imageclaim", "conatinerName" and "hangzou" match their name, and "image" does not match "items".
 _MIN_SIMILARITY: Final = 0.7
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that ``name`` most likely means, or None if no name is similar; case does not count."""
+    """Return the known name that is most similar to ``name``, ignoring case; None if no name is similar."""
     if not name or len(name) > _MAX_LENGTH:
         return None
     folded = {one.casefold(): one for one in known}
@@ -25,7 +25,7 @@ def suggestion(name: str, known: Iterable[str], *, quote: str = "") -> str:
 
     Args:
         name: The name as written.
-        known: The names that would be right.
+        known: The valid names.
         quote: Put before and after the suggested name.
     """
     found = nearest(name, known)

@@ -1,14 +1,14 @@
-"""Text of other people in our output: characters that act on a terminal or on a reader are shown, not obeyed.
+"""Escape control characters of untrusted text in output.
 
-Names in archives, URLs and reviews may hold escape sequences, which a terminal executes, line separators, which forge a
-line of a log, and bidirectional controls, which show a text in another order than it has (CVE-2021-42574). Every edge
-that writes for people (terminal, log, condition, event) passes its text through `escape` or `escape_json`.
+Names in archives, URLs and reviews may contain escape sequences, which a terminal executes, line separators, which
+forge log lines, and bidirectional controls, which reorder the displayed text (CVE-2021-42574). All output for people
+(terminal, log, condition, event) passes through `escape` or `escape_json`.
 """
 
 import re
 from typing import Final
 
-# Cc (C0, DEL and C1 with U+0085), Zl and Zp, Bidi_Control, the deprecated format characters beside it, and Cs, which
+# Cc (C0, DEL and C1 with U+0085), Zl and Zp, Bidi_Control, the deprecated format characters of its block, and Cs, which
 # UTF-8 cannot encode.
 _ACTIVE_CLASS: Final = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff"
 _ACTIVE: Final = re.compile(f"[{_ACTIVE_CLASS}]")
@@ -16,7 +16,7 @@ _NAMED: Final = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 
 
 def is_inert(text: str) -> bool:
-    """Return whether nothing in a text acts on a terminal: no control, bidirectional or line separator character."""
+    """Return whether a text has no control, bidirectional or line separator character."""
     return text.isprintable() or not _ACTIVE.search(text)
 
 
@@ -25,29 +25,29 @@ def escape(text: str, *, keep: str = "") -> str:
 
     Args:
         text: Any text; all other characters stay as they are.
-        keep: Characters that stay as well, such as ``"\n"`` where the text has lines of our own.
+        keep: Characters that stay as well, such as ``"\n"`` for a text with intended lines.
     """
-    # No character that Python calls printable is one of these; this answers for nearly every text.
+    # Printable characters are never escaped; this fast path handles nearly all texts.
     if text.isprintable():
         return text
-    return _ACTIVE.sub(lambda found: found[0] if found[0] in keep else _shown(found[0]), text)
+    return _ACTIVE.sub(lambda found: found[0] if found[0] in keep else _escape_character(found[0]), text)
 
 
 def escape_json(document: str) -> str:
-    """Return JSON in which these characters are escaped, by four hexadecimal digits: its value stays the same.
+    r"""Return JSON in which these characters are escaped as ``\uXXXX``; its value stays the same.
 
     Args:
-        document: Valid JSON. Outside of its strings only spaces and line feeds may be among these characters.
+        document: Valid JSON. Outside of strings, it may contain line feeds but no other of these characters.
     """
     return _ACTIVE.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", document)
 
 
 def shorten(text: str, limit: int) -> str:
-    """Return a text of at most ``limit`` characters and a mark that says how many are left out."""
+    """Return the first ``limit`` characters of a text, with the number of omitted characters."""
     left_out = len(text) - limit
     return text if left_out <= 0 else f"{text[:limit]}… ({left_out} characters left out)"
 
 
-def _shown(character: str) -> str:
+def _escape_character(character: str) -> str:
     code = ord(character)
     return _NAMED.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")

@@ -1,1 +1,1 @@
-"""Calling somebody's webhook: TLS from the bytes of its authority, a deadline, a cap, a circuit breaker."""
+"""Calls to webhooks: TLS with the CA of their configuration, deadlines, size limits, quotas and circuit breakers."""

@@ -1,15 +1,15 @@
-"""Which addresses are private, and not dialling those: a webhook's URL is chosen by somebody else (SSRF).
+"""Refuse to dial private addresses, because tenants choose the URLs of their webhooks (SSRF).
 
-An address is judged where its socket is made, after names are resolved: what was judged is what is dialled, and a name
-that resolves to something else a moment later (DNS rebinding) gains nothing.
+An address is checked when its socket is created, after the name was resolved. A name that resolves to another address a
+moment later (DNS rebinding) therefore cannot pass the check.
 """
 
 import ipaddress
 import socket
 from typing import Any, Final
 
-# The IANA registry of special-purpose IPv4 addresses (RFC 6890 and later), and multicast. Written out, because what
-# the standard library calls global differs between the versions of Python we support.
+# The IANA registry of special-purpose IPv4 addresses (RFC 6890 and later), and multicast. The list is explicit, because
+# ``ipaddress.is_global`` differs between the supported versions of Python.
 _PRIVATE_4: Final = tuple(
     ipaddress.IPv4Network(network)
     for network in (
@@ -17,7 +17,7 @@ _PRIVATE_4: Final = tuple(
         "10.0.0.0/8",
         "100.64.0.0/10",
         "127.0.0.0/8",
-        # The platform address of Azure's hosts: a global one by number, answered by the machine below.
+        # The platform address of Azure: public by its number, but the host of the virtual machine answers.
         "168.63.129.16/32",
         "169.254.0.0/16",
         "172.16.0.0/12",
@@ -32,11 +32,11 @@ _PRIVATE_4: Final = tuple(
         "240.0.0.0/4",
     )
 )
-# All that is handed out as global unicast; everything else (loopback, ULA, link-local, multicast) is not to be called.
+# All global unicast addresses; others (loopback, ULA, link-local, multicast) must not be called.
 _GLOBAL_6: Final = ipaddress.IPv6Network("2000::/3")
-# What is special within: protocol assignments with Teredo, documentation (RFC 3849, RFC 9637).
+# Exceptions in that range: protocol assignments with Teredo, documentation (RFC 3849, RFC 9637).
 _PRIVATE_6: Final = tuple(ipaddress.IPv6Network(network) for network in ("2001::/23", "2001:db8::/32", "3fff::/20"))
-# Prefixes with an IPv4 address inside, and how far it is from the right: that one is what a packet ends up at.
+# Prefixes that embed an IPv4 address, to which the packet is finally sent, and its offset in bits from the right.
 _MAPPED: Final = ipaddress.IPv6Network("::ffff:0:0/96")
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _6TO4: Final = ipaddress.IPv6Network("2002::/16")
@@ -45,16 +45,16 @@ _IPV4_MASK: Final = 0xFFFFFFFF
 
 
 class PrivateAddressError(OSError):
-    """An address that may not be dialled."""
+    """The address is private and must not be dialled."""
 
     def __init__(self, address: str) -> None:
-        """Prepare; every one has the same text, so that several are one error where a name has several addresses."""
+        """Prepare; all errors have the same text, so that aiohttp joins those of a name with several addresses."""
         super().__init__("private address")
         self.address: Final = address
 
 
 def is_private(address: str) -> bool:
-    """Return whether an address is not one of the public internet; what cannot be read is private."""
+    """Return whether an address is not on the public internet; text that is no address counts as private."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -70,10 +70,10 @@ def is_private(address: str) -> bool:
 
 
 def refuse_private_number(host: str) -> None:
-    """Refuse a host that is an IPv4 address in any spelling that resolvers take (decimal, octal, hex, short).
+    """Refuse a host that is a private IPv4 address, in any spelling that resolvers accept (decimal, octal, hex, short).
 
     Raises:
-        PrivateAddressError: It is one, and private.
+        PrivateAddressError: The host is such an address.
     """
     try:
         address = socket.inet_ntoa(socket.inet_aton(host))
@@ -84,7 +84,7 @@ def refuse_private_number(host: str) -> None:
 
 
 def public_socket(info: tuple[int, int, int, str, tuple[Any, ...]]) -> socket.socket:
-    """Return a socket for an address that is about to be dialled.
+    """Return a socket for an address, before it is dialled.
 
     Args:
         info: As of ``socket.getaddrinfo``.

@@ -1,4 +1,4 @@
-"""A request's body, and an answer's body within a limit."""
+"""Write request bodies, and read response bodies within a size limit."""
 
 import zlib
 from typing import Final
@@ -8,7 +8,7 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
 
 _CHUNK: Final = 65536
-# zlib's way to say which format (zlib.decompressobj): 15 is the largest window, 16 more means gzip, less than 0 raw.
+# Values of ``wbits`` in zlib.decompressobj: 15 is the largest window, 16 more means gzip, negative means raw deflate.
 _GZIP: Final = 31
 _ZLIB: Final = 15
 _RAW_DEFLATE: Final = -15
@@ -16,14 +16,14 @@ _DEFLATE_METHOD: Final = 8
 
 
 class BodyError(ValueError):
-    """A body that is not read, or not to the end; the text says why."""
+    """The body was not read, or not to its end; the text gives the reason."""
 
 
-class WholeBody(Payload):
-    """A request's body that is handed to the transport at once.
+class SingleWriteBody(Payload):
+    """A request body that is passed to the transport in one write.
 
-    aiohttp stops writing as soon as an answer is complete, and keeps the connection: of a body in pieces, the rest
-    would be missing, and the next request be taken for it.
+    aiohttp stops writing as soon as the response is complete, and keeps the connection. If the body were written in
+    pieces, the server would read the next request as the missing rest of it.
     """
 
     _value: bytes
@@ -33,25 +33,25 @@ class WholeBody(Payload):
         self._size = len(value)
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        """Return the body as text, which aiohttp wants of every payload."""
+        """Return the body as text; aiohttp requires this method of every payload."""
         return self._value.decode(encoding, errors)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
-        """Write everything."""
+        """Write the complete body."""
         await writer.write(self._value)
 
 
 async def read_body(response: aiohttp.ClientResponse, *, limit: int) -> bytes:
-    """Return the body of an answer, decompressed if it is compressed against the request.
+    """Return the body of a response, decompressed if the server compressed it although the request forbids that.
 
     Args:
-        response: Of a session that does not decompress.
-        limit: Bytes, both on the wire and decompressed; nothing beyond them is kept or inflated.
+        response: A response of a session that does not decompress.
+        limit: The maximum size in bytes, both on the wire and decompressed. No byte beyond it is kept or decompressed.
 
     Raises:
-        BodyError: It is larger, or in an encoding that is not known.
+        BodyError: The body is larger, has an unknown encoding, or cannot be decompressed.
     """
-    too_large = BodyError(f"it answers more than {limit:,} bytes")
+    too_large = BodyError(f"its response is larger than {limit:,} bytes")
     if (response.content_length or 0) > limit:
         raise too_large
     chunks: list[bytes] = []
@@ -65,26 +65,28 @@ async def read_body(response: aiohttp.ClientResponse, *, limit: int) -> bytes:
     encoding = response.headers.get("Content-Encoding", "").strip().lower()
     if not body or encoding in ("", "identity"):
         return body
-    inflated = _inflated(body, encoding, limit=limit)
+    inflated = _inflate(body, encoding, limit=limit)
     if len(inflated) > limit:
         raise too_large
     return inflated
 
 
-def _inflated(body: bytes, encoding: str, *, limit: int) -> bytes:
+def _inflate(body: bytes, encoding: str, *, limit: int) -> bytes:
     if encoding in ("gzip", "x-gzip"):
         window = _GZIP
     elif encoding == "deflate":
-        # By RFC 9110 that is zlib's format, and by what some servers send it is the bare one.
+        # RFC 9110 defines the zlib format, but some servers send raw deflate.
         window = _ZLIB if body[0] & 0x0F == _DEFLATE_METHOD else _RAW_DEFLATE
     else:
-        raise BodyError(f"it answers in the encoding {encoding!r}, and was asked for none")
+        raise BodyError(
+            f"its response has the Content-Encoding {encoding!r}, although the request allows identity only"
+        )
     decompressor = zlib.decompressobj(wbits=window)
     try:
         inflated = decompressor.decompress(body, limit + 1)
     except zlib.error as error:
-        raise BodyError(f"its answer cannot be decompressed: {error}") from None
-    # A gzip file may have members without end, each of which costs more to look for than to inflate.
+        raise BodyError(f"its response cannot be decompressed: {error}") from None
+    # Further gzip members are refused: a body may have any number of them, and each costs time.
     if len(inflated) <= limit and (not decompressor.eof or decompressor.unused_data):
-        raise BodyError("its answer cannot be decompressed: it ends early, or something follows it")
+        raise BodyError("its response cannot be decompressed: it is truncated or has trailing data")
     return inflated

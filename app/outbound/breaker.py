@@ -1,23 +1,23 @@
-"""Breakers: they bound how many requests of a consumer wait at a time for a webhook that does not answer.
+"""Circuit breakers: they limit how many requests of a consumer wait for a webhook that does not respond.
 
-No clock decides. An open breaker lets one call at a time through, and the first answer closes it.
+They use no clock. An open breaker allows one probe at a time, and the first response closes it.
 """
 
 from typing import Final
 
 from app.outbound.fair_cache import FairCache
 
-FAILURES: Final = 5
-# One takes some 300 bytes: that many are 3 MB. Only endpoints whose last call failed have one.
-REMEMBERED: Final = 10_000
+MAX_FAILURES: Final = 5
+# A breaker takes about 300 bytes, so this many take 3 MB. Only endpoints whose last call failed have one.
+MAX_BREAKERS: Final = 10_000
 
 
 class Breaker:
-    """Failures in a row of one endpoint for one consumer.
+    """Consecutive failures of one endpoint for one consumer.
 
     Attributes:
-        failures: Calls in a row without an answer.
-        is_probed: Whether the one call is under way that an open breaker lets through.
+        failures: Consecutive calls without a response.
+        is_probed: Whether the probe of the open breaker is in flight.
     """
 
     def __init__(self) -> None:
@@ -26,68 +26,68 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether it lets one call at a time through."""
-        return self.failures >= FAILURES
+        """Whether the breaker allows only one probe at a time."""
+        return self.failures >= MAX_FAILURES
 
 
 class Breakers:
-    """Breakers by consumer and endpoint, a bounded number of them; one that is evicted is closed."""
+    """A bounded number of breakers, by consumer and endpoint; evicting a breaker closes it."""
 
-    def __init__(self, *, limit: int = REMEMBERED) -> None:
+    def __init__(self, *, limit: int = MAX_BREAKERS) -> None:
         """Prepare."""
-        self._kept: Final[FairCache[str, bytes, Breaker]] = FairCache(limit, is_idle=lambda one: not one.is_probed)
+        self._breakers: Final[FairCache[str, bytes, Breaker]] = FairCache(limit, is_idle=lambda one: not one.is_probed)
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._breakers)
 
     def is_open(self, consumer: str, key: bytes) -> bool:
-        """Return whether the last calls had no answer."""
-        breaker = self._kept.get(consumer, key)
+        """Return whether the breaker is open, because the last calls had no response."""
+        breaker = self._breakers.get(consumer, key)
         return breaker is not None and breaker.is_open
 
     def refuses(self, consumer: str, key: bytes) -> bool:
-        """Return whether a call has to be refused: the breaker is open, and another call is under way to try it."""
-        breaker = self._kept.get(consumer, key)
+        """Return whether a call must be refused: the breaker is open, and its probe is in flight."""
+        breaker = self._breakers.get(consumer, key)
         return breaker is not None and breaker.is_open and breaker.is_probed
 
     def begin(self, consumer: str, key: bytes) -> bool:
-        """Note that a call begins, and return whether it is the one that tries an open breaker: pass that to `end`."""
-        breaker = self._kept.get(consumer, key)
+        """Record the start of a call. Return whether it is the probe of an open breaker; pass the result to `end`."""
+        breaker = self._breakers.get(consumer, key)
         if breaker is None or not breaker.is_open or breaker.is_probed:
             return False
         breaker.is_probed = True
         return True
 
     def end(self, consumer: str, key: bytes, *, answered: bool | None, probe: bool) -> None:
-        """Note how a call ended.
+        """Record the end of a call.
 
         Args:
             consumer: The logical cluster of the request.
-            key: Of the endpoint.
-            answered: Whether there was an answer; None if the call is no evidence.
-            probe: As `begin` returned.
+            key: The key of the endpoint.
+            answered: Whether the webhook responded; None if the call is no evidence about it.
+            probe: The result of `begin`.
         """
         if answered:
-            # A closed breaker without failures is as good as none.
-            self._kept.pop(consumer, key)
+            # A closed breaker without failures need not be stored.
+            self._breakers.pop(consumer, key)
             return
-        breaker = self._kept.get(consumer, key)
+        breaker = self._breakers.get(consumer, key)
         if breaker is not None and probe:
             breaker.is_probed = False
         if answered is None:
             return
         if breaker is None:
             breaker = Breaker()
-            self._kept.put(consumer, key, breaker)
+            self._breakers.put(consumer, key, breaker)
         breaker.failures += 1
-        self._kept.evict()
+        self._breakers.evict()
 
 
 class Evidence:
-    """The evidence of one call about a webhook; its breaker is told at once of an answer, and of silence at the end."""
+    """Reports one call to the breaker of its webhook: a response at once, a missing response at the end."""
 
     def __init__(self, breakers: Breakers, consumer: str, key: bytes) -> None:
-        """Note that the call begins."""
+        """Record the start of the call."""
         self._breakers: Final = breakers
         self._consumer: Final = consumer
         self._key: Final = key
@@ -95,20 +95,20 @@ class Evidence:
         self._silent: bool | None = None
         self._answered = False
 
-    def answered(self) -> None:
-        """Note an answer, also one after which the call is repeated: others need not wait until it ends."""
+    def record_response(self) -> None:
+        """Record a response. If the call is retried after it, other callers need not wait for the end."""
         self._breakers.end(self._consumer, self._key, answered=True, probe=self._probe)
         self._probe, self._answered = False, True
 
-    def unconnected(self) -> None:
-        """Note that there was no connection, the first time or at a repetition."""
+    def record_no_connection(self) -> None:
+        """Record that no connection was established, at the first attempt or at a retry."""
         self._silent = True
 
-    def timed_out(self) -> None:
-        """Note that the webhook's own time passed; a repetition did not have all of it, and is no evidence."""
+    def record_timeout(self) -> None:
+        """Record that the webhook's timeout has passed. A retry had less time and is no evidence."""
         self._silent = not self._answered
 
     def close(self) -> None:
-        """Note that the call ends."""
+        """Record the end of the call."""
         answered = False if self._silent else None
         self._breakers.end(self._consumer, self._key, answered=answered, probe=self._probe)

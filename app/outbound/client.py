@@ -1,4 +1,4 @@
-"""POSTing a body to a webhook and getting one back (kube-apiserver's webhook clients; research 2.13, 2.14 and 3)."""
+"""POST a body to a webhook and return the response, as kube-apiserver does (k8s.io/apiserver/pkg/util/webhook)."""
 
 import asyncio
 import errno
@@ -12,50 +12,50 @@ from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from app.outbound.addresses import refuse_private_number
-from app.outbound.answer import read_answer
-from app.outbound.body import WholeBody
+from app.outbound.body import SingleWriteBody
 from app.outbound.breaker import Breakers, Evidence
+from app.outbound.call_slots import CallSlots, FullError, Quotas
 from app.outbound.credential import Credential
 from app.outbound.endpoint import Endpoint
+from app.outbound.error_text import describe_error, private_address_in
 from app.outbound.errors import CallError, NotCalledError, OverloadedError, escaped, posting, quoted
 from app.outbound.pool import PoolKey, Pools
-from app.outbound.reasons import private_address_in, reason_of
+from app.outbound.response import read_response
 from app.outbound.retry import MAX_RETRIES, discard, retry_after
-from app.outbound.slots import FullError, Quotas, Slots
-from app.outbound.trust import TrustError, trusting
+from app.outbound.trust import TrustError, create_context
 
 __all__ = ["LOCAL", "RESPONSE_LIMIT", "CallError", "Encode", "HookClient", "Parties"]
 
-# What an answer may have; a webhook that sends more is cut off.
+# The maximum size of a response body in bytes.
 RESPONSE_LIMIT: Final = 8 * 1024 * 1024
 _HEADERS: Final = {
     "Content-Type": "application/json",
     "Accept": "application/json, */*",
-    # Compression is of no use in a cluster, and is what bombs are made of.
+    # Compression is useless inside a cluster, and allows decompression bombs.
     "Accept-Encoding": "identity",
     "User-Agent": "fleethook",
 }
 
 
-# The system has no room for another connection: that is no fault of the webhook.
+# The system cannot open another connection, which is no fault of the webhook.
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL)
 _TOO_MANY_REQUESTS: Final = 429
 _FULL: Final = {
-    "connections": "this server calls it {} times at once for logical cluster {!r}, which is the limit",
-    "calls": "this server makes {} calls at once for logical cluster {!r}, which is the limit",
-    "total": "this server makes {} calls at once, which is the limit",
+    "connections": "the limit of {} calls in flight to it for logical cluster {!r} is reached",
+    "calls": "the limit of {} calls in flight for logical cluster {!r} is reached",
+    "total": "the limit of {} calls in flight is reached",
 }
 
 
 Encode = Callable[[], bytes | Awaitable[bytes]]
-"""Makes the body of a call, at once or in a thread."""
+"""Encodes the body of a call, directly or in a thread."""
 
 
 class Parties(NamedTuple):
-    """The logical clusters that a call belongs to; ``""`` is the cluster itself."""
+    """The logical clusters of a call; ``""`` is the cluster itself."""
 
     owner: str = ""
-    """The cluster of the webhook; owners share no connections."""
+    """The cluster of the webhook configuration; owners share no connections."""
     consumer: str = ""
     """The cluster of the request; consumers share no quotas and no breakers."""
 
@@ -64,7 +64,7 @@ LOCAL: Final = Parties()
 
 
 class _Call(NamedTuple):
-    """One call, which may take several requests."""
+    """One call, which may need several requests."""
 
     endpoint: Endpoint
     url: URL
@@ -72,26 +72,26 @@ class _Call(NamedTuple):
     parties: Parties
     credential: Credential | None
     until: float
-    """When the caller or the webhook's own time ends it, by the event loop's clock."""
+    """The deadline of the caller or the webhook's timeout, whichever is earlier, by the event loop's clock."""
     own_until: float
-    """When the webhook's own time is up."""
+    """The end of the webhook's timeout."""
 
     @property
     def is_cut_short(self) -> bool:
-        """Whether the caller cannot wait as long as the webhook may take."""
+        """Whether the caller's deadline is earlier than the end of the webhook's timeout."""
         return self.until < self.own_until
 
 
 class HookClient:
-    """Keeps connections, quotas and breakers; an asynchronous context manager, or close it.
+    """Holds connections, quotas and breakers. Use it as an asynchronous context manager, or close it.
 
-    A request is sent again only if the webhook says so (`app.outbound.retry`): whether it has acted on one without an
-    answer cannot be known, and Go's client repeats a POST only if none of it was written. Connections that were closed
-    while idle are found before writing (`Pool`).
+    A request is retried only if the webhook asks for it (`app.outbound.retry`). Without a response, the webhook may
+    have acted on the request, and Go's client retries a POST only if none of it was written. The client detects idle
+    connections that the server has closed before it writes (`app.outbound.pool`).
 
     Attributes:
-        slots: The calls under way.
-        retries: How often requests were sent again, by status: ``429`` or ``5xx``.
+        slots: The calls in flight.
+        retries: The number of retried requests by status: ``429`` or ``5xx``.
     """
 
     def __init__(
@@ -106,24 +106,24 @@ class HookClient:
         """Prepare.
 
         Args:
-            allow_private: Whether addresses that are not of the public internet may be called. Services of the
-                cluster itself, whose owner is ``""``, always may.
-            response_limit: In bytes, on the wire and decompressed.
-            resolver: What resolves names, the system's if there is none.
-            quotas: How many calls may be under way.
-            headers: Headers of each call besides the usual ones.
+            allow_private: Whether private addresses may be called. Services of the cluster itself (owner ``""``) may
+                always be called.
+            response_limit: The maximum response body in bytes, on the wire and decompressed.
+            resolver: Resolves names; None for the system's resolver.
+            quotas: The maximum numbers of calls in flight.
+            headers: Additional headers of each call.
         """
         self._headers: Final = {**_HEADERS, **(headers or {})}
         self._allow_private: Final = allow_private
         self._limit: Final = response_limit
         self._pools: Final = Pools(resolver)
         self._breakers: Final = Breakers()
-        self.slots: Final = Slots(quotas or Quotas())
+        self.slots: Final = CallSlots(quotas or Quotas())
         self.retries: Final = {"429": 0, "5xx": 0}
 
     async def __aenter__(self) -> Self:
-        """Return itself, once the system's authorities are read: that takes long enough to be felt by requests."""
-        await asyncio.to_thread(trusting, "")
+        """Load the system's certificate authorities, so that the first request need not wait, and return the client."""
+        await asyncio.to_thread(create_context, "")
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -135,7 +135,7 @@ class HookClient:
         await self._pools.close()
 
     def is_silent(self, endpoint: Endpoint, parties: Parties) -> bool:
-        """Return whether the last calls of a consumer had no answer, so that its breaker is open."""
+        """Return whether the breaker of a consumer is open, because its last calls had no response."""
         return self._breakers.is_open(parties.consumer, _breaker_key(parties.owner, endpoint))
 
     async def post(
@@ -149,20 +149,22 @@ class HookClient:
         insist: bool = False,
         credential: Credential | None = None,
     ) -> bytes:
-        """Return what the webhook answers.
+        """Call a webhook and return the body of its response.
 
         Args:
-            endpoint: Where.
-            body: JSON, or a function that makes it once the call may begin.
-            seconds: How long the webhook may take: its own time.
-            within: How long the caller can wait, ``seconds`` if not given. The webhook is told the smaller of the two.
-            parties: The clusters that the call belongs to.
-            insist: Whether to call even if the breaker is open. A caller that takes a failure for consent has to.
-            credential: As whom; nobody else's calls use the same connections.
+            endpoint: The webhook.
+            body: JSON, or a function that encodes it when the call starts.
+            seconds: The webhook's timeout.
+            within: The time until the caller's deadline, by default ``seconds``. The request tells the webhook the
+                smaller of the two.
+            parties: The clusters of the call.
+            insist: Whether to call even if the breaker is open. Callers that ignore failures must, or an open breaker
+                would bypass the webhook.
+            credential: Authenticates the call; calls with other credentials use other connections.
 
         Raises:
-            OverloadedError: The call was not made, because quotas or the system have no room for it.
-            CallError: There is no answer that can be used.
+            OverloadedError: The call was not made, because of quotas or limits of the system.
+            CallError: There is no usable response.
         """
         within = seconds if within is None else within
         url = called_url(endpoint.url, min(seconds, within))
@@ -178,10 +180,10 @@ class HookClient:
                 self._refuse_silent(parties, key, url, insist=insist)
                 given = min(seconds, left)
                 url = called_url(endpoint.url, given)
-                made = body if isinstance(body, bytes) else await _encoded(body)
+                made = body if isinstance(body, bytes) else await _encode(body)
                 now = loop.time()
                 call = _Call(endpoint, url, made, parties, credential, until=now + given, own_until=now + seconds)
-                return await self._watched(call)
+                return await self._call_with_breaker(call)
         except FullError as error:
             count = getattr(self.slots.quotas, error.limit)
             reason = _FULL[error.limit].format(count, parties.consumer)
@@ -189,33 +191,33 @@ class HookClient:
 
     def _refuse_silent(self, parties: Parties, key: bytes, url: URL, *, insist: bool) -> None:
         if not insist and self._breakers.refuses(parties.consumer, key):
-            reason = "its last calls had no answer, and another call is under way to try it again"
+            reason = "its last calls had no response, and another call is probing it"
             raise NotCalledError(posting(url, reason))
 
-    async def _watched(self, call: _Call) -> bytes:
-        """Call, and tell the breaker how it went.
+    async def _call_with_breaker(self, call: _Call) -> bytes:
+        """Call, and report the result to the breaker.
 
-        Only what does not depend on the request is evidence against a webhook: that it cannot be connected to, or gave
-        no answer in its own time. Any answer is evidence for it, an error or a denial as well.
+        Evidence against a webhook must not depend on the request: no connection, or no response within its own timeout.
+        Any response is evidence for it, also an error or a denial.
         """
         evidence = Evidence(self._breakers, call.parties.consumer, _breaker_key(call.parties.owner, call.endpoint))
         try:
             async with asyncio.timeout_at(call.until):
-                answer = await self._call(call, evidence)
-            evidence.answered()
+                body = await self._call(call, evidence)
+            evidence.record_response()
         except TimeoutError:
             if not call.is_cut_short:
-                evidence.timed_out()
+                evidence.record_timeout()
             raise _timed_out(call.url, cut_short=call.is_cut_short) from None
         except CallError as error:
             if error.code:
-                evidence.answered()
-            elif _unconnected(error):
-                evidence.unconnected()
+                evidence.record_response()
+            elif _has_no_connection(error):
+                evidence.record_no_connection()
             raise
         finally:
             evidence.close()
-        return answer
+        return body
 
     async def _call(self, call: _Call, evidence: Evidence) -> bytes:
         endpoint, url, partition = call.endpoint, call.url, call.parties.owner
@@ -227,7 +229,7 @@ class HookClient:
                 partition, str(url.origin()), endpoint.server_name, endpoint.ca_bundle, guarded, call.credential
             )
             with self._pools.lease(key) as session:
-                response = await self._ask(session, call, evidence)
+                response = await self._send_with_retries(session, call, evidence)
                 return await self._read(response, url)
         except TrustError as error:
             raise NotCalledError(posting(url, str(error))) from error
@@ -235,18 +237,20 @@ class HookClient:
             if (address := private_address_in(error)) is not None:
                 raise _private(url, address) from error
             if isinstance(error, OSError) and error.errno in _EXHAUSTED:
-                reason = f"this server has no room for another connection: {reason_of(error, url)}"
+                reason = f"this server cannot open another connection: {describe_error(error, url)}"
                 raise OverloadedError(posting(url, reason), limit="") from error
-            raise CallError(posting(url, reason_of(error, url))) from error
+            raise CallError(posting(url, describe_error(error, url))) from error
 
-    async def _ask(self, session: aiohttp.ClientSession, call: _Call, evidence: Evidence) -> aiohttp.ClientResponse:
-        """Return the answer, after as many repetitions as the webhook wants within the time; it holds one slot."""
+    async def _send_with_retries(
+        self, session: aiohttp.ClientSession, call: _Call, evidence: Evidence
+    ) -> aiohttp.ClientResponse:
+        """Return the response after the retries that the webhook asks for; all of them hold one slot."""
         for _ in range(MAX_RETRIES):
             response = await self._send(session, call)
             seconds = retry_after(response)
             if seconds is None:
                 return response
-            evidence.answered()
+            evidence.record_response()
             if asyncio.get_running_loop().time() + seconds >= call.until:
                 await self._fail_early(response, call, seconds)
             await discard(response)
@@ -260,62 +264,62 @@ class HookClient:
         authorization = "" if credential is None else credential.authorization
         return await session.post(
             call.url,
-            data=WholeBody(call.body),
+            data=SingleWriteBody(call.body),
             headers={**self._headers, "Authorization": authorization} if authorization else self._headers,
             server_hostname=call.endpoint.server_name or None,
             allow_redirects=False,
         )
 
     async def _fail_early(self, response: aiohttp.ClientResponse, call: _Call, seconds: int) -> NoReturn:
-        """Raise CallError instead of waiting until the time is up, as client-go does, with the same result.
+        """Raise CallError at once instead of waiting for the deadline; client-go would wait, with the same result.
 
-        If only the caller's own time is too short, it is the caller who cut the call short.
+        The call is cut short if only the caller's deadline, and not the webhook's timeout, is too early for the retry.
         """
         again = asyncio.get_running_loop().time() + seconds
         try:
             await self._read(response, call.url)
         except CallError as error:
-            reason = f"{error.reason}; it wants to be called again in {seconds} s, when no time is left"
+            reason = f"{error.reason}; its Retry-After of {seconds} s exceeds the remaining time"
             raise CallError(reason, code=response.status, cut_short=again < call.own_until) from error
-        raise AssertionError("no answer with such a status is a success")
+        raise AssertionError("a response with Retry-After is never a success")
 
     async def _read(self, response: aiohttp.ClientResponse, url: URL) -> bytes:
         try:
-            answer = await read_answer(response, url=url, limit=self._limit)
+            body = await read_response(response, url=url, limit=self._limit)
         except BaseException:
-            # What is left of an answer must not be there when the connection is used next.
+            # The next request on the connection must not read the rest of this response.
             response.close()
             raise
         response.release()
-        return answer
+        return body
 
 
 def called_url(url: str, seconds: float) -> URL:
-    """Return what is called: ``url`` and how long it may take, in whole seconds, rounded up.
+    """Return ``url`` with the query ``timeout``, in seconds, rounded up.
 
     Raises:
-        NotCalledError: It is no HTTPS URL.
+        NotCalledError: The URL is invalid or not HTTPS.
     """
     try:
         parsed = URL(url)
     except ValueError as error:
-        raise NotCalledError(posting(url, f"it is no URL: {escaped(str(error))}")) from None
+        raise NotCalledError(posting(url, f"invalid URL: {escaped(str(error))}")) from None
     if parsed.scheme != "https":
         raise NotCalledError(posting(url, f"unsupported protocol scheme {quoted(parsed.scheme)}"))
     if not parsed.raw_host:
         raise NotCalledError(posting(url, "no Host in request URL"))
-    # Neither a password nor a fragment is part of a webhook's URL by the rules for configurations.
+    # kube-apiserver's validation forbids user information and fragments in the URL of a webhook.
     return parsed.with_user(None).with_fragment(None).update_query(timeout=f"{math.ceil(seconds)}s")
 
 
-async def _encoded(encode: Encode) -> bytes:
+async def _encode(encode: Encode) -> bytes:
     made = encode()
     return made if isinstance(made, bytes) else await made
 
 
 def _private(url: URL, address: str) -> NotCalledError:
     reason = (
-        f"{escaped(url.host or '')} is a private address ({escaped(address)}), and this server may not call those: "
+        f"{escaped(url.host or '')} is a private address ({escaped(address)}), and calling those is disabled: "
         "setting private_webhooks"
     )
     return NotCalledError(posting(url, reason))
@@ -325,11 +329,11 @@ def _timed_out(url: URL, *, cut_short: bool) -> CallError:
     return CallError(posting(url, "context deadline exceeded"), timed_out=True, cut_short=cut_short)
 
 
-def _unconnected(error: CallError) -> bool:
-    """Return whether nothing was sent, because there was no connection."""
+def _has_no_connection(error: CallError) -> bool:
+    """Return whether the request was not sent, because no connection was established."""
     return isinstance(error.__cause__, aiohttp.ClientConnectorError) and not isinstance(error, NotCalledError)
 
 
 def _breaker_key(owner: str, endpoint: Endpoint) -> bytes:
-    """Return a key of a fixed size, since URLs and authorities are chosen by others."""
+    """Return a key of a fixed size, because tenants choose the size of URLs and authorities."""
     return hashlib.sha256(repr((owner, endpoint)).encode()).digest()

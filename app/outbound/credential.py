@@ -1,4 +1,4 @@
-"""As whom a webhook is called: a client certificate, a bearer token, a user with a password."""
+"""Credentials for webhooks: a client certificate, a bearer token, or a username with a password."""
 
 import base64
 import contextlib
@@ -10,19 +10,19 @@ import tempfile
 from collections.abc import Iterator
 from typing import Final
 
-# RFC 9110 field-value: any other character of a token would end the header, or the request.
+# RFC 9110 field-value: other characters in a token could end the header or the request.
 _HEADER_VALUE: Final = re.compile(rb"[!-~](?:[ -~]*[!-~])?")
 
 
 class CredentialError(ValueError):
-    """A credential that cannot be used; the text never contains any part of it."""
+    """The credential cannot be used; the text contains no part of it."""
 
 
 class Credential:
-    """Identifies this server to a webhook. Equal credentials share connections; no text shows a secret.
+    """Authenticates this server to a webhook. Equal credentials share connections; no text shows a secret.
 
     Attributes:
-        authorization: The header of that name, ``""`` for none.
+        authorization: The Authorization header, ``""`` for none.
         has_certificate: Whether there is a client certificate.
     """
 
@@ -37,14 +37,14 @@ class Credential:
         certificate_pem: bytes = b"",
         key_pem: bytes = b"",
     ) -> None:
-        """Check and keep a credential; all of it may be empty, which is to be anonymous.
+        """Validate a credential; an empty one means anonymous calls.
 
         Raises:
-            CredentialError: It cannot be used.
+            CredentialError: The credential cannot be used.
         """
         self.authorization: Final = _authorization(token.strip(), username, password)
         if bool(certificate_pem) != bool(key_pem):
-            raise CredentialError("a client certificate and its key belong together, and one of them is missing")
+            raise CredentialError("client certificate or key is missing: set both or none")
         self.has_certificate: Final = bool(certificate_pem)
         self._pair: Final = certificate_pem + b"\n" + key_pem
         self._digest: Final = hashlib.sha256(repr((self.authorization, self._pair)).encode()).digest()
@@ -61,18 +61,18 @@ class Credential:
         return "Credential(…)"
 
     def load(self, context: ssl.SSLContext) -> None:
-        """Have a TLS context show the client certificate, if there is one; raises CredentialError."""
+        """Add the client certificate, if there is one, to a TLS context; raises CredentialError."""
         if not self.has_certificate:
             return
         try:
             with _as_file(self._pair) as path:
-                # OpenSSL would ask at the terminal for the password of an encrypted key.
+                # Without this function, OpenSSL asks on the terminal for the password of an encrypted key.
                 context.load_cert_chain(path, password=lambda: b"")
         except (OSError, ssl.SSLError) as error:
             reason = getattr(error, "reason", None) or error.strerror or "unreadable"
             raise CredentialError(
                 f"the client certificate and its key cannot be used: {str(reason).replace('_', ' ').lower()}; "
-                "they must be PEM, belong together, and the key must not be encrypted"
+                "both must be PEM and match, and the key must not be encrypted"
             ) from None
 
 
@@ -81,7 +81,7 @@ def _authorization(token: bytes, username: str, password: str) -> str:
         raise CredentialError("username/password or bearer token may be set, but not both")
     if token:
         if not _HEADER_VALUE.fullmatch(token):
-            raise CredentialError("the token has characters that a header cannot carry")
+            raise CredentialError("the token contains characters that are invalid in an HTTP header")
         return f"Bearer {token.decode('ascii')}"
     if username or password:
         return f"Basic {base64.b64encode(f'{username}:{password}'.encode()).decode('ascii')}"
@@ -90,7 +90,7 @@ def _authorization(token: bytes, username: str, password: str) -> str:
 
 @contextlib.contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """Lend a file with a content, in memory where the system has such files: ssl reads keys from files alone."""
+    """Yield the path of a temporary file, in memory on Linux: ``ssl`` reads keys from files only."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("credential")
         try:

@@ -1,6 +1,6 @@
-"""Blocking calls that nothing can end, in threads that the end of the process does not wait for.
+"""Run blocking calls that cannot be cancelled in threads that do not delay the exit of the process.
 
-The threads of an executor are joined at the end of the process: a name server that does not answer would hold it up.
+Python joins the threads of an executor at exit, so a name server that does not respond would delay it.
 """
 
 import threading
@@ -12,15 +12,15 @@ T = TypeVar("T")
 
 
 def call_in_daemon_thread(function: Callable[[], T], *, name: str) -> "Future[T]":
-    """Start a thread that calls ``function``, and return its result to come; it cannot be cancelled."""
+    """Call ``function`` in a new thread and return a future of its result, which cannot be cancelled."""
     result: Future[T] = Future()
-    # A running future refuses to be cancelled, and so can always be given its result.
+    # A running future cannot be cancelled, so setting its result never fails.
     result.set_running_or_notify_cancel()
 
     def run() -> None:
         try:
             result.set_result(function())
-        except BaseException as error:  # noqa: BLE001 - the caller raises it again
+        except BaseException as error:  # noqa: BLE001 - the future raises it in the caller
             result.set_exception(error)
 
     threading.Thread(target=run, name=name, daemon=True).start()

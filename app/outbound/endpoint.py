@@ -1,15 +1,15 @@
-"""Where a webhook is."""
+"""The endpoint of a webhook."""
 
 from typing import NamedTuple
 
 
 class Endpoint(NamedTuple):
-    """Where to call, and whom to trust there."""
+    """The URL of a webhook, and the certificate that it must present."""
 
     url: str
     server_name: str = ""
-    """Who the certificate has to be for, ``""`` for the host of the URL."""
+    """The name that the certificate must contain, ``""`` for the host of the URL."""
     ca_bundle: str = ""
-    """PEM, base64; ``""`` for the system's authorities."""
+    """Certificate authorities, PEM in base64; ``""`` for those of the system."""
     service: bool = False
-    """Whether it is a Service of the cluster, which is at a private address by nature."""
+    """Whether the endpoint is a Service of the cluster, whose address is always private."""

@@ -1,24 +1,24 @@
-"""What a call raises that brought no answer, and how foreign text is shown in it."""
+"""Errors of webhook calls, and escaping of untrusted text in them."""
 
 from typing import Final
 
 from yarl import URL
 
-# What kube-apiserver shows of a body it does not understand (client-go rest/request.go).
-SHOWN_BYTES: Final = 2048
+# client-go shows this many bytes of an unreadable body (k8s.io/client-go/rest/request.go).
+MAX_SHOWN_BYTES: Final = 2048
 
 
 class CallError(Exception):
-    """A call that brought no answer that can be used; the text says why, and never what was sent."""
+    """A call without a usable response; the text gives the reason and never contains the request."""
 
     def __init__(self, reason: str, *, code: int = 0, timed_out: bool = False, cut_short: bool = False) -> None:
         """Prepare.
 
         Args:
-            reason: What happened.
-            code: The HTTP status that was answered, 0 if there was none.
-            timed_out: Whether the time was up.
-            cut_short: Whether it was up before the webhook had its own time: the caller could not wait longer.
+            reason: The reason of the failure.
+            code: The HTTP status of the response, 0 without a response.
+            timed_out: Whether the deadline has passed.
+            cut_short: Whether the caller's deadline has passed before the webhook's own timeout.
         """
         super().__init__(f"failed to call webhook: {reason}")
         self.reason: Final = reason
@@ -28,14 +28,14 @@ class CallError(Exception):
 
 
 class NotCalledError(CallError):
-    """A call that was not made, so that it says nothing about how the webhook is."""
+    """The call was not made, so the error is no evidence about the webhook."""
 
 
 class OverloadedError(NotCalledError):
-    """A call for which this server had no room: neither the webhook's failure nor a verdict.
+    """This server had no capacity for the call: neither a failure of the webhook nor a verdict.
 
     Attributes:
-        limit: The quota that was used up, a field of `app.outbound.slots.Quotas`; ``""`` for one of the system.
+        limit: The exhausted quota, a field of `app.outbound.call_slots.Quotas`; ``""`` for a limit of the system.
     """
 
     def __init__(self, reason: str, *, limit: str) -> None:
@@ -45,12 +45,12 @@ class OverloadedError(NotCalledError):
 
 
 def posting(url: URL | str, reason: str) -> str:
-    """Return the reason with what was called before it, as Go's ``url.Error`` has it."""
+    """Return a reason with the called URL before it, in the form of Go's ``url.Error``."""
     return f"Post {quoted(str(url))}: {reason}"
 
 
 def escaped(text: str) -> str:
-    """Return ``text`` on one line: what is not printable stands as an escape, so that it cannot forge a log line."""
+    """Return ``text`` on one line, with unprintable characters escaped, so that it cannot forge a log line."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
         for character in text
@@ -58,10 +58,10 @@ def escaped(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return ``text`` between quotation marks, escaped."""
+    """Return ``text`` in quotation marks, escaped."""
     return '"' + escaped(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
 
 
 def excerpt(body: bytes) -> str:
     """Return the beginning of a body as text, not escaped."""
-    return body[:SHOWN_BYTES].decode("utf-8", "replace").strip()
+    return body[:MAX_SHOWN_BYTES].decode("utf-8", "replace").strip()

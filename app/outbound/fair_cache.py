@@ -1,4 +1,4 @@
-"""A bounded cache whose room is shared fairly: an owner with many entries evicts its own ones first."""
+"""A bounded cache that owners share fairly: an owner with many entries evicts its own ones first."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -10,17 +10,17 @@ Value = TypeVar("Value")
 
 
 class FairCache(Generic[Owner, Key, Value]):
-    """Values by owner and key. A full cache loses the least recently used entry of the owner that has the most.
+    """Values by owner and key. A full cache evicts the least recently used entry of the owner with most entries.
 
-    All operations take constant time: owners are kept by their number of entries.
+    All operations take constant time, because owners are grouped by their number of entries.
     """
 
     def __init__(self, limit: int, *, is_idle: Callable[[Value], bool] = lambda _: True) -> None:
         """Prepare an empty cache.
 
         Args:
-            limit: Entries that are kept.
-            is_idle: Whether a value may be evicted. Values in use are kept beyond the limit.
+            limit: The maximum number of entries.
+            is_idle: Returns whether a value may be evicted. Values in use stay, even beyond the limit.
         """
         self._limit: Final = limit
         self._is_idle: Final = is_idle
@@ -33,7 +33,7 @@ class FairCache(Generic[Owner, Key, Value]):
         return self._count
 
     def get(self, owner: Owner, key: Key) -> Value | None:
-        """Return a value and mark it as used, None if there is none."""
+        """Return a value and mark it as recently used; None if it is missing."""
         entries = self._entries.get(owner)
         if entries is None or key not in entries:
             return None
@@ -47,7 +47,7 @@ class FairCache(Generic[Owner, Key, Value]):
         self._resize(owner, len(entries) - 1)
 
     def pop(self, owner: Owner, key: Key) -> Value | None:
-        """Remove a value and return it, None if there is none."""
+        """Remove a value and return it; None if it is missing."""
         entries = self._entries.get(owner)
         if entries is None or key not in entries:
             return None
@@ -56,7 +56,7 @@ class FairCache(Generic[Owner, Key, Value]):
         return value
 
     def evict(self) -> Value | None:
-        """Remove one value of the owner with the most entries and return it; None if none may or need be removed."""
+        """Evict one value of the owner with most entries and return it; None below the limit or if all are in use."""
         if self._count <= self._limit:
             return None
         for size in range(self._largest, 0, -1):
@@ -72,7 +72,7 @@ class FairCache(Generic[Owner, Key, Value]):
         return [value for entries in self._entries.values() for value in entries.values()]
 
     def _resize(self, owner: Owner, before: int) -> None:
-        """Move an owner to the group of owners with as many entries as it has now."""
+        """Move an owner to the group of its present number of entries."""
         size = len(self._entries[owner])
         if before:
             group = self._owners_by_size[before]

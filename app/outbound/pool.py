@@ -1,6 +1,6 @@
-"""Connections to webhooks, kept apart by the cluster of their configuration, where to and whom to trust.
+"""Connection pools for webhooks, separate for each owner, origin, CA bundle and credential.
 
-How many there are is bounded by the calls that `app.outbound.slots` admits: a call holds one connection.
+`app.outbound.call_slots` limits the number of connections, because each call uses one.
 """
 
 import asyncio
@@ -21,20 +21,20 @@ from aiohttp.http_parser import RawResponseMessage
 from app.outbound.addresses import public_socket
 from app.outbound.credential import Credential
 from app.outbound.fair_cache import FairCache
-from app.outbound.lookups import Lookups
-from app.outbound.trust import trusting
+from app.outbound.resolver import SharedResolver
+from app.outbound.trust import create_context
 
-POOLS: Final = 1_000
-"""How many are kept, beyond those that are in use."""
-# As kube-apiserver's (research 3).
+MAX_POOLS: Final = 1_000
+"""The maximum number of pools, not counting those in use."""
+# IdleConnTimeout of k8s.io/apimachinery/pkg/util/net (SetTransportDefaults).
 _IDLE_SECONDS: Final = 90.0
-IDLE_CONNECTIONS: Final = 25
-"""How many idle connections to one place are kept."""
+MAX_IDLE_CONNECTIONS: Final = 25
+"""The maximum number of idle connections in a pool (``idleConnsPerHost`` of k8s.io/client-go/transport)."""
 MAX_INTERIM_RESPONSES: Final = 100
 
 
 class PoolKey(NamedTuple):
-    """What connections have in common that may be used for the same calls."""
+    """Identifies a pool: calls with equal keys may share connections."""
 
     partition: str
     origin: str
@@ -43,11 +43,11 @@ class PoolKey(NamedTuple):
     guarded: bool
     """Whether private addresses are refused."""
     credential: Credential | None = None
-    """As whom calls are made over them."""
+    """Authenticates the calls."""
 
 
-class _Kept:
-    """A session, and how many calls use it."""
+class _Pool:
+    """A session, and the number of calls that use it."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self.session: Final = session
@@ -55,51 +55,51 @@ class _Kept:
 
 
 class Pools:
-    """A session for each key. Idle ones of the partition that has most sessions are closed first, none in use ever."""
+    """A session for each key. The partition with most sessions loses idle ones first; sessions in use stay open."""
 
-    def __init__(self, resolver: AbstractResolver | None, *, limit: int = POOLS) -> None:
-        """Prepare; ``resolver`` is None for the system's, in threads that owners share fairly."""
+    def __init__(self, resolver: AbstractResolver | None, *, limit: int = MAX_POOLS) -> None:
+        """Prepare; without ``resolver``, `SharedResolver` resolves names."""
         self._resolver: Final = resolver
-        self._lookups: Final = Lookups()
-        self._kept: Final[FairCache[str, PoolKey, _Kept]] = FairCache(limit, is_idle=lambda kept: kept.calls == 0)
+        self._resolvers: Final = SharedResolver()
+        self._pools: Final[FairCache[str, PoolKey, _Pool]] = FairCache(limit, is_idle=lambda pool: pool.calls == 0)
         self._closing: Final[set[asyncio.Task[None]]] = set()
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._pools)
 
     @contextlib.contextmanager
     def lease(self, key: PoolKey) -> Iterator[aiohttp.ClientSession]:
-        """Lend the session of a key.
+        """Yield the session of a key.
 
         Raises:
-            TrustError: The authorities of the key cannot be loaded.
+            TrustError: The certificate authorities of the key cannot be loaded.
         """
-        kept = self._kept.get(key.partition, key)
-        if kept is None:
-            kept = _Kept(_session(key, self._resolver or self._lookups.of(key.partition)))
-            self._kept.put(key.partition, key, kept)
-        kept.calls += 1
+        pool = self._pools.get(key.partition, key)
+        if pool is None:
+            pool = _Pool(_open_session(key, self._resolver or self._resolvers.for_owner(key.partition)))
+            self._pools.put(key.partition, key, pool)
+        pool.calls += 1
         try:
-            yield kept.session
+            yield pool.session
         finally:
-            kept.calls -= 1
+            pool.calls -= 1
             self._trim()
 
     async def close(self) -> None:
         """Close every connection."""
-        for kept in self._kept.values():
-            await kept.session.close()
+        for pool in self._pools.values():
+            await pool.session.close()
         await asyncio.gather(*self._closing)
 
     def _trim(self) -> None:
-        if (idle := self._kept.evict()) is not None:
+        if (idle := self._pools.evict()) is not None:
             task = asyncio.ensure_future(idle.session.close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
 
 class _Handler(ResponseHandler):
-    """Limits the interim responses before a final one: aiohttp skips any number of them until the deadline."""
+    """Limits interim responses (HTTP 1xx), of which aiohttp accepts any number until the deadline."""
 
     _interim = 0
 
@@ -113,30 +113,30 @@ class _Handler(ResponseHandler):
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Does not use a connection again on which something came while nobody asked: mostly, that it is closed.
+    """Does not reuse an idle connection on which data or an end of stream has arrived.
 
-    aiohttp repeats a request on a connection that turns out to be closed, but no POST; looking first makes that
-    needless where the end has arrived already. An answer that came unasked is not taken for the one to the next call.
+    aiohttp retries requests on a connection that the server has closed, but not a POST, so the connector checks for the
+    end of stream first. Unsolicited data must not be read as the response to the next call.
     """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        # For mypy a partial of a subclass is another type.
+        # mypy does not accept a partial of a subclass.
         self._factory = cast("functools.partial[ResponseHandler]", functools.partial(_Handler, loop=self._loop))
 
     async def _get(self, key: ConnectionKey, traces: list[Any]) -> Connection | None:
         while (connection := await super()._get(key, traces)) is not None:
-            if not _disturbed(connection):
+            if not _has_input(connection):
                 return connection
             connection.close()
         return None
 
     def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
-        full = len(self._conns.get(key, ())) >= IDLE_CONNECTIONS
+        full = len(self._conns.get(key, ())) >= MAX_IDLE_CONNECTIONS
         super()._release(key, protocol, should_close=should_close or full)
 
 
-def _disturbed(connection: Connection) -> bool:
+def _has_input(connection: Connection) -> bool:
     protocol, transport = connection.protocol, connection.transport
     if protocol is None or transport is None or protocol.should_close:
         return True
@@ -145,16 +145,16 @@ def _disturbed(connection: Connection) -> bool:
     return bool(poll.poll(0))
 
 
-def _session(key: PoolKey, resolver: AbstractResolver) -> aiohttp.ClientSession:
+def _open_session(key: PoolKey, resolver: AbstractResolver) -> aiohttp.ClientSession:
     connector = _Connector(
-        ssl=trusting(key.ca_bundle, key.credential),
+        ssl=create_context(key.ca_bundle, key.credential),
         limit=0,
         keepalive_timeout=_IDLE_SECONDS,
         resolver=resolver,
         socket_factory=public_socket if key.guarded else None,
     )
-    # The caller's deadline is the only one. No proxies from the environment and no cookies: a hook is told what it is
-    # asked, and nothing else. Bodies stay compressed until they are known to fit (`read_body`).
+    # The caller sets the deadline. Cookies and proxies of the environment are disabled, so that a webhook receives the
+    # review and nothing else. `read_body` decompresses bodies within its limit.
     return aiohttp.ClientSession(
         connector=connector,
         timeout=aiohttp.ClientTimeout(total=None),

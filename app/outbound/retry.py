@@ -1,4 +1,4 @@
-"""When a webhook wants the same request again: ``Retry-After`` (client-go rest/with_retry.go and request.go)."""
+"""Retries that a webhook asks for by ``Retry-After`` (k8s.io/client-go/rest/with_retry.go and request.go)."""
 
 import contextlib
 import re
@@ -7,18 +7,18 @@ from typing import Final
 import aiohttp
 
 MAX_RETRIES: Final = 10
-"""How often one call is repeated (client-go: ``maxRetries`` of a request)."""
+"""Retries of one call (``maxRetries`` of a request in client-go)."""
 
 _TOO_MANY_REQUESTS: Final = 429
 _SERVER_ERROR: Final = 500
-# Go's strconv.Atoi. A date, which RFC 9110 allows as well, is no number: client-go does not retry then.
+# The syntax of Go's strconv.Atoi. For a date, which RFC 9110 also allows, client-go does not retry.
 _SECONDS: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
-# client-go reads as much of an answer that it does not use, so that the connection can be used again.
+# client-go reads this much of an unused response, so that the connection can be reused.
 _MAX_DISCARDED_BYTES: Final = 2048
 
 
 def retry_after(response: aiohttp.ClientResponse) -> int | None:
-    """Return how many seconds a webhook wants to be left alone before the same request, None if it wants none."""
+    """Return the seconds until the retry that a webhook asks for, None if it asks for none."""
     if response.status != _TOO_MANY_REQUESTS and response.status < _SERVER_ERROR:
         return None
     text = response.headers.get("Retry-After", "").strip(" \t")
@@ -26,18 +26,18 @@ def retry_after(response: aiohttp.ClientResponse) -> int | None:
 
 
 async def discard(response: aiohttp.ClientResponse) -> None:
-    """Leave an answer unread; its connection is used again only if the answer is short and complete."""
+    """Discard a response; its connection is reused only if the response is short and complete."""
     left = _MAX_DISCARDED_BYTES
     complete = False
     try:
-        # An answer that breaks off here is no reason not to ask again: client-go ignores such errors, too.
+        # An incomplete response does not prevent the retry; client-go ignores such errors, too.
         with contextlib.suppress(aiohttp.ClientError, OSError):
             if (response.content_length or 0) <= left:
                 while chunk := await response.content.read(left):
                     left -= len(chunk)
             complete = response.content.at_eof()
     finally:
-        # Also if the time is up meanwhile.
+        # This also runs if the deadline cancels the read.
         if complete:
             response.release()
         else:

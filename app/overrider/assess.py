@@ -16,7 +16,7 @@ from app.overrider.steps import RenderError
 from app.overrider.undo import RENDERED_ANNOTATION, remembered
 from app.patch import apply
 from app.store import Index, ObjectKey, StoreView
-from app.store.narrow import Narrow
+from app.store.partial import PartialObject
 
 Binding = ObjectKey
 """Where a subject is, and so, by it, its overriders and its workloads."""
@@ -51,28 +51,28 @@ class Assessment(NamedTuple):
 AS_WANTED: Final = Assessment((), "")
 
 
-def binding_of(workload: Narrow, cluster: str) -> Binding | None:
+def binding_of(workload: PartialObject, cluster: str) -> Binding | None:
     """Return what a workload belongs to, None if no overrider can apply to it."""
     owner = find_owner_in(workload.owners)
     return None if owner is None else Binding(cluster, owner.group_kind, workload.namespace, owner.name)
 
 
-def owner_version(workload: Narrow) -> str:
+def owner_version(workload: PartialObject) -> str:
     """Return the API version in which a workload names its owner, ``""`` if no overrider can apply to it."""
     owner = find_owner_in(workload.owners)
     return "" if owner is None else owner.api_version
 
 
-def _binding_keys(cluster: str, workload: Narrow) -> list[Binding]:
+def _binding_keys(cluster: str, workload: PartialObject) -> list[Binding]:
     binding = binding_of(workload, cluster)
     return [] if binding is None else [binding]
 
 
-def _rendered_keys(cluster: str, workload: Narrow) -> list[Binding]:
+def _rendered_keys(cluster: str, workload: PartialObject) -> list[Binding]:
     return _binding_keys(cluster, workload) if hash_of(workload) else []
 
 
-def _other_version_keys(cluster: str, workload: Narrow) -> list[Binding]:
+def _other_version_keys(cluster: str, workload: PartialObject) -> list[Binding]:
     if binding_of(workload, cluster) is not None:
         return []
     owners = [(reference, str(reference.get("apiVersion") or "")) for reference in workload.owners]
@@ -98,7 +98,7 @@ OTHER_VERSION_INDEXES: Final = {
 
 
 def find_plan(
-    workload: Narrow,
+    workload: PartialObject,
     binding: Binding,
     overrider: JSONObject | None,
     *,
@@ -126,13 +126,13 @@ def find_plan(
     )
 
 
-def pool_of(workload: Narrow) -> str:
+def pool_of(workload: PartialObject) -> str:
     """Return the node pool of a workload, ``""`` if it has none."""
     pool = workload.labels.get(POOL_NAME_LABEL)
     return pool if isinstance(pool, str) else ""
 
 
-def hash_of(workload: Narrow) -> str:
+def hash_of(workload: PartialObject) -> str:
     """Return the hash that a workload carries, ``""`` if it was never rendered."""
     return str(workload.annotations.get(RENDERED_ANNOTATION) or "")
 

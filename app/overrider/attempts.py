@@ -8,8 +8,8 @@ the workload is to carry) and when the workload was left alone for long.
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from app.control.pace import TokenBucket
-from app.control.queue import spread
+from app.control.queue import draw_jitter
+from app.control.rate_limit import TokenBucket
 from app.store import ObjectKey
 
 # 2, 6, 18, 54 s …: written at 0, 2, 8 and 26 s, which is four times in the first minute and leaves room for spreading
@@ -42,7 +42,7 @@ class _Attempt(NamedTuple):
 class Attempts:
     """The last writes of each workload that was written lately."""
 
-    def __init__(self, *, retries_per_second: float, longest: float, jitter: Callable[[], float] = spread) -> None:
+    def __init__(self, *, retries_per_second: float, longest: float, jitter: Callable[[], float] = draw_jitter) -> None:
         """Prepare.
 
         Args:

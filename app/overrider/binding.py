@@ -7,7 +7,7 @@ from app.model.gvk import GroupKind, parse_api_version
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import API_VERSION, GROUP, YURT_APP_OVERRIDER
 from app.store import Index, StoreView
-from app.store.sources.kubernetes.selection import Selection
+from app.store.sources.kubernetes.field_selection import FieldSelection
 
 SubjectKey = tuple[str, str, str]
 """Namespace, subject kind and subject name."""
@@ -36,10 +36,10 @@ def _subject_keys(_cluster: str, overrider: JSONObject) -> Iterable[SubjectKey]:
 OVERRIDERS_BY_SUBJECT: Final = Index("overriders_by_subject", YURT_APP_OVERRIDER, _subject_keys)
 
 
-def select_overriders(namespace: str, kind: str, name: str) -> Selection:
+def select_overriders(namespace: str, kind: str, name: str) -> FieldSelection:
     """Return the selection of the overriders bound to a subject; all others of the namespace do not matter to it."""
     fields = (("subject.kind", kind), ("subject.name", name))
-    return Selection(OVERRIDERS_BY_SUBJECT, (namespace, kind, name), namespace, fields)
+    return FieldSelection(OVERRIDERS_BY_SUBJECT, (namespace, kind, name), namespace, fields)
 
 
 def overriders_of(

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from app.control.conditions import Finding
+from app.control.conditions import Condition
 from app.control.queue import Again, WorkQueue
 from app.control.queue import Outcome as Worked
 from app.control.scheduler import LoopScheduler, Scheduler, sleep
@@ -433,7 +433,7 @@ class OverriderController:
 
 def _describe(
     at: Situation, overrider: JSONObject, results: Sequence[Result], *, overdue: bool, orphans: Sequence[str]
-) -> Sliced[tuple[Gaps, Finding]]:
+) -> Sliced[tuple[Gaps, Condition]]:
     """Return what an overrider in effect does not reach, and how its workloads stand."""
     gaps = at.gaps(overrider, overdue=overdue, orphans=orphans)
     yield

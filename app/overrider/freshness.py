@@ -32,7 +32,7 @@ from app.overrider.owner import SUBJECT_KINDS, Owner, find_owner
 from app.overrider.subject_parts import depends_on_node_pools
 from app.overrider.undo import RENDERED_ANNOTATION
 from app.store import ObjectKey, StoreView
-from app.store.sources.kubernetes.selection import Selection
+from app.store.sources.kubernetes.field_selection import FieldSelection
 
 _log: Final = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class LiveSource(Protocol):
     async def read_one(self, group_kind: GroupKind, *, cluster: str, namespace: str, name: str) -> None:
         """Bring one object up to date; raises APIError, UnreachableError."""
 
-    async def read_selected(self, selection: Selection, *, cluster: str) -> None:
+    async def read_selected(self, selection: FieldSelection, *, cluster: str) -> None:
         """Bring the objects of a selection up to date; raises APIError, UnreachableError."""
 
 

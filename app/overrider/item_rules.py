@@ -5,7 +5,7 @@ from typing import Final
 
 from app.model.image_reference import image_problem
 from app.model.json import JSON, as_object
-from app.model.meta import label_key_problem, label_value_problem
+from app.model.names import label_key_problem, label_value_problem
 from app.model.openyurt import NODEPOOL_TOKEN
 from app.overrider.finding import Finding
 from app.overrider.members import unknown_members

@@ -16,7 +16,7 @@ from app.overrider.assess import Binding, hash_of, pool_of
 from app.overrider.owner import Owner, find_owner_in
 from app.overrider.pools import pools_of_subject
 from app.store import Index, ObjectKey, StoreView, key_of
-from app.store.narrow import Narrow, Narrower
+from app.store.partial import PartialBuilder, PartialObject
 
 # k8s.io/apiserver/pkg/storage/names/generate.go: a name has 63 characters, the last five of which are random.
 _MAX_BASE: Final = 58
@@ -50,12 +50,12 @@ class OrphanKey(NamedTuple):
     """In place of that: its own name without the random part."""
 
 
-def is_orphan(workload: Narrow) -> bool:
+def is_orphan(workload: PartialObject) -> bool:
     """Return whether a workload was rendered and `is_released`."""
     return bool(hash_of(workload)) and is_released(workload)
 
 
-def is_released(workload: Narrow) -> bool:
+def is_released(workload: PartialObject) -> bool:
     """Return whether a workload of a node pool has no owner any more; one that is being deleted needs none."""
     of_pool = bool(pool_of(workload)) and not workload.deleting
     return of_pool and not any(_owns(reference) for reference in workload.owners)
@@ -77,15 +77,15 @@ def find_orphans(workloads: Iterable[JSONObject], store: StoreView) -> Iterator[
         store: All subjects and NodePools of the same clusters.
     """
     pools: dict[ObjectKey, frozenset[str]] = {}
-    narrower = Narrower()
+    builder = PartialBuilder()
     for document in workloads:
-        workload, key = narrower.narrow(document), key_of(document)
+        workload, key = builder.build(document), key_of(document)
         reason = _reason(workload, key.cluster, store, pools)
         if reason:
             yield Orphan(key, pool_of(workload), reason, bool(hash_of(workload)))
 
 
-def _reason(workload: Narrow, cluster: str, store: StoreView, pools: dict[ObjectKey, frozenset[str]]) -> str:
+def _reason(workload: PartialObject, cluster: str, store: StoreView, pools: dict[ObjectKey, frozenset[str]]) -> str:
     if is_released(workload):
         return RELEASED
     owner = find_owner_in(workload.owners)
@@ -108,7 +108,7 @@ def _owns(reference: JSONObject) -> bool:
     return GroupKind(group, str(reference.get("kind"))) in SUBJECT_KINDS
 
 
-def _orphan_keys(cluster: str, workload: Narrow) -> list[OrphanKey]:
+def _orphan_keys(cluster: str, workload: PartialObject) -> list[OrphanKey]:
     if not is_orphan(workload):
         return []
     subject = _former_owner(workload)
@@ -116,7 +116,7 @@ def _orphan_keys(cluster: str, workload: Narrow) -> list[OrphanKey]:
     return [OrphanKey(cluster, workload.namespace, subject, base)]
 
 
-def _former_owner(workload: Narrow) -> str:
+def _former_owner(workload: PartialObject) -> str:
     """Return the name of the subject that a workload was generated for; ``""`` where a long name was cut.
 
     OpenYurt generates names from ``SUBJECT-POOL-`` (v1.7.0, getWorkloadPrefix in
@@ -147,7 +147,7 @@ def orphan_keys_of(binding: Binding, pools: Iterable[str]) -> Iterator[OrphanKey
             yield OrphanKey(binding.cluster, binding.namespace, "", base[:_MAX_BASE])
 
 
-def former_bindings(cluster: str, workload: Narrow) -> list[Binding]:
+def former_bindings(cluster: str, workload: PartialObject) -> list[Binding]:
     """Return the subjects that may have owned an orphan; none where its name does not tell."""
     subject = _former_owner(workload) if is_orphan(workload) else ""
     if not subject:

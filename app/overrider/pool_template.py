@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import CLUSTER_ANNOTATION, cluster_of
-from app.model.meta import is_dns1123_subdomain
+from app.model.names import is_dns1123_subdomain
 from app.model.openyurt import POOL_NAME_LABEL
 from app.overrider.pool_mark import POOL_MARK
 from app.overrider.undo import RESERVED_PREFIX

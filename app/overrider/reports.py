@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from app.control.conditions import Finding
+from app.control.conditions import Condition
 from app.control.events import Recorder, Reference
 from app.control.slices import Slices
 from app.kube.connection import MERGE_PATCH, Connection
@@ -34,7 +34,7 @@ MAX_REMEMBERED: Final = 4096
 class _Said(NamedTuple):
     uid: JSON
     generation: int
-    findings: tuple[Finding, ...]
+    findings: tuple[Condition, ...]
     results: tuple[Result, ...]
     stored: Mapping[str, JSON]
     """The status that the apiserver made of it."""
@@ -66,7 +66,7 @@ class Reporter:
         self,
         binding: Binding,
         overrider: JSONObject,
-        findings: Sequence[Finding],
+        findings: Sequence[Condition],
         results: Sequence[Result],
         gaps: Gaps,
     ) -> bool:
@@ -155,17 +155,17 @@ class Reporter:
 def _said_in(status: Mapping[str, JSON]) -> Sequence[tuple[JSON, ...]]:
     stored = status.get("conditions")
     conditions = [as_object(one) for one in stored] if isinstance(stored, list) else []
-    return [tuple(one.get(name) for name in Finding._fields) for one in conditions]
+    return [tuple(one.get(name) for name in Condition._fields) for one in conditions]
 
 
-def _worth_an_event(findings: Sequence[Finding], known: Sequence[tuple[JSON, ...]]) -> list[Finding]:
+def _worth_an_event(findings: Sequence[Condition], known: Sequence[tuple[JSON, ...]]) -> list[Condition]:
     # An overrider that is not in effect is not rendered either; one event is enough for both.
     reasons = [finding.reason for finding in findings if finding.type == BOUND]
     changed = [finding for finding in findings if finding not in known]
     return [finding for finding in changed if not (finding.type == RENDERED and finding.reason in reasons)]
 
 
-def _is_well(finding: Finding) -> bool:
+def _is_well(finding: Condition) -> bool:
     """Return whether a condition asks nobody to do anything; an unknown one changes by itself."""
     return finding.type != CONFLICT and finding.status != "False"
 

@@ -9,7 +9,7 @@ from app.model.json import JSONObject
 from app.model.openyurt import YURT_APP_OVERRIDER
 from app.overrider.binding import subject_of
 from app.registration.announcements import Announcement
-from app.registration.selection import SubjectName, bound_condition_of
+from app.registration.match_conditions import SubjectName, bound_condition_of
 from app.registration.webhooks import CONFIGURATION_NAME
 from app.store import ObjectKey, Store, Stored
 

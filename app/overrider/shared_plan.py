@@ -21,6 +21,9 @@ from app.overrider.undo import Memory
 
 # Each takes as much as a plan of its own; a render asks for one, several times in a row. All of them take 3 MB at most.
 MAX_FILLED: Final = 64
+# A review that renders needs one of its subject. Finding the marks again costs ten times the fill, so those of many
+# subjects are kept: 25 MB at most.
+MAX_FILLERS: Final = 512
 
 # Measured with tracemalloc: a pool, and the tuples of the values of its own entries.
 _POOL_BYTES: Final = 430
@@ -118,7 +121,7 @@ class FilledPlans:
         filler = self._fillers.get(key)
         if filler is None:
             filler = self._fillers[key] = shared.filler(creating=creating)
-            if len(self._fillers) > MAX_FILLED:
+            if len(self._fillers) > MAX_FILLERS:
                 self._fillers.popitem(last=False)
         else:
             self._fillers.move_to_end(key)

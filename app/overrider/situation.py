@@ -21,7 +21,7 @@ from app.overrider.owner_controller import (
 from app.overrider.pools import pools_of_subject
 from app.overrider.workloads import Workloads
 from app.store import ObjectKey, StoreView
-from app.store.narrow import Narrow
+from app.store.partial import PartialObject
 
 _MAX_NAMED = 5
 # A workload takes some 3 µs.
@@ -153,7 +153,7 @@ def look_around(binding: Binding, *, store: StoreView, workloads: Workloads) -> 
 class _Owned(NamedTuple):
     """The workloads that name a subject as their owner."""
 
-    current: list[tuple[ObjectKey, Narrow]]
+    current: list[tuple[ObjectKey, PartialObject]]
     """Those that the subject owns, in the version that it is read in."""
     other_version: set[str]
     """The node pools of those that it owns in another version."""
@@ -165,7 +165,7 @@ def _sort_by_owner(keys: Sequence[ObjectKey], subject: JSONObject | None, worklo
     """Return the workloads by how far their owner is ``subject``, which is None if it is gone."""
     owned = _Owned([], set(), [])
     version = None if subject is None else subject["apiVersion"]
-    # The workloads of a subject share one tuple of owners (`app.store.narrow`), which is read once.
+    # The workloads of a subject share one tuple of owners (`app.store.partial`), which is read once.
     owners: dict[int, Owner | None] = {}
     kept: list[tuple[JSONObject, ...]] = []  # An id means the same tuple only as long as that is alive.
     pauses = Pauses(_SLICE)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from app.control.conditions import Finding, Status, conditions
+from app.control.conditions import Condition, Status, build_conditions
 from app.control.slices import Sliced, run_at_once
 from app.model.json import JSONObject, as_object
 from app.overrider.assess import Binding
@@ -43,7 +43,7 @@ class Result(NamedTuple):
         return bool(self.hash or self.error)
 
 
-def bound(overrider: JSONObject, binding: Binding, effective: JSONObject, *, subject: bool) -> Finding:
+def bound(overrider: JSONObject, binding: Binding, effective: JSONObject, *, subject: bool) -> Condition:
     """Return whether ``overrider`` is in effect.
 
     Args:
@@ -55,13 +55,13 @@ def bound(overrider: JSONObject, binding: Binding, effective: JSONObject, *, sub
     name = f"{binding.group_kind.kind} {binding.name}"
     if overrider is not effective:
         other = effective["metadata"]["name"]
-        return Finding(BOUND, "False", "Superseded", f"YurtAppOverrider {other} is older and in effect for {name}")
+        return Condition(BOUND, "False", "Superseded", f"YurtAppOverrider {other} is older and in effect for {name}")
     if not subject:
-        return Finding(BOUND, "False", "SubjectNotFound", f"there is no {name} in this namespace")
-    return Finding(BOUND, "True", "SubjectFound", f"in effect for {name}")
+        return Condition(BOUND, "False", "SubjectNotFound", f"there is no {name} in this namespace")
+    return Condition(BOUND, "True", "SubjectFound", f"in effect for {name}")
 
 
-def unrendered(is_bound: Finding, orphans: Sequence[str] = ()) -> Finding:
+def unrendered(is_bound: Condition, orphans: Sequence[str] = ()) -> Condition:
     """Return the `RENDERED` condition of an overrider that is not in effect: nothing is rendered by it.
 
     Args:
@@ -69,11 +69,11 @@ def unrendered(is_bound: Finding, orphans: Sequence[str] = ()) -> Finding:
         orphans: Workloads that keep what it rendered before.
     """
     if not orphans:
-        return Finding(RENDERED, "False", is_bound.reason, is_bound.message)
-    return Finding(RENDERED, "False", "OrphanedWorkloads", f"{is_bound.message}; {describe_orphans(orphans)}")
+        return Condition(RENDERED, "False", is_bound.reason, is_bound.message)
+    return Condition(RENDERED, "False", "OrphanedWorkloads", f"{is_bound.message}; {describe_orphans(orphans)}")
 
 
-def rendered(results: Sequence[Result], gaps: Gaps = NO_GAPS) -> Finding:
+def rendered(results: Sequence[Result], gaps: Gaps = NO_GAPS) -> Condition:
     """Return whether every workload is as the overrider wants it."""
     concerned = [result for result in results if result.counts]
     failed = [result for result in concerned if result.error]
@@ -82,7 +82,7 @@ def rendered(results: Sequence[Result], gaps: Gaps = NO_GAPS) -> Finding:
     counted = f"{right} of {wanted} workloads" if wanted else ""
     parts = [counted, *_failures(failed), *gaps.texts(), *_notes(concerned)]
     text = "; ".join(part for part in parts if part)
-    return Finding(RENDERED, status, reason, text or f"no entry selects a node pool of {gaps.subject}")
+    return Condition(RENDERED, status, reason, text or f"no entry selects a node pool of {gaps.subject}")
 
 
 def _counts(concerned: Sequence[Result], gaps: Gaps) -> tuple[int, int]:
@@ -117,14 +117,14 @@ def _notes(concerned: Sequence[Result]) -> list[str]:
     return [f"defaults and empty values stored otherwise than requested: {list_names(pointers)}"] if pointers else []
 
 
-def conflicts(text: str) -> tuple[Finding, ...]:
+def conflicts(text: str) -> tuple[Condition, ...]:
     """Return the condition for settings of OpenYurt that disturb overriders; none for ``""``."""
-    return (Finding(CONFLICT, "True", "OpenYurtInterferes", text),) if text else ()
+    return (Condition(CONFLICT, "True", "OpenYurtInterferes", text),) if text else ()
 
 
 def status_of(
     overrider: JSONObject,
-    findings: Sequence[Finding],
+    findings: Sequence[Condition],
     results: Sequence[Result],
     gaps: Gaps = NO_GAPS,
     *,
@@ -136,7 +136,7 @@ def status_of(
 
 def status_in_slices(
     overrider: JSONObject,
-    findings: Sequence[Finding],
+    findings: Sequence[Condition],
     results: Sequence[Result],
     gaps: Gaps = NO_GAPS,
     *,
@@ -160,7 +160,7 @@ def status_in_slices(
     return {
         "observedGeneration": generation,
         "summary": f"{right}/{wanted}",
-        "conditions": conditions(findings, former=former, generation=generation, now=now),
+        "conditions": build_conditions(findings, former=former, generation=generation, now=now),
         "pools": [_pool(result) for result in kept],
     }
 

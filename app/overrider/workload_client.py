@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from app.control.pace import Pace
+from app.control.rate_limit import RateLimiter
 from app.control.scheduler import Scheduler
 from app.control.slices import Slices
 from app.kube.connection import JSON_PATCH, MERGE_PATCH, Connection
@@ -92,7 +92,7 @@ class WorkloadClient:
         self._connection: Final = connection
         self._source: Final = source
         self._now: Final = now
-        self._pace: Final = Pace(limits.per_second, at_once=limits.at_once, scheduler=scheduler)
+        self._pace: Final = RateLimiter(limits.per_second, at_once=limits.at_once, scheduler=scheduler)
         self._slots: Final = asyncio.Semaphore(limits.at_once)
         # The trigger annotations of writes that have not been answered yet.
         self._writing: Final[dict[ObjectKey, str]] = {}

@@ -27,7 +27,7 @@ from app.overrider.remainders import Remainders
 from app.overrider.workload_client import Limits, WorkloadClient, Written
 from app.store import ObjectKey, Store, Stored, StoreView
 from app.store.freeing import free_in_slices
-from app.store.narrow import Narrow
+from app.store.partial import PartialObject
 from app.store.sources.kubernetes.resources import WORKLOADS
 from app.store.sources.kubernetes.source import KubernetesSource
 
@@ -127,7 +127,7 @@ class Workloads:
         # Until all are read, nobody can look at any; then all subjects are looked at, and all workloads compared.
         if not self.source.synced:
             return
-        kept: Narrow | None = before if after is None else self.get(key)
+        kept: PartialObject | None = before if after is None else self.get(key)
         binding = None if kept is None else binding_of(kept, key.cluster)
         drifted = False
         respecified = before is None or kept is None or before.generation != kept.generation
@@ -163,7 +163,7 @@ class Workloads:
         self._drifts[key] = _Drift(identity, found.pointers[:3])
         return identity
 
-    def _is_ours(self, key: ObjectKey, before: Narrow | None, after: JSONObject) -> bool:
+    def _is_ours(self, key: ObjectKey, before: PartialObject | None, after: JSONObject) -> bool:
         """Return whether a change is the write that this controller makes now.
 
         The event of a write may arrive before its answer. The write's trigger annotation is in no version before it.
@@ -177,9 +177,9 @@ class Workloads:
 
     # What is known.
 
-    def get(self, key: ObjectKey) -> Narrow | None:
+    def get(self, key: ObjectKey) -> PartialObject | None:
         """Return what is kept of a workload."""
-        kept: Narrow | None = self._store.get(*key)
+        kept: PartialObject | None = self._store.get(*key)
         return kept
 
     def drift(self, key: ObjectKey) -> tuple[str, ...] | None:
@@ -269,7 +269,9 @@ class Workloads:
                 yield key, binding, document
 
 
-def _released(key: ObjectKey, before: Narrow | None, after: Narrow | None, binding: Binding | None) -> Iterator[Change]:
+def _released(
+    key: ObjectKey, before: PartialObject | None, after: PartialObject | None, binding: Binding | None
+) -> Iterator[Change]:
     """Yield what a change of a workload means for subjects that lost it, or lost it before.
 
     Args:

@@ -1,15 +1,18 @@
-"""JSON Pointer, JSON Patch in two dialects, diff, and strategic merge. Pure: documents in, documents out."""
+"""JSON Pointer, JSON Patch in two dialects, diff, JSON merge patch and strategic merge patch.
+
+All functions are pure: they take documents and return documents.
+"""
 
 from app.patch.diff import diff
 from app.patch.equality import equal, identical
 from app.patch.errors import PatchError, StrategicMergeError
+from app.patch.json_merge_patch import merge_patch
+from app.patch.json_patch import CompiledPatch, Dialect, apply, compile_patch
 from app.patch.limits import LIMITS, PatchLimits
-from app.patch.merge import merge_patch
-from app.patch.operations import CompiledPatch, Dialect, apply, compile_patch
 from app.patch.pointer import format_tokens as format_pointer
 from app.patch.pointer import parse as parse_pointer
 from app.patch.pointer import resolve as resolve_pointer
-from app.patch.strategic import strategic_merge
+from app.patch.strategic_merge_patch import strategic_merge
 
 __all__ = [
     "LIMITS",

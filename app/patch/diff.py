@@ -1,4 +1,4 @@
-"""The patch that turns one document into another."""
+"""Computes the JSON Patch that turns one document into another."""
 
 from typing import Final
 
@@ -7,20 +7,20 @@ from app.patch.alignment import align
 from app.patch.equality import identical
 from app.patch.pointer import escape
 
-# Fewer operations than this are about as short as one replace of what they are in.
-_WORTH_WEIGHING: Final = 3
-_OVERHEAD: Final = len('{"op":"replace","path":"","value":},')
+# Fewer operations than this are about as short as one replace of their container.
+_MIN_OPERATIONS_TO_SHORTEN: Final = 3
+_REPLACE_OVERHEAD: Final = len('{"op":"replace","path":"","value":},')
 _MISSING: Final = object()
-# More operations than this inside one container become one replace of it: a list of a million elements of which one
-# goes from the front to the end has a million differences.
+# A container with more operations than this is replaced. A list of a million elements whose first element moves to the
+# end differs at every index.
 _MAX_OPERATIONS: Final = 1_000
 
 
 def diff(before: JSON, after: JSON) -> list[JSONObject]:
-    """Return a small RFC 6902 patch that makes ``after`` of ``before``, to the type of each number.
+    """Return a small RFC 6902 patch that turns ``before`` into ``after``, including the type of each number.
 
-    Branches that both share by identity cost nothing, so a document changed by copy-on-write is compared along the
-    changes only. The patch means the same in the kubernetes dialect.
+    Branches that are the same Python object in both documents are skipped, so comparing a copy-on-write copy takes time
+    for its changes only. The patch has the same result in the kubernetes dialect.
     """
     operations: list[JSONObject] = []
     if before is not after:
@@ -36,27 +36,29 @@ def _compare(before: JSON, after: JSON, path: str, operations: list[JSONObject])
         _compare_lists(before, after, path, operations)
     elif type(before) is not type(after) or before != after:
         operations.append({"op": "replace", "path": path, "value": after})
-    # Weighed only where several members of this very container changed, which is cheap to ask and where there is
-    # something to win; never for the whole document: who reads a patch wants to see what changed in it.
-    if path and len(operations) - start >= _WORTH_WEIGHING:
+    # Only a container with several changed members of its own can become shorter. The document itself is never
+    # replaced: readers of a patch want to see the changes.
+    if path and len(operations) - start >= _MIN_OPERATIONS_TO_SHORTEN:
         own, length = 0, len(path)
         for made in operations[start:]:
             own += made["path"].rfind("/") == length
-        if own >= _WORTH_WEIGHING:
+        if own >= _MIN_OPERATIONS_TO_SHORTEN:
             _shorten(after, path, operations, start)
     if path and len(operations) - start > _MAX_OPERATIONS:
         operations[start:] = [{"op": "replace", "path": path, "value": after}]
 
 
 def _shorten(after: JSON, path: str, operations: list[JSONObject], start: int) -> None:
-    """Put one replace in the place of the operations from ``start`` on, if it is less than half as long."""
-    limit = sum(_OVERHEAD + len(made["path"]) + _text_size(made.get("value")) for made in operations[start:]) // 2
-    if _OVERHEAD + len(path) + _text_size(after, limit) < limit:
+    """Replace the operations from ``start`` on by one ``replace`` if that is less than half as long."""
+    limit = (
+        sum(_REPLACE_OVERHEAD + len(made["path"]) + _text_size(made.get("value")) for made in operations[start:]) // 2
+    )
+    if _REPLACE_OVERHEAD + len(path) + _text_size(after, limit) < limit:
         operations[start:] = [{"op": "replace", "path": path, "value": after}]
 
 
 def _text_size(value: JSON, limit: int = 1 << 30) -> int:
-    """Return about how long ``value`` is as JSON text; counting stops soon after ``limit``."""
+    """Return the approximate length of ``value`` as JSON text; stop counting soon after ``limit``."""
     if isinstance(value, str):
         return len(value) + 2
     if not isinstance(value, dict | list):
@@ -71,11 +73,11 @@ def _text_size(value: JSON, limit: int = 1 << 30) -> int:
 
 def _compare_objects(before: JSONObject, after: JSONObject, path: str, operations: list[JSONObject]) -> None:
     if path and before and after and next(iter(before)) not in after and before.keys().isdisjoint(after):
-        # Nothing in common: one replace is shorter than removing and adding every member.
+        # Without a common member, one replace is shorter than removing and adding every member.
         operations.append({"op": "replace", "path": path, "value": after})
         return
     common = len(before)
-    most = len(operations) + _MAX_OPERATIONS
+    max_operations = len(operations) + _MAX_OPERATIONS
     for name, present in before.items():
         wanted = after.get(name, _MISSING)
         if wanted is present:
@@ -85,8 +87,8 @@ def _compare_objects(before: JSONObject, after: JSONObject, path: str, operation
             operations.append({"op": "remove", "path": f"{path}/{escape(name)}"})
         else:
             _compare(present, wanted, f"{path}/{escape(name)}", operations)
-        if path and len(operations) > most:
-            return  # They are replaced by one.
+        if path and len(operations) > max_operations:
+            return  # The caller replaces them by one operation.
     if len(after) > common:
         operations += [
             {"op": "add", "path": f"{path}/{escape(name)}", "value": wanted}
@@ -98,7 +100,7 @@ def _compare_objects(before: JSONObject, after: JSONObject, path: str, operation
 def _compare_lists(before: list[JSON], after: list[JSON], path: str, operations: list[JSONObject]) -> None:
     start = 0
     shorter = min(len(before), len(after))
-    # Identity is asked first and here: most elements are shared, and a call costs more than the question.
+    # Compare identity before calling `identical`: most elements are shared, and a call costs more than `is`.
     while start < shorter and (before[start] is after[start] or identical(before[start], after[start])):
         start += 1
     end = 0
@@ -107,7 +109,7 @@ def _compare_lists(before: list[JSON], after: list[JSON], path: str, operations:
     ):
         end += 1
     if shorter == len(after) == len(before) and start + end + 1 == shorter:
-        # The usual change, one element among others: nothing to align.
+        # In the usual case a single element changed, and there is nothing to align.
         _compare(before[start], after[start], f"{path}/{start}", operations)
         return
     old, new = before[start : len(before) - end], after[start : len(after) - end]
@@ -117,17 +119,17 @@ def _compare_lists(before: list[JSON], after: list[JSON], path: str, operations:
 def _compare_middle(
     old: list[JSON], new: list[JSON], *, path: str, position: int, operations: list[JSONObject]
 ) -> None:
-    """Compare what is left of two lists between their common ends; ``position`` is where it starts."""
+    """Compare two lists without their common start and end; ``position`` is the index of their first element."""
     pairs = align(old, new) if old and new else []
     old_at = new_at = 0
-    most = len(operations) + _MAX_OPERATIONS
+    max_operations = len(operations) + _MAX_OPERATIONS
     for old_index, new_index in (*pairs, (len(old), len(new))):
         removed, added = old[old_at:old_index], new[new_at:new_index]
         common = min(len(removed), len(added))
         for offset in range(common):
             _compare(removed[offset], added[offset], f"{path}/{position + offset}", operations)
-            if path and len(operations) > most:
-                return  # They are replaced by one.
+            if path and len(operations) > max_operations:
+                return  # The caller replaces them by one operation.
         position += common
         operations += [{"op": "remove", "path": f"{path}/{position}"} for _ in range(len(removed) - common)]
         operations += [

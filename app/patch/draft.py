@@ -1,79 +1,79 @@
-"""A document that is changed without changing the one it was made from."""
+"""A copy-on-write view of a document, to which patch operations are applied."""
 
 import json
 from collections.abc import Callable
 from typing import Final
 
 from app.model.json import JSON
-from app.patch.errors import Refusal
-from app.patch.limits import Moves
+from app.patch.errors import OperationError
+from app.patch.limits import MoveCounter
 from app.patch.pointer import Tokens
 
 Locate = Callable[[JSON, str], str | int]
-"""Returns the key or index that a token means in a container; raises what its dialect raises where there is none."""
+"""Returns the key or index of a token in a container, or raises the dialect's error if the container has none."""
 
-# kube-apiserver's JSONPatchMaxCopyBytes: what the copies of one patch may add up to. Without it thirty operations that
-# each copy the document into itself make 2^30 documents of one.
-_MOST_COPIED: Final = 3 * 1024 * 1024
+# kube-apiserver's JSONPatchMaxCopyBytes: the limit for all copies of one patch together. Without a limit, thirty
+# operations that each copy the document into itself enlarge it 2^30 times.
+_MAX_COPIED_BYTES: Final = 3 * 1024 * 1024
 
 
 class Draft:
     """A copy-on-write view of a document.
 
-    Only containers on the way to a change are copied, each once; everything else stays shared with the original.
-    A container made here is never inside one that was not, so whatever is not owned has nothing owned in it.
+    A draft copies only the containers on the path to a change, each of them once, and shares the rest with the
+    original. A copied container is never inside a shared one, so a shared container needs no search for copied ones.
     """
 
     __slots__ = ("_copied", "_owned", "moves", "root")
 
     def __init__(self, document: JSON, *, max_moved: int | None = None) -> None:
         self.root = document
-        # Insertions and removals are counted before they happen.
-        self.moves: Final = Moves(max_moved)
-        # Containers made here, kept by reference: an id alone may be reused once its container is gone.
+        # Appliers count insertions and removals before they make them.
+        self.moves: Final = MoveCounter(max_moved)
+        # Copied containers by id, with a reference: Python reuses the id of an object that was freed.
         self._owned: Final[dict[int, JSON]] = {}
         self._copied = 0
 
     def find(self, tokens: Tokens, locate: Locate) -> JSON:
-        """Return what ``tokens`` name, to be looked at only."""
+        """Return the value at ``tokens``, which the caller must not change."""
         node = self.root
         for token in tokens:
-            # The usual case without a call: this is the inner loop of every patch.
+            # This is the inner loop of every patch: member names of objects need no call.
             node = node[token if type(node) is dict and token in node else locate(node, token)]
         return node
 
     def container(self, tokens: Tokens, locate: Locate) -> JSON:
-        """Return the container that ``tokens`` name, ready to be changed."""
-        node = self.root = self._own(self.root)
+        """Return the container at ``tokens``, copied so that the caller may change it."""
+        node = self.root = self._copy_once(self.root)
         for token in tokens:
             key = token if type(node) is dict and token in node else locate(node, token)
             child = node[key]
             if id(child) not in self._owned:
-                child = node[key] = self._own(child)
+                child = node[key] = self._copy_once(child)
             node = child
         return node
 
     def share(self, value: JSON) -> JSON:
-        """Return ``value`` for a second place in the document, where a change of the first does not reach it.
+        """Return ``value`` for a second path of the document, so that later changes of one leave the other as it is.
 
         Raises:
-            Refusal: The copies of this draft add up to more than an apiserver allows.
+            OperationError: All copies of this draft together exceed kube-apiserver's limit.
         """
-        # Counted as text, because shared branches cost nothing here and everything once they are written out.
+        # Count the length as text: shared branches take no memory here, but each of them is written out later.
         self._copied += len(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
-        if self._copied > _MOST_COPIED:
-            raise Refusal(
+        if self._copied > _MAX_COPIED_BYTES:
+            raise OperationError(
                 "Unable to complete the copy, the accumulated size increase of copy is "
-                f"{self._copied}, exceeding the limit {_MOST_COPIED}"
+                f"{self._copied}, exceeding the limit {_MAX_COPIED_BYTES}"
             )
         return self._copy_owned(value)
 
-    def _own(self, node: JSON) -> JSON:
+    def _copy_once(self, node: JSON) -> JSON:
         if id(node) in self._owned or not isinstance(node, dict | list):
             return node
-        return self._keep(node.copy())
+        return self._record_owned(node.copy())
 
-    def _keep(self, made: JSON) -> JSON:
+    def _record_owned(self, made: JSON) -> JSON:
         self._owned[id(made)] = made
         return made
 
@@ -81,5 +81,5 @@ class Draft:
         if id(value) not in self._owned:
             return value
         if isinstance(value, dict):
-            return self._keep({name: self._copy_owned(inner) for name, inner in value.items()})
-        return self._keep([self._copy_owned(inner) for inner in value])
+            return self._record_owned({name: self._copy_owned(inner) for name, inner in value.items()})
+        return self._record_owned([self._copy_owned(inner) for inner in value])

@@ -1,28 +1,27 @@
-"""In which order the elements of a merged list stand (normalizeElementOrder of apimachinery's strategicpatch)."""
+"""Orders the elements of a merged list (apimachinery, util/strategicpatch/patch.go: normalizeElementOrder)."""
 
 from collections.abc import Callable, Hashable, Sequence
 
 from app.model.json import JSON
 
 Identify = Callable[[JSON], Hashable]
-"""Returns what an element is recognised by."""
+"""Returns the identity of an element, such as the value of its merge key."""
 
 
-def arrange(
+def order_elements(
     merged: list[JSON], *, wanted: Sequence[Hashable], server: Sequence[Hashable], identify: Identify
 ) -> list[JSON]:
-    """Return the elements of a merged list in their order.
+    """Return the elements of a merged list in upstream's order.
 
-    What the patch names stands in the order of the patch, everything else in the order of the server. The two are
-    merged from the front, and an element that only the server has goes first only where it stood before the next
-    one of the patch on the server: so an element that is new on the server goes in front of those it was not told
-    about.
+    Elements of the patch keep the order of the patch, all others keep the order of the server's list. Both sequences
+    are merged from the front. An element of the server comes first only if it preceded the next element of the patch
+    in the server's list. An element that is new in the patch therefore precedes all remaining elements of the server.
 
     Args:
         merged: The elements.
-        wanted: What the elements of the patch are recognised by, in the order of the patch.
-        server: The same of the list before it was merged.
-        identify: How the elements are recognised.
+        wanted: The identities of the patch's elements, in the order of the patch.
+        server: The identities of the server's list before the merge.
+        identify: Returns the identity of an element.
     """
     wanted_at, server_at = _first_positions(wanted), _first_positions(server)
     named = [element for element in merged if identify(element) in wanted_at]

@@ -1,4 +1,4 @@
-"""When two JSON values are the same."""
+"""Compares JSON values: by type and value (`identical`), or as RFC 6902 does (`equal`)."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ _MISSING: Final = object()
 
 
 def identical(left: JSON, right: JSON) -> bool:
-    """Return whether both would be written as the same JSON: ``1``, ``1.0`` and ``true`` all differ."""
+    """Return whether both values have the same JSON text: ``1``, ``1.0`` and ``true`` all differ."""
     if left is right:
         return True
     if type(left) is not type(right):
@@ -21,7 +21,7 @@ def identical(left: JSON, right: JSON) -> bool:
 
 
 def _same_members(left: JSONObject, right: JSONObject) -> bool:
-    # A loop, not all(): this is the inner loop of every diff, and a generator costs more than the comparison.
+    # This is the inner loop of every diff, and the generator of all() costs more than the comparison.
     for name, value in left.items():  # noqa: SIM110
         if not identical(value, right.get(name, _MISSING)):
             return False
@@ -29,7 +29,7 @@ def _same_members(left: JSONObject, right: JSONObject) -> bool:
 
 
 def equal(left: JSON, right: JSON) -> bool:
-    """Return whether both are equal by RFC 6902 section 4.6: numbers by value, and true is not a number."""
+    """Return whether both values are equal by RFC 6902 section 4.6: numbers by value, and true is not a number."""
     if left is right:
         return True
     if isinstance(left, bool) or isinstance(right, bool):

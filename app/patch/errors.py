@@ -1,14 +1,14 @@
-"""What a patch that does not apply says."""
+"""Errors of patches that are malformed or do not apply to their document."""
 
 
 class PatchError(ValueError):
-    """An operation that is malformed or does not fit its document.
+    """A JSON Patch is malformed, exceeds a limit, or does not apply to its document.
 
     Attributes:
-        index: Position of the operation in the patch, None where the patch as a whole is at fault.
+        index: Index of the operation in the patch, None if the error concerns the patch itself.
         op: The operation's name.
         path: The operation's path.
-        reason: What is wrong.
+        reason: The problem, without the operation.
     """
 
     def __init__(self, reason: str, *, index: int | None = None, op: str = "", path: str = "") -> None:
@@ -21,11 +21,11 @@ class PatchError(ValueError):
 
 
 class StrategicMergeError(ValueError):
-    """A strategic merge patch that does not fit; the text starts with the JSON pointer of the place.
+    """A strategic merge patch is malformed or does not apply; the text starts with a JSON pointer.
 
     Attributes:
-        path: The pointer, into the patch.
-        reason: What is wrong.
+        path: The JSON pointer of the value in the patch.
+        reason: The problem, without the pointer.
     """
 
     def __init__(self, path: str, reason: str) -> None:
@@ -34,5 +34,5 @@ class StrategicMergeError(ValueError):
         self.reason = reason
 
 
-class Refusal(Exception):  # noqa: N818 - raised inside the package only, and always turned into a PatchError
-    """Why one operation does not apply."""
+class OperationError(Exception):
+    """One operation does not apply. Never leaves this package: callers get a `PatchError`."""

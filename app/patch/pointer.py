@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from app.model.json import JSON
-from app.patch.errors import Refusal
+from app.patch.errors import OperationError
 
 Tokens = tuple[str, ...]
 
 _BAD_ESCAPE: Final = re.compile(r"~(?![01])")
-# RFC 6901 section 4: no leading zeros, no sign, ASCII digits only. More than nine digits is no index of anything that
-# fits in memory, and int() of very long digits is slow.
+# RFC 6901 section 4: no leading zeros, no sign, ASCII digits only. No array in memory has an index of more than nine
+# digits, and int() of many digits is slow.
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 
 
@@ -19,7 +19,7 @@ def parse(pointer: str) -> Tokens:
     """Return the reference tokens of ``pointer``, unescaped; ``""`` is the whole document.
 
     Raises:
-        ValueError: No leading slash, or a ``~`` that is not ``~0`` or ``~1``.
+        ValueError: The leading slash is missing, or a ``~`` is not part of ``~0`` or ``~1``.
     """
     if not pointer:
         return ()
@@ -33,7 +33,7 @@ def parse(pointer: str) -> Tokens:
 
 
 def escape(token: str) -> str:
-    """Return ``token`` as it is written in a pointer."""
+    """Return ``token`` escaped for use in a pointer."""
     return token.replace("~", "~0").replace("/", "~1") if "~" in token or "/" in token else token
 
 
@@ -42,37 +42,37 @@ def format_tokens(tokens: Sequence[str]) -> str:
     return "".join(f"/{escape(token)}" for token in tokens)
 
 
-def index_of(token: str) -> int:
-    """Return the array index that ``token`` writes; raises Refusal if it is none."""
+def parse_index(token: str) -> int:
+    """Return the array index that ``token`` writes; raises OperationError if it is not an index."""
     if not _INDEX.fullmatch(token):
-        raise Refusal(f"{token!r} is not an array index")
+        raise OperationError(f"{token!r} is not an array index")
     return int(token)
 
 
 def locate(node: JSON, token: str) -> str | int:
-    """Return the key or the index that ``token`` means in ``node``; raises Refusal if nothing is there."""
+    """Return the key or index of ``token`` in ``node``; raises OperationError if it does not exist."""
     if isinstance(node, dict):
         if token not in node:
-            raise Refusal(f"member {token!r} does not exist")
+            raise OperationError(f"member {token!r} does not exist")
         return token
     if isinstance(node, list):
-        index = index_of(token)
+        index = parse_index(token)
         if index >= len(node):
-            raise Refusal(f"index {index} is out of range: the array has {len(node)} elements")
+            raise OperationError(f"index {index} is out of range: the array has {len(node)} elements")
         return index
-    raise Refusal(f"{token!r} is looked for in a value that is neither object nor array")
+    raise OperationError(f"no member {token!r}: its parent is neither object nor array")
 
 
 def resolve(document: JSON, pointer: str) -> JSON:
-    """Return what ``pointer`` names in ``document``.
+    """Return the value at ``pointer`` in ``document``.
 
     Raises:
         ValueError: ``pointer`` is malformed.
-        LookupError: There is nothing at that place.
+        LookupError: ``document`` has no value at ``pointer``.
     """
     try:
         for token in parse(pointer):
             document = document[locate(document, token)]
-    except Refusal as refusal:
+    except OperationError as refusal:
         raise LookupError(f"{pointer}: {refusal}") from None
     return document

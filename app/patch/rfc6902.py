@@ -1,4 +1,4 @@
-"""JSON Patch as RFC 6902 has it, strictly."""
+"""JSON Patch operations in strict accordance with RFC 6902."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -6,8 +6,8 @@ from typing import Final
 from app.model.json import JSON
 from app.patch.draft import Draft
 from app.patch.equality import equal, identical
-from app.patch.errors import Refusal
-from app.patch.pointer import Tokens, index_of, locate, parse
+from app.patch.errors import OperationError
+from app.patch.pointer import Tokens, locate, parse, parse_index
 
 Apply = Callable[[Draft], None]
 
@@ -15,34 +15,34 @@ _END: Final = "-"
 
 
 def compile_operation(operation: Mapping[str, JSON]) -> Apply:
-    """Return the function that applies ``operation`` to a draft; raises Refusal if it is malformed."""
+    """Return the function that applies ``operation`` to a draft; raises OperationError if it is malformed."""
     op, path = operation.get("op"), operation.get("path")
-    # Asked for text first: op is foreign, and a list or an object cannot be looked up.
+    # The patch may come from a webhook: op can be a list or an object, which are no keys of a dict.
     compiler = _COMPILERS.get(op) if isinstance(op, str) else None
     if compiler is None:
-        raise Refusal(f"op must be one of {', '.join(_COMPILERS)}, not {op!r}")
+        raise OperationError(f"op must be one of {', '.join(_COMPILERS)}, not {op!r}")
     if not isinstance(path, str):
-        raise Refusal("path is missing")
-    return compiler(_tokens(path), operation)
+        raise OperationError("path is missing")
+    return compiler(_parse_tokens(path), operation)
 
 
-def _tokens(pointer: str) -> Tokens:
+def _parse_tokens(pointer: str) -> Tokens:
     try:
         return parse(pointer)
     except ValueError as error:
-        raise Refusal(str(error)) from None
+        raise OperationError(str(error)) from None
 
 
-def _source(operation: Mapping[str, JSON]) -> Tokens:
+def _parse_source(operation: Mapping[str, JSON]) -> Tokens:
     source = operation.get("from")
     if not isinstance(source, str):
-        raise Refusal("from is missing")
-    return _tokens(source)
+        raise OperationError("from is missing")
+    return _parse_tokens(source)
 
 
-def _value(operation: Mapping[str, JSON]) -> JSON:
+def _require_value(operation: Mapping[str, JSON]) -> JSON:
     if "value" not in operation:
-        raise Refusal("value is missing")
+        raise OperationError("value is missing")
     return operation["value"]
 
 
@@ -53,22 +53,22 @@ def _add_at(draft: Draft, tokens: Tokens, value: JSON) -> None:
     parents, last = tokens[:-1], tokens[-1]
     present = draft.find(parents, locate)
     if isinstance(present, dict):
-        # What is there already is left alone: a patch that changes nothing returns the document itself.
+        # A patch that changes nothing returns the document itself, so do not copy for an identical value.
         if last not in present or not identical(present[last], value):
             draft.container(parents, locate)[last] = value
     elif isinstance(present, list):
-        index = len(present) if last == _END else index_of(last)
+        index = len(present) if last == _END else parse_index(last)
         if index > len(present):
-            raise Refusal(f"index {index} is out of range: the array has {len(present)} elements")
+            raise OperationError(f"index {index} is out of range: the array has {len(present)} elements")
         draft.moves.add(len(present) - index)
         draft.container(parents, locate).insert(index, value)
     else:
-        raise Refusal(f"{last!r} is added to a value that is neither object nor array")
+        raise OperationError(f"cannot add {last!r}: its parent is neither object nor array")
 
 
 def _remove_at(draft: Draft, tokens: Tokens) -> JSON:
     if not tokens:
-        raise Refusal("the whole document cannot be removed")
+        raise OperationError("the document itself cannot be removed")
     parent = draft.container(tokens[:-1], locate)
     key = locate(parent, tokens[-1])
     if isinstance(key, int):
@@ -82,7 +82,7 @@ def _set_root(draft: Draft, value: JSON) -> None:
 
 
 def _compile_add(tokens: Tokens, operation: Mapping[str, JSON]) -> Apply:
-    value = _value(operation)
+    value = _require_value(operation)
     return lambda draft: _add_at(draft, tokens, value)
 
 
@@ -94,7 +94,7 @@ def _compile_remove(tokens: Tokens, _operation: Mapping[str, JSON]) -> Apply:
 
 
 def _compile_replace(tokens: Tokens, operation: Mapping[str, JSON]) -> Apply:
-    value = _value(operation)
+    value = _require_value(operation)
     if not tokens:
         return lambda draft: _set_root(draft, value)
     parents, last = tokens[:-1], tokens[-1]
@@ -109,9 +109,9 @@ def _compile_replace(tokens: Tokens, operation: Mapping[str, JSON]) -> Apply:
 
 
 def _compile_move(tokens: Tokens, operation: Mapping[str, JSON]) -> Apply:
-    source = _source(operation)
+    source = _parse_source(operation)
     if len(source) < len(tokens) and tokens[: len(source)] == source:
-        raise Refusal("a value cannot be moved into itself")
+        raise OperationError("a value cannot be moved into itself")
 
     def apply(draft: Draft) -> None:
         if source == tokens:
@@ -125,16 +125,16 @@ def _compile_move(tokens: Tokens, operation: Mapping[str, JSON]) -> Apply:
 
 
 def _compile_copy(tokens: Tokens, operation: Mapping[str, JSON]) -> Apply:
-    source = _source(operation)
+    source = _parse_source(operation)
     return lambda draft: _add_at(draft, tokens, draft.share(draft.find(source, locate)))
 
 
 def _compile_test(tokens: Tokens, operation: Mapping[str, JSON]) -> Apply:
-    value = _value(operation)
+    value = _require_value(operation)
 
     def apply(draft: Draft) -> None:
         if not equal(draft.find(tokens, locate), value):
-            raise Refusal("the value is another one")
+            raise OperationError("the value is another one")
 
     return apply
 

@@ -1,11 +1,11 @@
-"""Announcements: the overriders that replicas have admitted and that the leader may not have seen yet.
+"""Announcements: overriders that a replica has admitted, and that the leader may not have seen yet.
 
-The list of subjects in the condition is not enough to tell the leader of them. A webhook without the condition sends
-every workload, so there is no list to add a subject to, and the leader is about to write one. A subject that is listed
-already may be one that the leader is about to remove, because its former overrider was deleted.
+The subjects listed in the match condition are not enough to inform the leader. A webhook without the condition has no
+list to which a replica could add a subject, while the leader may be about to write one. A listed subject may be one
+that the leader is about to remove, because its former overrider was deleted.
 
-So each announcement is also an entry of an annotation of the webhook configuration. It changes the configuration's
-resourceVersion, so that a write of the leader which was prepared before it fails.
+So each announcement is also an entry in an annotation of the webhook configuration. The entry changes the
+resourceVersion, so that a concurrent write of the leader fails with a conflict.
 """
 
 from collections.abc import Sequence
@@ -14,10 +14,11 @@ from typing import Final, NamedTuple
 import msgspec
 
 from app.model.json import JSON
-from app.registration.selection import SubjectName
+from app.registration.match_conditions import SubjectName
 
 ANNOUNCED_ANNOTATION: Final = "fleethook.io/announced"
-# An apiserver takes 256 KiB of annotations for an object (TotalAnnotationSizeLimitB); 64 KiB are some 700 overriders.
+# kube-apiserver limits the annotations of an object to 256 KiB (TotalAnnotationSizeLimitB). 64 KiB hold about 700
+# overriders.
 MAX_ANNOTATION_BYTES: Final = 64 * 1024
 
 
@@ -26,22 +27,22 @@ class Announcement(NamedTuple):
 
     subject: SubjectName
     overrider: str
-    """Its uid, ``""`` if only the subject is known."""
+    """The uid of the overrider, ``""`` if only the subject is known."""
 
 
 _decode: Final = msgspec.json.Decoder(list[Announcement]).decode
 
 
 def read_announcements(annotation: JSON) -> tuple[Announcement, ...]:
-    """Return the announcements in the text of the annotation, oldest first; none in a text of another form."""
+    """Return the announcements in the annotation, oldest first; none if the annotation has another format."""
     try:
         return tuple(_decode(annotation)) if isinstance(annotation, str) else ()
     except msgspec.DecodeError:
-        return ()  # Somebody else's text.
+        return ()  # another client wrote the annotation
 
 
 def write_announcements(announcements: Sequence[Announcement]) -> str:
-    """Return the text of the annotation, without the oldest announcements if it would be too long."""
+    """Return the value of the annotation; the oldest announcements are dropped if it would be too long."""
     kept: list[bytes] = []
     size = len("[]")
     for one in reversed(announcements):

@@ -1,7 +1,7 @@
-"""Adding the subject of a new overrider to the webhook configuration before the overrider is stored.
+"""Add the subject of a new overrider to the webhook configuration before the overrider is stored.
 
-The leader would add it some milliseconds afterwards, and after a crash not before the next leader is elected. A
-workload that is created in between would not be sent, and would be rolled once more when the controller finds it.
+The leader would add it some milliseconds later, or after a crash when the next leader is elected. kube-apiserver would
+not send a workload that is created in between, and the controller would roll it out again later.
 """
 
 import asyncio
@@ -12,22 +12,22 @@ from typing import Final
 from app.kube.errors import APIError, UnreachableError
 from app.registration.announcements import Announcement
 from app.registration.condition_client import ConditionClient, Registered
-from app.registration.selection import SubjectName, bound_condition, covers, listed_subjects
+from app.registration.match_conditions import SubjectName, bound_condition, covers, listed_subjects
 
 _log: Final = logging.getLogger(__name__)
 
 _CONFLICT: Final = 409
 _MAX_TRIES: Final = 5
-# Of the five seconds that an apiserver waits for a webhook; reading before has taken up to three.
+# A part of the five seconds that kube-apiserver waits for the webhook; earlier reads take up to three.
 _MAX_SECONDS: Final = 1.5
 
 
-async def _nothing(_resource_version: str) -> None:
+async def _return_at_once(_resource_version: str) -> None:
     """Wait for nothing."""
 
 
 class Announcer:
-    """Adds subjects; it removes none, which is the leader's part."""
+    """Adds subjects to the match condition. Only the leader removes subjects."""
 
     def __init__(
         self,
@@ -35,58 +35,58 @@ class Announcer:
         subjects: Callable[[], Collection[SubjectName]],
         *,
         selecting: bool = True,
-        seen: Callable[[str], Awaitable[object]] = _nothing,
+        seen: Callable[[str], Awaitable[object]] = _return_at_once,
     ) -> None:
         """Prepare.
 
         Args:
             client: Reads and writes the condition.
             subjects: Returns the subjects that an overrider is bound to.
-            selecting: Whether a leader writes the condition where there is none.
-            seen: Waits until a watch has brought the configuration of a resourceVersion. An apiserver that has sent it
-                there sends it to its own webhook client at the same time.
+            selecting: Whether the leader adds a missing condition.
+            seen: Waits until a watch has received the configuration of a resourceVersion. kube-apiserver informs its
+                own webhook client at the same time.
         """
         self._client: Final = client
         self._subjects: Final = subjects
         self._selecting: Final = selecting
         self._seen: Final = seen
-        # Reviews of one replica take turns, so that only other replicas' writes are conflicts.
+        # Reviews of one replica take turns, so that only writes of other replicas cause conflicts.
         self._turn: Final = asyncio.Lock()
 
     async def announce(self, announcement: Announcement) -> None:
-        """Have the workloads of an overrider's subject sent from now on.
+        """Make kube-apiserver send the workloads of an overrider's subject from now on.
 
-        If that fails, the log has the reason and the leader does it later.
+        After a failure, which is logged, the leader adds the subject later.
         """
         end = asyncio.get_running_loop().time() + _MAX_SECONDS
         written: str | None = ""
         try:
             async with asyncio.timeout_at(end), self._turn:
                 written = await self._try(announcement)
-            problem = "other replicas change the configuration at the same time" if written is None else ""
+            problem = "other replicas keep changing the configuration" if written is None else ""
         except TimeoutError:
-            problem = f"no answer within {_MAX_SECONDS} s"
+            problem = f"no response within {_MAX_SECONDS} s"
         except (APIError, UnreachableError) as error:
             problem = str(error)
         if problem:
             subject = announcement.subject
             _log.warning(
-                "the subject %s %s/%s of a new overrider was not announced, the leader adds it later: %s",
+                "cannot announce the subject %s %s/%s of a new overrider, the leader adds it later: %s",
                 subject.kind, subject.namespace, subject.name, problem,
             )  # fmt: skip
         elif written:
             await self._wait_until_seen(written, end)
 
     async def _wait_until_seen(self, resource_version: str, end: float) -> None:
-        """Wait for the configuration; a watch that is late keeps nobody from creating an overrider."""
+        """Wait for the configuration; a late watch does not fail the request."""
         try:
             async with asyncio.timeout_at(end):
                 await self._seen(resource_version)
         except TimeoutError:
-            _log.info("the webhook configuration was changed, and its watch is late")
+            _log.info("the watch has not received the changed webhook configuration in time")
 
     async def _try(self, announcement: Announcement) -> str | None:
-        """Return the resourceVersion of the write, ``""`` if none was needed, None if none succeeded."""
+        """Return the resourceVersion of the write, ``""`` if no write was needed, None if all writes failed."""
         for _ in range(_MAX_TRIES):
             registered = await self._client.read()
             if registered is None or not self._has_to_write(registered, announcement):
@@ -100,7 +100,7 @@ class Announcer:
 
     def _has_to_write(self, registered: Registered, announcement: Announcement) -> bool:
         if registered.expression is None and not self._selecting:
-            return False  # Without the condition, every workload is sent, and that stays so.
+            return False  # without the condition, kube-apiserver sends every workload anyway
         return announcement not in registered.announcements or not _is_sent(registered, announcement.subject)
 
     async def _write(self, registered: Registered, announcement: Announcement) -> str:
@@ -114,5 +114,5 @@ class Announcer:
 
 
 def _is_sent(registered: Registered, subject: SubjectName) -> bool:
-    """Return whether the workloads of a subject are sent as the webhooks are registered."""
+    """Return whether kube-apiserver sends the workloads of a subject with the registered webhooks."""
     return registered.expression is None or covers(registered.expression, subject)

@@ -1,12 +1,11 @@
-"""Reading and writing the match condition that names the subjects with an overrider, and their announcements."""
+"""Read and write the match condition that lists the subjects with an overrider, and the announcements."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
-from app.kube.connection import APPLY_PATCH, Connection
-from app.kube.errors import APIError
+from app.kube.connection import Connection
 from app.model.json import JSONObject
 from app.registration.announcements import (
     ANNOUNCED_ANNOTATION,
@@ -14,7 +13,8 @@ from app.registration.announcements import (
     read_announcements,
     write_announcements,
 )
-from app.registration.selection import bound_condition_of
+from app.registration.match_conditions import bound_condition_of
+from app.registration.server_side_apply import apply_object, get_object
 from app.registration.webhooks import API_VERSION, CONFIGURATION_NAME, MUTATING, SELECTED, configuration_path
 
 _FIELD_MANAGER: Final = "fleethook-selection"
@@ -22,7 +22,7 @@ _PATH: Final = configuration_path(MUTATING)
 
 
 class _Metadata(msgspec.Struct):
-    resourceVersion: str = ""  # noqa: N815 - the API's name
+    resourceVersion: str = ""  # noqa: N815 - the field of the API
 
 
 class _Written(msgspec.Struct):
@@ -33,39 +33,36 @@ _decode_written: Final = msgspec.json.Decoder(_Written).decode
 
 
 class Registered(NamedTuple):
-    """The webhooks for workloads, as they are registered."""
+    """The registered webhooks for workloads."""
 
     resource_version: str
     conditions: dict[str, JSONObject | None]
-    """The condition of each webhook, None where there is none."""
+    """The match condition of each webhook, None if it has none."""
     announcements: tuple[Announcement, ...] = ()
-    """Oldest first."""
+    """The announcements, oldest first."""
 
     @property
     def expression(self) -> str | None:
-        """What the conditions say, None if a webhook has none."""
+        """The expression of the conditions, None if a webhook has no condition."""
         expressions = [condition["expression"] if condition else None for condition in self.conditions.values()]
         return expressions[0] if expressions and None not in expressions else None
 
 
 class ConditionClient:
-    """Writes by server-side apply of that one element of ``matchConditions``, and of the annotation.
+    """Applies one element of ``matchConditions`` and the annotation, server-side.
 
-    Its field manager is its own: Helm, GitOps tools and ``serve --register`` keep what they own, and nobody undoes
-    another's part. Several replicas write; each write fails if the configuration has changed since it was read.
+    It has its own field manager: Helm, GitOps tools and ``serve --register`` keep the fields that they own. Several
+    replicas write; a write fails if the configuration has changed since it was read.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection: Final = connection
 
     async def read(self) -> Registered | None:
-        """Return what is registered, None if nothing is; raises APIError, UnreachableError."""
-        try:
-            present = await self._connection.json("GET", _PATH)
-        except APIError as error:
-            if error.code == 404:
-                return None
-            raise
+        """Return the registered webhooks, None if there are none; raises APIError, UnreachableError."""
+        present = await get_object(self._connection, _PATH)
+        if present is None:
+            return None
         metadata = present["metadata"]
         webhooks = {webhook["name"]: webhook for webhook in present.get("webhooks") or ()}
         conditions = {name: bound_condition_of(webhooks[name]) for name in SELECTED if name in webhooks}
@@ -75,22 +72,22 @@ class ConditionClient:
     async def write(
         self, registered: Registered, condition: JSONObject | None, *, announcements: Sequence[Announcement] = ()
     ) -> str:
-        """Set the condition of all webhooks for workloads, or take it back; return the new resourceVersion.
+        """Set or remove the condition of all webhooks for workloads; return the new resourceVersion.
 
         Args:
-            registered: What is registered.
-            condition: The new condition. With None, everything that this field manager has applied is removed.
-            announcements: All that are to be left, oldest first.
+            registered: The registered webhooks.
+            condition: The new condition. None removes all fields of this field manager.
+            announcements: The announcements to keep, oldest first.
 
         Raises:
-            APIError: The server refuses it; 409 if the configuration has changed.
-            UnreachableError: There is no answer.
+            APIError: The apiserver refuses the write; 409 if the configuration has changed.
+            UnreachableError: The apiserver does not respond.
         """
         conditions = {} if condition is None else dict.fromkeys(registered.conditions, condition)
         return await self._apply(registered, conditions, announcements)
 
     async def write_announcements(self, registered: Registered, announcements: Sequence[Announcement]) -> str:
-        """Set the announcements only; as `write`."""
+        """Set only the announcements; result and errors as for `write`."""
         return await self._apply(registered, registered.conditions, announcements)
 
     async def _apply(
@@ -110,6 +107,5 @@ class ConditionClient:
                 {"name": name, "matchConditions": [condition]} for name, condition in conditions.items() if condition
             ],
         }
-        query = {"fieldManager": _FIELD_MANAGER, "force": "true"}
-        written = await self._connection.request("PATCH", _PATH, query=query, body=body, content_type=APPLY_PATCH)
+        written = await apply_object(self._connection, _PATH, body, manager=_FIELD_MANAGER)
         return _decode_written(written).metadata.resourceVersion

@@ -1,6 +1,6 @@
-"""The paths that reviews arrive at.
+"""The URL paths of reviews.
 
-controller-runtime's habit, so that existing tooling reads them: ``/mutate-<group>-<version>-<kind>``.
+They follow controller-runtime's convention ``/mutate-<group>-<version>-<kind>``, so that existing tools can parse them.
 """
 
 from typing import Final

@@ -1,6 +1,6 @@
-"""The webhook configurations: which objects an apiserver sends here, and what it does when nobody answers.
+"""The webhook configurations of this server: rules, match conditions and failure policies.
 
-``failurePolicy: Fail`` is safe because of what is *not* sent: docs/failure-policy.md goes through it.
+``failurePolicy: Fail`` is safe because the match conditions exclude all other objects: see docs/failure-policy.md.
 """
 
 from collections.abc import Collection, Sequence
@@ -9,6 +9,7 @@ from typing import Final, Literal, NamedTuple
 from app.model import karmada, operator
 from app.model.json import JSON, JSONObject
 from app.model.openyurt import GROUP, POOL_NAME_LABEL, VERSION, VERSION_V1BETA1
+from app.registration.match_conditions import OWNED
 from app.registration.paths import (
     MUTATE_DEPLOYMENT,
     MUTATE_KARMADA,
@@ -23,7 +24,6 @@ from app.registration.paths import (
     VALIDATE_KARMADA,
     VALIDATE_OVERRIDER,
 )
-from app.registration.selection import OWNED
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 CONFIGURATION_NAME: Final = "fleethook"
@@ -33,13 +33,13 @@ VALIDATING: Final = "ValidatingWebhookConfiguration"
 _TIMEOUT_SECONDS: Final = 5
 _NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 
-# A workload being deleted must go whatever an overrider says; a finalizer's removal is an UPDATE, too.
+# No overrider may block the deletion of a workload, and removing a finalizer is an UPDATE.
 _NOT_DELETING: Final = {"name": "not-being-deleted", "expression": "!has(object.metadata.deletionTimestamp)"}
 
-# Status and metadata of a subject do not change the rendering.
+# Status and metadata of a subject do not affect the rendering.
 _SPEC_CHANGES: Final = {"name": "spec-changes", "expression": "oldObject == null || object.spec != oldObject.spec"}
 
-# ConfigMaps of other names are never sent here, so they do not depend on anybody's answer.
+# kube-apiserver sends no ConfigMap of another name, so these do not depend on this server.
 _KARMADA_CONFIG: Final = {
     "name": "is-karmada-config", "expression": f"object.metadata.name == '{karmada.CONFIG_MAP_NAME}'"
 }  # fmt: skip
@@ -57,7 +57,7 @@ class ServiceReference(NamedTuple):
         return {"service": {"namespace": self.namespace, "name": self.name, "path": path, "port": self.port}}
 
     def names(self) -> list[str]:
-        """Return the names that an apiserver and others in the cluster call the Service by."""
+        """Return the DNS names of the Service inside the cluster."""
         return [
             f"{self.name}.{self.namespace}.svc",
             f"{self.name}.{self.namespace}.svc.cluster.local",
@@ -67,7 +67,7 @@ class ServiceReference(NamedTuple):
 
 
 class URLReference(NamedTuple):
-    """This server at an address of its own, outside the cluster."""
+    """The URL of this server outside the cluster."""
 
     base: str
 
@@ -90,7 +90,7 @@ class Webhook(NamedTuple):
     """One webhook of a configuration."""
 
     engine: str
-    """The engine that answers; switched off, it is not registered."""
+    """The engine that handles the reviews; the webhook is registered only if the engine is enabled."""
     name: str
     configuration: Literal["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
     path: str
@@ -101,7 +101,7 @@ class Webhook(NamedTuple):
     conditions: tuple[JSONObject, ...]
     scope: Literal["Namespaced", "Cluster"] = "Namespaced"
     advises: bool = False
-    """Whether a request may go on without an answer, because whatever is refused here is refused again later."""
+    """Whether a failed call may be ignored, because a later review refuses the same problem."""
     side_effects: Literal["None", "NoneOnDryRun"] = "None"
 
 
@@ -123,14 +123,14 @@ WEBHOOKS: Final = (
     Webhook(
         "overrider", "rules.yurtappoverrider.fleethook.io", VALIDATING, VALIDATE_OVERRIDER, GROUP, VERSION,
         ("yurtappoverriders",), {}, (_NOT_DELETING,),
-        # The subject of a new overrider is announced: `app.registration.announcer`.
+        # The review announces the subject of a new overrider: `app.registration.announcer`.
         side_effects="NoneOnDryRun",
     ),
     Webhook(
         "overrider", "fit.yurtappset.fleethook.io", VALIDATING, VALIDATE_APP_SET, GROUP, VERSION,
         ("yurtappsets",), {}, (_NOT_DELETING, _SPEC_CHANGES), advises=True,
     ),
-    # An apiserver sends an edit in the version in which it was made, if that version is registered.
+    # kube-apiserver sends an edit in the version of the request, if that version is registered.
     Webhook(
         "overrider", "fit.v1beta1.yurtappset.fleethook.io", VALIDATING, VALIDATE_APP_SET_V1BETA1, GROUP,
         VERSION_V1BETA1, ("yurtappsets",), {}, (_NOT_DELETING, _SPEC_CHANGES), advises=True,
@@ -164,20 +164,20 @@ WEBHOOKS: Final = (
 
 
 SELECTED: Final = tuple(webhook.name for webhook in WEBHOOKS if OWNED in webhook.conditions)
-"""The webhooks that the leader adds the condition of `app.registration.selection` to."""
+"""The webhooks to which the leader adds the condition of `app.registration.match_conditions`."""
 
 LABELS: Final = {"app.kubernetes.io/name": "fleethook"}
 
 
 def configuration_path(kind: str) -> str:
-    """Return where an apiserver keeps this server's configuration of a kind."""
+    """Return the API path of this server's configuration of a kind."""
     return f"/apis/{API_VERSION}/{kind.lower()}s/{CONFIGURATION_NAME}"
 
 
 def webhook_templates() -> list[JSONObject]:
-    """Return the configurations without what an installation decides: for the chart, which adds it.
+    """Return the configurations for the chart, without the fields that its values decide.
 
-    Each webhook has ``engine`` and ``path`` beside its members of the API.
+    Each webhook has the members ``engine`` and ``path`` besides those of the API.
     """
     decided = ("clientConfig", "namespaceSelector", "failurePolicy", "timeoutSeconds")
     templates: list[JSONObject] = []
@@ -187,7 +187,7 @@ def webhook_templates() -> list[JSONObject]:
             if webhook.configuration == kind:
                 rendered = _webhook(webhook, ServiceReference("", ""), namespaces={})
                 kept = {name: value for name, value in rendered.items() if name not in decided}
-                # The chart's value is for the other webhooks.
+                # The chart's value failurePolicy applies to the other webhooks only.
                 own = {"failurePolicy": rendered["failurePolicy"]} if webhook.advises else {}
                 made.append({"engine": webhook.engine, "path": webhook.path, **kept, **own})
         templates.append({"kind": kind, "name": CONFIGURATION_NAME, "webhooks": made})
@@ -200,13 +200,13 @@ ENGINES: Final = frozenset(webhook.engine for webhook in WEBHOOKS)
 def webhook_configurations(
     reference: Reference, *, exempt_namespaces: Sequence[str] = (), engines: Collection[str] = ENGINES
 ) -> list[JSONObject]:
-    """Return the webhook configurations, without ``caBundle``: that is kept by `ca_bundles`.
+    """Return the webhook configurations without ``caBundle``, which `app.registration.ca_injector` adds.
 
     Args:
-        reference: Where an apiserver finds this server.
-        exempt_namespaces: Namespaces whose objects are never sent here: at least the one this server runs in, so that
-            it can be started, scaled and repaired while nobody answers.
-        engines: What is served; the rest is not registered.
+        reference: The Service or URL of this server.
+        exempt_namespaces: Namespaces whose objects are never sent. They should include the namespace of this server,
+            so that it can be started, scaled and repaired while it does not respond.
+        engines: The enabled engines; the webhooks of others are not registered.
     """
     namespaces: JSONObject = {}
     if exempt_namespaces:
@@ -244,26 +244,26 @@ def _webhook(webhook: Webhook, reference: Reference, *, namespaces: JSONObject) 
         "namespaceSelector": namespaces,
         "objectSelector": webhook.object_selector,
         "matchConditions": list(webhook.conditions),
-        # A rule for one version also takes objects written in another: they are converted before they are sent. A
-        # conversion that fails refuses the request, whatever the failurePolicy is, so advice does without.
+        # With Equivalent, kube-apiserver converts and sends objects of other versions, too. A failed conversion refuses
+        # the request with any failurePolicy, so advising webhooks use Exact.
         "matchPolicy": "Exact" if webhook.advises else "Equivalent",
-        # The workloads that an edit of a subject breaks are refused one by one later, so the edit need not wait for us.
+        # A bad edit of a subject is refused again with each of its workloads, so its review may be skipped.
         "failurePolicy": "Ignore" if webhook.advises else "Fail",
         "sideEffects": webhook.side_effects,
         "timeoutSeconds": _TIMEOUT_SECONDS,
         "admissionReviewVersions": ["v1", "v1beta1"],
     }
     if webhook.configuration == MUTATING:
-        # Another webhook may add a container after us that an override is about.
+        # A later webhook may add a container that an overrider changes.
         rendered["reinvocationPolicy"] = "IfNeeded"
     return rendered
 
 
 def ca_bundles(bundle: str) -> list[JSONObject]:
-    """Return what server-side apply sets so that an apiserver trusts this server: ``caBundle`` and nothing else.
+    """Return the objects that set ``caBundle`` of each webhook, and no other field, by server-side apply.
 
     Args:
-        bundle: The trusted authorities, PEM in base64, as the member holds it.
+        bundle: The certificate authorities, PEM in base64.
     """
 
     def member(webhook: Webhook) -> JSON:

@@ -1,4 +1,4 @@
-"""The objects the engines read: one indexed, cluster-keyed, in-memory store, fed by sources."""
+"""The objects that engines read: one indexed in-memory store with the cluster in each key, fed by sources."""
 
 from app.store.store import Index, ObjectKey, Store, Stored, StoreView, key_of
 

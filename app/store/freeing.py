@@ -1,16 +1,16 @@
-"""Freeing many objects without keeping the event loop from reviews."""
+"""Free many objects without blocking the event loop."""
 
 import asyncio
 from typing import Final
 
 from app.store.store import Stored
 
-# Some 10 ms, where the objects are whole documents.
-_FREED_AT_ONCE: Final = 200
+# Freeing this many complete objects takes about 10 ms.
+_SLICE: Final = 200
 
 
 def free_in_slices(objects: list[Stored]) -> None:
-    """Empty a list of objects that nobody else refers to; each turn of the event loop frees a slice of it."""
-    del objects[-_FREED_AT_ONCE:]
+    """Empty a list that holds the last references to its objects; each iteration of the event loop frees a slice."""
+    del objects[-_SLICE:]
     if objects:
         asyncio.get_running_loop().call_soon(free_in_slices, objects)

@@ -1,8 +1,8 @@
-"""One indexed, cluster-keyed, in-memory store.
+"""One indexed in-memory store for the objects of all clusters.
 
-The cluster is part of every key, never a filter after a look-up: what belongs to one kcp logical cluster cannot be
-read while answering for another. Objects are replaced, never changed in place, so a reader may keep what it got for
-as long as it likes and may use its identity to know whether it is still current.
+The cluster is part of every key, not a filter after a look-up: a request for one kcp logical cluster cannot read the
+objects of another. Objects are replaced, never changed in place. A reader may therefore keep an object, and compare
+its identity to find out whether it is still current.
 """
 
 from collections import Counter
@@ -13,13 +13,13 @@ from typing import Any, Final, NamedTuple, Protocol
 from app.model.gvk import GroupKind, parse_api_version
 from app.model.json import JSONObject
 from app.model.kcp import cluster_of
-from app.store.narrow import NARROW_KINDS, Narrow, Narrower
+from app.store.partial import PARTIAL_KINDS, PartialBuilder, PartialObject
 
-Stored = Any  # JSONObject for kinds the engines read whole, Narrow for the others
+Stored = Any  # PartialObject for `PARTIAL_KINDS`, JSONObject for all other kinds
 
 
 class ObjectKey(NamedTuple):
-    """Where an object lives; ``cluster`` is ``""`` for a plain cluster, ``namespace`` ``""`` for cluster scope."""
+    """Identifies an object; ``cluster`` is ``""`` outside kcp, ``namespace`` is ``""`` for cluster-scoped objects."""
 
     cluster: str
     group_kind: GroupKind
@@ -30,8 +30,8 @@ class ObjectKey(NamedTuple):
 class Index(NamedTuple):
     """A secondary index over one kind.
 
-    ``keys(cluster, object)`` says under which keys an object, as it is stored, is found. The store adds the cluster to
-    each: an object of one cluster is never found, replaced or removed through that of another.
+    ``keys(cluster, object)`` returns the index keys of a stored object. The store adds the cluster to each key, so that
+    no look-up in one cluster finds, replaces or removes an object of another.
     """
 
     name: str
@@ -40,11 +40,11 @@ class Index(NamedTuple):
 
 
 Subscriber = Callable[[ObjectKey, Stored | None, JSONObject | None], None]
-"""Told of a change: where, what was stored before, and the whole document that is put, None for a removal."""
+"""Called after a change with the key, the former stored object, and the new complete object, None for a removal."""
 
 
 class StoreView(Protocol):
-    """What an engine may do with the store: read it."""
+    """The read-only view of the store, for engines."""
 
     def get(self, cluster: str, group_kind: GroupKind, namespace: str, name: str) -> Stored | None:
         """Return the object of that name, or None."""
@@ -63,7 +63,7 @@ class StoreView(Protocol):
 
 
 def key_of(document: JSONObject) -> ObjectKey:
-    """Return where ``document`` is stored: its cluster is its ``kcp.io/cluster`` annotation, else ``""``."""
+    """Return the key of ``document``; its cluster is its ``kcp.io/cluster`` annotation, else ``""``."""
     group, _ = parse_api_version(document["apiVersion"])
     metadata = document["metadata"]
     return ObjectKey(
@@ -75,12 +75,12 @@ class Store:
     """The objects of all clusters, by key and by the indexes given at construction."""
 
     def __init__(self, indexes: Iterable[Index] = ()) -> None:
-        # By cluster and kind, then by namespace, then by name: a question about one namespace must not go through all.
+        # By cluster and kind, then namespace, then name: listing one namespace must not visit all others.
         self._objects: Final[dict[tuple[str, GroupKind], dict[str, dict[str, Stored]]]] = {}
         self._indexes: Final[dict[GroupKind, list[Index]]] = {}
         for index in indexes:
             self._indexes.setdefault(index.group_kind, []).append(index)
-        self._narrower: Final = Narrower()
+        self._partials: Final = PartialBuilder()
         self._entries: Final[dict[str, dict[tuple[str, Hashable], dict[tuple[str, str], Stored]]]] = {
             index.name: {} for of_kind in self._indexes.values() for index in of_kind
         }
@@ -89,7 +89,7 @@ class Store:
         self._kinds: Final[Counter[GroupKind]] = Counter()
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Have ``subscriber`` told of each change, after it; return what ends that."""
+        """Call ``subscriber`` after each change; return a function that ends the subscription."""
         self._subscribers.append(subscriber)
         return lambda: self._subscribers.remove(subscriber)
 
@@ -137,16 +137,18 @@ class Store:
         return (key for _, key in self._entries[index.name])
 
     def put(self, document: JSONObject) -> None:
-        """Store ``document`` under its key, replacing what was there; the caller must not change it afterwards.
+        """Store ``document`` under its key, replacing the former object; the caller must not change it afterwards.
 
-        What is equal already stays the same object, so that nothing has to be compiled anew for a repetition. So do
-        equal members of an object that changes: a plan that was compiled from a spec does not keep a second copy of it.
+        If the former object is equal, it stays, so that engines need not compile it again. Equal members of a changed
+        object stay as well: a plan that was compiled from a spec keeps no second copy of it.
         """
         key = key_of(document)
         before = self.get(*key)
-        if key.group_kind not in NARROW_KINDS and before is not None:
-            document = _with_known_members(document, before)
-        kept: JSONObject | Narrow = self._narrower.narrow(document) if key.group_kind in NARROW_KINDS else document
+        if key.group_kind not in PARTIAL_KINDS and before is not None:
+            document = _reuse_members(document, before)
+        kept: JSONObject | PartialObject = (
+            self._partials.build(document) if key.group_kind in PARTIAL_KINDS else document
+        )
         if before == kept:
             return
         if before is None:
@@ -158,17 +160,17 @@ class Store:
             subscriber(key, before, document)
 
     def remove(self, key: ObjectKey) -> None:
-        """Forget the object under ``key``, if there is one."""
-        before = self._forget(key)
+        """Remove the object under ``key``, if there is one."""
+        before = self._remove(key)
         if before is not None:
             for subscriber in self._subscribers:
                 subscriber(key, before, None)
 
     def drain(self) -> list[Stored]:
-        """Forget all objects without telling anybody of it, and return them.
+        """Remove all objects without calling subscribers, and return them.
 
-        The former leader's store is in a cycle of references, and `app.lifetime.pause_garbage_collector` exempted it
-        from collection.
+        The store of a former leader is in a reference cycle, and `app.lifetime.pause_garbage_collector` hid it from the
+        garbage collector. The caller frees the returned objects.
         """
         drained = [
             stored for kinds in self._objects.values() for objects in kinds.values() for stored in objects.values()
@@ -179,7 +181,7 @@ class Store:
         self._sizes.clear()
         return drained
 
-    def _forget(self, key: ObjectKey) -> Stored | None:
+    def _remove(self, key: ObjectKey) -> Stored | None:
         namespaces = self._objects.get(key[:2], {})
         objects = namespaces.get(key.namespace, {})
         document = objects.pop(key.name, None)
@@ -218,6 +220,6 @@ class Store:
         return totals
 
 
-def _with_known_members(document: JSONObject, before: JSONObject) -> JSONObject:
-    """Return ``document`` with the former objects in place of equal members."""
+def _reuse_members(document: JSONObject, before: JSONObject) -> JSONObject:
+    """Return ``document`` with equal members replaced by those of the former object."""
     return {name: before[name] if before.get(name) == value else value for name, value in document.items()}

@@ -1,4 +1,4 @@
-"""Lines of fields in YAML files: composed from the text only when a line is asked for."""
+"""Find the lines of fields in YAML files. A file is composed only when a caller asks for a line in it."""
 
 import re
 from typing import Final
@@ -12,7 +12,7 @@ _KEY_END: Final = (".", "[")
 
 
 class FieldLines:
-    """Finds the lines of fields; keeps the node trees of the files it has seen, so drop it after use."""
+    """Finds the lines of fields. It caches the node trees of files, so drop it after use."""
 
     def __init__(self) -> None:
         self._composed: Final[dict[str, list[yaml.Node]]] = {}
@@ -22,8 +22,8 @@ class FieldLines:
 
         Args:
             document: As read from a file.
-            field: A path such as ``entries[1].patches[0].path``; names may contain dots. If the document does not have
-                the field, the line is that of the nearest member around it.
+            field: A path such as ``entries[1].patches[0].path``; names may contain dots. For a missing field, the
+                result is the line of its nearest existing parent.
         """
         if not document.text:
             return document.line

@@ -1,4 +1,4 @@
-"""YAML manifests to JSON objects, read as Kubernetes reads them (sigs.k8s.io/yaml)."""
+"""Decode YAML manifests into JSON objects, as Kubernetes does (sigs.k8s.io/yaml)."""
 
 import math
 import re
@@ -9,19 +9,19 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from app.model.json import JSON, JSONObject
-from app.store.garbage import Lasting
+from app.store.gc_freeze import GCFreezer
 
-# An apiserver takes objects of at most 3 MiB, and the shortest node takes two bytes; a file that expands to more than
-# this is an alias bomb.
-_MOST_NODES: Final = 1_000_000
-# Containers of a usual object and its place in a file.
+# An apiserver accepts objects of at most 3 MiB, and the shortest node takes two bytes. A file that expands to more
+# values is an alias bomb.
+MAX_NODES: Final = 1_000_000
+# Estimated Python containers of an object and its `Document`.
 _CONTAINERS: Final = 25
 
 _BASE: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class ManifestError(ValueError):
-    """A manifest that cannot be read; the text is ``FILE:LINE: reason``."""
+    """A manifest cannot be read; the text is ``FILE:LINE: reason``."""
 
     def __init__(self, source: str, line: int, reason: str) -> None:
         super().__init__(f"{source}:{line}: {reason}")
@@ -31,19 +31,19 @@ class ManifestError(ValueError):
 
 
 class Document(NamedTuple):
-    """One object and its place in a file."""
+    """One object and its position in a file."""
 
     object: JSONObject
     source: str
     line: int
     text: str = ""
-    """The whole file, which all its documents share: `app.store.yaml_lines` finds lines of fields in it."""
+    """The text of the file, for `app.store.yaml_lines`; all documents of a file share it."""
     path: tuple[int, ...] = ()
     """Number of the YAML document in the file, then the index in each list (``kind: List``) around the object."""
 
 
 class _Loader(_BASE):  # type: ignore[misc]
-    """YAML 1.1 as Kubernetes' tools resolve it: without dates and base-60 numbers."""
+    """YAML 1.1 as Kubernetes tools resolve it: without dates and base-60 numbers."""
 
 
 # The resolver table is shared with the base class until it is replaced.
@@ -66,41 +66,41 @@ _Loader.add_implicit_resolver(
 )
 
 
-def _full(resolvers: dict[str, list[tuple[str, re.Pattern[str]]]]) -> None:
-    """Make the two patterns above match whole scalars: PyYAML matches from the start only."""
+def _anchor(resolvers: dict[str, list[tuple[str, re.Pattern[str]]]]) -> None:
+    """Make the two patterns above match to the end of a scalar: PyYAML anchors the start only."""
     for entries in resolvers.values():
         for position, (tag, pattern) in enumerate(entries):
             if tag.rpartition(":")[2] in ("int", "float") and not pattern.pattern.endswith("$"):
                 entries[position] = (tag, re.compile(f"(?:{pattern.pattern})$"))
 
 
-_full(_Loader.yaml_implicit_resolvers)
+_anchor(_Loader.yaml_implicit_resolvers)
 
 
-def read_documents(text: str, *, source: str, lasting: Lasting | None = None) -> list[Document]:
+def read_documents(text: str, *, source: str, freezer: GCFreezer | None = None) -> list[Document]:
     """Return the objects in ``text``.
 
-    Several documents are split, empty ones skipped, and lists (``kind: List``, ``DeploymentList``) taken apart.
+    Empty documents are skipped. A list (``kind: List``, ``DeploymentList``) yields its items.
 
     Args:
         text: YAML or JSON.
-        source: What errors call the file.
-        lasting: Is told of each object, where objects are read beside requests.
+        source: The name of the file in errors.
+        freezer: Counts the objects, if requests are served meanwhile.
 
     Raises:
-        ManifestError: Not YAML, a duplicate key, a value that JSON does not have, or not a Kubernetes object.
+        ManifestError: The text is not YAML, has a duplicate key or a value without JSON form, or is no API object.
     """
     documents: list[Document] = []
     for value in _each_value(text, source=source):
         for found in _objects(value.value, source, value.line, (value.number,)):
             documents.append(found._replace(text=text))
-            if lasting is not None:
-                lasting.add(_CONTAINERS)
+            if freezer is not None:
+                freezer.add(_CONTAINERS)
     return documents
 
 
 class Value(NamedTuple):
-    """One document of any shape and its place in a file."""
+    """One document of any shape and its position in a file."""
 
     value: JSON
     line: int
@@ -109,7 +109,7 @@ class Value(NamedTuple):
 
 
 def read_values(text: str, *, source: str) -> list[Value]:
-    """Return the documents in ``text``, empty ones skipped; arguments and errors as for `read_documents`."""
+    """Return the documents in ``text`` except empty ones; arguments and errors as for `read_documents`."""
     return list(_each_value(text, source=source))
 
 
@@ -135,7 +135,7 @@ def _each_value(text: str, *, source: str) -> Iterator[Value]:
 
 
 class _Converter:
-    """One document's nodes to JSON values."""
+    """Converts the nodes of one document to JSON values."""
 
     def __init__(self, source: str) -> None:
         self._source: Final = source
@@ -145,10 +145,10 @@ class _Converter:
         return ManifestError(self._source, node.start_mark.line + 1, f"{reason} (column {node.start_mark.column + 1})")
 
     def value(self, node: yaml.Node) -> JSON:
-        """Return the JSON value of ``node``; an alias is expanded anew each time it is met."""
+        """Return the JSON value of ``node``; each use of an alias is expanded."""
         self._nodes += 1
-        if self._nodes > _MOST_NODES:
-            raise self._error(node, f"expands to more than {_MOST_NODES} values")
+        if self._nodes > MAX_NODES:
+            raise self._error(node, f"expands to more than {MAX_NODES} values")
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node)
         if isinstance(node, yaml.SequenceNode):
@@ -159,7 +159,7 @@ class _Converter:
     def _expect(self, node: yaml.Node, *kinds: str) -> None:
         prefix, _, kind = node.tag.rpartition(":")
         if prefix != "tag:yaml.org,2002" or kind not in kinds:
-            raise self._error(node, f"the tag {node.tag} has no meaning in a manifest")
+            raise self._error(node, f"the tag {node.tag} is not allowed in a manifest")
 
     def _mapping(self, node: yaml.MappingNode) -> JSONObject:
         self._expect(node, "map")
@@ -172,7 +172,7 @@ class _Converter:
                 continue
             key = self._key(key_node)
             if key in own:
-                raise self._error(key_node, f"the key {key!r} stands here a second time")
+                raise self._error(key_node, f"duplicate key {key!r}")
             own[key] = self.value(value_node)
         return {**merged, **own} if merged else own
 
@@ -190,7 +190,7 @@ class _Converter:
         value = self._scalar(node)
         if isinstance(value, str):
             return value
-        # As JSON would write it: `1: a` is {"1": "a"}, `yes: a` is {"true": "a"}.
+        # As JSON writes it: `1: a` is {"1": "a"}, `yes: a` is {"true": "a"}.
         return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
     def _scalar(self, node: yaml.Node) -> JSON:
@@ -228,7 +228,7 @@ class _Converter:
 
 
 def compose(text: str) -> list[yaml.Node]:
-    """Return the node trees of the YAML documents in ``text``, which `read_values` could read."""
+    """Return the node trees of the YAML documents in ``text``, which `read_values` has accepted."""
     loader = _Loader(text)
     nodes: list[yaml.Node] = []
     try:

@@ -12,12 +12,12 @@ import msgspec
 
 from app.api.dispatch import DispatchEndpoint, Standing
 from app.asgi import Fleethook, create_app
-from app.dispatch.assembly import dispatcher_of
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatcher
+from app.dispatch.factory import build_dispatcher
 from app.model.admission import AdmissionReview
 from app.outbound.client import HookClient
-from app.outbound.trust import trusting
+from app.outbound.trust import create_context
 from app.settings import Settings
 from benchmarks.engines.dispatch_worlds import CONSUMER, HOOKS, asked, configured, exported, wanted
 from benchmarks.reviews import deployment
@@ -92,11 +92,11 @@ class Turn(NamedTuple):
 @contextlib.asynccontextmanager
 async def chains(base: str, ca_bundle: str) -> AsyncIterator[dict[tuple[str, str, str], Turn]]:
     """Provide turns by phase, size of the review and way; connections are open and caches filled."""
-    connector = aiohttp.TCPConnector(ssl=trusting(ca_bundle))
+    connector = aiohttp.TCPConnector(ssl=create_context(ca_bundle))
     async with Spans() as client, aiohttp.ClientSession(connector=connector) as bare:
         app = create_app(Settings(), log=lambda _: None)
         _fill(app, base, ca_bundle)
-        dispatcher = dispatcher_of(app.store, client, observe=app.metrics.dispatched)
+        dispatcher = build_dispatcher(app.store, client, observe=app.metrics.dispatched)
         standing = Standing(dispatcher, app.store, app.synced, lambda: "")
         for verb, phase in PHASES.items():
             path = f"/clusters/{{cluster}}/{verb}"

@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
-from app.dispatch.asking import Asking
+from app.dispatch.audit import Audit
 from app.dispatch.call import Deadline
 from app.dispatch.dispatcher import Dispatcher
-from app.dispatch.records import Audit
+from app.dispatch.should_call import CallDecider
 from app.lifetime import settle_garbage_collector
 from benchmarks.engines.dispatch_worlds import CONSUMER, HOOKS, RESOURCES, SIZES, Case, World, cases
 from tests.dispatch.builders import request_of
@@ -24,12 +24,12 @@ MATCH, LOOK_UP, SCAN = "all up to the calls", "owner and rules only", "every hoo
 async def _match(dispatcher: Dispatcher, request: Any) -> int:
     """Do everything up to the calls themselves; returns how many there would be."""
     target = await dispatcher.find_target(request, cluster=CONSUMER, phase="mutating")
-    means = await dispatcher.means(target, Deadline(time.monotonic() + 30), Audit(), [])
-    asking = Asking(means)
+    context = await dispatcher.build_context(target, Deadline(time.monotonic() + 30), Audit(), [])
+    decider = CallDecider(context)
     versioned = [
-        await asking.versioned(one, target.attributes)
+        await decider.build_versioned(one, target.attributes)
         for one in target.relevant
-        if await asking.is_asked(one, target.attributes)
+        if await decider.should_call(one, target.attributes)
     ]
     return len(versioned)
 

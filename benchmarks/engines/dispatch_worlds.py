@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from app.control.turns import Work
-from app.dispatch.assembly import INDEXES
 from app.dispatch.configurations import Configurations
-from app.dispatch.conversion import Conversion
-from app.dispatch.dispatcher import Dispatcher, Outside
-from app.dispatch.hook_set import Relevant
+from app.dispatch.converter import ObjectConverter
+from app.dispatch.dispatcher import Dependencies, Dispatcher
+from app.dispatch.factory import INDEXES
+from app.dispatch.hook_index import RelevantHook
 from app.dispatch.hooks import EVERY
 from app.dispatch.rules import match_rules
 from app.outbound.client import HookClient
@@ -125,12 +125,12 @@ class Scan:
     def __init__(self, hooks: Sequence[Any]) -> None:
         self._hooks = [(hook, frozenset().union(*(rule.groups for rule in hook.rules))) for hook in hooks]
 
-    def find(self, request: Any, kind: Any, equivalents: Any) -> Work[tuple[Relevant, ...]]:
-        """Return the hooks that are about a request, as `app.dispatch.hook_set.HookSet.find` does."""
+    def find(self, request: Any, kind: Any, equivalents: Any) -> Work[tuple[RelevantHook, ...]]:
+        """Return the hooks that are about a request, as `app.dispatch.hook_index.HookIndex.find` does."""
         yield from ()  # Nobody else waits here, so there are no pauses.
         groups = {EVERY, request.resource.group, *(one.resource.group for one in equivalents)}
         return tuple(
-            Relevant(hook, invocation)
+            RelevantHook(hook, invocation)
             for hook, its_groups in self._hooks
             if not groups.isdisjoint(its_groups)
             and (invocation := match_rules(hook, request, kind, equivalents)) is not None
@@ -165,10 +165,12 @@ class World:
         self.store = Store(INDEXES)
         for document in (*exported(kinds), *self.configurations):
             self.store.put(document)
-        outside = Outside(ask=None, convert=Conversion(self.store, HookClient(allow_private=True)))
+        dependencies = Dependencies(
+            call_webhook=None, convert=ObjectConverter(self.store, HookClient(allow_private=True))
+        )
         compiled = Configurations(self.store)
-        self.indexed = Dispatcher(self.store, compiled, outside)
-        self.scanned = Dispatcher(self.store, Scanned(compiled.hooks(OWNER, "mutating").hooks), outside)
+        self.indexed = Dispatcher(self.store, compiled, dependencies)
+        self.scanned = Dispatcher(self.store, Scanned(compiled.hooks(OWNER, "mutating").hooks), dependencies)
         self._changes = 0
 
     def change(self) -> None:

@@ -11,7 +11,7 @@ from app.lifetime import run_in_background
 from app.model.gvk import GroupKind
 from app.store import Store
 from app.store.sources.kubernetes.informer import Informer
-from app.store.sources.kubernetes.resources import WatchedResource, metadata_only
+from app.store.sources.kubernetes.resources import WatchedResource, decode_metadata
 from app.store.sources.kubernetes.source import KubernetesSource
 from benchmarks.engines.deployments import deployment, kubeconfig
 from tests.e2e.cluster import Api, ControlPlane
@@ -90,7 +90,7 @@ class _Faults:
 
 async def recoveries(plane: ControlPlane, count: int) -> list[Recovery]:
     """Let each kind of fault happen so many times."""
-    resource = WatchedResource("apps", "v1", "deployments", "Deployment", metadata_only)
+    resource = WatchedResource("apps", "v1", "deployments", "Deployment", decode_metadata)
     store = Store()
     async with proxied(plane.port) as proxy, Connection(kubeconfig(plane, proxy.port)) as connection:
         source = KubernetesSource([resource], connection, store, absent_seconds=10)

@@ -56,12 +56,12 @@ async def _ours(kubeconfig: Path, *, narrow: bool) -> dict[str, float]:
     from app.lifetime import run_in_background  # noqa: PLC0415
     from app.store import Store  # noqa: PLC0415
     from app.store import store as store_module  # noqa: PLC0415
-    from app.store.sources.kubernetes.resources import WatchedResource, metadata_only, whole  # noqa: PLC0415
+    from app.store.sources.kubernetes.resources import WatchedResource, decode_metadata, decode_object  # noqa: PLC0415
     from app.store.sources.kubernetes.source import KubernetesSource  # noqa: PLC0415
 
     if not narrow:
-        store_module.NARROW_KINDS = frozenset()  # type: ignore[misc]
-    resource = WatchedResource("apps", "v1", "deployments", "Deployment", metadata_only if narrow else whole)
+        store_module.PARTIAL_KINDS = frozenset()  # type: ignore[misc]
+    resource = WatchedResource("apps", "v1", "deployments", "Deployment", decode_metadata if narrow else decode_object)
     store = Store()
     async with Connection(kubeconfig) as connection:
         source = KubernetesSource([resource], connection, store, absent_seconds=10)

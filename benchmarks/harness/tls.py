@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, x25519
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from app.certs.context import ReloadingContext, server_context
 from app.certs.files import CertificateFiles
+from app.certs.tls_context import ReloadingContext, create_server_context
 
 COUNT = 1_000
 
@@ -42,11 +42,11 @@ def _measured(files: CertificateFiles) -> dict[str, float]:
     assert isinstance(key, ec.EllipticCurvePrivateKey)
     peer = x25519.X25519PrivateKey.generate().public_key()
     client = ssl.create_default_context(cafile=str(files.authority_certificate))
-    resuming = server_context(files, None)
+    resuming = create_server_context(files, None)
     resuming.num_tickets = 2  # what OpenSSL does by itself
     _, session = _shake(resuming, client, None)
     ways = {
-        "server_us": (server_context(files, None), client, None),
+        "server_us": (create_server_context(files, None), client, None),
         "callback_us": (ReloadingContext(files).context, client, None),
         "tickets_us": (resuming, client, None),
         "resumed_us": (resuming, client, session),

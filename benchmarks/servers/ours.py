@@ -13,13 +13,13 @@ import uvloop
 from app.api.log_lines import LogLines
 from app.api.logs import configure_logging
 from app.asgi import Fleethook, create_app
-from app.certs.context import ReloadingContext
 from app.certs.files import ensure_certificates
+from app.certs.tls_context import ReloadingContext
 from app.cli.acceptor import bind
 from app.cli.server import GracefulServer
 from app.settings import Settings
 from app.store import Store
-from app.store.sources.kubernetes.resources import metadata_only, whole
+from app.store.sources.kubernetes.resources import decode_metadata, decode_object
 from benchmarks.reviews import deployment, overrider, yurt_app_set
 from benchmarks.servers import NAMES
 from benchmarks.servers.constant import answer_constantly
@@ -37,7 +37,7 @@ def app_of(given: argparse.Namespace) -> Fleethook:
     app.store.put(yurt_app_set())
     template = json.dumps(overrider(_NUMBERED)).encode()
     for number in range(given.overriders - 1):
-        app.store.put(whole(template.replace(_NUMBERED.encode(), b"other-%d" % number)))
+        app.store.put(decode_object(template.replace(_NUMBERED.encode(), b"other-%d" % number)))
     app.store.put(overrider())
     for number in range(given.objects):
         put_workload(app.store, number, version=0)
@@ -58,7 +58,7 @@ _WORKLOAD = _workload_text()
 def put_workload(store: Store, number: int, *, version: int) -> None:
     """Store a pool's Deployment as a watch brings it: from text, and of it what is kept."""
     text = _WORKLOAD.replace(_NUMBERED.encode(), b"shop-%d" % number).replace(b'"RV"', b'"%d"' % version)
-    store.put({"apiVersion": "apps/v1", "kind": "Deployment", **metadata_only(text)})
+    store.put({"apiVersion": "apps/v1", "kind": "Deployment", **decode_metadata(text)})
 
 
 async def churn(store: Store, objects: int, each_second: int) -> None:

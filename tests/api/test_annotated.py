@@ -113,7 +113,7 @@ async def test_a_stored_cluster_of_which_nothing_is_known_has_no_webhooks(app: F
     # A path of the route is no word of the apiserver that stores the object.
     refused = (await ask(app, verb, review(of("new")), base="/clusters/new")).json()["response"]
     assert (refused["allowed"], refused["status"]["code"]) == (False, 403)
-    assert "nothing is known of logical cluster new" in refused["status"]["message"]
+    assert "logical cluster new is unknown" in refused["status"]["message"]
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -121,7 +121,7 @@ async def test_beside_logical_clusters_an_unknown_one_is_refused(app: Fleethook,
     app.store.put(logical_cluster("ws3"))
     response = (await ask(app, verb, review(of("new")))).json()["response"]
     assert not response["allowed"]
-    assert "nothing is known of logical cluster new" in response["status"]["message"]
+    assert "logical cluster new is unknown" in response["status"]["message"]
 
 
 @pytest.mark.parametrize("verb", VERBS)

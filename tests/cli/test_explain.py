@@ -3,8 +3,8 @@ import time
 
 import pytest
 
-from app.dispatch.assembly import offline_dispatcher
 from app.dispatch.call import Deadline
+from app.dispatch.factory import build_offline_dispatcher
 from tests.cli.conftest import WriteYAML
 from tests.cli.explaining import explain, explain_as_json, provide_webhooks
 from tests.dispatch.builders import (
@@ -39,7 +39,7 @@ def test_an_unknown_cluster_is_refused_and_noted(write_yaml: WriteYAML) -> None:
     )
     code, out, err = explain(*arguments, "--cluster", "elsewhere")
     assert (code, out.splitlines()[0]) == (1, "CREATE of widgets.example.org, Widget default/b, in elsewhere")
-    assert "nothing is known of logical cluster elsewhere" in out
+    assert "logical cluster elsewhere is unknown" in out
     assert "note: the manifests have no objects of elsewhere\n" in err
 
 
@@ -83,7 +83,7 @@ def test_an_ambiguous_owner_exits_1_unless_as_kcp(write_yaml: WriteYAML) -> None
     code, out, _ = explain(*arguments)
     assert code == 1
     assert out.splitlines()[1] == "owner: none (ambiguous)"
-    assert "note: the request is refused: several APIBindings of c have widgets.example.org" in out
+    assert "note: the request is refused: several APIBindings of c list widgets.example.org" in out
     assert explain(*arguments, "--as-kcp")[0] == 0
 
 
@@ -116,7 +116,7 @@ def test_a_conversion_webhook_is_not_called(write_yaml: WriteYAML) -> None:
     )
     code, out, _ = explain("-f", write_yaml("w.yaml", widget(version="v2")), "--cluster", "c", "--manifests", manifests)
     assert code == 1
-    assert "through a conversion webhook, which is not asked here" in out
+    assert "needs a conversion webhook, which is not called here" in out
 
 
 def test_conversion_without_a_webhook_changes_the_version(write_yaml: WriteYAML) -> None:
@@ -139,7 +139,7 @@ def test_all_exits_1_if_one_request_is_refused_and_can_be_limited_to_a_cluster(w
     assert code == 1
     assert (first["owner"], first["called"], first["refused"]) == ("p", ["hooks/w.example.org/0"], "")
     assert (second["owner"], second["called"]) == (None, [])
-    assert second["refused"].startswith("several APIBindings of d have widgets.example.org")
+    assert second["refused"].startswith("several APIBindings of d list widgets.example.org")
     assert "none   refused: several APIBindings" in explain(*arguments)[1]
     assert explain(*arguments, "--cluster", "c")[0] == 0
 
@@ -163,7 +163,7 @@ def test_a_condition_that_uses_the_authorizer_is_an_error_with_a_note(write_yaml
 async def test_offline_dispatching_calls_no_webhook() -> None:
     store = store_of(*provide_webhooks(webhook(failurePolicy="Ignore")))
     deadline = Deadline(time.monotonic() + 30)
-    dispatched = await offline_dispatcher(store).dispatch(
+    dispatched = await build_offline_dispatcher(store).dispatch(
         request_of(review(widget())), cluster="c", phase="validating", deadline=deadline
     )
-    assert dispatched.response.message == "Internal error occurred: no webhook is asked offline"
+    assert dispatched.response.message == "Internal error occurred: webhooks are not called offline"

@@ -83,8 +83,8 @@ def test_a_small_widget_is_let_in(running: Running) -> None:
 def test_explaining_says_which_webhooks_fire_and_why_the_others_do_not(running: Running) -> None:
     found = running.ask("ws3", "explain")
     assert found["owner"]["trace"] == [
-        "APIBinding widgets of ws3 (Bound) has widgets.example.org",
-        "it binds APIExport widgets of ws1 (root:ws1), so the schema is owned there",
+        "APIBinding widgets of ws3 (Bound) lists widgets.example.org",
+        "it binds APIExport widgets of ws1 (root:ws1), which owns the schema",
     ]
     assert [(one["webhook"], one["decision"]) for one in found["mutating"]] == [("label.widgets.example.org", "call")]
     size, scale = found["validating"]

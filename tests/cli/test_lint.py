@@ -38,7 +38,7 @@ def test_what_the_example_shadows_is_an_error_at_its_place() -> None:
         f"{EXAMPLES / 'kcp-widgets' / 'ws3.yaml'}:21: error [shadowed]",
         (
             "  ValidatingWebhookConfiguration my-own-rules of ws3, mine.widgets.example.org: rules[0]: APIBinding widgets "
-            "has widgets.example.org from ws1, whose webhooks are asked instead: register the webhook in ws1"
+            "binds widgets.example.org of ws1, whose webhooks are called instead: register the webhook in ws1"
         ),
         "1 error, 0 warnings",
     ]
@@ -72,7 +72,7 @@ def test_findings_as_json(written: Written) -> None:
             "webhook": "w.example.org",
             "field": "",
             "text": (
-                "a request waits 11 s for it when it is down, and goes on without it: lower timeoutSeconds to 10 or less"
+                "while it is down, each request waits 11 s and is then admitted without it: lower timeoutSeconds to 10 or less"
             ),
             "place": f"{directory}/m.yaml:17",
         }

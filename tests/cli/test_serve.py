@@ -106,7 +106,7 @@ def test_a_changed_manifest_changes_the_answer_and_a_broken_one_does_not(tmp_pat
         status, body = server.request("GET", "/readyz")
         assert status == 200
         assert "overrider.yaml:" in json.loads(body)["checks"][1]["detail"]
-        assert "manifest not read" in server.log.read_text()
+        assert "cannot read manifest" in server.log.read_text()
 
 
 def test_mistakes_in_overriders_are_logged_and_shown_and_do_not_stop_the_server(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.convert import convert
-from app.dispatch.equivalents import equivalents_of
+from app.dispatch.conversion_rules import convert
+from app.dispatch.equivalent_resources import find_equivalents
 from app.model.gvk import GroupVersionKind, GroupVersionResource, parse_api_version
 from tests.dispatch.builders import store_of
 
@@ -67,7 +67,7 @@ def test_every_equivalent_that_a_rule_may_name_can_be_had() -> None:
                 other, _, name = named.rpartition("/")
                 kind = GroupVersionKind(*parse_api_version(other or version), name)
                 document = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {}}
-                for one in equivalents_of(store, cluster="", resource=resource, subresource=subresource, kind=kind):
+                for one in find_equivalents(store, cluster="", resource=resource, subresource=subresource, kind=kind):
                     assert one.kind is not None
                     made = convert(document, one.kind, definition=None)
                     assert kind_of(made) == one.kind

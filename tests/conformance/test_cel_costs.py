@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from app.dispatch.cel import AccessDecision, AccessQuestion, EvaluationError, Scope, compile_condition
+from app.dispatch.cel import AccessDecision, AccessQuestion, Activation, EvaluationError, compile_condition
 
 _DIRECTORY: Final = Path(__file__).parent / "cel"
 _INPUT: Final[dict[str, Any]] = json.loads((_DIRECTORY / "expressions.json").read_text())
@@ -31,7 +31,7 @@ def test_every_expression_was_measured() -> None:
 
 @pytest.mark.parametrize("measured", _MEASURED, ids=lambda measured: measured["expression"][:60])
 def test_costs_are_those_of_an_apiserver(measured: dict[str, Any]) -> None:
-    scope = Scope(object_=_INPUT["object"], old_object=None, request=_INPUT["request"], access=_AllowGet())
+    scope = Activation(object_=_INPUT["object"], old_object=None, request=_INPUT["request"], access=_AllowGet())
     program = compile_condition(measured["expression"])
     try:
         value, cost, _ = program.measure(scope)

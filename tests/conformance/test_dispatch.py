@@ -16,22 +16,22 @@ from aiohttp import web
 from app.api.timeout import budget
 from app.control.turns import Turns
 from app.control.worker import Worker
-from app.dispatch.asking import Means
-from app.dispatch.assembly import dispatcher_of
-from app.dispatch.attributes import as_sent, attributes_of
-from app.dispatch.call import Caller, Deadline
+from app.dispatch.attributes import build_attributes, restore_annotation
+from app.dispatch.audit import Audit
+from app.dispatch.call import Deadline, WebhookCaller
 from app.dispatch.cel.compiler import Compiler
-from app.dispatch.failures import StatusError
-from app.dispatch.hook_set import HookSet
+from app.dispatch.condition_evaluator import ConditionEvaluator
+from app.dispatch.errors import StatusError
+from app.dispatch.factory import build_dispatcher
+from app.dispatch.hook_index import HookIndex
 from app.dispatch.hooks import compile_hooks
-from app.dispatch.judge import Judge
 from app.dispatch.limits import RequestLimits
-from app.dispatch.match import NamespaceLabels, asked_of, labels_of
-from app.dispatch.mutating import Mutating
-from app.dispatch.owner import find_owner
-from app.dispatch.patching import Patching
-from app.dispatch.records import Audit
-from app.dispatch.validating import validate
+from app.dispatch.match import NamespaceLabels, build_rule_attributes, read_labels
+from app.dispatch.mutating_phase import MutatingPhase
+from app.dispatch.patching import Patcher
+from app.dispatch.schema_owner import find_owner
+from app.dispatch.should_call import RequestContext
+from app.dispatch.validating_phase import run_validating_phase
 from app.model.gvk import parse_api_version
 from app.outbound.client import HookClient
 from tests.conformance.dispatch_cases import FIXTURES, MATCH_ALL, SUITES, cases
@@ -112,35 +112,37 @@ class Run:
             "metadata": {"name": case.get("configuration", FIXTURES["configurationName"])},
             "webhooks": [hook_document(one, server) for one in case["webhooks"]],
         }
-        self.attributes = attributes_of(request_of(review_of_case(case)), cluster="")
-        self.hooks = HookSet(list(compile_hooks(phase, "", document)))
-        self.relevant = self.hooks.relevant(asked_of(self.attributes), self.attributes.kind, ())
+        self.attributes = build_attributes(request_of(review_of_case(case)), cluster="")
+        self.hooks = HookIndex(list(compile_hooks(phase, "", document)))
+        self.relevant = self.hooks.find_relevant(build_rule_attributes(self.attributes), self.attributes.kind, ())
         self.audit, self.warnings = Audit(), []
         self.observed: list[Any] = []
         worker, turns = Worker(), Turns()
-        self.means = Means(
+        self.context = RequestContext(
             namespace=NamespaceLabels(FIXTURES["namespace"]["labels"]),
             deadline=Deadline(time.monotonic() + 30),
-            ask=Caller(client, observe=lambda _hook, **rest: self.observed.append(rest)).ask,
+            call_webhook=WebhookCaller(client, observe=lambda _hook, **rest: self.observed.append(rest)).call,
             convert=None,
             authorize=None,
-            judge=Judge(max_cost=RequestLimits().cel_cost, worker=worker, turns=turns, compiler=Compiler(worker)),
-            patching=Patching(worker, ""),
+            evaluator=ConditionEvaluator(
+                max_cost=RequestLimits().cel_cost, worker=worker, turns=turns, compiler=Compiler(worker)
+            ),
+            patching=Patcher(worker, ""),
             turns=turns,
             audit=self.audit,
             warnings=self.warnings,
         )
 
     async def mutate(self) -> StatusError | None:
-        self.mutating = Mutating(self.relevant, self.attributes, self.means)
+        self.mutating = MutatingPhase(self.relevant, self.attributes, self.context)
         try:
-            await self.mutating.round(0)
+            await self.mutating.run_round(0)
         except StatusError as error:
             return error
         return None
 
     async def validate(self) -> StatusError | None:
-        refusals = await validate(self.relevant, self.attributes, self.means)
+        refusals = await run_validating_phase(self.relevant, self.attributes, self.context)
         return refusals[0] if refusals else None
 
 
@@ -172,7 +174,7 @@ async def test_mutating_webhooks(case: dict[str, Any], server: Webhooks, client:
     run = Run(case, server, client)
     check(case, run, await run.mutate())
     if "labels" in case["expect"]:
-        assert labels_of(run.mutating.attributes.object) == case["expect"]["labels"]
+        assert read_labels(run.mutating.attributes.object) == case["expect"]["labels"]
     for name, reinvoked in case["expect"].get("reinvoke", {}).items():
         uid = next(hook.uid for hook in run.hooks.hooks if hook.name == name)
         assert (uid in run.mutating._to_reinvoke) is reinvoked
@@ -239,13 +241,13 @@ async def test_reinvocation(case: dict[str, Any], server: Webhooks, client: Hook
     run = Run({**case, "webhooks": given, "phase": "mutating", "object": "pod", "dryRun": False}, server, client)
     spec = {"priorityClassName": case["initialPriorityClass"]} if case["initialPriorityClass"] else {}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "labeled", "labels": {"x": "true"}}, "spec": spec}
-    mutating = Mutating(run.relevant, run.attributes._replace(object=pod), run.means)
+    mutating = MutatingPhase(run.relevant, run.attributes._replace(object=pod), run.context)
     refusal = None
     try:
         for number in (0, 1):
             mutating.attributes = mutating.attributes._replace(object=Apiserver.priority(mutating.attributes.object))
-            await mutating.round(number)
-            if not mutating.again:
+            await mutating.run_round(number)
+            if not mutating.needs_reinvocation:
                 break
     except StatusError as error:
         refusal = error
@@ -254,7 +256,7 @@ async def test_reinvocation(case: dict[str, Any], server: Webhooks, client: Hook
     assert expected.get("errorContains", "") in str(refusal or "")
     assert (refusal is None) is ("errorContains" not in expected)
     if "labels" in expected:
-        assert labels_of(mutating.attributes.object) == expected["labels"]
+        assert read_labels(mutating.attributes.object) == expected["labels"]
     if "auditAnnotations" in expected:
         assert run.audit.annotations == expected["auditAnnotations"]
 
@@ -264,7 +266,7 @@ async def test_reinvocation(case: dict[str, Any], server: Webhooks, client: Hook
 
 @cases("kcp_owner_resolution")
 def test_owner_resolution(case: dict[str, Any]) -> None:
-    """By kcp's own rules; what is refused instead is in tests/dispatch/test_owner.py."""
+    """By kcp's own rules; what is refused instead is in tests/dispatch/test_schema_owner.py."""
     documents = []
     for one in case["bindings"]:
         made = binding(case["consumer"], "", name=one["name"])
@@ -290,10 +292,10 @@ def test_the_clusters_annotation_is_taken_away_again(case: dict[str, Any]) -> No
             "request": {"uid": "u", "operation": "CREATE", "object": sent},
         }
     )  # fmt: skip
-    seen = attributes_of(made, cluster=case["cluster"]).object
+    seen = build_attributes(made, cluster=case["cluster"]).object
     assert seen["metadata"]["annotations"] == {**(case["annotations"] or {}), "kcp.io/cluster": case["cluster"]}
     during = {**seen["metadata"]["annotations"], **case.get("duringCall", {})}
-    after = as_sent({**seen, "metadata": {**seen["metadata"], "annotations": during}}, sent)
+    after = restore_annotation({**seen, "metadata": {**seen["metadata"], "annotations": during}}, sent)
     assert after["metadata"]["annotations"] == case["expect"]["after"]
 
 
@@ -301,7 +303,7 @@ def test_the_clusters_annotation_is_taken_away_again(case: dict[str, Any]) -> No
 
 
 def dispatcher(documents: list[dict[str, Any]], client: HookClient) -> Any:
-    return dispatcher_of(store_of(*documents), client, observe=lambda _hook, **_: None)
+    return build_dispatcher(store_of(*documents), client, observe=lambda _hook, **_: None)
 
 
 @cases("timeouts")

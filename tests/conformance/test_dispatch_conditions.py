@@ -6,9 +6,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from app.dispatch.cel import AccessDecision, AccessQuestion, Scope, compile_condition
-from app.dispatch.conditions import Condition, ConditionsVerdict, judge_conditions
-from app.dispatch.validation.conditions import condition_problems
+from app.dispatch.cel import AccessDecision, AccessQuestion, Activation, compile_condition
+from app.dispatch.match_conditions import Condition, ConditionsVerdict, evaluate_conditions
+from app.dispatch.validation.match_conditions import condition_problems
 
 SUITES: Final = yaml.safe_load((Path(__file__).parent / "dispatch_conditions.yaml").read_text())["suites"]
 INTEGRATION: Final = SUITES["match_conditions_integration"]["cases"]
@@ -43,8 +43,10 @@ def judge(conditions: list[Condition], where: str, *, fail_open: bool) -> Condit
     namespace, name = where.split("/")
     access: dict[AccessQuestion, AccessDecision] = {}
     while True:
-        scope = Scope(object_=pod(namespace, name), old_object=None, request=request(namespace, name), access=access)
-        verdict = judge_conditions(conditions, scope, fail_open=fail_open)
+        scope = Activation(
+            object_=pod(namespace, name), old_object=None, request=request(namespace, name), access=access
+        )
+        verdict = evaluate_conditions(conditions, scope, fail_open=fail_open)
         if not verdict.questions:
             return verdict
         access = {**access, **dict.fromkeys(verdict.questions, ALLOWED)}
@@ -60,9 +62,9 @@ def test_conditions_match_as_in_the_matcher_of_an_apiserver(case: dict[str, Any]
         Condition(name, texts.get(evaluation, "{'test error': true}['no ' + 'test error']"))
         for name, evaluation in zip(names, evaluations, strict=True)
     ]
-    scope = Scope(object_=pod("default", "a"), old_object=None, request=request("default", "a"))
+    scope = Activation(object_=pod("default", "a"), old_object=None, request=request("default", "a"))
 
-    verdict = judge_conditions(conditions, scope, fail_open=case["failurePolicy"] == "Ignore")
+    verdict = evaluate_conditions(conditions, scope, fail_open=case["failurePolicy"] == "Ignore")
 
     expect = case["expect"]
     assert verdict.matched == expect.get("match", False)

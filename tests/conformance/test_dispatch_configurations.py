@@ -8,8 +8,8 @@ import yaml
 
 from app.dispatch.cel.errors import ExpressionError
 from app.dispatch.cel.program import compile_condition
-from app.dispatch.defaults import MUTATING, VALIDATING, defaulted
-from app.dispatch.validation.configuration import problems
+from app.dispatch.defaults import MUTATING, VALIDATING, set_defaults
+from app.dispatch.validation.configuration import configuration_problems
 
 _DATA: Final = yaml.safe_load((Path(__file__).parent / "dispatch_configurations.yaml").read_text())
 _TEXTS: Final = {
@@ -53,9 +53,11 @@ def expanded(webhook: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("kind", "case"), CASES, ids=[f"{case['id']}-{kind[:3].lower()}" for kind, case in CASES])
 def test_configurations_are_judged_as_by_an_apiserver(kind: str, case: dict[str, Any]) -> None:
-    old = defaulted(configuration(kind, case, case["old"])) if "old" in case else None
-    given = defaulted(configuration(kind, case, case["webhooks"]))
-    found = [list(problem) for problem in problems(kind, given, old=old, compile_expression=compile_expression)]
+    old = set_defaults(configuration(kind, case, case["old"])) if "old" in case else None
+    given = set_defaults(configuration(kind, case, case["webhooks"]))
+    found = [
+        list(problem) for problem in configuration_problems(kind, given, old=old, compile_expression=compile_expression)
+    ]
     theirs, ours = OTHERWISE.get(case["name"], ([], []))
     assert all(problem in case["problems"] for problem in theirs)
     assert found == [*ours, *(problem for problem in case["problems"] if problem not in theirs)]

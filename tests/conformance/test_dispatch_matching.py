@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.attributes import attributes_of
-from app.dispatch.equivalents import Equivalent
-from app.dispatch.failures import denial
+from app.dispatch.admission_review import ReviewError, build_review, choose_review_version, parse_response
+from app.dispatch.attributes import build_attributes
+from app.dispatch.audit import Audit
+from app.dispatch.client_warnings import limit_warnings
+from app.dispatch.equivalent_resources import Equivalent
+from app.dispatch.errors import denial
 from app.dispatch.hooks import compile_hooks
 from app.dispatch.match import NamespaceLabels, match_namespace, match_object
-from app.dispatch.records import Audit, warnings_of
-from app.dispatch.review import ReviewError, review_of, review_version, understand
-from app.dispatch.rules import Asked, Invocation, axes, match_rules
+from app.dispatch.rules import Invocation, RuleAttributes, compare_fields, match_rules
 from app.model.admission import Status
 from app.model.gvk import GroupVersionKind, GroupVersionResource, parse_api_version
 from tests.conformance.dispatch_cases import FIXTURES, MATCH_ALL, SUITES, cases
@@ -24,9 +25,9 @@ from tests.dispatch.builders import request_of
 # --- Predicates ---------------------------------------------------------------------------------------------------
 
 
-def asked(given: dict[str, Any]) -> Asked:
+def asked(given: dict[str, Any]) -> RuleAttributes:
     resource = GroupVersionResource(given["group"], given["version"], given["resource"])
-    return Asked(given["operation"], resource, given["subresource"], bool(given["namespace"]))
+    return RuleAttributes(given["operation"], resource, given["subresource"], bool(given["namespace"]))
 
 
 AXES = {"group": "apiGroups", "version": "apiVersions", "op": "operations", "operation": "operations"}
@@ -39,7 +40,7 @@ def test_rules(case: dict[str, Any]) -> None:
     (hook,) = compile_hooks("validating", "", {"metadata": {"name": "c"}, "webhooks": [{"rules": [case["rule"]]}]})
 
     def found(one: dict[str, Any]) -> bool:
-        return {axis.name: axis.ok for axis in axes(hook.rules[0], asked(one))}[AXES[case["axis"]]]
+        return {axis.name: axis.ok for axis in compare_fields(hook.rules[0], asked(one))}[AXES[case["axis"]]]
 
     assert [found(one) for one in case["match"]] == [True] * len(case["match"])
     assert [found(one) for one in case["noMatch"]] == [False] * len(case["noMatch"])
@@ -67,7 +68,7 @@ def test_which_version_a_webhook_is_called_with(case: dict[str, Any]) -> None:
     request = case["request"]
     group, version, plural = request["resource"].split("/")
     resource = GroupVersionResource(group, version, plural)
-    subject = Asked(request["operation"], resource, request["subresource"], bool(request["namespace"]))
+    subject = RuleAttributes(request["operation"], resource, request["subresource"], bool(request["namespace"]))
     found = match_rules(hook, subject, gvk(request["kind"]), equivalents(resource, request["subresource"]))
     expected = case["expect"]
     assert (found is not None) is expected["call"]
@@ -84,7 +85,7 @@ def attributes(**given: Any) -> Any:
         "resource": {"group": "", "version": "v1", "resource": "pods"}, "name": "p", **given,
     }  # fmt: skip
     made = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked_for}
-    return attributes_of(request_of(made), cluster="c")
+    return build_attributes(request_of(made), cluster="c")
 
 
 def selecting(**selectors: Any) -> Any:
@@ -136,7 +137,9 @@ def test_what_is_an_answer(case: dict[str, Any]) -> None:
     expected = case["expect"]
 
     def found() -> Any:
-        return understand(json.dumps(document).encode(), uid=uid, version=case["decodedAs"], mutating=case["mutating"])
+        return parse_response(
+            json.dumps(document).encode(), uid=uid, version=case["decodedAs"], mutating=case["mutating"]
+        )
 
     if "errorContains" in expected:
         with pytest.raises(ReviewError, match=re.escape(expected["errorContains"])):
@@ -156,7 +159,7 @@ def test_what_a_webhook_is_sent(case: dict[str, Any]) -> None:
     versions, expected = tuple(case["admissionReviewVersions"]), case["expect"]
     if "errorContains" in expected:
         with pytest.raises(ReviewError, match=re.escape(expected["errorContains"])):
-            review_version(versions)
+            choose_review_version(versions)
         return
     given = SUITES["create_admission_objects"]["attributes"]
     kind, (group, version, plural) = gvk(given["kind"]), given["resource"].split("/")
@@ -167,8 +170,8 @@ def test_what_a_webhook_is_sent(case: dict[str, Any]) -> None:
     )
     invoked = SUITES["create_admission_objects"]["invocation"]
     invocation = Invocation(GroupVersionResource(*invoked["resource"].split("/")), "", gvk(invoked["kind"]), 0)
-    version = review_version(versions)
-    made = review_of(subject, invocation, kind=gvk(invoked["kind"]), version=version, uid="1")
+    version = choose_review_version(versions)
+    made = build_review(subject, invocation, kind=gvk(invoked["kind"]), version=version, uid="1")
     assert made["apiVersion"] == expected["reviewVersion"]
     request = made["request"]
     for member, wanted in expected["request"].items():
@@ -192,7 +195,7 @@ def test_denials(case: dict[str, Any]) -> None:
 def test_warnings(case: dict[str, Any]) -> None:
     """The header, and the agent in it, are written by the apiserver that gets the warnings in an answer."""
     written = [text for agent, text in case["add"] if " " not in agent]
-    assert list(warnings_of(written)) == [re.search(r'"(.*)"', header)[1] for header in case["expect"]]
+    assert list(limit_warnings(written)) == [re.search(r'"(.*)"', header)[1] for header in case["expect"]]
 
 
 @cases("patch_annotation_value")
@@ -200,5 +203,5 @@ def test_patch_annotations(case: dict[str, Any]) -> None:
     document = {"metadata": {"name": case["configuration"]}, "webhooks": [{"name": case["webhook"]}]}
     (hook,) = compile_hooks("mutating", "", document)
     audit = Audit()
-    audit.patched(hook, case["patch"], size=len(json.dumps(case["patch"])), round_number=0)
+    audit.record_patch(hook, case["patch"], size=len(json.dumps(case["patch"])), round_number=0)
     assert audit.annotations == {"patch.webhook.admission.k8s.io/round_0_index_0": case["expect"]}

@@ -1,4 +1,4 @@
-"""A clock with timers that a test moves."""
+"""A clock with timers that the test moves."""
 
 import heapq
 import itertools
@@ -15,7 +15,7 @@ class Planned:
 
 
 class FakeClock:
-    """A scheduler whose time is what the test says."""
+    """A scheduler whose time the test sets."""
 
     def __init__(self, now: float = 1000.0) -> None:
         self.now = now
@@ -31,13 +31,13 @@ class FakeClock:
         return planned
 
     def next(self) -> float:
-        """When the next call is planned; infinity if none is."""
+        """The time of the next planned call, infinity without one."""
         while self._planned and self._planned[0][2].cancelled:
             heapq.heappop(self._planned)
         return self._planned[0][0] if self._planned else float("inf")
 
     def advance(self, seconds: float) -> None:
-        """Move on, and make the calls that are due on the way, each at its time."""
+        """Move the time, and make each due call at its time."""
         end = self.now + seconds
         while self._planned and self._planned[0][0] <= end:
             when, _, planned = heapq.heappop(self._planned)

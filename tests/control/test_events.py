@@ -12,7 +12,7 @@ ABOUT = Reference("v1", "Thing", "ns", "demo", "uid-1")
 
 
 class Api:
-    """What a recorder asks, kept as an apiserver would."""
+    """An apiserver that stores the events of a recorder."""
 
     def __init__(self) -> None:
         self.events: dict[str, dict[str, Any]] = {}
@@ -60,7 +60,7 @@ def recorder(api: Api, clock: Clock) -> Recorder:
     return Recorder(api, component="fleethook", now=clock)  # type: ignore[arg-type]
 
 
-async def test_an_event_says_what_and_about_whom(recorder: Recorder, api: Api) -> None:
+async def test_an_event_names_its_object_and_reason(recorder: Recorder, api: Api) -> None:
     await recorder.record(ABOUT, "Normal", "Done", "it is done", scope="/clusters/a")
     (path, event), *others = api.events.items()
     assert not others
@@ -72,7 +72,7 @@ async def test_an_event_says_what_and_about_whom(recorder: Recorder, api: Api) -
     assert event["firstTimestamp"] == event["lastTimestamp"] == "2026-11-21T12:00:00Z"
 
 
-async def test_what_is_said_again_is_counted(recorder: Recorder, api: Api, clock: Clock) -> None:
+async def test_a_repeated_event_is_counted(recorder: Recorder, api: Api, clock: Clock) -> None:
     for minute in range(3):
         clock.now = NOW + timedelta(minutes=minute)
         await recorder.record(ABOUT, "Warning", "Failed", "no answer")
@@ -81,7 +81,7 @@ async def test_what_is_said_again_is_counted(recorder: Recorder, api: Api, clock
     assert (event["firstTimestamp"], event["lastTimestamp"]) == ("2026-11-21T12:00:00Z", "2026-11-21T12:02:00Z")
 
 
-async def test_what_is_another_thing_is_another_event(recorder: Recorder, api: Api) -> None:
+async def test_a_different_event_is_written_separately(recorder: Recorder, api: Api) -> None:
     await recorder.record(ABOUT, "Warning", "Failed", "no answer")
     await recorder.record(ABOUT, "Warning", "Failed", "404")
     await recorder.record(ABOUT, "Normal", "Failed", "404")
@@ -90,7 +90,7 @@ async def test_what_is_another_thing_is_another_event(recorder: Recorder, api: A
     assert [count for _, _, count in api.said()] == [1] * 5
 
 
-async def test_one_that_has_expired_is_written_anew(recorder: Recorder, api: Api) -> None:
+async def test_an_expired_event_is_written_again(recorder: Recorder, api: Api) -> None:
     await recorder.record(ABOUT, "Warning", "Failed", "no answer")
     api.events.clear()
     await recorder.record(ABOUT, "Warning", "Failed", "no answer")
@@ -98,32 +98,32 @@ async def test_one_that_has_expired_is_written_anew(recorder: Recorder, api: Api
     assert api.said() == [("Failed", "no answer", 2)]
 
 
-async def test_who_may_only_create_gets_an_event_each_time(recorder: Recorder, api: Api) -> None:
+async def test_without_the_right_to_patch_each_event_is_created(recorder: Recorder, api: Api) -> None:
     api.creates_only = True
     for _ in range(3):
         await recorder.record(ABOUT, "Warning", "Failed", "no answer")
     assert api.said() == [("Failed", "no answer", 1)] * 3
 
 
-async def test_one_that_cannot_be_written_is_forgotten(
+async def test_a_failed_write_is_logged_and_not_retried(
     recorder: Recorder, api: Api, caplog: pytest.LogCaptureFixture
 ) -> None:
     api.refusal = UnreachableError("refused")
     await recorder.record(ABOUT, "Warning", "Failed", "no answer")
-    assert "event Failed about Thing ns/demo was not written: refused" in caplog.text
+    assert "cannot write event Failed about Thing ns/demo: refused" in caplog.text
     api.refusal = None
     await recorder.record(ABOUT, "Warning", "Failed", "no answer")
     assert api.said() == [("Failed", "no answer", 1)]
 
 
-async def test_notes_have_an_end(recorder: Recorder, api: Api) -> None:
+async def test_long_messages_are_cut(recorder: Recorder, api: Api) -> None:
     await recorder.record(ABOUT, "Normal", "Done", "x" * 5000)
     ((_, text, _),) = api.said()
     assert len(text) == 1024
     assert text.endswith("...")
 
 
-async def test_not_everything_is_remembered_for_ever(recorder: Recorder, api: Api) -> None:
+async def test_remembered_events_are_limited(recorder: Recorder, api: Api) -> None:
     for number in range(5000):
         await recorder.record(ABOUT, "Normal", "Done", str(number))
     await recorder.record(ABOUT, "Normal", "Done", "0")
@@ -132,7 +132,7 @@ async def test_not_everything_is_remembered_for_ever(recorder: Recorder, api: Ap
     assert (len(api.events), counts["0"], counts["4999"]) == (5001, 1, 2)
 
 
-async def test_a_message_has_no_characters_that_act_on_a_terminal(recorder: Recorder, api: Api) -> None:
+async def test_control_characters_of_messages_are_escaped(recorder: Recorder, api: Api) -> None:
     await recorder.record(ABOUT, "Warning", "Odd", "\x1b[2J\u2028" + "x" * 2000)
     ((_, message, _),) = api.said()
     assert message.startswith("\\x1b[2J\\u2028x")

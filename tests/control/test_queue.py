@@ -1,4 +1,4 @@
-"""When which key is worked on. The clock is the test's: nothing here takes time."""
+"""The order in which keys are processed, with a fake clock."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ def take(queue: WorkQueue[str], *, max_retrying: int = 1) -> str | None:
 
 
 def work(queue: WorkQueue[str], outcome: Outcome) -> str | None:
-    """Work on the next key, if there is one."""
+    """Process the next key, if there is one."""
     key = take(queue)
     if key is not None:
         queue.finish(key, outcome)
@@ -33,7 +33,7 @@ def fail(queue: WorkQueue[str], key: str) -> None:
     assert work(queue, False) == key
 
 
-def test_a_key_that_waits_is_worked_on_once() -> None:
+def test_a_waiting_key_is_processed_once() -> None:
     queue = queue_at(FakeClock())
     for key in ("a", "b", "a", "a"):
         queue.add(key)
@@ -42,7 +42,7 @@ def test_a_key_that_waits_is_worked_on_once() -> None:
     assert queue.idle
 
 
-def test_a_key_added_while_it_is_worked_on_is_worked_on_again_and_never_beside() -> None:
+def test_a_key_added_in_progress_is_processed_again_afterwards() -> None:
     queue = queue_at(FakeClock())
     queue.add("a")
     assert take(queue) == "a"
@@ -69,7 +69,7 @@ def test_failures_wait_for_growing_pauses_and_success_resets_them() -> None:
     assert work(queue, True) == "a"
 
 
-def test_an_added_key_is_worked_on_at_once_and_keeps_its_count_of_failures() -> None:
+def test_an_added_key_is_processed_at_once_and_keeps_its_failures() -> None:
     clock = FakeClock()
     queue = queue_at(clock)
     fail(queue, "a")
@@ -81,7 +81,7 @@ def test_an_added_key_is_worked_on_at_once_and_keeps_its_count_of_failures() -> 
     assert work(queue, True) == "a"
 
 
-def test_adding_a_key_does_not_cancel_what_is_planned_for_it() -> None:
+def test_adding_a_key_does_not_cancel_its_timers() -> None:
     clock = FakeClock()
     queue = queue_at(clock)
     queue.add_after("a", 5)
@@ -91,7 +91,7 @@ def test_adding_a_key_does_not_cancel_what_is_planned_for_it() -> None:
     assert work(queue, True) == "a"
 
 
-def test_work_that_ends_well_cancels_the_back_off_of_an_earlier_failure() -> None:
+def test_success_cancels_the_back_off_of_an_earlier_failure() -> None:
     clock = FakeClock()
     queue = queue_at(clock)
     fail(queue, "a")
@@ -101,7 +101,7 @@ def test_work_that_ends_well_cancels_the_back_off_of_an_earlier_failure() -> Non
     assert take(queue) is None
 
 
-def test_of_two_times_the_sooner_counts() -> None:
+def test_the_earlier_of_two_times_counts() -> None:
     clock = FakeClock()
     queue = queue_at(clock)
     queue.add_after("a", 3600)
@@ -114,7 +114,7 @@ def test_of_two_times_the_sooner_counts() -> None:
 
 
 @pytest.mark.parametrize("retry", [True, False])
-def test_work_can_ask_to_be_done_again_at_a_time_which_counts_as_success(retry: bool) -> None:
+def test_work_may_request_a_repetition_and_counts_as_success(retry: bool) -> None:
     clock = FakeClock()
     queue = queue_at(clock)
     fail(queue, "a")
@@ -128,7 +128,7 @@ def test_work_can_ask_to_be_done_again_at_a_time_which_counts_as_success(retry: 
     assert work(queue, True) == "a"
 
 
-def test_fresh_keys_go_before_retries_but_for_one_turn_in_some() -> None:
+def test_fresh_keys_precede_retries_except_for_one_in_nine_turns() -> None:
     clock = FakeClock()
     queue = queue_at(clock)
     for key in ("r1", "r2"):
@@ -141,7 +141,7 @@ def test_fresh_keys_go_before_retries_but_for_one_turn_in_some() -> None:
     assert done == [*fresh[:MAX_PASSED], "r1", *fresh[MAX_PASSED:], "r2"]
 
 
-def test_retries_occupy_no_more_workers_than_they_may() -> None:
+def test_retries_in_progress_are_limited() -> None:
     clock = FakeClock()
     queue = queue_at(clock)
     for key in ("r1", "r2", "r3"):
@@ -154,7 +154,7 @@ def test_retries_occupy_no_more_workers_than_they_may() -> None:
     assert take(queue, max_retrying=2) == "r3"
 
 
-def test_a_retry_that_is_added_becomes_fresh() -> None:
+def test_adding_a_retry_makes_it_fresh() -> None:
     clock = FakeClock()
     queue = queue_at(clock)
     for key in ("r1", "r2"):
@@ -164,7 +164,7 @@ def test_a_retry_that_is_added_becomes_fresh() -> None:
     assert [work(queue, True) for _ in range(3)] == ["r2", "r1", None]
 
 
-def test_a_key_that_was_not_looked_at_for_long_waits_behind_fresh_ones() -> None:
+def test_add_retry_queues_behind_fresh_keys() -> None:
     queue = queue_at(FakeClock())
     queue.add_retry("old")
     queue.add("new")
@@ -172,8 +172,8 @@ def test_a_key_that_was_not_looked_at_for_long_waits_behind_fresh_ones() -> None
     assert [work(queue, True) for _ in range(3)] == ["new", "old", None]
 
 
-def test_a_hundred_keys_that_always_fail_and_are_added_by_their_own_events_do_not_hold_up_another() -> None:
-    """Events that come while a key is worked on, as the one of its own write does, ask for one more turn only."""
+def test_a_hundred_failing_keys_do_not_delay_another() -> None:
+    """Events during the processing of a key, such as that of its own write, cause only one more attempt."""
     clock = FakeClock()
     queue = queue_at(clock)
     failing = [f"r{number}" for number in range(100)]
@@ -242,7 +242,7 @@ async def working(
 
 
 class Gate:
-    """Work that is done when the test lets it."""
+    """Work that the test ends."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []
@@ -255,7 +255,7 @@ class Gate:
         return True
 
 
-async def test_several_keys_are_worked_on_at_a_time_and_not_more() -> None:
+async def test_as_many_keys_as_workers_are_in_progress() -> None:
     queue, gate = WorkQueue[str](), Gate()
     for key in "abcd":
         queue.add(key)
@@ -268,7 +268,7 @@ async def test_several_keys_are_worked_on_at_a_time_and_not_more() -> None:
         await settled(lambda: gate.begun == ["a", "b", "c", "d"])
 
 
-async def test_a_worker_is_free_for_an_edit_while_retries_are_worked_on() -> None:
+async def test_retries_leave_a_worker_for_edits() -> None:
     clock = FakeClock()
     queue, gate = queue_at(clock), Gate()
     for key in ("r1", "r2", "r3", "r4"):
@@ -282,7 +282,7 @@ async def test_a_worker_is_free_for_an_edit_while_retries_are_worked_on() -> Non
         await settled(lambda: gate.begun == ["r1", "r2", "edit", "r3"])
 
 
-async def test_what_raises_counts_as_failed_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_exception_counts_as_failure_and_keeps_the_worker(caplog: pytest.LogCaptureFixture) -> None:
     clock, seen = FakeClock(), list[str]()
     queue = queue_at(clock)
 
@@ -297,7 +297,7 @@ async def test_what_raises_counts_as_failed_and_ends_nothing(caplog: pytest.LogC
         await settled(lambda: queue.idle and seen == ["a"])
         clock.advance(1)
         await settled(lambda: queue.idle and seen == ["a", "a"])
-    assert "work on a failed" in caplog.text
+    assert "processing a failed" in caplog.text
 
 
 async def test_timers_end_with_the_workers() -> None:

@@ -1,4 +1,4 @@
-"""The queue against a model, for any order of events: no change is missed, no back-off is cut short."""
+"""The queue against a model, for any order of events: no change is missed, and no back-off is shortened."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -19,7 +19,7 @@ class Queue(RuleBasedStateMachine):
         self.working: set[str] = set()
         # Keys that were added and not taken since.
         self.owed: set[str] = set()
-        # Times at which a key is due, by what asked for that.
+        # Times at which a key is due, by cause.
         self.later: dict[str, float] = {}
         self.backoff: dict[str, float] = {}
         self.failures: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Long work in slices: its result, and who gets the event loop in between."""
+"""Long work in slices: its result, and its use of the event loop."""
 
 import asyncio
 import itertools
@@ -22,7 +22,7 @@ def failing() -> Sliced[str]:
     raise ValueError("broken")
 
 
-def test_work_is_done_at_once_where_nobody_waits() -> None:
+def test_run_at_once_returns_the_result() -> None:
     seen: list[str] = []
     assert run_at_once(work("a", 3, seen)) == "a"
     assert seen == ["a0", "a1", "a2"]
@@ -30,7 +30,7 @@ def test_work_is_done_at_once_where_nobody_waits() -> None:
         run_at_once(failing())
 
 
-async def test_the_loop_turns_between_any_two_slices_of_all_work() -> None:
+async def test_each_iteration_of_the_event_loop_runs_one_slice() -> None:
     seen: list[str] = []
     done = False
 
@@ -72,7 +72,7 @@ async def test_pauses_and_slices_take_turns() -> None:
     assert seen.index("c0") < seen.index("a2")
 
 
-async def test_work_that_fails_or_is_cancelled_leaves_the_turn_to_others() -> None:
+async def test_failed_or_cancelled_work_releases_its_turn() -> None:
     slices = Slices()
     with pytest.raises(ValueError, match="broken"):
         await slices.run(failing())
@@ -83,14 +83,14 @@ async def test_work_that_fails_or_is_cancelled_leaves_the_turn_to_others() -> No
     assert await slices.run(work("b", 2, [])) == "b"
 
 
-def test_a_pause_is_due_after_so_many_units() -> None:
+def test_a_pause_is_due_at_the_limit_of_units() -> None:
     pauses = Pauses(3)
     assert [pauses.due() for _ in range(7)] == [False, False, True, False, False, True, False]
     assert pauses.due(5)
     assert not pauses.due(2)
 
 
-async def test_others_have_their_turn_in_the_thread_after_each_slice() -> None:
+async def test_other_work_gets_the_thread_after_each_slice() -> None:
     done: list[str] = []
 
     def taking_turns(name: str) -> Sliced[str]:
@@ -105,7 +105,7 @@ async def test_others_have_their_turn_in_the_thread_after_each_slice() -> None:
     assert "".join(done) == "abcabcabc"
 
 
-async def test_slices_that_read_the_store_run_on_the_loop() -> None:
+async def test_slices_that_read_the_store_run_on_the_event_loop() -> None:
     seen: list[bool] = []
 
     def mixed() -> Sliced[None]:

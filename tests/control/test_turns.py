@@ -1,8 +1,5 @@
 import asyncio
-import contextlib
-import gc
 import threading
-import weakref
 from typing import Any
 
 from app.control.turns import Turns, Work, do_at_once, do_in_turns
@@ -16,7 +13,7 @@ def steps(name: str, count: int, done: list[str]) -> Work[str]:
     return name
 
 
-async def test_clusters_take_turns_however_much_work_one_of_them_has() -> None:
+async def test_clusters_take_turns() -> None:
     turns, worker, done = Turns(), Worker(), list[str]()
 
     async def work(cluster: str, count: int) -> str:
@@ -25,11 +22,11 @@ async def test_clusters_take_turns_however_much_work_one_of_them_has() -> None:
     found = await asyncio.gather(*(work("ws2", 50) for _ in range(20)), work("ws3", 5))
     assert found == [*["ws2"] * 20, "ws3"]
     last = len(done) - 1 - done[::-1].index("ws3")
-    # Every piece of work does its first slice at once; after that, one of ws2 comes between two of ws3.
+    # Each piece of work does its first slice at once. After that, a slice of ws2 is between two of ws3.
     assert done[:last].count("ws2") <= 20 + 2 * 5
 
 
-async def test_one_slice_is_done_in_each_turn_of_the_event_loop() -> None:
+async def test_each_iteration_of_the_event_loop_does_one_slice() -> None:
     turns, worker, done = Turns(), Worker(), list[str]()
     works = [
         asyncio.create_task(do_in_turns(steps("ws2", 50, done), turns=turns, worker=worker, cluster="ws2"))
@@ -44,7 +41,7 @@ async def test_one_slice_is_done_in_each_turn_of_the_event_loop() -> None:
     assert most <= 2
 
 
-async def test_work_that_is_given_up_passes_its_turn_on() -> None:
+async def test_cancelled_work_releases_its_turn() -> None:
     turns, worker, done = Turns(), Worker(), list[str]()
     works = [
         asyncio.create_task(do_in_turns(steps("ws2", 10, done), turns=turns, worker=worker, cluster="ws2"))
@@ -56,7 +53,7 @@ async def test_work_that_is_given_up_passes_its_turn_on() -> None:
     assert await works[4] == "ws2"
 
 
-async def test_a_function_that_takes_long_runs_in_a_thread() -> None:
+async def test_long_functions_run_in_a_thread() -> None:
     def work() -> Work[Any]:
         name = yield lambda: threading.current_thread().name
         yield None
@@ -65,24 +62,3 @@ async def test_a_function_that_takes_long_runs_in_a_thread() -> None:
     found = await do_in_turns(work(), turns=Turns(), worker=Worker(), cluster="ws2")
     assert found.startswith("long-work")
     assert do_at_once(work()) == "MainThread"
-
-
-class Large:
-    pass
-
-
-async def test_a_function_that_fails_leaves_nothing_for_the_garbage_collector() -> None:
-    def fail(_: Large) -> None:
-        raise ValueError
-
-    worker, large = Worker(), Large()
-    kept = weakref.ref(large)
-    gc.disable()
-    try:
-        with contextlib.suppress(ValueError):
-            await worker.run("ws2", fail, large)
-        del large
-        await worker.run("ws2", int)
-        assert kept() is None
-    finally:
-        gc.enable()

@@ -1,4 +1,4 @@
-"""Configurations, bindings and reviews, small."""
+"""Small configurations, bindings and reviews."""
 
 import copy
 import json
@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from app.dispatch.assembly import INDEXES
+from app.dispatch.factory import INDEXES
 from app.model.admission import AdmissionRequest, AdmissionReview
 from app.model.json import JSON
 from app.store import Store
@@ -34,7 +34,7 @@ def configuration(cluster: str, phase: str, *webhooks: dict[str, Any], name: str
 def binding(
     cluster: str, owner: str, *resources: str, name: str = "widgets", export: str = "widgets", phase: str = "Bound"
 ) -> dict[str, Any]:
-    """An APIBinding of resources as ``widgets.example.org``."""
+    """Return an APIBinding of resources such as ``widgets.example.org``."""
     bound = [
         {"group": group, "resource": resource, "schema": {"name": f"v1.{one}"}}
         for one in resources
@@ -80,7 +80,7 @@ def widget(name: str = "b", version: str = "v1", **spec: Any) -> dict[str, Any]:
 
 
 def review(document: JSON = None, *, old: JSON = None, operation: str = "CREATE", **request: Any) -> dict[str, Any]:
-    """An AdmissionReview; of a Widget unless told otherwise."""
+    """Return an AdmissionReview, by default of a Widget."""
     subject = document or old or widget()
     group, _, version = subject["apiVersion"].rpartition("/")
     given = {

@@ -5,14 +5,19 @@ from typing import Any
 
 import pytest
 
-from app.dispatch.assembly import dispatcher_of
 from app.dispatch.call import Deadline
-from app.dispatch.dispatcher import Dispatched, Dispatcher
+from app.dispatch.dispatcher import Dispatcher, DispatchResult
+from app.dispatch.factory import build_dispatcher
 from app.dispatch.hooks import Phase
 from app.outbound.client import HookClient
 from app.store import Store
 from tests.dispatch.builders import request_of
 from tests.dispatch.webhook_server import Webhooks, webhooks
+
+
+def read_stopped_clock() -> float:
+    """Return the time of a clock that does not move."""
+    return 0.0
 
 
 class Front:
@@ -26,7 +31,7 @@ class Front:
         def observe(hook: Any, *, outcome: str, code: int, seconds: float) -> None:
             self.observed.append((hook.uid, outcome))
 
-        return dispatcher_of(store, self.client, observe=observe, **rest)
+        return build_dispatcher(store, self.client, observe=observe, **rest)
 
     async def dispatch(
         self,
@@ -38,15 +43,15 @@ class Front:
         seconds: float = 30,
         clock: Callable[[], float] = time.monotonic,
         **rest: Any,
-    ) -> Dispatched:
+    ) -> DispatchResult:
         dispatcher = self.dispatcher(store, **rest)
         deadline = Deadline(clock() + seconds, clock)
         return await dispatcher.dispatch(request_of(review), cluster=cluster, phase=phase, deadline=deadline)
 
     async def dispatch_by(
         self, dispatcher: Dispatcher, review: dict[str, Any], *, cluster: str, seconds: float = 30
-    ) -> Dispatched:
-        """Validate by a dispatcher that is used for more than one request."""
+    ) -> DispatchResult:
+        """Validate with a dispatcher that is shared by several requests."""
         deadline = Deadline(time.monotonic() + seconds)
         return await dispatcher.dispatch(request_of(review), cluster=cluster, phase="validating", deadline=deadline)
 

@@ -1,4 +1,4 @@
-"""Adding a cluster changes no answer for the others, whatever objects its administrators write."""
+"""The objects of a hostile cluster do not change the answers of other clusters."""
 
 import asyncio
 import copy
@@ -10,19 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.dispatch.call import Deadline
+from app.dispatch.errors import StatusError
 from app.dispatch.explain import explain
-from app.dispatch.failures import StatusError
 from app.dispatch.hooks import Phase
-from app.dispatch.paths import resolve
+from app.dispatch.workspace_paths import resolve
 from app.store.store import key_of
 from tests.dispatch.builders import in_cluster, logical_cluster, request_of, store_of, workspace
 from tests.dispatch.worlds import CLUSTERS, RESOURCES, World, clusters, reviews, worlds
 
 PHASES: tuple[Phase, ...] = ("mutating", "validating")
 EVIL = "evil"
-# Names and paths of honest clusters, some of which lead nowhere.
+# Names and paths of honest clusters; some paths are unknown.
 HONEST = (*CLUSTERS, "root", *(f"root:{name}" for name in CLUSTERS), "root:a:child", "root:nobody", "nobody")
-# Where the hostile cluster asks, so that whatever is remembered of its answers is remembered.
+# The paths of the hostile cluster's requests, which fill the caches.
 HOSTILE = (EVIL, f"root:{EVIL}", f"{EVIL}:a", f"root:{EVIL}:b")
 
 Question = tuple[str, Phase, dict[str, Any]]
@@ -34,7 +34,7 @@ def questions(*places: str) -> st.SearchStrategy[list[Question]]:
 
 @st.composite
 def claims(draw: st.DrawFn) -> list[dict[str, Any]]:
-    """Objects by which a hostile cluster lies about paths and about the owners of clusters."""
+    """Return objects of a hostile cluster that contradict paths and the owners of clusters."""
     names = st.sampled_from([*CLUSTERS, "root", EVIL, "child", "cluster"])
     parent = draw(st.sampled_from(["", "root", *CLUSTERS]))
     made = [logical_cluster(EVIL, parent=parent, workspace=draw(names))]
@@ -58,20 +58,20 @@ def hostile_objects(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 def honest_objects(documents: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Clusters below root, by the names that they have there; the hostile one is a neighbour."""
+    """Return the workspaces below root; the hostile one is their neighbour."""
     found = [one for name in CLUSTERS for one in documents[name]]
     for name in CLUSTERS:
         found += [workspace("root", name, name), logical_cluster(name, parent="root", workspace=name)]
     return [*found, workspace("root", EVIL, EVIL), logical_cluster("root")]
 
 
-async def answer(world: World, question: Question) -> Any:
-    """Everything that a request gets: the cluster of its path, the dispatch, the calls, the explanation."""
+async def collect_results(world: World, question: Question) -> Any:
+    """Return all results of a request: its cluster, the dispatch, the calls, the explanation."""
     where, phase, made = question
     found = resolve(world.store, where)
-    world.asked.clear()
+    world.calls.clear()
     dispatched = await world.dispatch(made, cluster=found.cluster, phase=phase)
-    asked = tuple(world.asked)
+    calls = tuple(world.calls)
     deadline = Deadline(time.monotonic() + 30)
     try:
         explained = msgspec.to_builtins(
@@ -79,49 +79,49 @@ async def answer(world: World, question: Question) -> Any:
         )
     except StatusError as error:
         explained = str(error)
-    return found, dispatched.response, asked, explained
+    return found, dispatched.response, calls, explained
 
 
 @settings(max_examples=100, deadline=None)
 @given(worlds, hostile_objects(), questions(*HONEST), questions(*HOSTILE), st.booleans())
-def test_a_hostile_cluster_changes_no_answer_for_the_others(
-    documents: Any, hostile: Any, asked: Any, asked_by_hostile: Any, hostile_first: Any
+def test_a_hostile_cluster_does_not_change_answers_of_others(
+    documents: Any, hostile: Any, honest_questions: Any, hostile_questions: Any, hostile_first: Any
 ) -> None:
     async def run() -> None:
         honest = honest_objects(documents)
         alone = World(store_of(*honest))
-        expected = [await answer(alone, question) for question in asked]
+        expected = [await collect_results(alone, question) for question in honest_questions]
         world = World(store_of(*hostile, *honest) if hostile_first else store_of(*honest))
         if not hostile_first:
-            assert [await answer(world, question) for question in asked] == expected
+            assert [await collect_results(world, question) for question in honest_questions] == expected
             for document in hostile:
                 world.store.put(copy.deepcopy(document))
-        for question in asked_by_hostile:
-            await answer(world, question)
-        assert [await answer(world, question) for question in asked] == expected
+        for question in hostile_questions:
+            await collect_results(world, question)
+        assert [await collect_results(world, question) for question in honest_questions] == expected
         for document in hostile:
             world.store.remove(key_of(document))
-        assert [await answer(world, question) for question in asked] == expected
+        assert [await collect_results(world, question) for question in honest_questions] == expected
 
     asyncio.run(run())
 
 
 @settings(max_examples=30, deadline=None)
 @given(worlds, hostile_objects(), questions(*HONEST), questions(*HOSTILE))
-def test_requests_of_a_hostile_cluster_at_the_same_time_change_no_answer(
-    documents: Any, hostile: Any, asked: Any, asked_by_hostile: Any
+def test_concurrent_hostile_requests_do_not_change_answers(
+    documents: Any, hostile: Any, honest_questions: Any, hostile_questions: Any
 ) -> None:
     async def run() -> None:
         honest = honest_objects(documents)
         alone, world = World(store_of(*honest)), World(store_of(*honest, *hostile))
-        expected = [(await answer(alone, question))[1] for question in asked]
+        expected = [(await collect_results(alone, question))[1] for question in honest_questions]
         found = await asyncio.gather(
             *(
                 world.dispatch(made, cluster=resolve(world.store, where).cluster, phase=phase)
-                for where, phase, made in (*asked_by_hostile, *asked, *asked_by_hostile)
+                for where, phase, made in (*hostile_questions, *honest_questions, *hostile_questions)
             )
         )
-        first = len(asked_by_hostile)
-        assert [one.response for one in found[first : first + len(asked)]] == expected
+        first = len(hostile_questions)
+        assert [one.response for one in found[first : first + len(honest_questions)]] == expected
 
     asyncio.run(run())

@@ -1,4 +1,4 @@
-"""Somebody's admission webhooks, over TLS on loopback: an answer by path."""
+"""Admission webhooks over TLS on loopback, with an answer for each path."""
 
 import asyncio
 import base64
@@ -16,7 +16,7 @@ from tests.dispatch.builders import webhook
 from tests.hook_server import tls
 
 Answer = Callable[[dict[str, Any]], Any]
-"""From a review to the members of its response, or to a whole answer of aiohttp's."""
+"""Returns the members of a response to a review, or a complete response of aiohttp."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -45,7 +45,7 @@ class Call(NamedTuple):
 
 
 class Webhooks:
-    """Where they are, and what they were asked."""
+    """A server of webhooks: its address, its answers and the calls that it received."""
 
     def __init__(self, ca_bundle: str) -> None:
         self.port = 0
@@ -85,7 +85,7 @@ class Webhooks:
 
 @contextlib.asynccontextmanager
 async def listening(handle: Handler, context: ssl.SSLContext) -> AsyncIterator[int]:
-    """Serve all POST requests by a handler; yields the port."""
+    """Serve all POST requests with a handler; yields the port."""
     app = web.Application(client_max_size=64 << 20)
     app.router.add_post("/{path:.*}", handle)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
@@ -126,7 +126,7 @@ def hook(server: Webhooks, path: Any, name: Any = "w.example.org", **members: An
     return webhook(name, **{"clientConfig": server.client_config(path), **members})
 
 
-def mutated(dispatched: Any, document: Any) -> Any:
+def apply_response(dispatched: Any, document: Any) -> Any:
     return apply(document, dispatched.response.patch)
 
 

@@ -1,4 +1,4 @@
-"""Worlds of logical clusters for properties: the same names everywhere, and different things behind them."""
+"""Random logical clusters for property tests: the same names in each, with different objects."""
 
 import copy
 import time
@@ -6,15 +6,17 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
+from app.dispatch.admission_review import WebhookResponse
 from app.dispatch.attributes import Attributes
 from app.dispatch.call import Deadline
 from app.dispatch.configurations import Configurations
-from app.dispatch.conversion import Conversion
-from app.dispatch.dispatcher import Dispatched, Dispatcher, Outside
-from app.dispatch.hook_set import Relevant
+from app.dispatch.converter import ObjectConverter
+from app.dispatch.dispatcher import Dependencies, Dispatcher, DispatchResult
+from app.dispatch.equivalent_resources import Equivalent
+from app.dispatch.hook_index import RelevantHook
 from app.dispatch.hooks import Phase
-from app.dispatch.review import Answer
-from app.model.gvk import GroupVersionKind
+from app.dispatch.rules import RuleAttributes
+from app.model.gvk import GroupVersionKind, GroupVersionResource
 from app.outbound.client import HookClient
 from app.store import Store
 from tests.dispatch.builders import (
@@ -31,6 +33,8 @@ from tests.dispatch.builders import (
 )
 
 CLUSTERS = ("a", "b", "c")
+
+
 RESOURCES = ("widgets.example.org", "gadgets.example.org")
 
 
@@ -47,9 +51,13 @@ rules = st.fixed_dictionaries(
         "scope": st.sampled_from(["*", "Namespaced", "Cluster"]),
     }
 )
+
+
 selectors = st.sampled_from(
     [{}, {}, {"matchLabels": {"of": "a"}}, {"matchExpressions": [{"key": "of", "operator": "NotIn", "values": ["b"]}]}]
 )
+
+
 conditions = st.lists(
     st.sampled_from(
         [
@@ -79,7 +87,7 @@ def hooks(draw: st.DrawFn, place: str) -> dict[str, Any]:
 
 @st.composite
 def clusters(draw: st.DrawFn, name: str) -> list[dict[str, Any]]:
-    """What is in a cluster; its labels and addresses say whose they are."""
+    """The objects of a cluster; labels and addresses have its name."""
     found: list[dict[str, Any]] = []
     for phase in ("mutating", "validating"):
         for config in ("x", "y"):
@@ -117,8 +125,8 @@ def reviews(draw: st.DrawFn) -> dict[str, Any]:
     return review(document, old=old, operation=operation, subResource=subresource)
 
 
-class Asked(NamedTuple):
-    """What a webhook was asked: whose it is, where, and about what."""
+class RecordedCall(NamedTuple):
+    """One call of a webhook: its owner, endpoint and object."""
 
     owner: str
     uid: str
@@ -126,31 +134,35 @@ class Asked(NamedTuple):
     kind: str
     resource: str
     seen_as: str
-    """The cluster that it was told."""
+    """The cluster in the annotation of the object."""
 
 
 class World:
-    """A dispatcher whose webhooks allow everything, and are not called: what they would be sent is written down."""
+    """A dispatcher whose webhooks allow everything. Calls are recorded instead of sent."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.asked: list[Asked] = []
-        outside = Outside(ask=self._ask, convert=Conversion(store, HookClient(allow_private=True)))
-        self.dispatcher = Dispatcher(store, Configurations(store), outside)
+        self.calls: list[RecordedCall] = []
+        dependencies = Dependencies(
+            call_webhook=self._ask, convert=ObjectConverter(store, HookClient(allow_private=True))
+        )
+        self.dispatcher = Dispatcher(store, Configurations(store), dependencies)
 
     async def _ask(
-        self, relevant: Relevant, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
-    ) -> Answer:
+        self, relevant: RelevantHook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
+    ) -> WebhookResponse:
         assert seconds > 0
         hook = relevant.hook
         told = {document["metadata"]["annotations"]["kcp.io/cluster"] for document in objects(attributes)}
         (seen_as,) = told
         url = hook.endpoint.url if hook.endpoint else ""
         resource = "/".join(relevant.invocation.resource)
-        self.asked.append(Asked(hook.cluster, hook.uid, url, f"{kind.api_version} {kind.kind}", resource, seen_as))
-        return Answer(allowed=True, patch=b"", patch_type="", status=None, warnings=(), audit_annotations={})
+        self.calls.append(
+            RecordedCall(hook.cluster, hook.uid, url, f"{kind.api_version} {kind.kind}", resource, seen_as)
+        )
+        return WebhookResponse(allowed=True, patch=b"", patch_type="", status=None, warnings=(), audit_annotations={})
 
-    async def dispatch(self, made: dict[str, Any], *, cluster: str, phase: Phase) -> Dispatched:
+    async def dispatch(self, made: dict[str, Any], *, cluster: str, phase: Phase) -> DispatchResult:
         deadline = Deadline(time.monotonic() + 30)
         return await self.dispatcher.dispatch(request_of(made), cluster=cluster, phase=phase, deadline=deadline)
 
@@ -160,5 +172,32 @@ def objects(attributes: Attributes) -> list[Any]:
 
 
 def world_of(documents: dict[str, list[dict[str, Any]]], *names: str) -> World:
-    """A world of the clusters of those names and no others."""
+    """Return a world of the named clusters only."""
     return World(store_of(*(document for name in dict.fromkeys(names) for document in documents.get(name, ()))))
+
+
+KIND = GroupVersionKind("example.org", "v1", "Widget")
+
+
+def resource(version: Any = "v1", plural: Any = "widgets", group: Any = "example.org") -> Any:
+    return GroupVersionResource(group, version, plural)
+
+
+rule_attributes = st.builds(
+    RuleAttributes,
+    st.sampled_from(["CREATE", "UPDATE", "DELETE", "CONNECT"]),
+    st.builds(
+        resource,
+        st.sampled_from(["v1", "v2"]),
+        st.sampled_from(["widgets", "gadgets"]),
+        st.sampled_from(["example.org", "apps"]),
+    ),
+    st.sampled_from(["", "status", "scale"]),
+    st.booleans(),
+)
+
+
+equivalents = st.lists(
+    st.builds(Equivalent, st.builds(resource, st.sampled_from(["v1", "v2", "v3"])), st.none() | st.just(KIND)),
+    max_size=3,
+).map(tuple)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from app.registration.announcements import ANNOUNCED_ANNOTATION, Announcement, read_announcements
-from app.registration.selection import bound_condition_of
+from app.registration.match_conditions import bound_condition_of
 from tests.e2e.cluster import Api, ControlPlane, _free_port
 from tests.e2e.fleet import NAMESPACE, WEBHOOKS, ready, service_account, trusted
 from tests.serving import Server, serving

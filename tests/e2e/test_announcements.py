@@ -11,7 +11,7 @@ from app.asgi import Fleethook, create_app
 from app.cli.leader import make_selection_writer
 from app.model.openyurt import YURT_APP_OVERRIDER
 from app.overrider.selected import bound_subjects
-from app.registration.selection import SubjectName
+from app.registration.match_conditions import SubjectName
 from app.registration.webhooks import SELECTED, URLReference, webhook_configurations
 from app.settings import Settings
 from app.store.sources.kubernetes.resources import MUTATING_CONFIGURATIONS

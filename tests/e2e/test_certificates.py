@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from app.certs.authority import issue_serving, new_authority
-from app.certs.keeper import CertificateKeeper, SecretName
-from app.certs.rotation import Credentials, Policy, from_data, to_data
+from app.certs.rotation import Credentials, RotationPolicy, from_data, to_data
+from app.certs.secret_store import SecretName, SecretStore
 from app.kube.connection import Connection
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.fleet import NAMESPACE, OPENYURT, WEBHOOKS, ready, registered, service_account
@@ -28,7 +28,7 @@ from tests.traffic import busy
 from tests.waiting import NET, wait_for
 
 NAMES = ["localhost", "127.0.0.1"]
-POLICY = Policy(NAMES)
+POLICY = RotationPolicy(NAMES)
 
 
 def secret_path(name: str, namespace: str) -> str:
@@ -40,22 +40,22 @@ def stored(admin: Api, name: str, namespace: str) -> Credentials:
     return from_data({key: base64.b64decode(text) for key, text in data.items()})
 
 
-def keeper(connection: Connection, namespace: str, directory: Path) -> CertificateKeeper:
-    return CertificateKeeper(connection, SecretName(namespace, "certs"), POLICY, directory, check_seconds=0.1)
+def open_store(connection: Connection, namespace: str, directory: Path) -> SecretStore:
+    return SecretStore(connection, SecretName(namespace, "certs"), POLICY, directory, check_seconds=0.1)
 
 
 async def test_replicas_that_start_together_agree(
     plane: ControlPlane, admin: Api, namespace: str, tmp_path: Path
 ) -> None:
     async with contextlib.AsyncExitStack() as stack:
-        keepers = []
+        stores = []
         for number in range(6):
             connection = await stack.enter_async_context(Connection(config(plane, "agree", plane.port)))
-            keepers.append(keeper(connection, namespace, tmp_path / str(number)))
-        found = await asyncio.gather(*(each.ensure() for each in keepers))
+            stores.append(open_store(connection, namespace, tmp_path / str(number)))
+        found = await asyncio.gather(*(each.ensure() for each in stores))
     (agreed,) = set(found)
     assert stored(admin, "certs", namespace) == agreed
-    for each in keepers:
+    for each in stores:
         assert each.files.certificate.read_bytes() == agreed.serving.certificate_pem
         assert stat.S_IMODE(each.files.key.stat().st_mode) == 0o600
 
@@ -68,7 +68,7 @@ async def test_a_secret_that_a_chart_made_empty_is_filled_and_keeps_its_labels(
         f"/api/v1/namespaces/{namespace}/secrets", {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
     )
     async with Connection(config(plane, "filled", plane.port)) as connection:
-        credentials = await keeper(connection, namespace, tmp_path).ensure()
+        credentials = await open_store(connection, namespace, tmp_path).ensure()
     assert stored(admin, "certs", namespace) == credentials
     assert admin[secret_path("certs", namespace)]["metadata"]["labels"] == metadata["labels"]
 
@@ -77,11 +77,11 @@ async def test_a_secret_that_cannot_be_used_is_made_anew_and_its_key_is_not_told
     plane: ControlPlane, admin: Api, namespace: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with Connection(config(plane, "broken", plane.port)) as connection:
-        first = await keeper(connection, namespace, tmp_path).ensure()
+        first = await open_store(connection, namespace, tmp_path).ensure()
         other = new_authority(now=datetime.now(UTC))
         broken = {"tls.key": base64.b64encode(other.key_pem).decode()}
         admin.merge(secret_path("certs", namespace), {"data": broken})
-        second = await keeper(connection, namespace, tmp_path).ensure()
+        second = await open_store(connection, namespace, tmp_path).ensure()
     assert second != first
     assert stored(admin, "certs", namespace) == second
     assert "tls.key is not the key of tls.crt" in caplog.text
@@ -95,7 +95,7 @@ async def test_the_life_of_an_authority_step_by_step(
     time = datetime(2026, 6, 1, tzinfo=UTC)
     async with Connection(config(plane, "life", plane.port)) as connection:
         replicas = [
-            CertificateKeeper(
+            SecretStore(
                 connection, SecretName(namespace, "certs"), POLICY, tmp_path / str(number),
                 now=lambda: time, check_seconds=1,
             )

@@ -100,7 +100,7 @@ def absent(response: Any) -> bool:
 async def test_bindings_and_configurations_are_followed(server: Server, put: Any, admin: Api, hooks: Webhooks) -> None:
     put(EXPORTS, export("ws1", "widgets.example.org"))
     put(CONFIGURATIONS, configuration("ws1", "validating", webhook(clientConfig=hooks.client_config("/w")), name="d1"))
-    assert "nothing is known of logical cluster ws3" in (await asked(server, "ws3", review()))["status"]["message"]
+    assert "logical cluster ws3 is unknown" in (await asked(server, "ws3", review()))["status"]["message"]
     put(LOGICAL_CLUSTERS, logical_cluster("ws3"))
     await until(server, "ws3", review(), allowed)
     put(BINDINGS, binding("ws3", "ws1", "widgets.example.org", name="d-ws3"))

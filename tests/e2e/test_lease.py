@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from app.kube.connection import Connection
-from app.kube.lease import Elector, LeaseName, Timing
+from app.kube.leader_election import LeaderElector, LeaseName, LeaseTiming
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.proxy import proxied
 from tests.e2e.test_source_faults import config, until
 
 # A lease that is lost is taken over soon.
-FAST = Timing(duration=3.0, deadline=1.5, retry=0.1)
+FAST = LeaseTiming(lease_duration=3.0, renew_deadline=1.5, retry_period=0.1)
 # A lease that is never lost, so that only a leader that hands it over is succeeded.
-KEPT = Timing(duration=3600.0, deadline=1800.0, retry=0.1)
+KEPT = LeaseTiming(lease_duration=3600.0, renew_deadline=1800.0, retry_period=0.1)
 
 
 class Term:
@@ -39,10 +39,10 @@ class Term:
 
 @contextlib.asynccontextmanager
 async def candidate(
-    kubeconfig: Path, lease: LeaseName, identity: str, term: Term, *, timing: Timing = KEPT
+    kubeconfig: Path, lease: LeaseName, identity: str, term: Term, *, timing: LeaseTiming = KEPT
 ) -> AsyncIterator["asyncio.Task[None]"]:
     async with Connection(kubeconfig) as connection:
-        elector = Elector(connection, lease, identity, timing=timing)
+        elector = LeaderElector(connection, lease, identity, timing=timing)
         task = asyncio.create_task(elector.run(lambda: term.lead(identity)))
         try:
             yield task
@@ -108,4 +108,4 @@ async def test_what_fails_in_the_leaders_work_is_not_swallowed(plane: ControlPla
 
     async with Connection(config(plane, "defect", plane.port)) as connection:
         with pytest.raises(ValueError, match="defect"):
-            await Elector(connection, lease, "a", timing=KEPT).run(fail)
+            await LeaderElector(connection, lease, "a", timing=KEPT).run(fail)

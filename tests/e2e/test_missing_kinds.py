@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from app.kube.connection import Connection
-from app.lifetime import running
+from app.lifetime import run_in_background
 from app.model.crd import RESOURCES, custom_resource_definition
 from app.store import Store
-from app.store.sources.kubernetes.resources import DEFINITIONS, WatchedResource, whole
+from app.store.sources.kubernetes.resources import DEFINITIONS, WatchedResource, decode_object
 from app.store.sources.kubernetes.source import KubernetesSource
 from tests.builders import entry, node_pool, overrider, yurt_app_daemon
 from tests.e2e.cluster import CRDS, Api, ControlPlane, RefusedError, control_plane, established
@@ -118,13 +118,13 @@ def test_only_requests_that_need_the_missing_kind_are_refused(
 
 
 async def test_a_kind_is_followed_as_soon_as_it_is_defined(plane: ControlPlane, admin: Api, namespace: str) -> None:
-    late = WatchedResource(GROUP, "v1", "laggards", "Laggard", whole)
+    late = WatchedResource(GROUP, "v1", "laggards", "Laggard", decode_object)
     made = definition("laggards", "Laggard")
     made["metadata"]["name"], made["spec"]["group"] = late.name, GROUP
     store = Store()
     async with Connection(config(plane, "late-kinds", plane.port)) as connection:
         source = KubernetesSource([DEFINITIONS, late], connection, store, absent_seconds=3600)
-        async with running(source.run(), name="source", ended=pytest.fail):
+        async with run_in_background(source.run(), name="source", ended=pytest.fail):
             await asyncio.wait_for(source.wait_synced(), NET)
 
             def install() -> None:
@@ -192,6 +192,4 @@ def test_a_definition_that_drops_members_is_told(fresh: ControlPlane, tmp_path: 
         install_crds(admin)
         wait_for(lambda: "openyurt" not in checks(server)[1])
     ours = custom_resource_definition(RESOURCES[0])["metadata"]["name"]
-    assert (
-        f"CustomResourceDefinition that somebody else installed is left alone: {CRDS}/{ours}" in server.log.read_text()
-    )
+    assert f"keeping a CustomResourceDefinition that another installer owns: {CRDS}/{ours}" in server.log.read_text()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.registration.announcements import Announcement
-from app.registration.selection import SubjectName, bound_condition
+from app.registration.match_conditions import SubjectName, bound_condition
 from tests.builders import entry, overrider
 from tests.e2e.cluster import Api, RefusedError
 from tests.e2e.fleet import NAMESPACE, OPENYURT
@@ -101,7 +101,7 @@ def test_an_overrider_is_in_the_configuration_before_it_is_stored(
         assert Announcement(SubjectName(plain.namespace, "YurtAppSet", "demo"), uid) in announcements(admin)
         wait_for(lambda: plain.status().get("summary") == "1/1")
         assert selects(admin, plain.namespace)
-        assert "was not announced" not in server.log.read_text()
+        assert "cannot announce" not in server.log.read_text()
 
 
 def test_an_overrider_is_in_the_configuration_while_no_replica_leads(

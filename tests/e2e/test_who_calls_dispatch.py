@@ -235,8 +235,8 @@ async def test_a_tenant_cannot_choose_the_cluster(
         status, refused, _ = await tenants["ws1"].annotate("mine", cluster)
         assert status == 400
         assert refused["message"].endswith(
-            f"request.object is of logical cluster {shown!r} and request.oldObject of 'ws1' (annotation kcp.io/cluster): "
-            "an update cannot move an object; leave the annotation as it is stored"
+            f"request.object is in logical cluster {shown!r} and request.oldObject in 'ws1' (annotation kcp.io/cluster): "
+            "an update cannot move an object; do not change the annotation"
         )
     assert asked(hooks) == []
     # An update that leaves it alone is admitted.

@@ -17,7 +17,7 @@ from tests.waiting import NET
 _WEBHOOKS: Final = 40
 _CONDITIONS: Final = 64
 _REQUESTS: Final = 200
-_OVER_BUDGET: Final = "the match conditions of all webhooks together cost more than"
+_OVER_BUDGET: Final = "the matchConditions of all webhooks cost more than"
 # Each condition walks over all pairs of numbers, which costs more than one condition may.
 _DEAR: Final = "object.numbers.all(x, object.numbers.all(y, x + y >= 0 || x == {number}))"
 # The victim runs in a process of its own: requests one after the other, and the latency of each.

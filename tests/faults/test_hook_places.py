@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.outbound.breaker import FAILURES
+from app.outbound.breaker import MAX_FAILURES
 from app.outbound.client import HookClient, Parties
 from app.outbound.errors import NotCalledError
 from tests.faults.calling import LONG, Resolver, answered, endpoint, failure
@@ -35,7 +35,7 @@ async def test_a_redirect_is_not_followed(client: HookClient, hook: RawHook, tmp
     [
         ("/elsewhere?token=1", "https://127.0.0.1:{port}"),
         ("//user:secret@h/p", "https://h"),
-        ("https://h:99999/", "somewhere that is no URL"),
+        ("https://h:99999/", "an invalid URL"),
         ("http://h/p?q", "http://h"),
     ],
 )
@@ -51,7 +51,7 @@ async def test_of_where_a_redirect_leads_only_the_host_is_told(
     ("certificate", "text"),
     [
         ("expired", "certificate has expired"),
-        ("other name", "certificate is not valid for what is called ("),
+        ("other name", "certificate is not valid for the called host ("),
         ("self-signed", "certificate signed by unknown authority (it is self-signed)"),
     ],
 )
@@ -97,7 +97,7 @@ async def test_a_private_address_is_refused_however_it_is_written(hook: RawHook,
         error = await failure(client, endpoint(hook, url=f"https://{host}:{hook.port}/hook"))
         assert isinstance(error, NotCalledError)
     assert str(error).endswith(
-        f" is a private address ({address}), and this server may not call those: setting private_webhooks"
+        f" is a private address ({address}), and calling those is disabled: setting private_webhooks"
     )
     assert hook.connections == 0
 
@@ -135,5 +135,5 @@ async def test_a_service_of_the_cluster_itself_is_private_by_nature(hook: RawHoo
 
 async def test_refusals_do_not_open_a_breaker(hook: RawHook) -> None:
     async with HookClient(allow_private=False) as client:
-        for _ in range(FAILURES + 1):
+        for _ in range(MAX_FAILURES + 1):
             assert "is a private address" in str(await failure(client, endpoint(hook)))

@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from app.outbound.call_slots import Quotas
 from app.outbound.client import RESPONSE_LIMIT, CallError, HookClient, Parties
 from app.outbound.endpoint import Endpoint
-from app.outbound.slots import Quotas
 from tests.faults.calling import LONG, SHORT, Resolver, answered, endpoint, failure
 from tests.hook_server import Answer, Asked, RawHook, http, resets, says, says_and_closes
 from tests.waiting import with_patience_async
@@ -148,12 +148,12 @@ async def more_headers_than_anybody_reads(asked: Asked, writer: asyncio.StreamWr
 
 
 MALFORMED = "malformed HTTP response: "
-TOO_MUCH = "it answers more than 8,388,608 bytes"
+TOO_MUCH = "its response is larger than 8,388,608 bytes"
 BROKEN = {
-    "closes": (says_and_closes(b""), "EOF: it closed the connection without an answer"),
-    "closes in the headers": (says_and_closes(b"HTTP/1.1 200 OK\r\nA"), "EOF: it closed the connection without an answer"),
+    "closes": (says_and_closes(b""), "EOF: it closed the connection without a response"),
+    "closes in the headers": (says_and_closes(b"HTTP/1.1 200 OK\r\nA"), "EOF: it closed the connection without a response"),
     "resets": (reset, "connection reset by peer"),
-    "resets in the body": (reset_in_the_body, "unexpected EOF: its answer is cut off or garbled"),
+    "resets in the body": (reset_in_the_body, "unexpected EOF: its response is truncated or malformed"),
     "is no HTTP": (says(b"220 mail.example.com ESMTP\r\n\r\n"), MALFORMED),
     "is binary": (says(bytes(range(256)) * 4), MALFORMED),
     "is HTTP/2": (says(b"\0\0\x06\x04\0\0\0\0\0\0\x05\0\0\x40\0\r\n\r\n"), MALFORMED),
@@ -166,9 +166,9 @@ BROKEN = {
     "has interim responses without end": (
         repeats(b"", b"HTTP/1.1 103 Early Hints\r\nA: b\r\n\r\n" * 100), MALFORMED + "more than 100 interim responses"
     ),
-    "is shorter than it says": (says_and_closes(http(b"{}", content_length="3")), "unexpected EOF: its answer is cut off"),
+    "is shorter than it says": (says_and_closes(http(b"{}", content_length="3")), "unexpected EOF: its response is truncated"),
     "has a chunk that is none": (says(CHUNKED + b"zz\r\n"), MALFORMED),
-    "ends between chunks": (says_and_closes(CHUNKED + b"1\r\n \r\n"), "unexpected EOF: its answer is cut off"),
+    "ends between chunks": (says_and_closes(CHUNKED + b"1\r\n \r\n"), "unexpected EOF: its response is truncated"),
     "says it has 2 GB": (repeats(http(b"", content_length=str(2 * 1024 * MIB)), b" " * MIB), TOO_MUCH),
     "has chunks without end": (repeats(CHUNKED, b"100000\r\n" + b" " * MIB + b"\r\n"), TOO_MUCH),
     "has no length and no end": (repeats(b"HTTP/1.1 200 OK\r\n\r\n", b" " * MIB), TOO_MUCH),
@@ -248,7 +248,7 @@ async def test_a_bomb_is_not_inflated_beyond_the_limit(
 async def test_members_of_gzip_without_end_are_not_followed(client: HookClient, hook: RawHook) -> None:
     hook.answer = says(http(gzip.compress(b"", mtime=0) * (4 * MIB // 20), content_encoding="gzip"))
     error = await failure(client, endpoint(hook))
-    assert str(error).endswith("its answer cannot be decompressed: it ends early, or something follows it")
+    assert str(error).endswith("its response cannot be decompressed: it is truncated or has trailing data")
     await answered(client, hook)
 
 
@@ -281,13 +281,13 @@ async def test_an_answer_of_just_the_limit_is_one(hook: RawHook) -> None:
             assert await client.post(endpoint(hook), b"{}", seconds=LONG) == b"x" * 1_000
         for body, encoding in ((b"x" * 1_001, "identity"), (gzip.compress(b"x" * 1_001, mtime=0), "gzip")):
             hook.answer = says(http(body, content_encoding=encoding))
-            assert "it answers more than 1,000 bytes" in str(await failure(client, endpoint(hook)))
+            assert "its response is larger than 1,000 bytes" in str(await failure(client, endpoint(hook)))
 
 
 async def arrives(client: HookClient, *, noticed: bool) -> None:
     """Wait until something has come on the one idle connection; the event loop gets a turn only if it is to notice."""
-    (kept,) = client._pools._kept.values()
-    ((protocol, _),) = next(iter(kept.session.connector._conns.values()))
+    (pool,) = client._pools._pools.values()
+    ((protocol, _),) = next(iter(pool.session.connector._conns.values()))
     connection = protocol.transport.get_extra_info("socket")
     assert select.select([connection], [], [], LONG)[0]
     while noticed and connection.fileno() >= 0 and select.select([connection], [], [], 0)[0]:

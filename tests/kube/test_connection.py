@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from app.kube import connection as module
-from app.kube.connection import Connection, url_of
+from app.kube.connection import Connection, build_url
 from app.kube.errors import UnreachableError
 from tests.e2e.pki import Authority
 
@@ -42,26 +42,24 @@ def host() -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def _proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that nobody listens at, for everything."""
+    """Set a proxy without a listener for all addresses."""
     for name in ("http_proxy", "HTTP_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
 
 
-async def test_a_pod_asks_its_apiserver_without_the_proxy_of_its_environment(
-    host: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_pod_ignores_the_proxy_of_its_environment(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def load(client_configuration: Any) -> None:
         client_configuration.host = host
 
-    # The real one reads a file at a place that only a pod has.
+    # The original reads files that exist only in a pod.
     monkeypatch.setattr(module.kube_config, "load_incluster_config", load)
     async with Connection(None) as connection:
         assert await connection.request("GET", "/readyz") == b"{}"
 
 
-def kubeconfig_of(directory: Path, **cluster: str) -> Path:
+def write_kubeconfig(directory: Path, **cluster: str) -> Path:
     kubeconfig = directory / "config"
     named = {
         "apiVersion": "v1", "kind": "Config", "current-context": "a", "users": [{"name": "a", "user": {}}],
@@ -72,8 +70,8 @@ def kubeconfig_of(directory: Path, **cluster: str) -> Path:
     return kubeconfig
 
 
-async def test_from_outside_the_environment_says_how_to_get_there(host: str, tmp_path: Path) -> None:
-    async with Connection(kubeconfig_of(tmp_path, server=host)) as connection:
+async def test_a_kubeconfig_uses_the_proxy_of_the_environment(host: str, tmp_path: Path) -> None:
+    async with Connection(write_kubeconfig(tmp_path, server=host)) as connection:
         with pytest.raises(UnreachableError):
             await connection.request("GET", "/readyz")
 
@@ -93,14 +91,12 @@ async def test_from_outside_the_environment_says_how_to_get_there(host: str, tmp
         ("https://kcp:6443/base/", "/clusters/*/apis/x", "https://kcp:6443/base/clusters/*/apis/x"),
     ],
 )
-def test_a_path_that_names_a_logical_cluster_is_not_inside_that_of_the_servers_url(
-    host: str, path: str, expected: str
-) -> None:
-    assert url_of(host, path) == expected
+def test_the_logical_cluster_of_a_path_replaces_that_of_the_server(host: str, path: str, expected: str) -> None:
+    assert build_url(host, path) == expected
 
 
-def test_a_stream_that_is_left_does_not_wait_for_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Here the server never takes part in ending TLS, as one under load takes its time."""
+def test_leaving_a_watch_does_not_wait_for_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server never completes the shutdown of TLS, as a slow server under load."""
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     pair = Authority(tmp_path, "authority").issue("server", addresses=("127.0.0.1",))
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -116,7 +112,7 @@ def test_a_stream_that_is_left_does_not_wait_for_the_server(tmp_path: Path, monk
 
     async def watch(port: int) -> bytes:
         authority = str(tmp_path / "authority.crt")
-        kubeconfig = kubeconfig_of(
+        kubeconfig = write_kubeconfig(
             tmp_path, **{"server": f"https://127.0.0.1:{port}", "certificate-authority": authority}
         )
         async with (
@@ -125,14 +121,14 @@ def test_a_stream_that_is_left_does_not_wait_for_the_server(tmp_path: Path, monk
         ):
             return await anext(lines)
 
-    with socket.create_server(("127.0.0.1", 0)) as listener, warnings.catch_warnings(record=True) as told:
+    with socket.create_server(("127.0.0.1", 0)) as listener, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         server = threading.Thread(target=serve, args=(listener,))
         server.start()
         try:
             assert asyncio.run(watch(listener.getsockname()[1])) == b"line"
             gc.collect()
-            assert [str(one.message) for one in told if issubclass(one.category, ResourceWarning)] == []
+            assert [str(one.message) for one in caught if issubclass(one.category, ResourceWarning)] == []
         finally:
             ended.set()
             server.join()

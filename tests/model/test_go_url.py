@@ -1,4 +1,4 @@
-"""The parts that a URL has by Go's reading."""
+"""The parts of a URL as Go parses it."""
 
 import pytest
 from hypothesis import given
@@ -22,13 +22,13 @@ from app.model.go_url import parse_request_uri
         ("http://h?a@b/", "http", None, "h", ""),
     ],
 )
-def test_a_url_in_its_parts(url: str, scheme: str, user: str | None, hostname: str, port: str) -> None:
+def test_urls_are_split_into_parts(url: str, scheme: str, user: str | None, hostname: str, port: str) -> None:
     found = parse_request_uri(url)
     assert (found.scheme, found.user, found.hostname, found.port) == (scheme, user, hostname, port)
 
 
 @given(st.one_of(st.text(), st.text("htps:/@[]%.0a?#-* \0é").map("http:".__add__)))
-def test_any_text_is_a_url_or_named_as_none(text: str) -> None:
+def test_any_text_is_a_url_or_an_error(text: str) -> None:
     try:
         told = f"its host is {parse_request_uri(text).hostname}"
     except ValueError as error:

@@ -6,7 +6,7 @@ def test_api_versions_split_into_group_and_version() -> None:
     assert parse_api_version("v1") == ("", "v1")
 
 
-def test_the_kind_of_an_object_is_what_it_says() -> None:
+def test_gvk_of_reads_api_version_and_kind() -> None:
     gvk = gvk_of({"apiVersion": "apps/v1", "kind": "Deployment"})
     assert gvk == GroupVersionKind("apps", "v1", "Deployment")
     assert (gvk.group_kind, gvk.api_version, str(gvk.group_kind)) == (

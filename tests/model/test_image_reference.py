@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from app.model.image_reference import image_problem
 
 SHA = "sha256:" + "0123456789abcdef" * 4
-# The grammar of github.com/distribution/reference v0.6, regexp.go, put together as one expression.
+# The grammar of github.com/distribution/reference v0.6, regexp.go, as one expression.
 COMPONENT = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
 HOST = rf"(?:{COMPONENT}(?:\.{COMPONENT})*|\[(?:[a-fA-F0-9:]+)\])(?::[0-9]+)?"
 PART = r"[a-z0-9]+(?:(?:[._]|__|[-]+)[a-z0-9]+)*"
@@ -38,7 +38,7 @@ ORACLE = re.compile(
         "1.21",
     ],
 )
-def test_references_that_registries_accept(reference: str) -> None:
+def test_valid_references_have_no_problem(reference: str) -> None:
     assert image_problem(reference) is None
 
 
@@ -71,7 +71,7 @@ def test_references_that_registries_accept(reference: str) -> None:
         ("<registry>/<name>:<tag>", "the repository name"),
     ],
 )
-def test_references_that_no_registry_accepts(reference: str, problem: str) -> None:
+def test_invalid_references_have_a_problem(reference: str, problem: str) -> None:
     assert problem in (image_problem(reference) or "")
 
 
@@ -99,7 +99,7 @@ PIECES = [
 
 @settings(max_examples=500, deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
-def test_the_verdict_is_that_of_the_grammar(reference: str) -> None:
+def test_the_result_equals_the_grammar(reference: str) -> None:
     # The first part is a registry only if it has '.', ':', uppercase letters or is localhost (normalize.go).
     first, slash, _ = reference.partition("/")
     registry = bool(slash) and (first == "localhost" or first != first.lower() or any(c in first for c in ".:"))

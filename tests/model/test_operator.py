@@ -1,4 +1,4 @@
-"""An instance of Karmada: what the types read, what their schema keeps, and that nobody is given it uninvited."""
+"""The types and the definition of Karmada instances; neither the server nor the chart installs the definition."""
 
 from pathlib import Path
 from typing import Any
@@ -23,14 +23,14 @@ def tarball_schema() -> Any:
     return version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["crdTarball"]
 
 
-def test_what_upstream_ships_is_read_by_its_names() -> None:
+def test_upstream_fields_are_decoded() -> None:
     instance = msgspec.convert({"spec": {"crdTarball": UPSTREAMS, "suspend": True}}, Karmada)
     proxy = ProxyConfig(proxy_url="http://proxy.example.com:8080")
     source = HTTPSource(url="https://h/crds.tar.gz", proxy=proxy)
     assert instance.spec.crd_tarball == CRDTarball(crd_download_policy="Always", http_source=source)
 
 
-def test_what_is_read_is_written_by_the_same_names() -> None:
+def test_decoded_fields_are_encoded_with_the_same_names() -> None:
     extended: dict[str, Any] = {
         **UPSTREAMS["httpSource"],
         "sha256": "a" * 64, "mirrors": ["https://m/"], "caBundle": "YQ==", "caSecretRef": {"name": "a"},
@@ -43,18 +43,18 @@ def test_what_is_read_is_written_by_the_same_names() -> None:
     assert msgspec.to_builtins(msgspec.convert(document, CRDTarball)) == document
 
 
-def test_a_config_map_has_the_tarball_under_the_name_of_the_file() -> None:
+def test_the_default_key_of_a_config_map_is_the_file_name() -> None:
     assert msgspec.convert({"name": "c"}, ConfigMapSource).key == "crds.tar.gz"
     assert msgspec.to_builtins(SecretReference(name="s")) == {"name": "s"}
 
 
-def test_the_policy_has_upstreams_default_and_one_value_more() -> None:
+def test_the_policy_has_the_upstream_default_and_never() -> None:
     policy = tarball_schema()["properties"]["crdDownloadPolicy"]
     assert policy["default"] == "IfNotPresent"
     assert policy["enum"] == ["Always", "IfNotPresent", "Never"]
 
 
-def test_nothing_of_upstreams_is_lost_under_this_schema() -> None:
+def test_the_schema_preserves_upstream_fields() -> None:
     (version,) = custom_resource_definition(FOREIGN_RESOURCES[0])["spec"]["versions"]
     instance = version["schema"]["openAPIV3Schema"]["properties"]
     tarball = tarball_schema()
@@ -62,11 +62,11 @@ def test_nothing_of_upstreams_is_lost_under_this_schema() -> None:
     for node in (instance["spec"], instance["status"], tarball, source, source["properties"]["proxy"]):
         assert node["x-kubernetes-preserve-unknown-fields"] is True
     assert "components" not in instance["spec"]["properties"]
-    # Upstream's own is refused without a URL; with ours it is the default's.
+    # Upstream requires a URL; here, the default applies without it.
     assert "required" not in source
 
 
-def test_names_columns_and_category_are_upstreams() -> None:
+def test_names_columns_and_category_equal_upstream() -> None:
     definition = custom_resource_definition(FOREIGN_RESOURCES[0])
     (version,) = definition["spec"]["versions"]
     assert definition["metadata"]["name"] == "karmadas.operator.karmada.io"
@@ -79,7 +79,7 @@ def test_names_columns_and_category_are_upstreams() -> None:
     assert version["subresources"] == {"status": {}}
 
 
-def test_it_is_in_schemas_and_neither_in_the_chart_nor_among_what_is_registered() -> None:
+def test_the_definition_is_neither_in_the_chart_nor_registered() -> None:
     assert yaml.safe_load((ROOT / "schemas" / "crds" / FILE).read_text()) == custom_resource_definition(
         FOREIGN_RESOURCES[0]
     )
@@ -100,6 +100,6 @@ def test_it_is_in_schemas_and_neither_in_the_chart_nor_among_what_is_registered(
         {"configMapSource": {}},
     ],
 )
-def test_what_the_schema_refuses(broken: dict[str, Any]) -> None:
+def test_the_schema_refuses_invalid_values(broken: dict[str, Any]) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(broken, CRDTarball)

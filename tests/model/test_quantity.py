@@ -22,14 +22,14 @@ QUANTITIES = st.builds(lambda number, suffix: number + suffix, NUMBERS, SUFFIXES
         ("99999999999999999999", "9223372036854775807"), ("-1.5Gi", "-1536Mi"), ("1e99999999", "9223372036854775807e0"),
     ],
 )  # fmt: skip
-def test_the_text_is_canonical(text: str, canonical: str) -> None:
+def test_parsed_quantities_have_canonical_text(text: str, canonical: str) -> None:
     assert str(Quantity.parse(text)) == canonical.removesuffix("e0")
 
 
 @pytest.mark.parametrize(
     "text", ["", ".", "1.5.5", "1ki", "1K", "1kb", "Gi", "1e", "1e1.5", "1 Gi", " 1", "--1", "1Gim", "٣", "0x1"]
 )
-def test_what_is_no_quantity_is_an_error_that_quotes_it(text: str) -> None:
+def test_invalid_quantities_are_quoted_in_errors(text: str) -> None:
     with pytest.raises(ValueError, match="is not a quantity") as caught:
         Quantity.parse(text)
     assert repr(text) in str(caught.value)
@@ -50,23 +50,23 @@ def test_long_texts_are_errors_that_name_the_limit() -> None:
         ("1e-999999999", "1e-9"), ("0e999999999", "0"), ("." + "0" * 100 + "1Ei", "1n"), ("0" * 1000 + "5", "5"),
     ],
 )  # fmt: skip
-def test_exponents_and_digits_are_weighed_together(text: str, canonical: str) -> None:
+def test_exponents_and_digits_are_limited_together(text: str, canonical: str) -> None:
     assert str(Quantity.parse(text)) == canonical
 
 
-def test_whole_and_milli_values_round_away_from_zero() -> None:
+def test_integer_and_milli_values_round_away_from_zero() -> None:
     assert (int(Quantity.parse("1500m")), Quantity.parse("1500m").milli()) == (2, 1500)
     assert (int(Quantity.parse("-1500m")), Quantity.parse("1u").milli()) == (-2, 1)
 
 
-def test_sums_keep_the_family_of_the_first_amount_that_is_not_zero() -> None:
+def test_sums_keep_the_format_of_the_first_nonzero_amount() -> None:
     assert str(Quantity.parse("1Gi") + Quantity.parse("1Gi")) == "2Gi"
     assert str(Quantity.parse("0") + Quantity.parse("1Gi")) == "1Gi"
     assert str(Quantity.parse("1Gi") - Quantity.parse("1Gi")) == "0"
 
 
 @given(QUANTITIES)
-def test_canonical_text_reads_back_as_the_same_amount(text: str) -> None:
+def test_canonical_text_parses_to_the_same_amount(text: str) -> None:
     quantity = Quantity.parse(text)
     assert Quantity.parse(str(quantity)) == quantity
     assert str(Quantity.parse(str(quantity))) == str(quantity)

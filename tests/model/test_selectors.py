@@ -53,10 +53,10 @@ def test_selection(selector: Any, selected: bool) -> None:
         ({"matchExpressions": ["x"]}, "/s/matchExpressions/0"),
     ],
 )
-def test_what_is_wrong_is_found_at_its_place(selector: Any, place: str) -> None:
+def test_problems_have_their_pointer(selector: Any, place: str) -> None:
     assert [found for found, _ in validate_selector(selector, "/s")] == [place]
 
 
 @pytest.mark.parametrize("selector", [{}, {"matchLabels": {"example.com/a_b.c": ""}}, expression("In", values=["A-1"])])
-def test_a_good_selector_has_no_findings(selector: Any) -> None:
+def test_a_valid_selector_has_no_problems(selector: Any) -> None:
     assert list(validate_selector(selector, "/s")) == []

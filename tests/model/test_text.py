@@ -16,7 +16,7 @@ ACTIVE = {
 HOSTILE = st.text(st.characters() | st.sampled_from(sorted(ACTIVE)))
 
 
-def test_all_active_characters_of_unicode_are_escaped_and_no_others() -> None:
+def test_exactly_the_control_characters_of_unicode_are_escaped() -> None:
     every = [chr(code) for code in range(0x110000)]
     assert {one for one in every if escape(one) != one} == ACTIVE
     assert {one for one in every if not is_inert(one)} == ACTIVE
@@ -24,7 +24,7 @@ def test_all_active_characters_of_unicode_are_escaped_and_no_others() -> None:
 
 
 @given(HOSTILE)
-def test_nothing_active_is_left(text: str) -> None:
+def test_escaped_text_has_no_control_characters(text: str) -> None:
     assert ACTIVE.isdisjoint(escape(text))
     assert ACTIVE.intersection(escape(text, keep="\n")) <= {"\n"}
     assert is_inert(escape(text))
@@ -47,10 +47,10 @@ def test_json_keeps_its_value(text: str) -> None:
         ("杭州 naïve 👩‍👩‍👧", "杭州 naïve 👩‍👩‍👧"),
     ],
 )
-def test_characters_are_shown_by_their_number(text: str, shown: str) -> None:
+def test_escapes_show_the_code_point(text: str, shown: str) -> None:
     assert escape(text) == shown
 
 
-def test_a_cut_is_marked() -> None:
+def test_a_shortened_text_tells_the_omitted_characters() -> None:
     assert shorten("abc", 3) == "abc"
     assert shorten("abcdef", 2) == "ab… (4 characters left out)"

@@ -1,4 +1,4 @@
-"""Which addresses are private, however they are written."""
+"""Private addresses in all spellings."""
 
 import ipaddress
 import socket
@@ -26,24 +26,24 @@ PUBLIC = [
 
 
 @pytest.mark.parametrize("address", PRIVATE)
-def test_an_address_that_is_not_of_the_internet_is_private(address: str) -> None:
+def test_special_purpose_addresses_are_private(address: str) -> None:
     assert is_private(address)
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-def test_an_address_of_the_internet_is_not(address: str) -> None:
+def test_public_addresses_are_not_private(address: str) -> None:
     assert not is_private(address)
 
 
 @given(st.ip_addresses(v=4))
-def test_embedding_an_address_does_not_change_what_it_is(address: ipaddress.IPv4Address) -> None:
+def test_an_embedded_ipv4_address_decides(address: ipaddress.IPv4Address) -> None:
     number = int(address)
     embedded = (0xFFFF << 32 | number, 0x64FF9B << 96 | number, 0x2002 << 112 | number << 80)
     assert {is_private(str(ipaddress.IPv6Address(one))) for one in embedded} == {is_private(str(address))}
 
 
 @given(st.one_of(st.ip_addresses(), st.text()))
-def test_what_the_standard_library_calls_private_is_never_public(address: object) -> None:
+def test_private_addresses_of_the_standard_library_are_private(address: object) -> None:
     try:
         private = ipaddress.ip_address(str(address)).is_private
     except ValueError:
@@ -52,18 +52,18 @@ def test_what_the_standard_library_calls_private_is_never_public(address: object
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "2130706433", "017700000001", "0x7f000001", "0x7f.1", "127.1", "0"])
-def test_a_private_number_is_refused_in_every_spelling(host: str) -> None:
+def test_private_ipv4_addresses_are_refused_in_every_spelling(host: str) -> None:
     with pytest.raises(PrivateAddressError) as raised:
         refuse_private_number(host)
     assert raised.value.address == socket.inet_ntoa(socket.inet_aton(host))
 
 
 @pytest.mark.parametrize("host", ["8.8.8.8", "134744072", "example.com", "::1", ""])
-def test_other_hosts_are_for_the_socket_to_judge(host: str) -> None:
+def test_names_are_checked_when_the_socket_is_created(host: str) -> None:
     refuse_private_number(host)
 
 
-def test_a_socket_is_made_for_public_addresses_only() -> None:
+def test_sockets_are_created_for_public_addresses_only() -> None:
     public_socket((socket.AF_INET, socket.SOCK_STREAM, 6, "", ("8.8.8.8", 443))).close()
     with pytest.raises(PrivateAddressError) as raised:
         public_socket((socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", 443, 0, 0)))

@@ -1,19 +1,19 @@
-"""When a breaker opens and closes, and which breakers there are."""
+"""Circuit breakers: their states, and their number."""
 
-from app.outbound.breaker import FAILURES, Breakers
+from app.outbound.breaker import MAX_FAILURES, Breakers
 
 
-def fail(breakers: Breakers, consumer: str, key: bytes = b"k", *, times: int = FAILURES) -> Breakers:
+def fail(breakers: Breakers, consumer: str, key: bytes = b"k", *, times: int = MAX_FAILURES) -> Breakers:
     for _ in range(times):
         probe = breakers.begin(consumer, key)
         breakers.end(consumer, key, answered=False, probe=probe)
     return breakers
 
 
-def test_it_opens_after_failures_in_a_row_and_not_before() -> None:
-    breakers = fail(Breakers(), "a", times=FAILURES - 1)
+def test_a_breaker_opens_after_consecutive_failures() -> None:
+    breakers = fail(Breakers(), "a", times=MAX_FAILURES - 1)
     breakers.end("a", b"k", answered=True, probe=False)
-    fail(breakers, "a", times=FAILURES - 1)
+    fail(breakers, "a", times=MAX_FAILURES - 1)
     assert not breakers.is_open("a", b"k")
     fail(breakers, "a", times=1)
     assert breakers.is_open("a", b"k")
@@ -21,7 +21,7 @@ def test_it_opens_after_failures_in_a_row_and_not_before() -> None:
     assert not breakers.is_open("a", b"l")
 
 
-def test_an_open_one_lets_one_call_through_at_a_time() -> None:
+def test_an_open_breaker_allows_one_probe_at_a_time() -> None:
     breakers = fail(Breakers(), "a")
     assert not breakers.refuses("a", b"k")
     assert breakers.begin("a", b"k")
@@ -34,7 +34,7 @@ def test_an_open_one_lets_one_call_through_at_a_time() -> None:
     assert breakers.is_open("a", b"k")
 
 
-def test_any_answer_closes_it() -> None:
+def test_any_response_closes_a_breaker() -> None:
     breakers = fail(Breakers(), "a")
     breakers.begin("a", b"k")
     breakers.end("a", b"k", answered=True, probe=False)
@@ -43,8 +43,8 @@ def test_any_answer_closes_it() -> None:
     assert len(breakers) == 0
 
 
-def test_a_call_that_is_no_evidence_changes_nothing() -> None:
-    breakers = fail(Breakers(), "a", times=FAILURES - 1)
+def test_a_call_without_evidence_does_not_change_the_breaker() -> None:
+    breakers = fail(Breakers(), "a", times=MAX_FAILURES - 1)
     breakers.end("a", b"k", answered=None, probe=False)
     assert not breakers.is_open("a", b"k")
     fail(breakers, "a", times=1)
@@ -53,7 +53,7 @@ def test_a_call_that_is_no_evidence_changes_nothing() -> None:
     assert not breakers.refuses("a", b"k")
 
 
-def test_many_failing_endpoints_of_one_consumer_do_not_close_the_breaker_of_another() -> None:
+def test_many_endpoints_of_one_consumer_do_not_evict_breakers_of_another() -> None:
     breakers = fail(Breakers(limit=10), "ws3")
     for number in range(100):
         fail(breakers, "ws2", str(number).encode())

@@ -1,19 +1,19 @@
-"""How foreign text is shown."""
+"""Escaping of untrusted text in errors."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.outbound.errors import SHOWN_BYTES, CallError, NotCalledError, escaped, excerpt, posting, quoted
+from app.outbound.errors import MAX_SHOWN_BYTES, CallError, NotCalledError, escaped, excerpt, posting, quoted
 
 
-def test_a_call_error_says_what_failed_and_how() -> None:
+def test_a_call_error_has_the_reason_and_the_status() -> None:
     error = CallError("because", code=503, timed_out=True)
     assert (str(error), error.code, error.timed_out) == ("failed to call webhook: because", 503, True)
     assert isinstance(NotCalledError("because"), CallError)
 
 
-def test_what_was_called_stands_before_the_reason() -> None:
+def test_the_url_precedes_the_reason() -> None:
     assert posting("https://h/p?timeout=10s", "EOF") == 'Post "https://h/p?timeout=10s": EOF'
 
 
@@ -27,7 +27,7 @@ def test_what_was_called_stands_before_the_reason() -> None:
         ("\ud800", "\\ud800"),
     ],
 )
-def test_what_is_not_printable_is_escaped(text: str, shown: str) -> None:
+def test_unprintable_characters_are_escaped(text: str, shown: str) -> None:
     assert escaped(text) == shown
 
 
@@ -41,6 +41,6 @@ def test_quotation_marks_cannot_end_a_quotation() -> None:
     assert quoted('a "b" \\ c\n') == '"a \\"b\\" \\\\ c\\n"'
 
 
-def test_an_excerpt_is_the_beginning_even_if_that_cuts_a_character() -> None:
+def test_an_excerpt_may_cut_a_character() -> None:
     assert excerpt(b" x ") == "x"
-    assert excerpt(b"a" * (SHOWN_BYTES - 1) + "ü".encode()) == "a" * (SHOWN_BYTES - 1) + "\ufffd"
+    assert excerpt(b"a" * (MAX_SHOWN_BYTES - 1) + "ü".encode()) == "a" * (MAX_SHOWN_BYTES - 1) + "\ufffd"

@@ -1,4 +1,4 @@
-"""A bounded cache in which nobody's entries push out those of owners with fewer."""
+"""A bounded cache in which an owner with many entries does not evict those of others."""
 
 from collections import Counter
 
@@ -14,7 +14,7 @@ steps = st.lists(
 
 
 @given(steps)
-def test_it_holds_what_was_put_and_evicts_only_from_the_owner_with_most(made: list[tuple[str, str, int]]) -> None:
+def test_only_the_owner_with_most_entries_loses_one(made: list[tuple[str, str, int]]) -> None:
     cache: FairCache[str, int, tuple[str, int]] = FairCache(LIMIT)
     expected: dict[tuple[str, int], None] = {}
     for action, owner, key in made:

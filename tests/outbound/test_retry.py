@@ -1,4 +1,4 @@
-"""Webhooks that answer with ``Retry-After``: the same request again, within the time, slot and breaker of its call."""
+"""Responses with ``Retry-After``: retries within the deadline, slot and breaker of their call."""
 
 import asyncio
 import json
@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from app.outbound.breaker import FAILURES
+from app.outbound.breaker import MAX_FAILURES
+from app.outbound.call_slots import Quotas
 from app.outbound.client import CallError, HookClient, Parties
 from app.outbound.endpoint import Endpoint
 from app.outbound.retry import MAX_RETRIES
-from app.outbound.slots import Quotas
 from tests.hook_server import Answer, Asked, RawHook, http, says, says_and_closes
 from tests.waiting import NET, until
 
@@ -26,7 +26,7 @@ def busy(seconds: str = "0", *, status: str = BUSY, body: bytes = b"busy") -> by
 
 
 def in_turn(*answers: Answer) -> Answer:
-    """Answer each request as the next of these does, and as the last one from then on."""
+    """Answer the requests with these responses in order, and all further ones with the last."""
     left = list(answers)
 
     async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
@@ -47,7 +47,7 @@ async def failure(client: HookClient, hook: RawHook, **rest: Any) -> CallError:
 
 
 @pytest.mark.parametrize("status", [BUSY, "500 Oops", "502 Oops", "503 Oops", "599 Oops"])
-async def test_the_same_request_is_sent_again_over_the_same_connection(
+async def test_a_retry_sends_the_same_request_over_the_same_connection(
     client: HookClient, hook: RawHook, status: str
 ) -> None:
     hook.answer = in_turn(says(busy(status=status)), says(busy(status=status)), says(http(b'{"a": 1}')))
@@ -69,7 +69,7 @@ async def test_other_statuses_are_final(client: HookClient, hook: RawHook, statu
 @pytest.mark.parametrize(
     "header", ["", "soon", "1.5", "0x1", "1_0", "1 0", "٣", "Wed, 21 Oct 2015 07:28:00 GMT", "99999999999999999999"]
 )
-async def test_a_header_that_is_no_number_of_seconds_is_none(client: HookClient, hook: RawHook, header: str) -> None:
+async def test_a_retry_after_without_seconds_is_ignored(client: HookClient, hook: RawHook, header: str) -> None:
     data = busy("@").replace(b"@", header.encode())
     hook.answer = in_turn(says(data), says(http()))
     assert (await failure(client, hook)).code == 429
@@ -77,18 +77,18 @@ async def test_a_header_that_is_no_number_of_seconds_is_none(client: HookClient,
 
 
 @pytest.mark.parametrize("header", ["0", "+0", "-1", "-999999999", "000", " 0 "])
-async def test_seconds_are_read_as_go_does(client: HookClient, hook: RawHook, header: str) -> None:
+async def test_seconds_are_parsed_as_in_go(client: HookClient, hook: RawHook, header: str) -> None:
     hook.answer = in_turn(says(busy(header)), says(http()))
     assert await client.post(endpoint(hook), b"{}", seconds=NET) == b"{}"
 
 
-async def test_an_answer_without_the_header_is_final(client: HookClient, hook: RawHook) -> None:
+async def test_a_response_without_the_header_is_final(client: HookClient, hook: RawHook) -> None:
     hook.answer = in_turn(says(http(b"x", status="503 Oops")), says(http()))
     assert (await failure(client, hook)).code == 503
     assert len(hook.asked) == 1
 
 
-async def test_a_request_is_repeated_ten_times_and_the_last_answer_counts(client: HookClient, hook: RawHook) -> None:
+async def test_after_ten_retries_the_last_response_counts(client: HookClient, hook: RawHook) -> None:
     status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "still busy"}
     hook.answer = says(busy(body=json.dumps(status).encode()))
     error = await failure(client, hook)
@@ -97,7 +97,7 @@ async def test_a_request_is_repeated_ten_times_and_the_last_answer_counts(client
     assert client.retries["429"] == MAX_RETRIES
 
 
-async def test_the_webhook_is_left_alone_for_as_long_as_it_says(client: HookClient, hook: RawHook) -> None:
+async def test_a_retry_waits_for_retry_after(client: HookClient, hook: RawHook) -> None:
     times: list[float] = []
 
     async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
@@ -112,29 +112,29 @@ async def test_the_webhook_is_left_alone_for_as_long_as_it_says(client: HookClie
 @pytest.mark.parametrize(
     ("seconds", "within", "cut_short"), [(10, 10, False), (10, 30, False), (30, 10, True), (20, 10, False)]
 )
-async def test_a_webhook_that_wants_more_time_than_is_left_has_failed_at_once(
+async def test_a_retry_after_beyond_the_deadline_fails_at_once(
     client: HookClient, hook: RawHook, seconds: int, within: int, *, cut_short: bool
 ) -> None:
-    """It is the caller's doing only if the webhook's own time would have been enough."""
+    """The call is cut short only if the webhook's timeout would have sufficed."""
     hook.answer = says(busy("20"))
     error = await failure(client, hook, seconds=seconds, within=within)
     assert str(error) == (
         "failed to call webhook: the server has received too many requests and has asked us to try again later; "
-        "it wants to be called again in 20 s, when no time is left"
+        "its Retry-After of 20 s exceeds the remaining time"
     )
     assert (error.code, error.timed_out, error.cut_short) == (429, False, cut_short)
     assert len(hook.asked) == 1
     assert client.slots.under_way == 0
 
 
-async def test_a_repetition_does_not_outlive_the_webhooks_time(client: HookClient, hook: RawHook) -> None:
+async def test_a_retry_ends_with_the_webhooks_timeout(client: HookClient, hook: RawHook) -> None:
     hook.answer = in_turn(says(busy()), silent)
     error = await failure(client, hook, seconds=0.5)
     assert str(error) == f'failed to call webhook: Post "{hook.url}?timeout=1s": context deadline exceeded'
     assert (error.timed_out, error.cut_short, len(hook.asked)) == (True, False, 2)
 
 
-async def test_a_call_holds_its_slot_while_it_waits_and_is_repeated(hook: RawHook) -> None:
+async def test_a_call_holds_its_slot_during_retries(hook: RawHook) -> None:
     release = asyncio.Event()
 
     async def later(asked: Asked, writer: asyncio.StreamWriter) -> None:
@@ -153,7 +153,7 @@ async def test_a_call_holds_its_slot_while_it_waits_and_is_repeated(hook: RawHoo
         assert (client.slots.under_way, client.slots.queued, hook.most_open) == (0, 0, 1)
 
 
-async def test_a_call_that_is_cancelled_while_it_waits_gives_back_its_slot(client: HookClient, hook: RawHook) -> None:
+async def test_a_call_cancelled_before_a_retry_releases_its_slot(client: HookClient, hook: RawHook) -> None:
     hook.answer = says(busy("5"))
     task = asyncio.create_task(client.post(endpoint(hook), b"{}", seconds=NET))
     await until(lambda: hook.asked)
@@ -162,17 +162,15 @@ async def test_a_call_that_is_cancelled_while_it_waits_gives_back_its_slot(clien
     assert (task.cancelled(), client.slots.under_way, len(hook.asked)) == (True, 0, 1)
 
 
-async def test_an_answer_that_is_repeated_closes_the_breaker_before_the_call_ends(
-    client: HookClient, hook: RawHook
-) -> None:
+async def test_a_response_with_a_retry_closes_the_breaker_at_once(client: HookClient, hook: RawHook) -> None:
     hook.answer = silent
-    for _ in range(FAILURES):
+    for _ in range(MAX_FAILURES):
         await failure(client, hook, seconds=0.1)
     assert client.is_silent(endpoint(hook), Parties())
     to_probe, to_others = in_turn(says(busy()), silent), says(http())
 
     async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        # On a busy machine, requests that were given up may arrive only now.
+        # On a busy machine, cancelled requests may arrive late.
         await (to_probe if asked.body == b'{"probe": 1}' else to_others)(asked, writer)
 
     hook.answer = answer
@@ -184,17 +182,17 @@ async def test_an_answer_that_is_repeated_closes_the_breaker_before_the_call_end
     await asyncio.gather(probe, return_exceptions=True)
 
 
-async def test_silence_after_an_answer_is_no_evidence(client: HookClient, hook: RawHook) -> None:
+async def test_a_retry_without_response_is_no_evidence(client: HookClient, hook: RawHook) -> None:
     hook.answer = in_turn(says(busy()), silent)
     assert (await failure(client, hook, seconds=3)).timed_out
-    for _ in range(FAILURES - 1):
+    for _ in range(MAX_FAILURES - 1):
         assert (await failure(client, hook, seconds=0.1)).timed_out
     assert not client.is_silent(endpoint(hook), Parties())
     assert (await failure(client, hook, seconds=0.1)).timed_out
     assert client.is_silent(endpoint(hook), Parties())
 
 
-async def test_an_answer_that_is_too_long_or_breaks_off_costs_its_connection_alone(
+async def test_long_or_truncated_discarded_responses_close_only_their_connection(
     client: HookClient, hook: RawHook
 ) -> None:
     hook.answer = in_turn(
@@ -203,13 +201,13 @@ async def test_an_answer_that_is_too_long_or_breaks_off_costs_its_connection_alo
         says(b"HTTP/1.1 503 Oops\r\nRetry-After: 0\r\nTransfer-Encoding: chunked\r\n\r\n" + b"400\r\n" + b"x" * 1024),
         says(http(b'{"a": 1}')),
     )
-    # The third answer never ends: it is waited for, up to the deadline.
+    # The third response never ends, so the call waits until its deadline.
     assert (await failure(client, hook, seconds=1)).timed_out
     assert len(hook.asked) == 3
     assert await client.post(endpoint(hook), b"{}", seconds=NET) == b'{"a": 1}'
 
 
-async def test_of_an_endless_answer_only_the_beginning_is_read(client: HookClient, hook: RawHook) -> None:
+async def test_only_the_beginning_of_a_discarded_response_is_read(client: HookClient, hook: RawHook) -> None:
     head = b"HTTP/1.1 503 Oops\r\nRetry-After: 0\r\nTransfer-Encoding: chunked\r\n\r\n"
     hook.answer = in_turn(says(head + b"1000\r\n" + b"x" * 4096), says(http()))
     assert await client.post(endpoint(hook), b"{}", seconds=NET) == b"{}"

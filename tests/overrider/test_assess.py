@@ -18,7 +18,7 @@ from app.overrider.assess import (
 from app.overrider.plans import PlanCache
 from app.overrider.pool_template import SubjectError
 from app.overrider.undo import RENDERED_ANNOTATION
-from app.store.narrow import Narrower
+from app.store.partial import PartialBuilder
 from tests.builders import container, entry, image, overrider, owner, patch, rendered, store_of, workload, yurt_app_set
 
 RULE = overrider(entry("hangzhou", items=[image("nginx", "nginx:2.0")]))
@@ -96,7 +96,7 @@ SUBJECT = Binding("", YURT_APP_SET, "default", "demo")
 
 def wanted(document: dict[str, Any], rule: dict[str, Any] | None, *objects: dict[str, Any]) -> str:
     plan = find_plan(
-        Narrower().narrow(document), SUBJECT, rule, kind="Deployment", store=store_of(*objects), plans=PlanCache()
+        PartialBuilder().build(document), SUBJECT, rule, kind="Deployment", store=store_of(*objects), plans=PlanCache()
     )
     return plan.digest
 
@@ -111,12 +111,12 @@ def test_the_hash_that_is_wanted_is_the_one_that_a_render_leaves() -> None:
 
 
 def test_a_workload_belongs_to_its_owner_in_its_cluster() -> None:
-    assert binding_of(Narrower().narrow(workload()), "ws1") == Binding("ws1", YURT_APP_SET, "default", "demo")
+    assert binding_of(PartialBuilder().build(workload()), "ws1") == Binding("ws1", YURT_APP_SET, "default", "demo")
     other = workload(owners=[owner(kind="YurtAppDaemon", name="agent")])
-    assert binding_of(Narrower().narrow(other), "") == Binding(
+    assert binding_of(PartialBuilder().build(other), "") == Binding(
         "", GroupKind("apps.openyurt.io", "YurtAppDaemon"), "default", "agent"
     )
-    assert binding_of(Narrower().narrow(workload(owners=[])), "") is None
+    assert binding_of(PartialBuilder().build(workload(owners=[])), "") is None
 
 
 def test_the_same_is_wrong_as_long_as_the_identity_is_the_same() -> None:
@@ -131,7 +131,7 @@ def test_the_same_is_wrong_as_long_as_the_identity_is_the_same() -> None:
 def test_workloads_of_a_later_version_are_found_by_their_subject_and_others_are_not() -> None:
     keys = OTHER_VERSION_INDEXES["Deployment"].keys
     later = workload(owners=[owner(apiVersion="apps.openyurt.io/v1beta2")])
-    assert list(keys("", Narrower().narrow(later))) == [SUBJECT]
+    assert list(keys("", PartialBuilder().build(later))) == [SUBJECT]
     beta = workload(owners=[owner(apiVersion="apps.openyurt.io/v1beta1")])
     for document in (
         workload(),
@@ -139,4 +139,4 @@ def test_workloads_of_a_later_version_are_found_by_their_subject_and_others_are_
         workload(owners=[]),
         workload(owners=[owner(apiVersion="apps/v1", kind="Other")]),
     ):
-        assert list(keys("", Narrower().narrow(document))) == []
+        assert list(keys("", PartialBuilder().build(document))) == []

@@ -13,7 +13,7 @@ from app.model.admission import AdmissionRequest
 from app.model.gvk import GroupKind
 from app.overrider.freshness import StaleError, freshen_overrider, freshen_workload, trigger
 from app.store import Store
-from app.store.sources.kubernetes.selection import Selection
+from app.store.sources.kubernetes.field_selection import FieldSelection
 from tests.builders import (
     entry,
     image,
@@ -54,7 +54,7 @@ class Live:
     async def read_one(self, group_kind: GroupKind, *, cluster: str, namespace: str, name: str) -> None:
         await self._read(f"{cluster}/{namespace}/{group_kind.kind}/{name}")
 
-    async def read_selected(self, selection: Selection, *, cluster: str) -> None:
+    async def read_selected(self, selection: FieldSelection, *, cluster: str) -> None:
         self.selectors.append(selection.selector)
         await self._read(f"{cluster}/{selection.namespace}/{selection.by.group_kind.kind}")
 

@@ -9,7 +9,7 @@ from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from app.overrider.assess import Binding
 from app.overrider.orphans import ORPHAN_INDEXES, former_bindings, is_orphan, orphan_keys_of
 from app.store import Store
-from app.store.narrow import Narrow, Narrower
+from app.store.partial import PartialBuilder, PartialObject
 from tests.builders import entry, image, owner, patch, workload
 from tests.overrider.running import Fleet
 
@@ -24,8 +24,8 @@ def orphan(name: str = "demo-hangzhou-bcdfg", pool: str = "hangzhou", **metadata
     return made
 
 
-def narrowed(document: dict[str, Any]) -> Narrow:
-    return Narrower().narrow(document)
+def narrowed(document: dict[str, Any]) -> PartialObject:
+    return PartialBuilder().build(document)
 
 
 def found(binding: Binding, *documents: dict[str, Any], pools: tuple[str, ...] = ()) -> list[str]:

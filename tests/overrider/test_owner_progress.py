@@ -8,7 +8,7 @@ from app.model.openyurt import YURT_APP_SET
 from app.overrider.assess import Binding, assess, find_plan
 from app.overrider.owner_progress import find_lag, has_observed
 from app.overrider.plans import PlanCache
-from app.store.narrow import Narrower
+from app.store.partial import PartialBuilder
 from tests.builders import (
     container,
     entry,
@@ -28,7 +28,7 @@ RULE = overrider(entry("hangzhou", items=[image("nginx", "nginx:2.0")]))
 def lags(document: dict[str, Any], subject: dict[str, Any], rule: dict[str, Any] | None) -> bool:
     store, plans = store_of(subject, *([rule] if rule else [])), PlanCache()
     binding = Binding("", YURT_APP_SET, "default", "demo")
-    plan = find_plan(Narrower().narrow(document), binding, rule, kind="Deployment", store=store, plans=plans)
+    plan = find_plan(PartialBuilder().build(document), binding, rule, kind="Deployment", store=store, plans=plans)
     return find_lag(document, plan, assess(document, kind="Deployment", store=store, plans=plans)) is not None
 
 

@@ -18,20 +18,20 @@ VALUES = st.recursive(
 
 @settings(max_examples=500, deadline=None)
 @given(VALUES, VALUES)
-def test_applying_the_diff_gives_the_other_document_to_the_type(before: Any, after: Any) -> None:
+def test_applying_the_diff_gives_the_other_document_with_its_types(before: Any, after: Any) -> None:
     assert identical(apply(before, diff(before, after)), after)
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.dictionaries(st.sampled_from("abc"), VALUES), st.dictionaries(st.sampled_from("abc"), VALUES))
-def test_the_diff_means_the_same_to_apiservers_and_to_python_json_patch(before: Any, after: Any) -> None:
+def test_the_diff_has_one_result_in_kubernetes_and_in_python_json_patch(before: Any, after: Any) -> None:
     operations = diff(before, after)
     assert identical(apply(before, operations, dialect="kubernetes"), after)
     assert jsonpatch.apply_patch(copy.deepcopy(before), copy.deepcopy(operations)) == after
 
 
 @given(VALUES)
-def test_equal_documents_differ_by_nothing(document: Any) -> None:
+def test_equal_documents_have_an_empty_diff(document: Any) -> None:
     assert diff(document, copy.deepcopy(document)) == []
 
 
@@ -51,9 +51,9 @@ def test_equal_documents_differ_by_nothing(document: Any) -> None:
             [{"op": "replace", "path": "/0/image", "value": "2"}],
         ),
         (1, 2, [{"op": "replace", "path": "", "value": 2}]),
-        # As many elements as before, and still only one went and one came.
+        # One element is removed and one added, although the length stays the same.
         ([1, 2, 3], [2, 3, 4], [{"op": "remove", "path": "/0"}, {"op": "add", "path": "/2", "value": 4}]),
-        # An element that changed is found again by its name.
+        # A changed element is aligned by its name.
         (
             [{"name": "a", "image": "1", "args": ["x"]}, {"name": "b"}],
             [{"name": "new"}, {"name": "a", "image": "2", "args": ["x"]}, {"name": "b"}],
@@ -62,14 +62,14 @@ def test_equal_documents_differ_by_nothing(document: Any) -> None:
                 {"op": "replace", "path": "/1/image", "value": "2"},
             ],
         ),
-        # Many operations on the members of one object are longer than the object.
+        # A replace of the object is shorter than the operations on its members.
         (
             {"a": {"b": 1, "c": 2, "d": 3, "e": 4, "f": 5}},
             {"a": {"b": 2, "c": 3, "d": 4, "e": 5, "f": 6}},
             [{"op": "replace", "path": "/a", "value": {"b": 2, "c": 3, "d": 4, "e": 5, "f": 6}}],
         ),
         ({"a": [1, 2, 3, 4, 5]}, {"a": [3]}, [{"op": "replace", "path": "/a", "value": [3]}]),
-        # Not where what stays is large, and not for the document itself.
+        # A large unchanged member prevents the replace. The document itself is never replaced.
         (
             {"a": {"b": 1, "c": 2, "d": 3, "e": "x" * 400}},
             {"a": {"b": 2, "c": 3, "d": 4, "e": "x" * 400}},
@@ -89,23 +89,23 @@ def test_the_diff_is_small(before: Any, after: Any, expected: Any) -> None:
     ]
 
 
-def test_shared_branches_are_not_looked_into() -> None:
-    class Loud(dict[str, Any]):
+def test_shared_branches_are_skipped() -> None:
+    class Unreadable(dict[str, Any]):
         def items(self) -> Any:
-            raise AssertionError("looked into")
+            raise AssertionError("a shared branch was compared")
 
-    shared = Loud(a=1)
+    shared = Unreadable(a=1)
     assert diff({"s": shared, "n": 1}, {"s": shared, "n": 2}) == [{"op": "replace", "path": "/n", "value": 2}]
 
 
-def test_long_lists_are_compared_place_by_place() -> None:
+def test_long_lists_are_compared_index_by_index() -> None:
     before = [{"number": number} for number in range(400)]
     after = [{"number": -number - 1} for number in range(401)]
     operations = diff({"l": before}, {"l": after})
     assert identical(apply({"l": before}, operations), {"l": after})
 
 
-def test_no_operation_says_dash() -> None:
+def test_added_elements_have_numeric_indices() -> None:
     assert diff({"l": []}, {"l": [1, 2]}) == [
         {"op": "add", "path": "/l/0", "value": 1},
         {"op": "add", "path": "/l/1", "value": 2},
@@ -123,3 +123,16 @@ def test_lists_of_named_elements_survive_in_any_order(before: Any, after: Any) -
     operations = diff({"l": before}, {"l": after})
     assert identical(apply({"l": before}, operations), {"l": after})
     assert identical(apply({"l": before}, operations, dialect="kubernetes"), {"l": after})
+
+
+def test_a_shifted_list_is_replaced() -> None:
+    before = {"spec": {"l": [{"n": number} for number in range(5_000)]}}
+    after = {"spec": {"l": [*before["spec"]["l"][1:], before["spec"]["l"][0]]}}
+    assert diff(before, after) == [{"op": "replace", "path": "/spec/l", "value": after["spec"]["l"]}]
+
+
+def test_an_object_whose_members_all_change_is_replaced() -> None:
+    long = "x" * 100
+    before = {"spec": {"m": {f"k{number}": {"a": long, "n": number} for number in range(5_000)}}}
+    after = {"spec": {"m": {name: {**one, "n": -1} for name, one in before["spec"]["m"].items()}}}
+    assert diff(before, after) == [{"op": "replace", "path": "/spec/m", "value": after["spec"]["m"]}]

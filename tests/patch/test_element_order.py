@@ -1,6 +1,6 @@
 import pytest
 
-from app.patch.element_order import arrange
+from app.patch.element_order import order_elements
 
 
 @pytest.mark.parametrize(
@@ -8,7 +8,7 @@ from app.patch.element_order import arrange
     [
         ("abc", "", "abc", "abc"),
         ("abc", "cba", "abc", "cba"),
-        # An element of the server goes first only where the server had it before the next one of the patch.
+        # An element of the server comes first only if it preceded the next element of the patch.
         ("abcx", "x", "abc", "xabc"),
         ("abcx", "bx", "abc", "abxc"),
         ("abc", "ca", "abc", "bca"),
@@ -17,7 +17,7 @@ from app.patch.element_order import arrange
         ("", "ab", "", ""),
     ],
 )
-def test_the_order_of_the_patch_wins_and_the_servers_fills_in(
+def test_elements_of_the_patch_keep_its_order_among_those_of_the_server(
     merged: str, wanted: str, server: str, expected: str
 ) -> None:
-    assert "".join(arrange(list(merged), wanted=wanted, server=server, identify=str)) == expected
+    assert "".join(order_elements(list(merged), wanted=wanted, server=server, identify=str)) == expected

@@ -30,22 +30,37 @@ def test_rfc6901_examples_resolve(pointer: str, value: object) -> None:
 
 
 @pytest.mark.parametrize("pointer", ["foo", "/a~2b", "/a~", "#/foo", "/~a"])
-def test_a_malformed_pointer_is_refused_by_name(pointer: str) -> None:
+def test_a_malformed_pointer_is_rejected_with_its_text(pointer: str) -> None:
     with pytest.raises(ValueError, match="is not a JSON pointer") as caught:
         parse_pointer(pointer)
     assert repr(pointer) in str(caught.value)
 
 
 @pytest.mark.parametrize("pointer", ["/foo/2", "/foo/01", "/foo/-", "/foo/-1", "/foo/+1", "/foo/٣", "/x", "/foo/0/x"])
-def test_what_is_not_there_is_not_found(pointer: str) -> None:
+def test_a_missing_value_is_a_lookup_error(pointer: str) -> None:
     with pytest.raises(LookupError, match=pointer.replace("+", r"\+")):
         resolve_pointer(DOCUMENT, pointer)
 
 
-def test_tilde_one_unescapes_after_tilde_zero_was_seen() -> None:
+@pytest.mark.parametrize(
+    ("pointer", "problem"),
+    [
+        ("/foo/2", "index 2 is out of range: the array has 2 elements"),
+        ("/foo/-1", "'-1' is not an array index"),
+        ("/x", "member 'x' does not exist"),
+        ("/foo/0/x", "no member 'x': its parent is neither object nor array"),
+    ],
+)
+def test_a_lookup_error_has_the_reason(pointer: str, problem: str) -> None:
+    with pytest.raises(LookupError) as caught:
+        resolve_pointer(DOCUMENT, pointer)
+    assert str(caught.value) == f"{pointer}: {problem}"
+
+
+def test_unescaping_handles_tilde_one_before_tilde_zero() -> None:
     assert parse_pointer("/~01") == ("~1",)
 
 
 @given(st.lists(st.text()))
-def test_every_token_list_survives_a_round_trip(tokens: list[str]) -> None:
+def test_formatted_tokens_parse_back(tokens: list[str]) -> None:
     assert parse_pointer(format_pointer(tokens)) == tuple(tokens)

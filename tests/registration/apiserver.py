@@ -12,9 +12,9 @@ from app.registration.announcements import (
 )
 from app.registration.announcer import Announcer
 from app.registration.condition_client import ConditionClient
-from app.registration.selection import SubjectName, bound_condition, bound_condition_of, listed_subjects
+from app.registration.condition_writer import ConditionWriter
+from app.registration.match_conditions import SubjectName, bound_condition, bound_condition_of, listed_subjects
 from app.registration.webhooks import SELECTED, ServiceReference, webhook_configurations
-from app.registration.writer import SelectionWriter
 
 DEMO = SubjectName("default", "YurtAppSet", "demo")
 OTHER = SubjectName("default", "YurtAppDaemon", "agent")
@@ -28,7 +28,7 @@ def configuration() -> dict[str, Any]:
 
 
 class Server:
-    """The configuration, changed as server-side apply does; ``meanwhile`` runs between a read and the next write."""
+    """The configuration with server-side apply; ``meanwhile`` runs between a read and the next write."""
 
     def __init__(self, present: dict[str, Any] | None) -> None:
         self.present = present
@@ -86,8 +86,8 @@ class Server:
         return read_announcements(self.present["metadata"].get("annotations", {}).get(ANNOUNCED_ANNOTATION))
 
 
-def writer(server: Server, subjects: Callable[[], Any] | None, **rest: Any) -> SelectionWriter:
-    return SelectionWriter(ConditionClient(server), subjects, pause_seconds=0, **rest)  # type: ignore[arg-type]
+def writer(server: Server, subjects: Callable[[], Any] | None, **rest: Any) -> ConditionWriter:
+    return ConditionWriter(ConditionClient(server), subjects, pause_seconds=0, **rest)  # type: ignore[arg-type]
 
 
 def announcer(server: Server, *bound: SubjectName, **rest: Any) -> Announcer:

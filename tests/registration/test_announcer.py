@@ -1,4 +1,4 @@
-"""Announcing the subjects of new overriders, before an apiserver stores them; tests/e2e/test_announcements.py has a real one."""
+"""Announcements of new overriders, against an apiserver in memory; tests/e2e/test_announcements.py has a real one."""
 
 import asyncio
 import copy
@@ -14,12 +14,9 @@ from app.overrider.selected import (
     overrider_uids,
 )
 from app.registration.announcements import (
-    MAX_ANNOTATION_BYTES,
     Announcement,
-    read_announcements,
-    write_announcements,
 )
-from app.registration.selection import SubjectName
+from app.registration.match_conditions import SubjectName
 from app.store import Store
 from app.store.store import key_of
 from tests.builders import entry, overrider, request
@@ -35,7 +32,7 @@ from tests.registration.apiserver import (
 from tests.waiting import settled
 
 
-async def test_a_subject_is_added_for_an_overrider_that_is_about_to_be_created() -> None:
+async def test_announce_adds_the_subject_of_a_new_overrider() -> None:
     server = Server(configuration())
     server.add(OTHER)
     await announcer(server).announce(NEW)
@@ -45,20 +42,20 @@ async def test_a_subject_is_added_for_an_overrider_that_is_about_to_be_created()
 
 
 @pytest.mark.parametrize("present", [None, {"webhooks": []}])
-async def test_nothing_is_announced_where_nothing_is_registered(present: Any) -> None:
+async def test_without_registration_no_subject_is_announced(present: Any) -> None:
     server = Server(present)
     await announcer(server).announce(NEW)
     assert server.written == []
 
 
-async def test_nothing_is_announced_where_no_leader_writes_the_condition() -> None:
+async def test_without_a_condition_writer_no_subject_is_announced() -> None:
     server = Server(configuration())
     await announcer(server, selecting=False).announce(NEW)
     assert server.written == []
 
 
-async def test_the_first_condition_has_a_subject_that_was_announced_while_everything_was_sent() -> None:
-    """The leader's watch of the overriders is behind: here, it never brings the new one."""
+async def test_the_first_condition_contains_announced_subjects() -> None:
+    """The leader's watch never receives the new overrider."""
     server, now = Server(configuration()), [100.0]
     await announcer(server).announce(NEW)
     assert [server.written, server.announced()] == [[[]], (NEW,)]
@@ -70,7 +67,7 @@ async def test_the_first_condition_has_a_subject_that_was_announced_while_everyt
     assert [server.listed(), server.announced()] == [{OTHER}, ()]
 
 
-async def test_an_announcement_makes_a_first_condition_fail_that_was_prepared_before() -> None:
+async def test_an_announcement_conflicts_with_a_prepared_first_condition() -> None:
     server = Server(configuration())
     leader = writer(server, lambda: ())
 
@@ -94,8 +91,8 @@ async def test_an_announcement_makes_a_first_condition_fail_that_was_prepared_be
     assert server.listed() == {DEMO}
 
 
-async def test_a_subject_whose_overrider_is_deleted_and_created_again_stays_listed() -> None:
-    """The leader sees the deletion, and not yet the new overrider."""
+async def test_a_subject_with_a_recreated_overrider_stays_listed() -> None:
+    """The leader has received the deletion, but not the new overrider."""
     server, store, now = Server(configuration()), Store(), [100.0]
     former = overrider(entry("*"))
     former["metadata"]["uid"] = "uid-of-former"
@@ -112,13 +109,13 @@ async def test_a_subject_whose_overrider_is_deleted_and_created_again_stays_list
     again["metadata"]["uid"] = NEW.overrider
     store.put(again)
     assert not await leader.write()
-    # From now on, the store tells about it.
+    # From now on, the store decides about the subject.
     store.remove(key_of(again))
     assert await leader.write()
     assert [server.listed(), server.announced()] == [frozenset(), ()]
 
 
-async def test_an_announcement_without_an_overrider_goes_where_the_condition_stays_the_same() -> None:
+async def test_an_expired_announcement_is_removed_although_the_condition_stays() -> None:
     server, now, read = Server(configuration()), [100.0], list[str]()
 
     async def refresh(namespace: str) -> None:
@@ -135,7 +132,7 @@ async def test_an_announcement_without_an_overrider_goes_where_the_condition_sta
     assert [server.announced(), read] == [(), ["team-3"]]
 
 
-async def test_announcements_of_stored_overriders_go_in_numbers() -> None:
+async def test_announcements_of_stored_overriders_are_removed_in_batches() -> None:
     server, now = Server(configuration()), [100.0]
     announcements = [Announcement(SubjectName("default", "YurtAppSet", f"app-{n}"), f"uid-{n}") for n in range(51)]
     leader = writer(
@@ -154,7 +151,7 @@ async def test_announcements_of_stored_overriders_go_in_numbers() -> None:
     assert server.announced() == ()
 
 
-async def test_a_late_watch_takes_no_stored_overrider_out() -> None:
+async def test_a_late_watch_removes_no_stored_overrider() -> None:
     server, now, stored, read = Server(configuration()), [100.0], set[SubjectName](), list[str]()
 
     async def refresh(namespace: str) -> None:
@@ -166,13 +163,13 @@ async def test_a_late_watch_takes_no_stored_overrider_out() -> None:
     await announcer(server).announce(NEW)
     now[0] += 60
     assert not await leader.write()
-    assert read == []  # It was found just now.
+    assert read == []  # the announcement has not expired
     now[0] += 60
     assert not await leader.write()
     assert [read, server.listed()] == [["default"], {DEMO}]
 
 
-async def test_an_announcement_waits_until_its_own_watch_has_seen_it() -> None:
+async def test_announce_waits_for_the_watch() -> None:
     server, seen = Server(configuration()), asyncio.Event()
     server.add()
     asked: list[str] = []
@@ -190,7 +187,7 @@ async def test_an_announcement_waits_until_its_own_watch_has_seen_it() -> None:
     assert asked == ["3"]
 
 
-async def test_a_watch_that_is_late_is_waited_for_in_bounds(
+async def test_the_wait_for_a_late_watch_is_limited(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("app.registration.announcer._MAX_SECONDS", 0.05)
@@ -203,7 +200,7 @@ async def test_a_watch_that_is_late_is_waited_for_in_bounds(
     async with asyncio.timeout(20):
         await announcer(server, seen=wait).announce(NEW)
     assert server.listed() == {DEMO}
-    assert "was not announced" not in caplog.text
+    assert "cannot announce" not in caplog.text
 
 
 async def test_reviews_of_one_replica_take_turns() -> None:
@@ -215,7 +212,7 @@ async def test_reviews_of_one_replica_take_turns() -> None:
 
     async def late(*given: Any) -> Any:
         present = await answer(*given)
-        await asyncio.sleep(0)  # Others read the same before this one writes.
+        await asyncio.sleep(0)  # the other reviews read before this one writes
         return present
 
     server.json = late  # type: ignore[method-assign]
@@ -224,21 +221,7 @@ async def test_reviews_of_one_replica_take_turns() -> None:
     assert len(server.written) == 20
 
 
-@pytest.mark.parametrize("text", [None, 7, "", "{", '["a"]', '[["a","b"]]', "[[[1,2,3],4]]"])
-def test_an_annotation_of_another_form_announces_nothing(text: Any) -> None:
-    assert read_announcements(text) == ()
-
-
-def test_the_oldest_announcements_give_way_where_the_annotation_would_be_too_long() -> None:
-    many = [Announcement(SubjectName("n" * 63, "YurtAppSet", f"app-{number}"), "u" * 36) for number in range(2_000)]
-    text = write_announcements(many)
-    kept = read_announcements(text)
-    assert MAX_ANNOTATION_BYTES - 200 < len(text) <= MAX_ANNOTATION_BYTES
-    assert list(kept) == many[-len(kept) :]
-    assert read_announcements(write_announcements([NEW])) == (NEW,)
-
-
-async def test_two_replicas_that_announce_at_once_lose_no_subject() -> None:
+async def test_concurrent_announcements_of_replicas_are_all_listed() -> None:
     server = Server(configuration())
     server.add()
     server.meanwhile = [lambda: server.add(OTHER)]
@@ -247,20 +230,20 @@ async def test_two_replicas_that_announce_at_once_lose_no_subject() -> None:
 
 
 @pytest.mark.parametrize("error", [APIError(403, "Forbidden", "may not"), UnreachableError("cut")])
-async def test_an_announcement_that_fails_is_logged_and_refuses_nothing(
+async def test_a_failed_announcement_is_logged_and_does_not_deny_the_request(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = Server(configuration())
     server.failures = [error]
     await announcer(server).announce(NEW)
-    assert "YurtAppSet default/demo of a new overrider was not announced" in caplog.text
+    assert "cannot announce the subject YurtAppSet default/demo of a new overrider" in caplog.text
     server.add()
     server.meanwhile = [server.add] * 5
     await announcer(server).announce(NEW)
-    assert "other replicas change the configuration at the same time" in caplog.text
+    assert "other replicas keep changing the configuration" in caplog.text
 
 
-async def test_where_namespaces_are_listed_the_list_is_made_anew() -> None:
+async def test_a_condition_with_namespaces_is_rebuilt() -> None:
     server = Server(configuration())
     server.add(*(SubjectName(f"team-{number % 9}", "YurtAppSet", f"app-{number}") for number in range(9_000)))
     assert server.listed() is None
@@ -271,7 +254,7 @@ async def test_where_namespaces_are_listed_the_list_is_made_anew() -> None:
     assert server.listed() == {DEMO, OTHER}
 
 
-async def test_only_an_overrider_that_is_created_is_announced() -> None:
+async def test_only_created_overriders_are_announced() -> None:
     announced: list[Announcement] = []
 
     async def announce(announcement: Announcement) -> None:

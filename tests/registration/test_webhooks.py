@@ -1,4 +1,4 @@
-"""The registration, as data; tests/e2e has a real apiserver take it."""
+"""The webhook configurations as data; in tests/e2e, a real apiserver accepts them."""
 
 import re
 
@@ -16,11 +16,11 @@ def every(reference: object = SERVICE) -> list[dict[str, object]]:
 
 
 def is_for_registration(path: str) -> bool:
-    """An apiserver asks nobody about webhook configurations, and the rules of dispatch are those of the tenants' kinds."""
+    """kube-apiserver sends no webhook configurations to webhooks, and dispatch is registered for the tenants' kinds."""
     return not path.startswith(("/clusters/", "/dispatch/", "/validate-admissionregistration-"))
 
 
-def test_every_review_route_is_registered_once() -> None:
+def test_each_review_route_is_registered_once() -> None:
     app = create_app(Settings(), log=None)
     reviews = (route.path for route in app.routes_of_reviews if route.review is AdmissionReview)
     routes = [path for path in reviews if is_for_registration(path)]
@@ -28,14 +28,14 @@ def test_every_review_route_is_registered_once() -> None:
     assert sorted(paths) == sorted(routes)
 
 
-def test_nothing_of_our_own_namespace_is_sent_here() -> None:
+def test_exempt_namespaces_are_excluded() -> None:
     for webhook in every():
         assert webhook["namespaceSelector"] == {
             "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["fleet"]}]
         }
 
 
-def test_failing_closed_is_only_for_what_has_a_pool_and_is_not_being_deleted() -> None:
+def test_only_undeleted_pool_workloads_fail_closed() -> None:
     for webhook in every():
         advice = str(webhook["name"]).startswith("fit.")
         assert webhook["failurePolicy"] == ("Ignore" if advice else "Fail")
@@ -52,18 +52,18 @@ def test_failing_closed_is_only_for_what_has_a_pool_and_is_not_being_deleted() -
             assert "owned-by-openyurt" in conditions
 
 
-def test_mutation_is_asked_for_again_when_others_mutated_after_us() -> None:
+def test_mutating_webhooks_request_reinvocation() -> None:
     mutating, validating = webhook_configurations(SERVICE)
     assert {webhook["reinvocationPolicy"] for webhook in mutating["webhooks"]} == {"IfNeeded"}
     assert all("reinvocationPolicy" not in webhook for webhook in validating["webhooks"])
 
 
-def test_a_url_is_joined_without_doubling_its_slash() -> None:
+def test_a_url_is_joined_with_one_slash() -> None:
     urls = [webhook["clientConfig"]["url"] for webhook in every(URLReference("https://h:1/"))]  # type: ignore[index]
     assert all(re.fullmatch(r"https://h:1/(mutate|validate)-[a-z0-9-]+", url) for url in urls)
 
 
-def test_the_bundle_is_the_only_member_besides_names() -> None:
+def test_ca_bundles_sets_no_other_field() -> None:
     names = {webhook["name"] for webhook in every()}
     bundles = ca_bundles("Q0E=")
     members = [webhook for configuration in bundles for webhook in configuration["webhooks"]]
@@ -71,5 +71,5 @@ def test_the_bundle_is_the_only_member_besides_names() -> None:
     assert all(webhook == {"name": webhook["name"], "clientConfig": {"caBundle": "Q0E="}} for webhook in members)
 
 
-def test_names_of_the_service_are_what_an_apiserver_asks_for() -> None:
+def test_the_service_has_its_dns_names() -> None:
     assert SERVICE.names()[0] == "fleethook.fleet.svc"

@@ -1,4 +1,4 @@
-"""The generated schemas: current, structural, and of one mind with the types."""
+"""The generated schemas are current, structural, and consistent with the types."""
 
 import importlib.util
 from pathlib import Path
@@ -28,7 +28,7 @@ def test_the_committed_files_are_current() -> None:
     assert generator().stale(SCHEMAS.parent) == []
 
 
-def test_a_changed_missing_or_left_over_file_is_stale(tmp_path: Path) -> None:
+def test_changed_missing_and_additional_files_are_stale(tmp_path: Path) -> None:
     generate = generator()
     for name, text in generate.generated().items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,7 @@ def test_a_changed_missing_or_left_over_file_is_stale(tmp_path: Path) -> None:
 
 
 def structural_problems(node: dict[str, Any], path: str) -> list[str]:
-    """What an apiserver would refuse in a structural schema (apiextensions.k8s.io/v1)."""
+    """Yield the problems for which kube-apiserver refuses a structural schema (apiextensions.k8s.io/v1)."""
     problems = [
         f"{path}: {word}" for word in ("$ref", "anyOf", "oneOf", "allOf", "not", "$schema", "title") if word in node
     ]
@@ -69,14 +69,14 @@ def structural_problems(node: dict[str, Any], path: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", CRDS, ids=lambda path: path.stem)
-def test_every_crd_is_structural(path: Path) -> None:
+def test_each_crd_is_structural(path: Path) -> None:
     document = yaml.safe_load(path.read_text())
     (version,) = document["spec"]["versions"]
     assert structural_problems(version["schema"]["openAPIV3Schema"], "") == []
     assert document["metadata"]["name"] == f"{document['spec']['names']['plural']}.{document['spec']['group']}"
 
 
-def test_the_checker_finds_what_it_looks_for() -> None:
+def test_the_checker_of_structural_schemas_finds_problems() -> None:
     bad = {"type": "object", "properties": {"a": {"type": "array"}, "b": {}, "c": {"type": "string", "default": 1}}}
     assert len(structural_problems(bad, "")) == 3
 
@@ -108,7 +108,7 @@ def test_the_overriders_crd_has_both_short_names_and_prints_its_subject() -> Non
     assert version["subresources"] == {"status": {}}
 
 
-def test_the_types_take_real_objects_and_apply_defaults() -> None:
+def test_the_types_decode_real_objects_and_apply_defaults() -> None:
     rule = overrider(
         entry(
             "*",
@@ -135,6 +135,6 @@ def test_the_types_take_real_objects_and_apply_defaults() -> None:
         {"entries": [{"pools": ["a"], "patches": [{"operation": "add", "path": "a"}]}]},
     ],
 )
-def test_the_types_refuse_what_the_schema_refuses(broken: dict[str, Any]) -> None:
+def test_the_types_refuse_invalid_values_like_the_schema(broken: dict[str, Any]) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({**overrider(entry("a")), **broken}, YurtAppOverrider)

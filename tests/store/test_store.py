@@ -3,7 +3,7 @@ from typing import Any
 from app.model.gvk import GroupKind
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.store import Index, Store
-from app.store.narrow import Narrow
+from app.store.partial import PartialObject
 from app.store.store import key_of
 from tests.builders import entry, overrider, store_of, workload, yurt_app_set
 
@@ -40,29 +40,19 @@ def test_an_index_follows_replacement_and_removal() -> None:
     assert sum(store.counts().values()) == 0
 
 
-def test_what_an_index_gives_is_in_the_order_of_names() -> None:
+def test_find_returns_objects_in_the_order_of_names() -> None:
     names = ["c", "a", "b"]
     store = store_of(*(overrider(entry("*"), name=name) for name in names))
     assert [found["metadata"]["name"] for found in store.find(OVERRIDERS_BY_SUBJECT, "", KEY)] == sorted(names)
 
 
-def test_removing_what_is_not_there_is_nothing() -> None:
+def test_removing_a_missing_object_does_nothing() -> None:
     store = Store()
     store.remove(key_of(yurt_app_set()))
     assert store.counts() == {}
 
 
-def test_workloads_are_kept_narrow() -> None:
-    document = workload()
-    kept = store_of(document).get("", GroupKind("apps", "Deployment"), "default", "demo-hangzhou-x")
-    assert isinstance(kept, Narrow)
-    assert (kept.labels, kept.owners) == (
-        document["metadata"]["labels"],
-        tuple(document["metadata"]["ownerReferences"]),
-    )
-
-
-def test_subscribers_are_told_of_what_was_and_what_is() -> None:
+def test_subscribers_get_the_former_and_the_new_object() -> None:
     told: list[tuple[str, object, object]] = []
     store = Store()
     end = store.subscribe(lambda key, before, after: told.append((key.name, before, after)))
@@ -78,7 +68,7 @@ def test_subscribers_are_told_of_what_was_and_what_is() -> None:
     assert len(told) == 3
 
 
-def test_of_a_workload_subscribers_get_the_whole_and_indexes_the_narrow() -> None:
+def test_subscribers_get_complete_workloads_and_indexes_partial_ones() -> None:
     by_name = Index("by_name", GroupKind("apps", "Deployment"), lambda _cluster, kept: [kept.name])
     store, told = Store([by_name]), []
     store.subscribe(lambda _key, _before, after: told.append(after))
@@ -86,12 +76,12 @@ def test_of_a_workload_subscribers_get_the_whole_and_indexes_the_narrow() -> Non
     store.put(document)
     assert told == [document]
     (kept,) = store.find(by_name, "", document["metadata"]["name"])
-    assert isinstance(kept, Narrow)
+    assert isinstance(kept, PartialObject)
     store.remove(key_of(document))
     assert store.find(by_name, "", document["metadata"]["name"]) == ()
 
 
-def test_a_question_about_a_namespace_finds_its_objects_alone() -> None:
+def test_keys_in_returns_the_objects_of_one_namespace() -> None:
     here, there = yurt_app_set(), {**yurt_app_set(), "metadata": {"name": "demo", "namespace": "other"}}
     store = store_of(here, there)
     assert store.keys_in("", SET, "default") == [key_of(here)]
@@ -113,7 +103,7 @@ def test_equal_members_of_a_changed_object_stay_the_same_objects() -> None:
     assert told == [stored]
 
 
-def test_the_keys_of_an_index_are_those_that_have_an_object() -> None:
+def test_index_keys_are_those_with_an_object() -> None:
     first = overrider(entry("*"))
     store = store_of(first)
     assert list(store.index_keys(OVERRIDERS_BY_SUBJECT)) == [KEY]
@@ -122,7 +112,7 @@ def test_the_keys_of_an_index_are_those_that_have_an_object() -> None:
 
 
 def test_a_cluster_neither_replaces_nor_removes_the_entries_of_another() -> None:
-    """The index returns a text that any tenant may write."""
+    """Any tenant may choose the index key of its objects."""
     by_claim = Index("by_claim", SET, lambda _cluster, kept: [kept["metadata"]["annotations"]["claim"]])
     store = Store([by_claim])
 
@@ -140,7 +130,7 @@ def test_a_cluster_neither_replaces_nor_removes_the_entries_of_another() -> None
     assert store.find(by_claim, "ws2", "mine") == ()
 
 
-def test_a_kind_is_there_as_long_as_any_cluster_has_an_object_of_it() -> None:
+def test_has_is_true_while_any_cluster_has_an_object_of_the_kind() -> None:
     store = Store()
     first, second = ({**overrider(entry("*"), annotations={"kcp.io/cluster": one})} for one in ("ws1", "ws2"))
     kind = key_of(first).group_kind

@@ -58,7 +58,7 @@ entries:
         ("metadata.annotations.example.org/other", 6),
     ],
 )
-def test_a_field_has_the_line_of_its_key_or_of_the_nearest_one_around_it(field: str, line: int) -> None:
+def test_a_field_has_the_line_of_its_key_or_of_its_nearest_parent(field: str, line: int) -> None:
     (document,) = read_documents(TEXT, source="f.yaml")
     assert FieldLines().line(document, field) == line
 

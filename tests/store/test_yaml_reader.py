@@ -28,7 +28,7 @@ def value_of(text: str) -> Any:
         ('"\\u263A"', "☺"),
     ],
 )  # fmt: skip
-def test_scalars_are_read_as_kubernetes_reads_them(text: str, value: Any) -> None:
+def test_scalars_are_decoded_as_kubernetes_does(text: str, value: Any) -> None:
     found = value_of(text)
     assert (found, type(found)) == (value, type(value))
 
@@ -36,14 +36,14 @@ def test_scalars_are_read_as_kubernetes_reads_them(text: str, value: Any) -> Non
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("{a: 1, a: 2}", "the key 'a' stands here a second time"), ("{1: a, '1': b}", "the key '1' stands here"),
+        ("{a: 1, a: 2}", "duplicate key 'a'"), ("{1: a, '1': b}", "duplicate key '1'"),
         (".nan", "not a number that JSON has"), ("-.inf", "not a number that JSON has"), ("1e999", "too large a number"),
-        ("!!python/object:os.system {}", "has no meaning in a manifest"), ("!!binary aGk=", "has no meaning"),
-        ("!custom x", "the tag !custom has no meaning"), ("{[a]: b}", "a key must be a scalar"), ("[1", "expected"),
+        ("!!python/object:os.system {}", "is not allowed in a manifest"), ("!!binary aGk=", "is not allowed"),
+        ("!custom x", "the tag !custom is not allowed"), ("{[a]: b}", "a key must be a scalar"), ("[1", "expected"),
         ("*nowhere", "undefined alias"), ("{<<: 1}", "'<<' merges mappings only"),
     ],
 )  # fmt: skip
-def test_what_json_or_kubernetes_does_not_have_is_an_error_at_its_line(text: str, reason: str) -> None:
+def test_values_without_json_form_are_errors_with_their_line(text: str, reason: str) -> None:
     with pytest.raises(ManifestError) as caught:
         value_of(text)
     assert reason in caught.value.reason
@@ -56,7 +56,7 @@ def test_documents_are_split_and_empty_ones_skipped() -> None:
     assert [(document.object["metadata"]["name"], document.line) for document in documents] == [("x", 4), ("y", 10)]
 
 
-def test_lists_are_taken_apart() -> None:
+def test_lists_yield_their_items() -> None:
     text = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: A, metadata: {name: a}}\n- {apiVersion: v1, kind: B, metadata: {name: b}}\n"
     assert [document.object["kind"] for document in read_documents(text, source="f")] == ["A", "B"]
 
@@ -79,7 +79,7 @@ def test_json_is_yaml() -> None:
         ("{apiVersion: v1, kind: List, items: [7]}", "must be an object"),
     ],
 )  # fmt: skip
-def test_what_is_no_kubernetes_object_is_an_error(text: str, reason: str) -> None:
+def test_other_documents_than_api_objects_are_errors(text: str, reason: str) -> None:
     with pytest.raises(ManifestError, match=reason):
         read_documents(text, source="f")
 
@@ -91,7 +91,7 @@ def test_an_alias_bomb_is_refused() -> None:
         read_documents(HEAD + "\n".join(lines), source="f")
 
 
-def test_depth_is_refused_not_crashed_on() -> None:
+def test_deep_nesting_is_refused() -> None:
     with pytest.raises(ManifestError, match="nested too deep"):
         read_documents(HEAD + "a: " + "[" * 5000 + "]" * 5000, source="f")
 
@@ -106,7 +106,7 @@ VALUES = st.recursive(
 
 @settings(max_examples=150, deadline=None)
 @given(VALUES)
-def test_any_json_reads_back_as_itself(value: Any) -> None:
+def test_any_json_is_decoded_to_itself(value: Any) -> None:
     document = {"apiVersion": "v1", "kind": "A", "metadata": {"name": "a"}, "value": value}
     text = json.dumps(document)
     assert read_documents(text, source="f")[0].object == document

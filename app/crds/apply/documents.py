@@ -7,7 +7,7 @@ from app.crds.archive.limits import LIMITS, Limits, YAMLBudget
 from app.crds.archive.yaml_document import read_document
 from app.crds.failures import CRDsError, Exit
 from app.model.json import JSONObject, as_object
-from app.model.meta import is_dns1123_subdomain
+from app.model.names import is_dns1123_subdomain
 
 _BASES: Final = "crds/bases/"
 _PATCHES: Final = "crds/patches/"

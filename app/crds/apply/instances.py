@@ -4,7 +4,7 @@ from app.crds.apply.asking import ask
 from app.crds.failures import CRDsError, Exit
 from app.kube.connection import Connection
 from app.model.json import JSONObject, as_object
-from app.model.meta import is_dns1123_label, is_dns1123_subdomain
+from app.model.names import is_dns1123_label, is_dns1123_subdomain
 from app.model.operator import KARMADA
 from app.store.sources.kubernetes.resources import KARMADAS
 

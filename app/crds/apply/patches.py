@@ -11,7 +11,7 @@ from app.crds.failures import CRDsError, Exit
 from app.model.json import JSONObject, as_object
 from app.model.merge_keys import MergeSchema
 from app.patch.errors import StrategicMergeError
-from app.patch.strategic import strategic_merge
+from app.patch.strategic_merge_patch import strategic_merge
 
 # The patchMergeKey tags of apiextensions/v1 and meta/v1. The one more that there is, of x-kubernetes-validations, is
 # below `versions`, which is replaced whole.

@@ -9,7 +9,7 @@ from cryptography import x509
 
 from app.crds.failures import CRDsError, Exit
 from app.crds.instance.naming import webhook_name
-from app.model.meta import is_dns1123_label
+from app.model.names import is_dns1123_label
 
 CA_BUNDLE: Final = "{{caBundle}}"
 NAME: Final = "{{name}}"

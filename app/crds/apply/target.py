@@ -13,10 +13,10 @@ from app.crds.apply.asking import read_beside
 from app.crds.failures import CRDsError, Exit
 from app.crds.instance.kubeconfig import read_kubeconfig
 from app.crds.instance.naming import admin_config_secret_name, cert_secret_name
-from app.kube.access import MAX_RESPONSE_BYTES, DirectAccess
 from app.kube.connection import Connection
+from app.kube.rest_config import MAX_RESPONSE_BYTES, RestConfig
 from app.model.json import JSON, as_object
-from app.model.meta import is_dns1123_label, is_dns1123_subdomain
+from app.model.names import is_dns1123_label, is_dns1123_subdomain
 
 _KUBECONFIG: Final = "karmada.config"
 _AUTHORITY: Final = "ca.crt"
@@ -25,7 +25,7 @@ _AUTHORITY: Final = "ca.crt"
 class Target(NamedTuple):
     """The API server of an instance, and the CA that its webhook is trusted by."""
 
-    access: DirectAccess
+    access: RestConfig
     ca_pem: bytes
 
     def conceal(self, error: CRDsError) -> CRDsError:

@@ -8,7 +8,7 @@ from app.crds.archive.limits import LIMITS, Limits, YAMLBudget
 from app.crds.archive.yaml_document import read_document
 from app.crds.failures import CRDsError, Exit
 from app.model.json import JSON, as_object
-from app.model.meta import is_dns1123_subdomain
+from app.model.names import is_dns1123_subdomain
 
 REQUIRED: Final = ("crds", "crds/bases", "crds/patches")
 """The directories that the Go operator looks for (upstream: operator/pkg/tasks/init/crd.go, postCheck)."""

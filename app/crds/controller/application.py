@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from app.control.conditions import Finding, said
+from app.control.conditions import Condition, read_condition
 from app.crds.apply.applying import Applied, summary
 from app.crds.apply.planning import StoredVersionsError
 from app.crds.controller.outcome import READY, Retry, Told, cut
@@ -21,7 +21,7 @@ _FAILED: Final = {
 class Application(NamedTuple):
     """How applying the CRDs of an instance ended."""
 
-    finding: Finding
+    finding: Condition
     event: Told
     retry: Retry = "never"
 
@@ -30,17 +30,17 @@ class Application(NamedTuple):
         """Whether the CRDs are on the API server of the instance."""
         return self.finding.status == "True"
 
-    def ready(self, prepared: Finding) -> Finding:
+    def ready(self, prepared: Condition) -> Condition:
         """Return the condition ``Ready``, given the one that holds without applying."""
         if self.well or prepared.status != "True":
             return prepared
-        return Finding(READY, "False", "Failed", self.finding.message)
+        return Condition(READY, "False", "Failed", self.finding.message)
 
 
 def applied(sha256: str, crds: Sequence[Applied]) -> Application:
     """Return what follows if the CRDs of the tarball with this digest are applied."""
     text = f"{_prefix(sha256)}{summary(crds)}"
-    return Application(Finding(APPLIED, "True", _SUCCEEDED, text), Told("Normal", "CRDsApplied", text))
+    return Application(Condition(APPLIED, "True", _SUCCEEDED, text), Told("Normal", "CRDsApplied", text))
 
 
 def not_applied(error: CRDsError) -> Application:
@@ -48,19 +48,19 @@ def not_applied(error: CRDsError) -> Application:
     kept = isinstance(error, StoredVersionsError)
     text, reason = cut(str(error)), "StoredVersionsKept" if kept else _FAILED.get(error.exit, "ApplyFailed")
     retry: Retry = "soon" if error.transient else "slowly"
-    return Application(Finding(APPLIED, "False", reason, text), Told("Warning", f"CRDs{reason}", text), retry)
+    return Application(Condition(APPLIED, "False", reason, text), Told("Warning", f"CRDs{reason}", text), retry)
 
 
 def known_application(conditions: JSON, sha256: str, generation: int) -> Application | None:
     """Return the success that stored conditions report for a tarball and a generation of the instance, if any."""
-    status, reason, message = said(conditions, APPLIED)
+    status, reason, message = read_condition(conditions, APPLIED)
     if status != "True" or not isinstance(message, str) or not message.startswith(_prefix(sha256)):
         return None
     stored = conditions if isinstance(conditions, list) else []
     generations = [one.get("observedGeneration") for one in map(as_object, stored) if one.get("type") == APPLIED]
     if generations != [generation]:
         return None
-    return Application(Finding(APPLIED, "True", str(reason), message), Told("Normal", "CRDsApplied", message))
+    return Application(Condition(APPLIED, "True", str(reason), message), Told("Normal", "CRDsApplied", message))
 
 
 def _prefix(sha256: str) -> str:

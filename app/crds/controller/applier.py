@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from app.control.slots import Slots
+from app.control.priority_slots import PrioritySlots
 from app.crds.apply.applying import Applied, apply
 from app.crds.apply.established import wait_established
 from app.crds.apply.placeholders import values_of
@@ -55,8 +55,8 @@ class Applier:
         self._host: Final = host
         self._cache: Final = cache
         self._verifier: Final = verifier
-        self._slots: Final = Slots(AT_ONCE, reserved=RESERVED)
-        self._large: Final = Slots(LARGE_AT_ONCE, reserved=LARGE_RESERVED)
+        self._slots: Final = PrioritySlots(AT_ONCE, reserved=RESERVED)
+        self._large: Final = PrioritySlots(LARGE_AT_ONCE, reserved=LARGE_RESERVED)
 
     async def apply(self, key: ObjectKey, karmada: JSONObject, fetched: Fetched) -> list[Applied]:
         """Apply the CRDs of a tarball to an instance's API server and wait until they are established.

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, NoReturn
 
 import msgspec
 
-from app.control.conditions import Finding, said
+from app.control.conditions import Condition, read_condition
 from app.control.events import Recorder, Reference
 from app.control.queue import WorkQueue
 from app.control.shares import Shares
@@ -148,7 +148,7 @@ class KarmadaController:
 
     def _was_wiped(self, key: ObjectKey, karmada: JSONObject) -> bool:
         """Tell whether our condition is gone: the Go operator writes a list of its own only."""
-        return self._options.beside and key in self._done and said(_conditions(karmada), PREPARED)[0] is None
+        return self._options.beside and key in self._done and read_condition(_conditions(karmada), PREPARED)[0] is None
 
     # --- One instance -------------------------------------------------------------------------------------------------
 
@@ -252,7 +252,7 @@ class KarmadaController:
 
     # --- What is written ----------------------------------------------------------------------------------------------
 
-    def _findings(self, done: _Done) -> tuple[Finding, ...]:
+    def _findings(self, done: _Done) -> tuple[Condition, ...]:
         outcome, application = done.outcome, done.application
         ready = outcome.ready if application is None else application.ready(outcome.ready)
         found = (outcome.prepared,) if self._options.beside else (ready, outcome.prepared)
@@ -260,7 +260,7 @@ class KarmadaController:
 
     async def _tell(self, key: ObjectKey, karmada: JSONObject, outcome: Outcome) -> None:
         """Write an event: of each failure, and of what is well if that is news."""
-        before = said(_conditions(karmada), PREPARED)
+        before = read_condition(_conditions(karmada), PREPARED)
         if outcome.well and outcome.event.level == "Normal" and before == outcome.prepared[1:]:
             return
         await self._record(key, karmada, outcome.event)
@@ -269,7 +269,7 @@ class KarmadaController:
         about = Reference(API_VERSION, KARMADA.kind, key.namespace, key.name, karmada["metadata"].get("uid") or "")
         await self._recorder.record(about, *event)
 
-    async def _say(self, key: ObjectKey, findings: tuple[Finding, ...], *, generation: int) -> None:
+    async def _say(self, key: ObjectKey, findings: tuple[Condition, ...], *, generation: int) -> None:
         patch = functools.partial(
             status_patch, findings=findings, generation=generation, whole=not self._options.beside, now=self._now()
         )

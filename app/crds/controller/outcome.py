@@ -6,7 +6,7 @@
 
 from typing import Final, Literal, NamedTuple
 
-from app.control.conditions import Finding
+from app.control.conditions import Condition
 from app.crds.failures import CRDsError, Exit
 from app.crds.fetch import Fetched, Result
 from app.model.text import escape
@@ -41,8 +41,8 @@ class Told(NamedTuple):
 class Outcome(NamedTuple):
     """How looking at an instance ended."""
 
-    ready: Finding
-    prepared: Finding
+    ready: Condition
+    prepared: Condition
     event: Told
     retry: Retry = "never"
     fetched: Fetched | None = None
@@ -54,17 +54,17 @@ class Outcome(NamedTuple):
         return self.prepared.status == "True"
 
 
-def asking(url: str) -> tuple[Finding, Finding]:
+def asking(url: str) -> tuple[Condition, Condition]:
     """Return what is said while the origin is being asked; the address is redacted."""
     return (
-        Finding(READY, "False", "Progressing", "karmada init job is in progressing"),
-        Finding(PREPARED, "False", "Downloading", f"asking {url}"),
+        Condition(READY, "False", "Progressing", "karmada init job is in progressing"),
+        Condition(PREPARED, "False", "Downloading", f"asking {url}"),
     )
 
 
-def leaving() -> Finding:
+def leaving() -> Condition:
     """Return what is said while an instance is being taken down."""
-    return Finding(READY, "False", "Progressing", "karmada deinit job is in progressing")
+    return Condition(READY, "False", "Progressing", "karmada deinit job is in progressing")
 
 
 def prepared(fetched: Fetched) -> Outcome:
@@ -79,8 +79,8 @@ def prepared(fetched: Fetched) -> Outcome:
     else:
         event = Told("Normal", "CRDsDownloaded" if fetched.result == "downloaded" else "CRDsCacheHit", text)
     return Outcome(
-        Finding(READY, "True", "Completed", "karmada init job is completed"),
-        Finding(PREPARED, "True", reason, text),
+        Condition(READY, "True", "Completed", "karmada init job is completed"),
+        Condition(PREPARED, "True", reason, text),
         event,
         fetched=fetched,
     )
@@ -91,8 +91,8 @@ def failed(error: CRDsError) -> Outcome:
     text, reason = cut(str(error)), _FAILED.get(error.exit, "DownloadFailed")
     step = "[unpack] inValid crd tar, err: " if error.exit in _IN_ARCHIVE else "failed to download CRD tar, err: "
     return Outcome(
-        Finding(READY, "False", "Failed", step + text),
-        Finding(PREPARED, "False", reason, text),
+        Condition(READY, "False", "Failed", step + text),
+        Condition(PREPARED, "False", reason, text),
         Told("Warning", f"CRDs{reason}", text),
         "soon" if error.transient else "slowly",
     )
@@ -102,8 +102,8 @@ def refused(error: CRDsError) -> Outcome:
     """Return what is said of an instance that says what cannot be."""
     text = cut(str(error))
     return Outcome(
-        Finding(READY, "False", "ValidationError", text),
-        Finding(PREPARED, "False", "SourceInvalid", text),
+        Condition(READY, "False", "ValidationError", text),
+        Condition(PREPARED, "False", "SourceInvalid", text),
         Told("Warning", "ValidationError", text),
     )
 

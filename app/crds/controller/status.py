@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from app.control.conditions import Finding, conditions
+from app.control.conditions import Condition, build_conditions
 from app.model.json import JSONObject, as_object
 
 
 def status_patch(
-    karmada: JSONObject, findings: Sequence[Finding], *, generation: int, whole: bool, now: datetime
+    karmada: JSONObject, findings: Sequence[Condition], *, generation: int, whole: bool, now: datetime
 ) -> JSONObject | None:
     """Return the merge patch of a status that says ``findings`` beside what it says already; None if it does.
 
@@ -23,7 +23,7 @@ def status_patch(
     """
     status = as_object(karmada.get("status"))
     former = status.get("conditions")
-    ours = {one["type"]: one for one in conditions(findings, former=former, generation=generation, now=now)}
+    ours = {one["type"]: one for one in build_conditions(findings, former=former, generation=generation, now=now)}
     stored = former if isinstance(former, list) else []
     merged = [ours.pop(as_object(one).get("type"), one) for one in stored]
     change: JSONObject = {"conditions": [*merged, *ours.values()]}

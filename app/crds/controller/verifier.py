@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from app.control.child import Child
-from app.control.slots import Slots
+from app.control.child_process import ChildProcess
+from app.control.priority_slots import PrioritySlots
 from app.crds.apply.encoded import EncodedCRDs
 from app.crds.apply.patches import Patch
 from app.crds.archive.manifest import Manifest
@@ -41,8 +41,8 @@ class Verifier:
             at_once: How many processes there are.
             module: Python module that they run.
         """
-        self._slots: Final = Slots(at_once)
-        self._children: Final = tuple(Child(module) for _ in range(at_once))
+        self._slots: Final = PrioritySlots(at_once)
+        self._children: Final = tuple(ChildProcess(module) for _ in range(at_once))
         self._free: Final = list(self._children)
         self._threads: Final = ThreadPoolExecutor(at_once, "verifying")
 
@@ -105,5 +105,5 @@ class Verifier:
         return msgspec.msgpack.decode(answer, type=Answer)
 
 
-def _answer(child: Child, question: Question, load: Load) -> bytes | None:
+def _answer(child: ChildProcess, question: Question, load: Load) -> bytes | None:
     return child.ask(msgspec.msgpack.encode(msgspec.structs.replace(question, tarball=load())))

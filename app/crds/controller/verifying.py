@@ -1,7 +1,7 @@
 """Verifies tarballs for the controller, and reads them: ``python -m app.crds.controller.verifying``.
 
-See `app.control.child`. Each tarball is verified by a fork of this process with limits on memory and CPU time, so that
-nothing is left of one tarball when the next one comes. The process itself reads questions only.
+See `app.control.child_process`. Each tarball is verified by a fork of this process with limits on memory and CPU time,
+so that nothing is left of one tarball when the next one comes. The process itself reads questions only.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from app.control.child import answer_questions
+from app.control.child_process import answer_questions
 from app.crds.apply.documents import read_files
 from app.crds.apply.patches import patches_of, rendered
 from app.crds.archive import archive

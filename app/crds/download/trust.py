@@ -6,7 +6,7 @@ import ssl
 from app.crds.failures import CRDsError, Exit
 from app.crds.source import Source
 from app.outbound.credential import Credential, CredentialError
-from app.outbound.trust import TrustError, trusting
+from app.outbound.trust import TrustError, create_context
 
 
 def context_of(source: Source, *, identified: bool) -> ssl.SSLContext:
@@ -23,7 +23,7 @@ def context_of(source: Source, *, identified: bool) -> ssl.SSLContext:
     shown = given.client_certificate_pem if identified else b""
     try:
         credential = Credential(certificate_pem=shown, key_pem=given.client_key_pem if shown else b"")
-        return trusting(base64.b64encode(source.ca_pem).decode(), credential)
+        return create_context(base64.b64encode(source.ca_pem).decode(), credential)
     except TrustError:
         raise CRDsError(Exit.USAGE, "the CA bundle has no certificate in PEM form") from None
     except CredentialError as error:

@@ -6,10 +6,10 @@ from typing import Final
 
 from app.crds.download.redaction import redacted
 from app.model.client_config import MAX_URL, bundle_problems
-from app.model.findings import Problem, invalid, is_integer, mistyped, required, too_long
+from app.model.field_errors import Problem, invalid, is_integer, mistyped, required, too_long
 from app.model.go_url import RequestURI, parse_request_uri
 from app.model.json import JSON, JSONObject
-from app.model.operator import LARGEST_BYTES, LONGEST_SECONDS, SHA256_FORM
+from app.model.operator import MAX_TARBALL_BYTES, MAX_TIMEOUT_SECONDS, SHA256_FORM
 
 _SCHEMES: Final = ("http", "https")
 _PROXY_SCHEMES: Final = ("http", "https", "socks5", "socks5h")
@@ -40,8 +40,8 @@ def http_problems(source: JSON, field: str, *, namespace: JSON, strict: bool) ->
     yield from _mirror_problems(source.get("mirrors"), f"{field}.mirrors", strict=strict)
     yield from _authority_problems(source, field, namespace=namespace)
     yield from reference_problems(source.get("secretRef"), f"{field}.secretRef", namespace=namespace)
-    yield from _number_problems(source.get("timeoutSeconds"), f"{field}.timeoutSeconds", most=LONGEST_SECONDS)
-    yield from _number_problems(source.get("maxBytes"), f"{field}.maxBytes", most=LARGEST_BYTES)
+    yield from _number_problems(source.get("timeoutSeconds"), f"{field}.timeoutSeconds", most=MAX_TIMEOUT_SECONDS)
+    yield from _number_problems(source.get("maxBytes"), f"{field}.maxBytes", most=MAX_TARBALL_BYTES)
 
 
 def reference_problems(reference: JSON, field: str, *, namespace: JSON) -> Iterator[Problem]:

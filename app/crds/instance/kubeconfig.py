@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 from app.crds.archive.limits import Limits, YAMLBudget
 from app.crds.archive.yaml_document import read_document
 from app.crds.failures import CRDsError, Exit
-from app.kube.access import DirectAccess
+from app.kube.rest_config import RestConfig
 from app.model.json import JSON, as_object
 from app.outbound.credential import Credential, CredentialError
-from app.outbound.trust import TrustError, trusting
+from app.outbound.trust import TrustError, create_context
 
 # Upstream's has 8 KiB and some 30 nodes.
 _LIMITS: Final = Limits(yaml_bytes=128 * 1024, yaml_nodes=1000, yaml_depth=20)
@@ -25,7 +25,7 @@ _USER: Final = {"client-certificate-data", "client-key-data", "token"}
 _BEARER: Final = "Bearer "
 
 
-def read_kubeconfig(text: bytes, *, max_response_bytes: int) -> DirectAccess:
+def read_kubeconfig(text: bytes, *, max_response_bytes: int) -> RestConfig:
     """Return the access that the current context of a kubeconfig gives.
 
     Args:
@@ -52,10 +52,10 @@ def read_kubeconfig(text: bytes, *, max_response_bytes: int) -> DirectAccess:
             certificate_pem=_decoded(user, "client-certificate-data"),
             key_pem=_decoded(user, "client-key-data"),
         )
-        tls = trusting(base64.b64encode(_decoded(cluster, "certificate-authority-data")).decode(), credential)
+        tls = create_context(base64.b64encode(_decoded(cluster, "certificate-authority-data")).decode(), credential)
     except (CredentialError, TrustError) as error:
         raise _unusable(str(error)) from None
-    return DirectAccess(
+    return RestConfig(
         _server(_text(cluster, "server")), tls, credential.authorization.removeprefix(_BEARER), max_response_bytes
     )
 

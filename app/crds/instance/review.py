@@ -5,7 +5,7 @@ from app.crds.instance.notices import warnings_of
 from app.crds.instance.rules import aggregated, problems
 from app.model import admission
 from app.model.admission import AdmissionRequest, Response, StatusCause, not_for_review
-from app.model.findings import first_problems
+from app.model.field_errors import first_problems
 from app.model.json import as_object
 from app.model.operator import KARMADA
 

@@ -12,7 +12,7 @@ from typing import Final
 from app.crds.instance.http_rules import http_problems, reference_problems
 from app.crds.instance.unknown import unknown_problems
 from app.crds.instance.version import is_release
-from app.model.findings import Problem, choice_problems, invalid, mistyped, required, subdomain_problems, too_long
+from app.model.field_errors import Problem, choice_problems, invalid, mistyped, required, subdomain_problems, too_long
 from app.model.json import JSON, JSONObject, as_object
 from app.model.operator import POLICIES
 

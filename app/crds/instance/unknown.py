@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from app.model.findings import Problem
+from app.model.field_errors import Problem
 from app.model.json import JSONObject
 from app.model.operator import ConfigMapSource, CRDTarball, SecretReference
 from app.model.spelling import nearest

@@ -1,20 +1,20 @@
-"""Match conditions in CEL, with the variables and functions that an apiserver has for them."""
+"""Compiles and evaluates match conditions in CEL, with kube-apiserver's variables, functions and cost limits."""
 
-from app.dispatch.cel.access import AccessDecision, AccessDecisions, AccessQuestion
-from app.dispatch.cel.errors import CostError, EvaluationError, ExpressionError, UndecidedError, UnsupportedError
+from app.dispatch.cel.access_check import AccessDecision, AccessDecisions, AccessQuestion
+from app.dispatch.cel.activation import Activation
+from app.dispatch.cel.errors import CostError, EvaluationError, ExpressionError, PendingChecksError, UnsupportedError
 from app.dispatch.cel.program import Program, compile_condition
-from app.dispatch.cel.scope import Scope
 
 __all__ = [
     "AccessDecision",
     "AccessDecisions",
     "AccessQuestion",
+    "Activation",
     "CostError",
     "EvaluationError",
     "ExpressionError",
+    "PendingChecksError",
     "Program",
-    "Scope",
-    "UndecidedError",
     "UnsupportedError",
     "compile_condition",
 ]

@@ -1,35 +1,35 @@
-"""The operators of numbers, and ``+`` of texts, lists and times."""
+"""Arithmetic operators of numbers, and ``+`` of strings, lists, timestamps and durations."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from app.dispatch.cel.run import spend
+from app.dispatch.cel.evaluation import spend
 from app.dispatch.cel.values import MAX_INT, MAX_UINT, MIN_INT, NO_SUCH_OVERLOAD, GrowingList, Uint
 
-# Characters that take as much memory as one element of a list.
-_CHARACTERS: Final = 10
+# As many characters take the memory of one list element.
+_CHARACTERS_PER_ELEMENT: Final = 10
 _LISTS: Final = frozenset({list, GrowingList})
 
 
-def _int(value: int) -> int:
+def _check_int(value: int) -> int:
     if MIN_INT <= value <= MAX_INT:
         return value
     raise OverflowError("integer overflow")
 
 
-def _uint(value: int) -> Uint:
+def _check_uint(value: int) -> Uint:
     if 0 <= value <= MAX_UINT:
         return Uint(value)
     raise OverflowError("unsigned integer overflow")
 
 
 def add(left: Any, right: Any) -> Any:
-    """Return ``left + right``; a list that a loop is building grows in place.
+    """Return ``left + right``; the list that a comprehension builds grows in place.
 
     Raises:
-        TypeError: there is no sum of values of these types.
-        OverflowError: the sum is out of range.
+        TypeError: CEL has no sum of these types.
+        OverflowError: The sum is out of range.
     """
     kind, other = type(left), type(right)
     if kind in _LISTS and other in _LISTS:
@@ -37,12 +37,12 @@ def add(left: Any, right: Any) -> Any:
     if kind is not other:
         return _add_times(left, right)
     if kind is int:
-        return _int(left + right)
+        return _check_int(left + right)
     if kind is str or kind is bytes:
-        # Kubernetes charges 1 if it does not know the types before.
-        spend((len(left) + len(right)) // _CHARACTERS)
+        # For operands of dynamic type, Kubernetes charges 1, however long they are.
+        spend((len(left) + len(right)) // _CHARACTERS_PER_ELEMENT)
     elif kind is not float:
-        return _uint(int(left) + int(right)) if kind is Uint else _add_times(left, right)
+        return _check_uint(int(left) + int(right)) if kind is Uint else _add_times(left, right)
     return left + right
 
 
@@ -67,9 +67,9 @@ def subtract(left: Any, right: Any) -> Any:
     """Return ``left - right``; raises TypeError, OverflowError."""
     kind, other = type(left), type(right)
     if kind is other and kind is int:
-        return _int(left - right)
+        return _check_int(left - right)
     if kind is other and kind is Uint:
-        return _uint(int(left) - int(right))
+        return _check_uint(int(left) - int(right))
     if kind is other and kind in (float, datetime, timedelta):
         return left - right
     if kind is datetime and other is timedelta:
@@ -79,35 +79,35 @@ def subtract(left: Any, right: Any) -> Any:
 
 def multiply(left: Any, right: Any) -> Any:
     """Return ``left * right``; raises TypeError, OverflowError."""
-    kind = _common(left, right)
+    kind = _get_common_type(left, right)
     if kind is float:
         return left * right
     product = int(left) * int(right)
-    return _int(product) if kind is int else _uint(product)
+    return _check_int(product) if kind is int else _check_uint(product)
 
 
 def divide(left: Any, right: Any) -> Any:
-    """Return ``left / right``, cut towards zero for integers; raises TypeError, OverflowError, ValueError."""
-    kind = _common(left, right)
+    """Return ``left / right``, rounded towards zero for integers; raises TypeError, OverflowError, ValueError."""
+    kind = _get_common_type(left, right)
     if kind is float:
         return _divide_floats(left, right)
     if right == 0:
         raise ValueError("division by zero")
     quotient = abs(int(left)) // abs(int(right))
     quotient = quotient if (left < 0) == (right < 0) else -quotient
-    return _int(quotient) if kind is int else _uint(quotient)
+    return _check_int(quotient) if kind is int else _check_uint(quotient)
 
 
 def _divide_floats(left: float, right: float) -> float:
     if right:
         return left / right
-    # IEEE 754; the sign of a zero counts.
+    # IEEE 754: the sign of the zero decides the sign of the infinity.
     return left * float("inf") * (-1.0 if str(right).startswith("-") else 1.0)
 
 
 def remainder(left: Any, right: Any) -> Any:
     """Return ``left % right`` with the sign of ``left``; raises TypeError, ValueError."""
-    kind = _common(left, right)
+    kind = _get_common_type(left, right)
     if kind is float:
         raise TypeError(NO_SUCH_OVERLOAD)
     if right == 0:
@@ -119,13 +119,13 @@ def remainder(left: Any, right: Any) -> Any:
 def negate(value: Any) -> Any:
     """Return ``-value``; raises TypeError, OverflowError."""
     if type(value) is int:
-        return _int(-value)
+        return _check_int(-value)
     if type(value) in (float, timedelta):
         return -value
     raise TypeError(NO_SUCH_OVERLOAD)
 
 
-def _common(left: Any, right: Any) -> type:
+def _get_common_type(left: Any, right: Any) -> type:
     kind = type(left)
     if kind is type(right) and kind in (int, float, Uint):
         return kind

@@ -1,7 +1,7 @@
-"""Variables and members of values: ``object.spec.hosts[0]`` (cel-go: interpreter/attributes.go).
+"""Variables and their members, such as ``object.spec.hosts[0]`` (cel-go: interpreter/attributes.go).
 
-cel-go charges 1 for the attribute and 1 for each member that it looks up. A branch of ``c ? a : b`` is read without
-the former.
+cel-go charges 1 for the attribute and 1 for each member that it looks up. For the branches of ``c ? a : b`` it charges
+the members only.
 """
 
 from collections.abc import Sequence
@@ -13,40 +13,41 @@ from app.dispatch.cel.values import (
     CelError,
     Optional,
     Uint,
+    get_kind,
     is_out_of_range,
-    kind_of,
-    out_of_range,
+    make_range_error,
 )
 
 _MISSING: Final = object()
 
 
 class Member(NamedTuple):
-    """One step from a value to a member of it."""
+    """One step from a value to one of its members."""
 
     key: Any
-    """The key, if it is a constant."""
+    """A constant key."""
     computed: Evaluate | None = None
-    """Returns the key, if it is none."""
+    """Computes a key that is not constant; None for a constant key."""
     optional: bool = False
+    """Whether ``?.`` or ``[?]`` selects the member."""
     tested: bool = False
-    """Whether only its presence is asked for, by ``has()``."""
+    """Whether ``has()`` tests only the member's presence."""
 
 
 class Attribute(NamedTuple):
-    """A value, and the members that lead from it to another one."""
+    """A value and the path of members that starts there."""
 
     base: Evaluate
     members: tuple[Member, ...] = ()
 
 
 def extend(attribute: Attribute, member: Member) -> Attribute:
-    """Return an attribute with one more member."""
+    """Return the attribute with one more member at the end of its path."""
     return attribute._replace(members=(*attribute.members, member))
 
 
-def variable(slot: int, name: str) -> Evaluate:
-    """Return code that reads a variable of the request, which may be absent."""
+def compile_variable(slot: int, name: str) -> Evaluate:
+    """Return code that reads a variable of the request; an absent variable is an error."""
     missing = CelError(f"no such attribute(s): {name}")
 
     def read(frame: Frame) -> Any:
@@ -56,18 +57,18 @@ def variable(slot: int, name: str) -> Evaluate:
     return read
 
 
-def local(slot: int) -> Evaluate:
-    """Return code that reads the variable of a loop."""
+def compile_local(slot: int) -> Evaluate:
+    """Return code that reads a variable of a comprehension."""
     return lambda frame: frame[slot]
 
 
-def resolver(attribute: Attribute) -> Evaluate:
-    """Return code that reads an attribute and charges for its members only."""
+def compile_resolver(attribute: Attribute) -> Evaluate:
+    """Return code that reads an attribute and charges only for its members."""
     base, members = attribute
     if not members:
         return base
     if all(isinstance(member.key, str) and not member.optional and not member.tested for member in members):
-        return _plain_resolver(base, tuple(member.key for member in members))
+        return _compile_plain_resolver(base, tuple(member.key for member in members))
 
     def resolve(frame: Frame) -> Any:
         value = base(frame)
@@ -79,7 +80,7 @@ def resolver(attribute: Attribute) -> Evaluate:
     return resolve
 
 
-def _plain_resolver(base: Evaluate, keys: Sequence[str]) -> Evaluate:
+def _compile_plain_resolver(base: Evaluate, keys: Sequence[str]) -> Evaluate:
     rest = tuple(Member(key) for key in keys)
 
     def resolve(frame: Frame) -> Any:
@@ -91,7 +92,7 @@ def _plain_resolver(base: Evaluate, keys: Sequence[str]) -> Evaluate:
             value = value.get(key, _MISSING)
             if value is _MISSING:
                 return CelError(f"no such key: {key}")
-        return out_of_range(value) if is_out_of_range(value) else value
+        return make_range_error(value) if is_out_of_range(value) else value
 
     return resolve
 
@@ -122,24 +123,24 @@ def _walk(frame: Frame, value: Any, members: Sequence[Member], *, optional: bool
             return NONE
         else:
             frame[COST] += 1
-            value = _missing(value, key) if found is _MISSING else found
+            value = _make_missing_error(value, key) if found is _MISSING else found
             if type(value) is CelError:
                 return value
     if is_out_of_range(value):
-        return out_of_range(value)
+        return make_range_error(value)
     return Optional(value) if optional and not members[-1].tested else value
 
 
 def _find(value: Any, key: Any) -> Any:
-    """Return a member, _MISSING, or an error if a value of this type has no members."""
+    """Return a member, _MISSING if it does not exist, or an error if no member can have such a key."""
     if isinstance(value, dict):
-        if kind_of(type(key)) not in ("string", "int", "uint", "bool", "double"):
-            return CelError(f"unsupported key type: {kind_of(type(key))}")
+        if get_kind(type(key)) not in ("string", "int", "uint", "bool", "double"):
+            return CelError(f"unsupported key type: {get_kind(type(key))}")
         return value.get(key, _MISSING)
     if isinstance(value, list):
         position = _index(key)
         if position is None:
-            return CelError(f"unsupported index type '{kind_of(type(key))}' in list")
+            return CelError(f"unsupported index type '{get_kind(type(key))}' in list")
         return value[position] if 0 <= position < len(value) else _MISSING
     return _MISSING
 
@@ -150,18 +151,18 @@ def _index(key: Any) -> int | None:
     return int(key) if type(key) in (int, Uint) else None
 
 
-def _missing(value: Any, key: Any) -> CelError:
+def _make_missing_error(value: Any, key: Any) -> CelError:
     if isinstance(value, list):
         return CelError(f"index out of bounds: {key}")
     return CelError(f"no such key: {key}")
 
 
-def attribute_code(attribute: Attribute) -> Evaluate:
-    """Return code that reads an attribute and charges for all of it."""
-    resolve = resolver(attribute)
+def compile_attribute(attribute: Attribute) -> Evaluate:
+    """Return code that reads an attribute and charges for the attribute and its members."""
+    resolve = compile_resolver(attribute)
     tested = bool(attribute.members) and attribute.members[-1].tested
     if tested:
-        # Kubernetes does not charge for a test of presence itself (PresenceTestHasCost).
+        # Kubernetes turns off the charge for has() itself (cel-go's option PresenceTestHasCost).
         return resolve
 
     def read(frame: Frame) -> Any:

@@ -1,17 +1,17 @@
-"""Compiled conditions, kept for the next request: each cluster has a fair share of the memory."""
+"""Caches compiled conditions; each cluster has a fair share of the memory."""
 
 from typing import Final
 
 from app.dispatch.cel.compiler import Compiled
 
-# A node takes about 500 bytes as code, so this is 50 MiB: ten thousand conditions of ten nodes.
+# The code of a node takes about 500 bytes, so this is 50 MiB: ten thousand conditions of ten nodes.
 MAX_NODES: Final = 100_000
-# An entry that was not read for as many look-ups as this times the number of entries belongs to a webhook that is gone.
+# An entry without a hit in this many look-ups per entry of its cluster belongs to a deleted webhook.
 _STALE_AFTER: Final = 8
 
 
 class _Share:
-    """The programs of one cluster, the one that was read longest ago first."""
+    """The programs of one cluster, the least recently used one first."""
 
     __slots__ = ("entries", "lookups", "nodes")
 
@@ -21,12 +21,12 @@ class _Share:
         self.nodes = 0
 
     def has_stale(self) -> bool:
-        """Return whether the first entry was not read for long."""
+        """Return whether the least recently used entry is stale."""
         _, read = next(iter(self.entries.values()))
         return self.lookups - read > _STALE_AFTER * len(self.entries)
 
     def drop_first(self) -> int:
-        """Remove the first entry and return its nodes."""
+        """Remove the least recently used entry and return its nodes."""
         program, _ = self.entries.pop(next(iter(self.entries)))
         self.nodes -= program.size
         return program.size
@@ -35,15 +35,15 @@ class _Share:
 class ProgramCache:
     """Programs by cluster and expression.
 
-    A cluster that has more than its fair share gives room to others. A cluster that has more conditions than fit keeps
-    those that it has: replacing the oldest one each time would mean that no request finds any.
+    Clusters above their fair share make room for other clusters. A cluster whose conditions do not all fit keeps its
+    cached ones. If it replaced the oldest one each time, no request would ever have a hit.
     """
 
     def __init__(self, max_nodes: int = MAX_NODES) -> None:
-        """Prepare an empty cache.
+        """Create an empty cache.
 
         Args:
-            max_nodes: nodes of all programs together.
+            max_nodes: The limit for the nodes of all programs together.
         """
         self._max_nodes: Final = max_nodes
         self._shares: Final[dict[str, _Share]] = {}
@@ -51,11 +51,11 @@ class ProgramCache:
 
     @property
     def nodes(self) -> int:
-        """The nodes of all programs that are kept."""
+        """The nodes of all cached programs."""
         return self._nodes
 
     def get(self, cluster: str, expression: str) -> Compiled | None:
-        """Return a program, None if it has to be compiled."""
+        """Return a cached program, or None if the caller must compile it."""
         share = self._shares.get(cluster)
         if share is None:
             return None
@@ -67,7 +67,7 @@ class ProgramCache:
         return found[0]
 
     def put(self, cluster: str, program: Compiled) -> None:
-        """Keep a program if there is room for it."""
+        """Cache a program if there is room for it."""
         share = self._shares.setdefault(cluster, _Share())
         if program.expression in share.entries or not self._make_room(share, program.size):
             if not share.entries:
@@ -88,6 +88,6 @@ class ProgramCache:
                 return False
             self._nodes -= largest.drop_first()
             if not largest.entries and largest is not share:
-                # A cluster that is gone has no share: it would make the others smaller for ever.
+                # Drop the empty share: it would reduce the fair share of the other clusters.
                 del self._shares[cluster]
         return True

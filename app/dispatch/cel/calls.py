@@ -1,64 +1,64 @@
-"""Calls: arguments, then the cost, then the function (cel-go: interpreter/interpretable.go).
+"""Compiles calls: evaluate the arguments, charge the cost, call the function (cel-go: interpreter/interpretable.go).
 
-All arguments are evaluated before the first error among them counts, as in cel-go: that makes the cost the same.
+As in cel-go, a call evaluates all arguments before it returns the first error among them, so costs are equal.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from app.dispatch.cel.costs import CallCost, cost_of_comparison, cost_of_equality
+from app.dispatch.cel.costs import CallCost, compute_comparison_cost, compute_equality_cost
 from app.dispatch.cel.equality import is_equal
+from app.dispatch.cel.evaluation import LimitReachedError
 from app.dispatch.cel.frame import COST, LIMIT, Evaluate, Frame
-from app.dispatch.cel.run import Exhausted
 from app.dispatch.cel.values import NO_SUCH_OVERLOAD, NONE, CelError, Optional
 
 _NO_SUCH_OVERLOAD: Final = CelError(NO_SUCH_OVERLOAD)
-# Functions raise these for arguments of another kind than they take; the text is the error.
-_FAULTS: Final = (ValueError, TypeError, ArithmeticError, LookupError)
-# Arguments of a call up to which cel-go evaluates all, even after an error.
-_STRICT_ARGUMENTS: Final = 2
+# Functions raise these errors for invalid arguments. Their texts become the error of the expression.
+_CALL_ERRORS: Final = (ValueError, TypeError, ArithmeticError, LookupError)
+# cel-go evaluates all arguments of a call with at most this many, even after an error.
+_MAX_STRICT_ARGUMENTS: Final = 2
 
 
 def charge(frame: Frame, cost: int) -> None:
-    """Add to the cost; raises Exhausted."""
+    """Add to the cost; raises LimitReachedError."""
     frame[COST] += cost
     if frame[COST] > frame[LIMIT]:
-        raise Exhausted
+        raise LimitReachedError
 
 
 def attempt(code: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-    """Return what a function returns, or the error that it raises."""
+    """Call a function and return its result, or its exception as a `CelError`."""
     try:
         return code(*arguments)
-    except Exhausted:
+    except LimitReachedError:
         raise
-    except _FAULTS as fault:
+    except _CALL_ERRORS as fault:
         return CelError(str(fault))
-    except Exception as fault:  # noqa: BLE001 - Open and Unknown are kept with the evaluation
+    except Exception as fault:  # noqa: BLE001 - `Evaluation` records PendingCheckError and UnsupportedFunctionError the evaluation
         return CelError(str(fault))
 
 
-def call_code(
+def compile_call(
     code: Callable[..., Any], arguments: Sequence[Evaluate], cost: CallCost, *, charges_errors: bool = True
 ) -> Evaluate:
     """Return code that evaluates arguments and calls a function.
 
     Args:
-        code: the function.
-        arguments: the code of its arguments.
-        cost: Returns the cost of the call.
-        charges_errors: whether a call with an error among its arguments costs anything.
+        code: The function.
+        arguments: The code of its arguments.
+        cost: The cost of the call.
+        charges_errors: Whether to charge for a call with an error among its arguments.
     """
-    charges_errors = charges_errors and len(arguments) <= _STRICT_ARGUMENTS
-    if len(arguments) == _STRICT_ARGUMENTS and cost.by_arguments is None and cost.by_result is None:
-        return _binary(code, *arguments, fixed=cost.fixed)
+    charges_errors = charges_errors and len(arguments) <= _MAX_STRICT_ARGUMENTS
+    if len(arguments) == _MAX_STRICT_ARGUMENTS and cost.by_arguments is None and cost.by_result is None:
+        return _compile_binary(code, *arguments, fixed=cost.fixed)
 
     def call(frame: Frame) -> Any:
         values = [argument(frame) for argument in arguments]
         error = next((value for value in values if type(value) is CelError), None)
         if error is not None:
             if charges_errors:
-                _charge_error(frame, cost, values)
+                _charge_failed_call(frame, cost, values)
             return error
         if cost.by_result is not None:
             result = attempt(code, values)
@@ -70,14 +70,14 @@ def call_code(
     return call
 
 
-def _charge_error(frame: Frame, cost: CallCost, values: Sequence[Any]) -> None:
+def _charge_failed_call(frame: Frame, cost: CallCost, values: Sequence[Any]) -> None:
     if cost.by_result is not None:
         charge(frame, cost.by_result(values[0]))
     else:
         charge(frame, cost.fixed if cost.by_arguments is None else cost.by_arguments(values))
 
 
-def _binary(code: Callable[..., Any], left: Evaluate, right: Evaluate, *, fixed: int) -> Evaluate:
+def _compile_binary(code: Callable[..., Any], left: Evaluate, right: Evaluate, *, fixed: int) -> Evaluate:
     def call(frame: Frame) -> Any:
         one, other = left(frame), right(frame)
         frame[COST] += fixed
@@ -87,16 +87,16 @@ def _binary(code: Callable[..., Any], left: Evaluate, right: Evaluate, *, fixed:
             return other
         try:
             return code(one, other)
-        except _FAULTS as fault:
+        except _CALL_ERRORS as fault:
             return CelError(str(fault))
 
     return call
 
 
-def check_code(code: Callable[..., Any], arguments: Sequence[Evaluate], cost: CallCost) -> Evaluate:
-    """Return code for a check of the authorizer, which costs nothing until there is an answer.
+def compile_check(code: Callable[..., Any], arguments: Sequence[Evaluate], cost: CallCost) -> Evaluate:
+    """Return code for a check of the authorizer, which charges only for a check with a decision.
 
-    With the answer, an expression may turn out not to need the next check.
+    Once one check is decided, the expression may not need the next one.
     """
 
     def call(frame: Frame) -> Any:
@@ -110,9 +110,9 @@ def check_code(code: Callable[..., Any], arguments: Sequence[Evaluate], cost: Ca
     return call
 
 
-def equality_code(left: Evaluate, right: Evaluate, *, negated: bool) -> Evaluate:
+def compile_equality(left: Evaluate, right: Evaluate, *, negated: bool) -> Evaluate:
     """Return code for ``==`` and ``!=``."""
-    cost = cost_of_comparison if negated else cost_of_equality
+    cost = compute_comparison_cost if negated else compute_equality_cost
 
     def compare(frame: Frame) -> Any:
         one, other = left(frame), right(frame)
@@ -129,8 +129,8 @@ def equality_code(left: Evaluate, right: Evaluate, *, negated: bool) -> Evaluate
     return compare
 
 
-def logic_code(left: Evaluate, right: Evaluate, *, decisive: bool) -> Evaluate:
-    """Return code for ``||``, which true decides, and for ``&&``, which false decides."""
+def compile_logic(left: Evaluate, right: Evaluate, *, decisive: bool) -> Evaluate:
+    """Return code for ``||`` (the decisive operand is true) or ``&&`` (the decisive operand is false)."""
 
     def decide(frame: Frame) -> Any:
         one = left(frame)
@@ -147,8 +147,8 @@ def logic_code(left: Evaluate, right: Evaluate, *, decisive: bool) -> Evaluate:
     return decide
 
 
-def not_strictly_false_code(argument: Evaluate) -> Evaluate:
-    """Return code for the condition of a loop: an error goes on."""
+def compile_not_strictly_false(argument: Evaluate) -> Evaluate:
+    """Return code for the condition of a comprehension, which continues after an error."""
 
     def call(frame: Frame) -> Any:
         frame[COST] += 1
@@ -157,7 +157,7 @@ def not_strictly_false_code(argument: Evaluate) -> Evaluate:
     return call
 
 
-def conditional_code(condition: Evaluate, yes: Evaluate, no: Evaluate) -> Evaluate:
+def compile_conditional(condition: Evaluate, yes: Evaluate, no: Evaluate) -> Evaluate:
     """Return code for ``c ? a : b``."""
 
     def choose(frame: Frame) -> Any:
@@ -171,8 +171,8 @@ def conditional_code(condition: Evaluate, yes: Evaluate, no: Evaluate) -> Evalua
     return choose
 
 
-def optional_or_code(left: Evaluate, right: Evaluate, *, unwrapped: bool) -> Evaluate:
-    """Return code for ``or`` and ``orValue``: the second operand is only evaluated if the first one has no value."""
+def compile_optional_or(left: Evaluate, right: Evaluate, *, unwrapped: bool) -> Evaluate:
+    """Return code for ``or`` and ``orValue``, which evaluate the second operand only if the first one has no value."""
 
     def choose(frame: Frame) -> Any:
         value = left(frame)
@@ -185,7 +185,7 @@ def optional_or_code(left: Evaluate, right: Evaluate, *, unwrapped: bool) -> Eva
     return choose
 
 
-def member_of_constants_code(argument: Evaluate, constants: Sequence[Any]) -> Evaluate:
+def compile_membership(argument: Evaluate, constants: Sequence[Any]) -> Evaluate:
     """Return code for ``x in ['a', 'b']``, which is free (cel-go: evalSetMembership)."""
 
     def is_member(frame: Frame) -> Any:

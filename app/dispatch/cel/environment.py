@@ -1,6 +1,7 @@
-"""cel-cpp, set up as an apiserver sets up cel-go for match conditions (upstream: pkg/cel/environment/base.go).
+"""Configures cel-cpp as kube-apiserver configures cel-go (k8s.io/apiserver/pkg/cel/environment/base.go).
 
-It parses and checks expressions. `plan` evaluates them: cel-cpp does not count what an evaluation costs.
+cel-cpp parses and type-checks expressions. It does not count the cost of an evaluation, so `plan` turns checked
+expressions into Python code that does.
 """
 
 from functools import cache
@@ -9,31 +10,31 @@ from typing import Final
 from cel_expr_python import cel
 from google.protobuf.message import DecodeError
 
+from app.dispatch.cel.checked_expr import read_tree
+from app.dispatch.cel.error_texts import translate_compile_error
 from app.dispatch.cel.errors import ExpressionError
-from app.dispatch.cel.functions import declarations
+from app.dispatch.cel.functions import declare_functions
 from app.dispatch.cel.library import DECLARED, comparisons
-from app.dispatch.cel.messages import checked_pool
-from app.dispatch.cel.plan import Plan, Planner
-from app.dispatch.cel.texts import compile_text
-from app.dispatch.cel.tree import read_tree
+from app.dispatch.cel.planner import Plan, Planner
+from app.dispatch.cel.protobuf_types import build_checked_pool
 
-# Protobuf reads at most 100 levels, which are some 20 loops within each other; cel-go takes more.
+# Protobuf reads at most 100 levels, which is about 20 nested comprehensions; cel-go accepts more.
 _TOO_DEEP: Final = "compilation failed: the expression is nested too deeply"
 _T: Final = cel.Type
 _EXTENSIONS: Final = "- name: sets\n- name: lists\n- name: optional\n- name: two-var-comprehensions\n"
-# Functions of the language itself that Kubernetes adds to: see `library`.
-_REPLACED: Final = "stdlib:\n  exclude_functions:\n" + "".join(
+# Standard functions to which Kubernetes adds overloads: `library` declares all their overloads.
+_EXCLUDED_FUNCTIONS: Final = "stdlib:\n  exclude_functions:\n" + "".join(
     f"  - name: '{name}'\n" for name in ("string", "matches", *comparisons.OPERATORS)
 )
 
 
 @cache
-def _checking() -> cel.Env:
-    """Return what says whether an expression is one: all names and types, and no code."""
+def _build_environment() -> cel.Env:
+    """Return the environment for type checks, with all names and types and without code."""
     return cel.NewEnv(
-        descriptor_pool=checked_pool(),
+        descriptor_pool=build_checked_pool(),
         config=cel.NewEnvConfigFromYaml(
-            f"name: checking\n{_REPLACED}extensions:\n{_EXTENSIONS}{declarations(DECLARED)}"
+            f"name: checking\n{_EXCLUDED_FUNCTIONS}extensions:\n{_EXTENSIONS}{declare_functions(DECLARED)}"
         ),
         variables={
             "object": _T.DYN,
@@ -47,26 +48,26 @@ def _checking() -> cel.Env:
 
 
 def check(expression: str) -> tuple[bool, bytes]:
-    """Return whether an expression has the type bool, and the checked expression as text for `plan`.
+    """Type-check an expression; return whether its type is bool, and the serialized checked expression for `plan`.
 
     Raises:
-        ExpressionError: it does not compile; in the words of an apiserver.
+        ExpressionError: The expression does not compile; the text is kube-apiserver's.
     """
     try:
-        checked = _checking().compile(expression)
+        checked = _build_environment().compile(expression)
     except TypeError:
-        # A lone surrogate is no text in UTF-8 and does not even reach cel-cpp.
+        # A string with a lone surrogate is no UTF-8; the binding rejects it before it calls cel-cpp.
         raise ExpressionError("compilation failed: the expression is not valid UTF-8") from None
     except RuntimeError as error:
-        raise ExpressionError(f"compilation failed: {compile_text(str(error))}") from None
+        raise ExpressionError(f"compilation failed: {translate_compile_error(str(error))}") from None
     return checked.return_type() == _T.BOOL, checked.serialize()
 
 
 def plan(checked: bytes) -> Plan:
-    """Return the code of a checked expression.
+    """Plan the code of a checked expression.
 
     Raises:
-        ExpressionError: it is nested too deeply for protobuf.
+        ExpressionError: The expression is nested too deeply for protobuf.
     """
     try:
         return Planner(read_tree(checked)).plan()

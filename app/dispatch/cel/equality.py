@@ -1,34 +1,36 @@
-"""When two values are equal, and which one is the larger."""
+"""Equality and order of values, and membership in lists and maps."""
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from app.dispatch.cel.run import spend
+from app.dispatch.cel.evaluation import spend
 from app.dispatch.cel.values import NO_SUCH_OVERLOAD, NONE, GrowingList, GrowingMap, Optional, Uint
 
 _NUMBERS: Final = frozenset({int, float, Uint})
 _ORDERED: Final = frozenset({str, bytes, bool, datetime, timedelta})
 _LISTS: Final = frozenset({list, GrowingList})
 _MAPS: Final = frozenset({dict, GrowingMap})
-# Characters that are compared in the time of one element.
-_CHARACTERS: Final = 100
-# Deeper values would end the process by Python's recursion. No document of Kubernetes is this deep.
+# Comparing this many characters takes the time of comparing one element.
+_CHARACTERS_PER_ELEMENT: Final = 100
+# `is_equal` is recursive: deeper values could overflow the stack. No Kubernetes object is this deep.
 MAX_DEPTH: Final = 200
 
 
 def is_equal(left: Any, right: Any, depth: int = 0) -> bool:
-    """Return whether two values are equal (cel-spec, Equality): 1 is 1.0, and nothing else of two types is equal.
+    """Return whether two values are equal (cel-spec, Equality).
+
+    Numbers of different types are equal by value; all other values of different types are unequal.
 
     Raises:
-        ValueError: they are nested too deeply.
-        Exhausted: there is too much to compare.
+        ValueError: The values are nested too deeply.
+        LimitReachedError: The comparison exceeds the limit for work.
     """
     kind, other = type(left), type(right)
     if kind is other and kind in _ORDERED:
         if kind is str or kind is bytes:
-            spend(min(len(left), len(right)) // _CHARACTERS)
+            spend(min(len(left), len(right)) // _CHARACTERS_PER_ELEMENT)
         return bool(left == right)
     if kind in _NUMBERS:
         return other in _NUMBERS and bool(left == right)
@@ -69,10 +71,10 @@ def _check_depth(depth: int) -> None:
 
 
 def contains(values: Any, value: Any) -> bool:
-    """Return whether a list has an element, or a map a key.
+    """Return whether a list has the element ``value``, or a map the key ``value``.
 
     Raises:
-        TypeError: it is neither a list nor a map.
+        TypeError: ``values`` is neither a list nor a map.
     """
     kind = type(values)
     if kind in _LISTS:
@@ -83,7 +85,7 @@ def contains(values: Any, value: Any) -> bool:
     raise TypeError(NO_SUCH_OVERLOAD)
 
 
-def _comparison(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+def _build_comparison(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     def is_ordered(left: Any, right: Any) -> bool:
         kind, other = type(left), type(right)
         if (kind is other and kind in _ORDERED) or (kind in _NUMBERS and other in _NUMBERS):
@@ -94,8 +96,8 @@ def _comparison(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], boo
 
 
 COMPARISONS: Final = {
-    "_<_": _comparison(operator.lt),
-    "_<=_": _comparison(operator.le),
-    "_>_": _comparison(operator.gt),
-    "_>=_": _comparison(operator.ge),
+    "_<_": _build_comparison(operator.lt),
+    "_<=_": _build_comparison(operator.le),
+    "_>_": _build_comparison(operator.gt),
+    "_>=_": _build_comparison(operator.ge),
 }

@@ -1,24 +1,24 @@
-"""The ways in which an expression has no answer."""
+"""Errors of compiling and evaluating expressions."""
 
 from typing import Final
 
-from app.dispatch.cel.access import AccessQuestion
+from app.dispatch.cel.access_check import AccessQuestion
 
-# k8s.io/apiserver/pkg/cel: what an apiserver says when an expression is dearer than it allows.
+# cel-go, interpreter/runtimecost.go: the error of an expression that exceeds its cost limit.
 COST_EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"
 
 
 class ExpressionError(ValueError):
-    """A text that is no condition: it does not compile, or its type is not bool. The text is an apiserver's."""
+    """An expression does not compile, or its type is not bool; the text is kube-apiserver's."""
 
 
 class EvaluationError(Exception):
-    """An expression ended in an error.
+    """The evaluation of an expression ended in an error.
 
     Attributes:
-        cause: what went wrong, without the expression it went wrong in.
-        cost: what the evaluation cost until then, for the budget of the webhook.
-        used: the same for the budget of the request.
+        cause: The error without the expression.
+        cost: The cost until the error, for the budget of the webhook.
+        used: The usage until the error, for the budget of the request (`Evaluation.used`).
     """
 
     def __init__(self, expression: str, cause: str, *, cost: int = 0, used: int = 0) -> None:
@@ -29,19 +29,22 @@ class EvaluationError(Exception):
 
 
 class UnsupportedError(EvaluationError):
-    """An expression needs a function that Kubernetes has and that is not evaluated here."""
+    """An expression needs a function of Kubernetes that this package does not support."""
 
 
 class CostError(EvaluationError):
-    """An expression took more than it may."""
+    """An expression exceeded its limit for cost or for work."""
 
     def __init__(self, expression: str, *, cost: int = 0, used: int = 0) -> None:
         super().__init__(expression, COST_EXCEEDED, cost=cost, used=used)
 
 
-class UndecidedError(Exception):
-    """An expression needs answers of an authorizer that are not there yet: ask ``questions`` and evaluate again."""
+class PendingChecksError(Exception):
+    """An expression needs decisions of an authorizer.
+
+    The caller gets a decision for each of ``questions`` and evaluates the expression again.
+    """
 
     def __init__(self, questions: frozenset[AccessQuestion]) -> None:
-        super().__init__(f"{len(questions)} access questions are open")
+        super().__init__(f"{len(questions)} access checks have no decision yet")
         self.questions: Final = questions

@@ -1,6 +1,6 @@
-"""The state of one evaluation: a list that code indexes by number, which is Python's fastest.
+"""The frame of one evaluation: a list, because indexing a list by number is Python's fastest access.
 
-A frame holds the cost so far, the limit of the cost, the variables of the request, and then the variables of loops.
+A frame holds the current cost, the cost limit, the variables of the request, and the variables of comprehensions.
 """
 
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 Frame: TypeAlias = list[Any]
 Evaluate: TypeAlias = Callable[[Frame], Any]
-"""Returns the value of a part of an expression. An error is a value: `CelError`."""
+"""The code of a part of an expression: returns its value. Errors are values, too: `CelError`."""
 
 COST: Final = 0
 LIMIT: Final = 1
@@ -25,7 +25,7 @@ FIRST_LOCAL: Final = FIRST_VARIABLE + len(VARIABLES)
 
 
 class _Absent:
-    """No value: the variable is not there, or nobody has read it yet."""
+    """Marks a variable that does not exist, or an accumulator before its first read."""
 
     __slots__ = ()
 

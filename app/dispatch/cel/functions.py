@@ -1,6 +1,6 @@
-"""Functions that expressions call: one row says how expressions see a function and what it does.
+"""Functions that expressions call: each row has the signature and the code of one overload.
 
-Expressions are checked against the signatures by cel-cpp. At run time, `Dispatch` finds the code by the types of the
+cel-cpp checks expressions against the signatures. At run time, `OverloadResolver` selects the code by the types of the
 arguments, as cel-go does.
 """
 
@@ -8,14 +8,14 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from app.dispatch.cel.values import NO_SUCH_OVERLOAD, NONE, Optional, kind_of
+from app.dispatch.cel.values import NO_SUCH_OVERLOAD, NONE, Optional, get_kind
 
-# What has a meaning in a signature.
+# Characters with a meaning in a signature.
 _SPECIAL: Final = re.compile(r"[.<>]")
 
 
 class Function(NamedTuple):
-    """One overload. ``types`` are its parameters, the first one the receiver of a member."""
+    """One overload of a function. For a member, the first of ``types`` is the receiver."""
 
     name: str
     types: tuple[str, ...]
@@ -24,43 +24,45 @@ class Function(NamedTuple):
     member: bool = True
 
     @property
-    def overload(self) -> str:
-        """The name of the overload in checked expressions."""
+    def overload_id(self) -> str:
+        """The identifier of the overload in checked expressions."""
         return ":".join((f"kubernetes.{self.name}", "member" if self.member else "function", *self.types))
 
     @property
-    def optional(self) -> bool:
-        """Whether expressions get an optional: the code answers nothing then by an empty value."""
+    def returns_optional(self) -> bool:
+        """Whether expressions get an optional. The code returns an empty value for ``optional.none()``."""
         return self.returns.startswith("optional_type<")
 
 
-def declarations(functions: Iterable[Function]) -> str:
-    """Return the ``functions`` member of an environment's configuration, which is YAML."""
+def declare_functions(functions: Iterable[Function]) -> str:
+    """Return the ``functions`` section of cel-cpp's configuration of an environment, in YAML."""
     named: dict[str, list[Function]] = {}
     for function in functions:
         named.setdefault(function.name, []).append(function)
-    return "functions:\n" + "".join(_declaration(name, overloads) for name, overloads in named.items())
+    return "functions:\n" + "".join(_declare_overloads(name, overloads) for name, overloads in named.items())
 
 
-def _declaration(name: str, overloads: list[Function]) -> str:
+def _declare_overloads(name: str, overloads: list[Function]) -> str:
     rows = "".join(
-        f"  - id: '{function.overload}'\n    signature: '{_signature(function)}'\n    return: '{function.returns}'\n"
+        f"  - id: '{function.overload_id}'\n"
+        f"    signature: '{_format_signature(function)}'\n"
+        f"    return: '{function.returns}'\n"
         for function in overloads
     )
     return f'- name: "{name}"\n  overloads:\n{rows}'
 
 
-def _signature(function: Function) -> str:
+def _format_signature(function: Function) -> str:
     if not function.member:
-        # A dot would part a receiver from its member.
+        # An unescaped dot would separate a receiver from its method.
         name = _SPECIAL.sub(r"\\\g<0>", function.name)
         return f"{name}({','.join(function.types)})"
     receiver, *parameters = function.types
     return f"{receiver}.{function.name}({','.join(parameters)})"
 
 
-class Dispatch:
-    """The overloads of one name. To call it is to call the first one whose parameters take the arguments."""
+class OverloadResolver:
+    """All overloads of one function. Calling it calls the first overload that accepts the types of the arguments."""
 
     __slots__ = ("_found", "_functions")
 
@@ -69,7 +71,7 @@ class Dispatch:
         self._found: dict[tuple[type, ...], Callable[..., Any]] = {}
 
     def __call__(self, *arguments: Any) -> Any:
-        """Return what the function returns; raises TypeError if no overload takes the arguments."""
+        """Call the matching overload; raises TypeError if no overload accepts the arguments."""
         types = tuple(map(type, arguments))
         code = self._found.get(types)
         if code is None:
@@ -77,19 +79,19 @@ class Dispatch:
         return code(*arguments)
 
     def _find(self, types: tuple[type, ...]) -> Callable[..., Any]:
-        kinds = tuple(map(kind_of, types))
+        kinds = tuple(map(get_kind, types))
         for function in self._functions:
-            if len(function.types) == len(kinds) and all(map(_takes, function.types, kinds)):
-                return _optional(function.code) if function.optional else function.code
+            if len(function.types) == len(kinds) and all(map(_accepts, function.types, kinds)):
+                return _wrap_optional(function.code) if function.returns_optional else function.code
         raise TypeError(NO_SUCH_OVERLOAD)
 
 
-def _takes(parameter: str, kind: str) -> bool:
-    """Return whether a parameter of a signature takes values of a kind, whatever lists and maps contain."""
+def _accepts(parameter: str, kind: str) -> bool:
+    """Return whether a parameter accepts values of a kind; the types of elements are not compared."""
     return parameter == "dyn" or parameter.startswith("~") or parameter.partition("<")[0] == kind
 
 
-def _optional(code: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_optional(code: Callable[..., Any]) -> Callable[..., Any]:
     def call(*arguments: Any) -> Optional:
         value = code(*arguments)
         empty = not value.ByteSize() if hasattr(value, "ByteSize") else not value
@@ -98,9 +100,9 @@ def _optional(code: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def dispatches(functions: Iterable[Function]) -> dict[str, Dispatch]:
-    """Return what calls each function, by its name."""
+def build_resolvers(functions: Iterable[Function]) -> dict[str, OverloadResolver]:
+    """Return an `OverloadResolver` for each function, by the function's name."""
     named: dict[str, list[Function]] = {}
     for function in functions:
         named.setdefault(function.name, []).append(function)
-    return {name: Dispatch(overloads) for name, overloads in named.items()}
+    return {name: OverloadResolver(overloads) for name, overloads in named.items()}

@@ -1,4 +1,4 @@
-"""Lists and maps that expressions write down (cel-go: evalList, evalMap)."""
+"""Compiles literals of lists and maps (cel-go: evalList, evalMap)."""
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -11,15 +11,15 @@ _KEYS: Final = frozenset({str, int, bool, Uint})
 
 
 class Entry(NamedTuple):
-    """An entry of a map."""
+    """The code of one entry of a map."""
 
     key: Evaluate
     value: Evaluate
     optional: bool
 
 
-def list_code(elements: Sequence[Evaluate], optional: frozenset[int]) -> Evaluate:
-    """Return code that makes a list; elements at the positions ``optional`` are left out if they have no value."""
+def compile_list(elements: Sequence[Evaluate], optional: frozenset[int]) -> Evaluate:
+    """Return code that creates a list; an element whose index is in ``optional`` is omitted if it has no value."""
 
     def make(frame: Frame) -> Any:
         frame[COST] += COST_OF_LIST
@@ -40,8 +40,8 @@ def list_code(elements: Sequence[Evaluate], optional: frozenset[int]) -> Evaluat
     return make
 
 
-def map_code(entries: Sequence[Entry]) -> Evaluate:
-    """Return code that makes a map."""
+def compile_map(entries: Sequence[Entry]) -> Evaluate:
+    """Return code that creates a map."""
 
     def make(frame: Frame) -> Any:
         frame[COST] += COST_OF_MAP

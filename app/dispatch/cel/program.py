@@ -1,31 +1,31 @@
-"""Match conditions as programs: compiled once, evaluated for every request."""
+"""Programs: match conditions that are compiled once and evaluated for each request."""
 
 import re
 from typing import Final, NamedTuple
 
+from app.dispatch.cel.activation import Activation
 from app.dispatch.cel.environment import check, plan
-from app.dispatch.cel.errors import CostError, EvaluationError, ExpressionError, UndecidedError, UnsupportedError
+from app.dispatch.cel.errors import CostError, EvaluationError, ExpressionError, PendingChecksError, UnsupportedError
+from app.dispatch.cel.evaluation import CURRENT, MAX_COST, MAX_WORK, Evaluation, LimitReachedError
 from app.dispatch.cel.frame import ABSENT, COST, FIRST_LOCAL, Frame
-from app.dispatch.cel.plan import Plan
-from app.dispatch.cel.run import CURRENT, MAX_COST, MAX_WORK, Exhausted, Run
-from app.dispatch.cel.scope import Scope
+from app.dispatch.cel.planner import Plan
 from app.dispatch.cel.values import NO_SUCH_OVERLOAD, CelError
 
 
 class Limits(NamedTuple):
-    """The limits of one evaluation: cost in Kubernetes' units, and elements that Kubernetes does not charge for."""
+    """The limits of one evaluation: the cost in Kubernetes' units, and the work in elements (`evaluation.MAX_WORK`)."""
 
     cost: int
     work: int
 
 
-class Measured(NamedTuple):
-    """The verdict of a condition, and its use of the limits.
+class Measurement(NamedTuple):
+    """The result of a condition and its usage.
 
     Attributes:
-        value: The verdict.
-        cost: Kubernetes' charge for it.
-        used: Its part of the budget of the request.
+        value: The result.
+        cost: Kubernetes' charge for the evaluation.
+        used: The usage of the request's budget.
     """
 
     value: bool
@@ -34,19 +34,19 @@ class Measured(NamedTuple):
 
 
 LIMITS: Final = Limits(MAX_COST, MAX_WORK)
-# cel-cpp refuses more than 100,000 code points and more than 32 levels by itself; an object of Kubernetes that holds
-# the expression has at most 1.5 MiB.
-_LONGEST: Final = 100_000
-# Each of these macros repeats what it is called on, so a chain of them doubles with every link before anything is
-# checked; cel-go has no bound for that either.
-_REPEATING: Final = re.compile(r"\bopt(?:Flat)?Map\b")
-_LONGEST_REPEATED: Final = 2_000_000
-# Characters of an expression that weigh as much as a node: a text literal is one node, however long it is.
+# cel-cpp itself rejects more than 100,000 code points and more than 32 levels. etcd limits the object that contains the
+# expression to 1.5 MiB.
+MAX_LENGTH: Final = 100_000
+# The expansion of these macros repeats their receiver, so each macro in a chain doubles the expression before the type
+# check. cel-go has no limit for that either.
+_REPEATING_MACRO: Final = re.compile(r"\bopt(?:Flat)?Map\b")
+MAX_EXPANDED_LENGTH: Final = 2_000_000
+# As many characters count as one node: a string literal of any length is one node.
 _CHARACTERS_PER_NODE: Final = 500
 
 
 class Program:
-    """A condition that can be evaluated."""
+    """A compiled condition."""
 
     __slots__ = ("_plan", "expression")
 
@@ -56,76 +56,76 @@ class Program:
 
     @property
     def size(self) -> int:
-        """The number of its nodes, by which caches count; long texts count as more."""
+        """The size in a cache: the number of nodes, plus a share for long strings."""
         return self._plan.nodes + len(self.expression) // _CHARACTERS_PER_NODE
 
-    def evaluate(self, scope: Scope) -> bool:
-        """Return what the condition says of a request.
+    def evaluate(self, activation: Activation) -> bool:
+        """Evaluate the condition for a request.
 
         Raises:
-            EvaluationError: it ended in an error, or used more than it may (CostError).
-            UndecidedError: it depends on access questions that ``scope.access`` has no answers for.
+            EvaluationError: The evaluation ended in an error, or exceeded a limit (CostError).
+            PendingChecksError: The result depends on access checks without a decision in ``activation.access``.
         """
-        return self.measure(scope).value
+        return self.measure(activation).value
 
-    def measure(self, scope: Scope, limits: Limits = LIMITS) -> Measured:
-        """Return what the condition says of a request, and what that used; `evaluate` has the errors."""
-        run = Run(scope.access, max_work=limits.work)
-        frame: Frame = [0, limits.cost, *scope.variables, *([ABSENT] * (self._plan.slots - FIRST_LOCAL))]
-        token = CURRENT.set(run)
+    def measure(self, activation: Activation, limits: Limits = LIMITS) -> Measurement:
+        """Evaluate the condition and return its result with the usage; raises the errors of `evaluate`."""
+        evaluation = Evaluation(activation.access, max_work=limits.work)
+        frame: Frame = [0, limits.cost, *activation.variables, *([ABSENT] * (self._plan.slots - FIRST_LOCAL))]
+        token = CURRENT.set(evaluation)
         try:
             value = self._plan.code(frame)
             exhausted = frame[COST] > limits.cost
-        except Exhausted:
+        except LimitReachedError:
             value, exhausted = None, True
         finally:
             CURRENT.reset(token)
-            run.cost = frame[COST]
+            evaluation.cost = frame[COST]
         if exhausted:
-            raise CostError(self.expression, cost=run.cost, used=run.used)
+            raise CostError(self.expression, cost=evaluation.cost, used=evaluation.used)
         if type(value) is bool:
-            return Measured(value, run.cost, run.used)
-        raise self._error(run, value)
+            return Measurement(value, evaluation.cost, evaluation.used)
+        raise self._build_error(evaluation, value)
 
-    def _error(self, run: Run, value: object) -> Exception:
+    def _build_error(self, evaluation: Evaluation, value: object) -> Exception:
         text = value.text if isinstance(value, CelError) else NO_SUCH_OVERLOAD
-        if run.unsupported:
-            text = f"not supported here: {run.unsupported}"
-            return UnsupportedError(self.expression, text, cost=run.cost, used=run.used)
-        if run.questions:
-            return UndecidedError(frozenset(run.questions))
-        return EvaluationError(self.expression, text, cost=run.cost, used=run.used)
+        if evaluation.unsupported:
+            text = f"fleethook does not support {evaluation.unsupported}"
+            return UnsupportedError(self.expression, text, cost=evaluation.cost, used=evaluation.used)
+        if evaluation.questions:
+            return PendingChecksError(frozenset(evaluation.questions))
+        return EvaluationError(self.expression, text, cost=evaluation.cost, used=evaluation.used)
 
 
 def compile_condition(expression: str) -> Program:
-    """Return the program of a match condition.
+    """Compile a match condition.
 
     Raises:
-        ExpressionError: the text is no expression, or its type is not bool; in the words of an apiserver.
+        ExpressionError: The expression does not compile, or its type is not bool; the text is kube-apiserver's.
     """
     check_length(expression)
     is_bool, checked = check(expression)
-    return program_of(expression, is_bool=is_bool, checked=checked)
+    return build_program(expression, is_bool=is_bool, checked=checked)
 
 
 def check_length(expression: str) -> None:
-    """Refuse an expression that is too long to be checked; raises ExpressionError."""
-    if len(expression) > _LONGEST:
-        raise ExpressionError(f"compilation failed: the expression is longer than {_LONGEST} characters")
-    if expanded_length(expression) > _LONGEST_REPEATED:
+    """Raise ExpressionError if an expression is too long for the type checker."""
+    if len(expression) > MAX_LENGTH:
+        raise ExpressionError(f"compilation failed: the expression is longer than {MAX_LENGTH} characters")
+    if compute_expanded_length(expression) > MAX_EXPANDED_LENGTH:
         raise ExpressionError("compilation failed: too many optMap and optFlatMap for an expression of this length")
 
 
-def expanded_length(expression: str) -> int:
-    """Return how long an expression is after its macros have repeated parts of it, at most."""
-    return len(expression) << min(len(_REPEATING.findall(expression)), 64)
+def compute_expanded_length(expression: str) -> int:
+    """Return the maximum length of an expression after the expansion of its macros."""
+    return len(expression) << min(len(_REPEATING_MACRO.findall(expression)), 64)
 
 
-def program_of(expression: str, *, is_bool: bool, checked: bytes) -> Program:
-    """Return the program of an expression that `app.dispatch.cel.environment.check` has checked.
+def build_program(expression: str, *, is_bool: bool, checked: bytes) -> Program:
+    """Plan the program of an expression that `app.dispatch.cel.environment.check` has checked.
 
     Raises:
-        ExpressionError: its type is not bool, or it is nested too deeply.
+        ExpressionError: The type of the expression is not bool, or the expression is nested too deeply.
     """
     planned = plan(checked)
     if not is_bool:

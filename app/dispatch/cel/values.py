@@ -1,6 +1,7 @@
 """Values of expressions.
 
-JSON is read as it is: null, bool, int, float, str, list and dict are values of CEL. The types below are the other ones.
+Decoded JSON needs no conversion: None, bool, int, float, str, list and dict are CEL values. This module has the other
+types.
 """
 
 from datetime import datetime, timedelta
@@ -46,7 +47,7 @@ class Optional:
 
 
 class CelError:
-    """An error as a value: ``||``, ``&&`` and loops may go on after one."""
+    """An error as a value, because ``||``, ``&&`` and comprehensions may continue after an error."""
 
     __slots__ = ("text",)
 
@@ -55,13 +56,13 @@ class CelError:
 
 
 class GrowingList(list[Any]):
-    """A list that a loop is building: ``+`` adds to it in place (cel-go: types.MutableList)."""
+    """The list that a comprehension builds: ``+`` extends it in place (cel-go: types.MutableList)."""
 
     __slots__ = ()
 
 
 class GrowingMap(dict[Any, Any]):
-    """A map that a loop is building (cel-go: types.MutableMap)."""
+    """The map that a comprehension builds (cel-go: types.MutableMap)."""
 
     __slots__ = ()
 
@@ -92,24 +93,24 @@ _TYPE_NAMES: Final = {
 }
 
 
-def kind_of(type_: type) -> str:
-    """Return the name by which signatures of functions know the values of a Python type."""
+def get_kind(type_: type) -> str:
+    """Return the name of a Python type in signatures of functions, ``""`` if it has none."""
     if issubclass(type_, Message):
         return str(type_.DESCRIPTOR.full_name)
     return _KINDS.get(type_, "")
 
 
-def type_of(value: Any) -> CelType:
-    """Return the type of a value, as an expression sees it."""
-    kind = kind_of(type(value))
+def get_type(value: Any) -> CelType:
+    """Return the type of a value, as ``type()`` does in an expression."""
+    kind = get_kind(type(value))
     return CelType(_TYPE_NAMES.get(kind, kind))
 
 
 def is_out_of_range(value: Any) -> bool:
-    """Return whether a value is an integer that CEL has no value for."""
+    """Return whether a value is an integer outside CEL's range of 64 bits."""
     return type(value) is int and not MIN_INT <= value <= MAX_INT
 
 
-def out_of_range(value: int) -> CelError:
-    """Return the error about an integer that CEL has no value for."""
+def make_range_error(value: int) -> CelError:
+    """Return the error for an integer outside CEL's range of 64 bits."""
     return CelError(f"integer out of range: {value if abs(value) < 10**30 else 'more than 30 digits'}")

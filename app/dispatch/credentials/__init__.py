@@ -1,1 +1,1 @@
-"""As whom webhooks are called: the kubeconfig that an AdmissionConfiguration names (k8s.io/apiserver)."""
+"""Reads the credentials for webhooks: the kubeconfig that an AdmissionConfiguration names (k8s.io/apiserver)."""

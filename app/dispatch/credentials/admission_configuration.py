@@ -1,7 +1,7 @@
-"""Which kubeconfig the webhooks of each phase are called with (k8s.io/apiserver: pkg/admission/config.go).
+"""Finds the kubeconfig for the webhooks of each phase (k8s.io/apiserver: pkg/admission/config.go).
 
-The file is the one of kube-apiserver's flag ``--admission-control-config-file``. Plugins that are no webhooks are not
-looked at, so that an apiserver's own file can be used.
+The file is that of kube-apiserver's flag ``--admission-control-config-file``. Other admission plugins in it are
+ignored, so that you can use an apiserver's own file.
 """
 
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from app.dispatch.credentials.files import (
     Files,
     check_members,
     check_type,
-    objects_of,
-    text_of,
+    read_objects,
+    read_text,
 )
 from app.dispatch.hooks import Phase
 from app.model.json import JSON, as_object
@@ -28,38 +28,38 @@ _PLUGINS: Final[Mapping[str, Phase]] = {
 }
 
 
-def kubeconfigs_of(path: Path, files: Files) -> dict[Phase, Path]:
-    """Return the ``kubeConfigFile`` of each phase that an AdmissionConfiguration names one for.
+def find_kubeconfigs(path: Path, files: Files) -> dict[Phase, Path]:
+    """Return the ``kubeConfigFile`` of each phase in an AdmissionConfiguration.
 
     Args:
-        path: The file.
-        files: Reads it, and those that it names.
+        path: The path of the AdmissionConfiguration.
+        files: Reads the AdmissionConfiguration, and the files that it names.
 
     Raises:
-        CredentialFileError: A file cannot be used.
+        CredentialFileError: A file is invalid.
     """
     configuration = files.read_object(path)
     check_type(configuration, api_version=API_VERSION, kind="AdmissionConfiguration", where=str(path))
     check_members(configuration, ("apiVersion", "kind", "plugins"), where=str(path))
     found: dict[Phase, Path] = {}
-    for plugin in objects_of(configuration, "plugins", where=str(path)):
+    for plugin in read_objects(configuration, "plugins", where=str(path)):
         check_members(plugin, ("name", "path", "configuration"), where=f"{path}: plugins")
-        name = text_of(plugin, "name", where=f"{path}: plugins")
+        name = read_text(plugin, "name", where=f"{path}: plugins")
         phase = _PLUGINS.get(name)
         if phase is None:
             continue
-        kubeconfig = _kubeconfig_of(plugin, path, files, where=f"{path}: plugin {name}")
+        kubeconfig = _find_kubeconfig(plugin, path, files, where=f"{path}: plugin {name}")
         if kubeconfig is not None and found.setdefault(phase, kubeconfig) != kubeconfig:
             raise CredentialFileError(
-                f"{path}: two plugins name different kubeConfigFiles for {phase} webhooks: leave one of them"
+                f"{path}: two plugins name different kubeConfigFiles for {phase} webhooks: remove one of them"
             )
     return found
 
 
-def _kubeconfig_of(plugin: Mapping[str, JSON], path: Path, files: Files, *, where: str) -> Path | None:
+def _find_kubeconfig(plugin: Mapping[str, JSON], path: Path, files: Files, *, where: str) -> Path | None:
     configuration = plugin.get("configuration")
     if configuration is None:
-        elsewhere = text_of(plugin, "path", where=where)
+        elsewhere = read_text(plugin, "path", where=where)
         if not elsewhere:
             return None
         where = str(path.parent / elsewhere)
@@ -68,9 +68,9 @@ def _kubeconfig_of(plugin: Mapping[str, JSON], path: Path, files: Files, *, wher
     check_type(webhooks, api_version=API_VERSION, kind="WebhookAdmissionConfiguration", where=where)
     check_members(webhooks, ("apiVersion", "kind", "kubeConfigFile", "staticManifestsDir"), where=where)
     if webhooks.get("staticManifestsDir"):
-        # To pass over webhooks that somebody put there would be to admit without them.
-        raise CredentialFileError(f"{where}: staticManifestsDir is not supported: remove it, and give --manifests")
-    kubeconfig = text_of(webhooks, "kubeConfigFile", where=where)
+        # Ignoring the webhooks of these manifests would admit objects unchecked.
+        raise CredentialFileError(f"{where}: staticManifestsDir is not supported: remove it, and use --manifests")
+    kubeconfig = read_text(webhooks, "kubeConfigFile", where=where)
     if not kubeconfig:
         return None
     if not Path(kubeconfig).is_absolute():

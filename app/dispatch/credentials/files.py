@@ -1,4 +1,4 @@
-"""Reading the files of credentials: errors name the file and the place, never a content."""
+"""Reads the files of credentials. Errors name the file and the field, never a value."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -9,18 +9,18 @@ from app.store.yaml_reader import ManifestError, read_values
 
 
 class CredentialFileError(Exception):
-    """A file that cannot be used; the text says where, why and what to do."""
+    """A credential file is invalid; the message has the place, the reason and the remedy."""
 
 
 class Files:
-    """Reads files, and keeps the bytes of each, so that a change can be noticed.
+    """Reads files, and keeps their content to detect changes.
 
     Attributes:
-        content: The text of each file, by path; nothing of a file that could not be read.
+        content: The content of each file by path, empty for an unreadable file.
     """
 
     def __init__(self) -> None:
-        """Prepare."""
+        """Start without files."""
         self.content: Final[dict[Path, bytes]] = {}
 
     def read(self, path: Path) -> bytes:
@@ -40,7 +40,7 @@ class Files:
         except UnicodeDecodeError:
             raise CredentialFileError(f"{path} is not UTF-8") from None
         except ManifestError as error:
-            # Its reason may quote what stands there.
+            # The reason may quote the file.
             raise CredentialFileError(f"{path}:{error.line}: is not valid YAML") from None
         if len(values) != 1 or not isinstance(values[0].value, dict):
             raise CredentialFileError(f"{path} must hold one YAML object")
@@ -54,14 +54,14 @@ def check_type(found: Mapping[str, JSON], *, api_version: str, kind: str, where:
 
 
 def check_members(found: Mapping[str, JSON], known: Collection[str], *, where: str) -> None:
-    """Raise CredentialFileError if an object has other members; an apiserver reads these files strictly."""
+    """Raise CredentialFileError if an object has unknown members; an apiserver decodes these files strictly."""
     unknown = sorted(set(found) - set(known))
     if unknown:
         raise CredentialFileError(f"{where} has an unknown field {unknown[0]!r}")
 
 
-def text_of(found: Mapping[str, JSON], member: str, *, where: str) -> str:
-    """Return a member that is a text, ``""`` if it is not there; raises CredentialFileError."""
+def read_text(found: Mapping[str, JSON], member: str, *, where: str) -> str:
+    """Return a string member, ``""`` if it is missing; raises CredentialFileError."""
     value = found.get(member)
     if value is None:
         return ""
@@ -70,8 +70,8 @@ def text_of(found: Mapping[str, JSON], member: str, *, where: str) -> str:
     return value
 
 
-def objects_of(found: Mapping[str, JSON], member: str, *, where: str) -> list[Mapping[str, JSON]]:
-    """Return a member that is a list of objects, which is empty if it is not there; raises CredentialFileError."""
+def read_objects(found: Mapping[str, JSON], member: str, *, where: str) -> list[Mapping[str, JSON]]:
+    """Return a member that is a list of objects, empty if it is missing; raises CredentialFileError."""
     value = found.get(member)
     if value is None:
         return []

@@ -1,1 +1,1 @@
-"""What is wrong with the webhook configurations of a store, beyond what an apiserver refuses."""
+"""Lints the webhook configurations of a store, beyond the validation of an apiserver."""

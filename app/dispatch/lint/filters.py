@@ -1,55 +1,57 @@
-"""Selectors and match conditions that let no request through."""
+"""Finds selectors and matchConditions that no request matches."""
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from app.dispatch.hooks import EVERY, Hook
-from app.dispatch.lint.codes import Found
-from app.dispatch.lint.served import text_of
+from app.dispatch.lint.codes import Issue
+from app.dispatch.lint.served_resources import read_text
 from app.model.json import JSON, as_object
 
 _FALSE: Final = re.compile(r"[\s(]*false[\s)]*")
 _OPERATION: Final = r"""request\.operation\s*==\s*(["'])(?P<operation>\w+)\1"""
 _ALONE: Final = re.compile(rf"[\s(]*{_OPERATION}[\s)]*")
-# The first of several that all have to hold.
+# The first operand of a conjunction.
 _FIRST: Final = re.compile(rf"\s*{_OPERATION}\s*&&")
-# What could make an expression hold without its first part.
+# Operators that could make an expression true without its first operand.
 _OTHERWISE: Final = ("||", "?")
 
 
-def filter_findings(hook: Hook, webhook: Mapping[str, JSON]) -> Iterator[Found]:
-    """Yield why a webhook is asked about nothing, whatever its rules."""
+def filter_findings(hook: Hook, webhook: Mapping[str, JSON]) -> Iterator[Issue]:
+    """Yield the filters of a webhook that no request matches."""
     if not hook.object_selector.problem:
-        for key in contradictions(webhook.get("objectSelector")):
-            text = f"objectSelector: no label {key} can be all that it asks for, so it selects nothing: correct it"
-            yield Found("selector-contradiction", text)
+        for key in find_contradictions(webhook.get("objectSelector")):
+            text = f"objectSelector: its requirements for label {key} contradict each other, so it matches no object"
+            yield Issue("selector-contradiction", text)
     operations = frozenset[str]().union(*(rule.operations for rule in hook.rules))
     for condition in hook.conditions:
         if _FALSE.fullmatch(condition.expression):
             text = f"matchConditions {condition.name}: it is always false: remove the webhook, or the condition"
-            yield Found("condition-false", text)
-        wanted = _operation(condition.expression)
+            yield Issue("condition-false", text)
+        wanted = _find_operation(condition.expression)
         if wanted and operations and not operations & {EVERY, wanted}:
             listed = ", ".join(sorted(operations))
-            text = f"matchConditions {condition.name}: it asks for {wanted}, the rules for {listed}: add it to them"
-            yield Found("condition-operation", text)
+            text = (
+                f"matchConditions {condition.name}: it requires {wanted}, but the rules have {listed}: add it to them"
+            )
+            yield Issue("condition-operation", text)
 
 
-def _operation(expression: str) -> str:
-    """Return the operation that an expression cannot hold without, ``""`` where that is not plain to see."""
+def _find_operation(expression: str) -> str:
+    """Return the operation that an expression requires, ``""`` if that is not obvious."""
     found = _ALONE.fullmatch(expression)
     if found is None and not any(one in expression for one in _OTHERWISE):
         found = _FIRST.match(expression)
     return found["operation"] if found else ""
 
 
-def contradictions(selector: JSON) -> Iterator[str]:
-    """Yield the keys of a label selector for which no label, and no lack of one, is selected."""
+def find_contradictions(selector: JSON) -> Iterator[str]:
+    """Yield the keys of a label selector whose requirements contradict each other."""
     allowed: dict[str, frozenset[str]] = {}
     refused: dict[str, frozenset[str]] = {}
     present, absent = set[str](), set[str]()
-    for key, operator, values in _requirements(selector):
+    for key, operator, values in _list_requirements(selector):
         if operator == "In":
             allowed[key] = allowed.get(key, values) & values
         elif operator == "NotIn":
@@ -63,13 +65,13 @@ def contradictions(selector: JSON) -> Iterator[str]:
             yield key
 
 
-def _requirements(selector: JSON) -> Iterator[tuple[str, str, frozenset[str]]]:
+def _list_requirements(selector: JSON) -> Iterator[tuple[str, str, frozenset[str]]]:
     members = as_object(selector)
     for key, value in as_object(members.get("matchLabels")).items():
-        yield key, "In", frozenset({text_of(value)})
+        yield key, "In", frozenset({read_text(value)})
     expressions = members.get("matchExpressions")
     for expression in expressions if isinstance(expressions, list) else ():
         one = as_object(expression)
         values = one.get("values")
-        listed = frozenset(map(text_of, values if isinstance(values, list) else ()))
-        yield text_of(one.get("key")), text_of(one.get("operator")), listed
+        listed = frozenset(map(read_text, values if isinstance(values, list) else ()))
+        yield read_text(one.get("key")), read_text(one.get("operator")), listed

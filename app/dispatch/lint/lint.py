@@ -1,19 +1,19 @@
-"""What is wrong with the webhook configurations of a fleet, and with the bindings by which they are found."""
+"""Lints the webhook configurations and the APIBindings of a fleet."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from app.dispatch.cel import compile_condition
-from app.dispatch.defaults import defaulted
+from app.dispatch.defaults import set_defaults
 from app.dispatch.hooks import PHASES, Phase, compile_hooks
 from app.dispatch.lint.bindings import binding_findings
 from app.dispatch.lint.calls import call_findings
-from app.dispatch.lint.chain import Linted, budget_findings, duplicate_findings, order_findings, order_name
-from app.dispatch.lint.codes import CODES, Finding, Found
+from app.dispatch.lint.chain import LintedHook, budget_findings, duplicate_findings, find_ordering_name, order_findings
+from app.dispatch.lint.codes import CODES, Finding, Issue
 from app.dispatch.lint.filters import filter_findings
 from app.dispatch.lint.rules import rule_findings
-from app.dispatch.validation.configuration import problems
-from app.dispatch.validation.warnings import warnings
+from app.dispatch.validation.configuration import configuration_problems
+from app.dispatch.validation.warnings import configuration_warnings
 from app.model.json import JSONObject, as_object
 from app.model.kcp import is_system
 from app.store import ObjectKey, Store
@@ -22,16 +22,16 @@ _NOWHERE: Final[Mapping[ObjectKey, str]] = {}
 
 
 def lint(store: Store, *, places: Mapping[ObjectKey, str] = _NOWHERE) -> list[Finding]:
-    """Return everything that is found, by cluster, kind and name of the object.
+    """Return all findings, sorted by cluster, kind and name of the object.
 
     Args:
-        store: Indexed by `app.dispatch.assembly.INDEXES`.
-        places: Where objects stand.
+        store: Indexed by `app.dispatch.factory.INDEXES`.
+        places: File and line of objects.
     """
-    found: list[tuple[ObjectKey, str, Found]] = []
+    found: list[tuple[ObjectKey, str, Issue]] = []
     for phase in PHASES:
         for cluster in sorted({key.cluster for key in store.keys(PHASES[phase])}):
-            found += _in_cluster(store, cluster, phase)
+            found += _lint_cluster(store, cluster, phase)
     found += ((key, "", one) for key, one in binding_findings(store))
     found.sort(key=lambda one: one[0])
     return [
@@ -49,13 +49,13 @@ def lint(store: Store, *, places: Mapping[ObjectKey, str] = _NOWHERE) -> list[Fi
     ]
 
 
-def _in_cluster(store: Store, cluster: str, phase: Phase) -> Iterator[tuple[ObjectKey, str, Found]]:
+def _lint_cluster(store: Store, cluster: str, phase: Phase) -> Iterator[tuple[ObjectKey, str, Issue]]:
     keys = [key for key in store.keys(PHASES[phase]) if key.cluster == cluster]
-    chain: list[Linted] = []
+    chain: list[LintedHook] = []
     for key in sorted(keys, key=lambda key: key.name.encode()):
-        configuration = defaulted(dict(as_object(store.get(*key))))
-        yield from ((key, "", one) for one in _whole(phase, key, configuration))
-        chain += _linted(phase, key, configuration)
+        configuration = set_defaults(dict(as_object(store.get(*key))))
+        yield from ((key, "", one) for one in _lint_configuration(phase, key, configuration))
+        chain += _compile(phase, key, configuration)
     for one in chain:
         hook, webhook, key = one
         each = (rule_findings(hook, store), filter_findings(hook, webhook), call_findings(hook, webhook, store))
@@ -66,20 +66,20 @@ def _in_cluster(store: Store, cluster: str, phase: Phase) -> Iterator[tuple[Obje
     yield from ((one.key, one.hook.name, finding) for findings in together for one, finding in findings)
 
 
-def _linted(phase: Phase, key: ObjectKey, configuration: JSONObject) -> Iterator[Linted]:
+def _compile(phase: Phase, key: ObjectKey, configuration: JSONObject) -> Iterator[LintedHook]:
     webhooks = configuration.get("webhooks")
     written = [one for one in webhooks if isinstance(one, dict)] if isinstance(webhooks, list) else []
     for hook, webhook in zip(compile_hooks(phase, key.cluster, configuration), written, strict=True):
-        yield Linted(hook, webhook, key)
+        yield LintedHook(hook, webhook, key)
 
 
-def _whole(phase: Phase, key: ObjectKey, configuration: JSONObject) -> Iterator[Found]:
-    """Yield what is found about a configuration as a whole, and what an apiserver says about it."""
+def _lint_configuration(phase: Phase, key: ObjectKey, configuration: JSONObject) -> Iterator[Issue]:
+    """Yield the issues of a configuration, and the errors and warnings of an apiserver."""
     if is_system(key.cluster):
-        yield Found("system-cluster", f"kcp uses no webhooks of {key.cluster}: register them in another cluster")
-    for problem in problems(key.group_kind.kind, configuration, compile_expression=compile_condition):
-        yield Found("invalid", f"{problem.field}: {problem.text}")
-    yield from (Found("odd", text) for text in warnings(configuration))
-    order = order_name(key.name) if phase == "mutating" else None
+        yield Issue("system-cluster", f"kcp ignores the webhooks of {key.cluster}: register them in another cluster")
+    for problem in configuration_problems(key.group_kind.kind, configuration, compile_expression=compile_condition):
+        yield Issue("invalid", f"{problem.field}: {problem.text}")
+    yield from (Issue("suspicious", text) for text in configuration_warnings(configuration))
+    order = find_ordering_name(key.name) if phase == "mutating" else None
     if order is not None:
         yield order

@@ -1,15 +1,15 @@
-"""Rules of a webhook that no request is ever about."""
+"""Finds rules that no request matches."""
 
 from collections.abc import Iterator
 from typing import Final
 
 from app.dispatch.hooks import EVERY, GROUP, Hook, Rule
-from app.dispatch.lint.codes import Found
-from app.dispatch.lint.served import exported_schemas, scopes_of, serves
-from app.dispatch.owner import find_owner
+from app.dispatch.lint.codes import Issue
+from app.dispatch.lint.served_resources import find_exported_schemas, find_scopes, serves
+from app.dispatch.schema_owner import find_owner
 from app.store import StoreView
 
-# What can be connected to (kubernetes, pkg/registry/core/rest: the resources whose storage is a rest.Connecter).
+# The resources that support CONNECT (kubernetes, pkg/registry/core/rest: their storage is a rest.Connecter).
 _CONNECTIONS: Final = {
     "pods": frozenset({"attach", "exec", "portforward", "proxy", EVERY}),
     "services": frozenset({"proxy", EVERY}),
@@ -17,46 +17,46 @@ _CONNECTIONS: Final = {
 }
 
 
-def rule_findings(hook: Hook, store: StoreView) -> Iterator[Found]:
-    """Yield what keeps the rules of a webhook from matching."""
+def rule_findings(hook: Hook, store: StoreView) -> Iterator[Issue]:
+    """Yield the rules of a webhook that cannot match."""
     if not hook.rules:
-        yield Found("no-rules", "it has no rules, so it is never asked: say in rules what it is about, or remove it")
+        yield Issue("no-rules", "it has no rules, so it is never called: add rules, or remove it")
     for number, rule in enumerate(hook.rules):
         place = f"rules[{number}]"
         if rule.groups == {GROUP}:
-            text = f"{place}: webhooks are never asked about what is in {GROUP}: remove the rule"
-            yield Found("exempt-kinds", text)
+            text = f"{place}: webhooks are never called for resources of {GROUP}: remove the rule"
+            yield Issue("exempt-kinds", text)
             continue
-        yield from _scope(hook, rule, place, store)
-        yield from _unserved(hook, rule, place, store)
-        yield from _connect(rule, place)
-        yield from _shadowed(hook, rule, place, store)
+        yield from _lint_scope(hook, rule, place, store)
+        yield from _lint_resources(hook, rule, place, store)
+        yield from _lint_connect(rule, place)
+        yield from _lint_owner(hook, rule, place, store)
 
 
-def _named(rule: Rule) -> list[tuple[str, str]]:
-    """Return the groups and resources that a rule names; nothing if it is about all of either."""
+def _list_named(rule: Rule) -> list[tuple[str, str]]:
+    """Return the groups and resources that a rule names, an empty list if it has a wildcard."""
     if EVERY in rule.groups or any(resource == EVERY for resource, _ in rule.resources):
         return []
     resources = dict.fromkeys(resource for resource, _ in rule.resources)
     return [(group, resource) for resource in resources for group in sorted(rule.groups)]
 
 
-def _scope(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Found]:
+def _lint_scope(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Issue]:
     if rule.scope not in ("Namespaced", "Cluster"):
         return
     scopes: dict[str, set[bool]] = {}
-    for group, resource in _named(rule):
-        # A group that does not have the resource says nothing, as long as another one does.
-        found = scopes_of(store, cluster=hook.cluster, group=group, resource=resource)
+    for group, resource in _list_named(rule):
+        # A group without the resource does not count, if another group has it.
+        found = find_scopes(store, cluster=hook.cluster, group=group, resource=resource)
         scopes[resource] = scopes.get(resource, set()) | found
     if scopes and all(found == {rule.scope == "Cluster"} for found in scopes.values()):
         other = "Cluster" if rule.scope == "Namespaced" else "Namespaced"
         resources = ", ".join(scopes)
-        text = f"{place} never matches: its scope is {rule.scope}, and {resources} are not: set it to {other} or *"
-        yield Found("scope-mismatch", text)
+        text = f"{place} never matches: its scope is {rule.scope}, that of {resources} is {other}: set {other} or *"
+        yield Issue("scope-mismatch", text)
 
 
-def _unserved(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Found]:
+def _lint_resources(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Issue]:
     if EVERY in rule.groups or not rule.groups:
         return
     for resource in rule.resources:
@@ -68,14 +68,14 @@ def _unserved(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[
         path = "/".join(part for part in resource if part)
         groups = ", ".join(sorted(group or "the core group" for group in rule.groups))
         versions = ", ".join(sorted(rule.versions))
-        yield Found(
+        yield Issue(
             "unserved-resource",
             f"{place}: no definition, export or built-in type has {path} of {groups} in {versions}: "
-            "correct the spelling or the version, or add what defines it",
+            "correct the spelling or the version, or add its definition",
         )
 
 
-def _connect(rule: Rule, place: str) -> Iterator[Found]:
+def _lint_connect(rule: Rule, place: str) -> Iterator[Issue]:
     if "CONNECT" not in rule.operations or EVERY in rule.groups:
         return
     for resource, subresource in rule.resources:
@@ -83,23 +83,23 @@ def _connect(rule: Rule, place: str) -> Iterator[Found]:
             return
         if "" in rule.groups and subresource in _CONNECTIONS.get(resource, ()):
             return
-    yield Found(
+    yield Issue(
         "no-connect",
-        f"{place}: CONNECT never happens to its resources: name a subresource such as pods/exec, or leave CONNECT out",
+        f"{place}: its resources do not support CONNECT: name a subresource such as pods/exec, or remove CONNECT",
     )
 
 
-def _shadowed(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Found]:
-    for group, resource in _named(rule):
+def _lint_owner(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Issue]:
+    for group, resource in _list_named(rule):
         owner = find_owner(store, cluster=hook.cluster, group=group, resource=resource)
         if owner.cluster in (None, hook.cluster):
             continue
-        if any(exported_schemas(store, cluster=hook.cluster, group=group, resource=resource)):
-            # Those who have it from here have their objects sent to this webhook.
+        if any(find_exported_schemas(store, cluster=hook.cluster, group=group, resource=resource)):
+            # Consumers of this cluster's export send their objects to this webhook.
             continue
         named = f"{resource}.{group}" if group else resource
-        yield Found(
+        yield Issue(
             "shadowed",
-            f"{place}: APIBinding {owner.binding} has {named} from {owner.cluster}, whose webhooks are "
-            f"asked instead: register the webhook in {owner.cluster}",
+            f"{place}: APIBinding {owner.binding} binds {named} of {owner.cluster}, whose webhooks are "
+            f"called instead: register the webhook in {owner.cluster}",
         )

@@ -1,1 +1,1 @@
-"""What an apiserver refuses in a webhook configuration, and what is odd about one (research 2.16)."""
+"""Validates webhook configurations as an apiserver does, and warns of likely mistakes."""

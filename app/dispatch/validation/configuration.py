@@ -1,6 +1,6 @@
-"""What a Mutating- or ValidatingWebhookConfiguration has to be, in the words and the order of an apiserver.
+"""Validates Mutating- and ValidatingWebhookConfigurations, with the texts and in the order of an apiserver.
 
-Upstream: kubernetes v1.36, pkg/apis/admissionregistration/validation (research 2.16).
+Upstream: kubernetes v1.36, pkg/apis/admissionregistration/validation.
 """
 
 import binascii
@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from app.dispatch.defaults import MUTATING
-from app.dispatch.validation.conditions import CompileExpression, condition_problems, expressions_of
+from app.dispatch.validation.match_conditions import CompileExpression, condition_problems, list_expressions
 from app.dispatch.validation.metadata import metadata_problems
 from app.dispatch.validation.rules import rules_problems
 from app.dispatch.validation.selectors import selector_problems
 from app.model.client_config import client_config_problems
-from app.model.findings import (
+from app.model.field_errors import (
     FAILURE_POLICIES,
     Problem,
     choice_problems,
@@ -38,7 +38,7 @@ _SIDE_EFFECTS: Final = ("None", "NoneOnDryRun", "Some", "Unknown")
 
 
 class _Ratchet(NamedTuple):
-    """What is let pass because the stored configuration has it already; nothing is, at first."""
+    """The rules that an update may violate because the stored configuration already does."""
 
     side_effects: bool = False
     unknown_versions: bool = False
@@ -48,21 +48,21 @@ class _Ratchet(NamedTuple):
     expressions: frozenset[str] = frozenset()
 
 
-def problems(
+def configuration_problems(
     kind: str, configuration: JSONObject, *, old: JSONObject | None = None, compile_expression: CompileExpression
 ) -> Iterator[Problem]:
-    """Yield everything that is wrong with a configuration.
+    """Yield all errors of a configuration.
 
     Args:
         kind: ``MutatingWebhookConfiguration`` or ``ValidatingWebhookConfiguration``.
-        configuration: With its defaults in it; members may have any type.
-        old: The stored one with its defaults, when this replaces it; what an earlier release let in may stay.
-        compile_expression: Raises ValueError with what is wrong with a match condition.
+        configuration: The configuration with its defaults; members may have any type.
+        old: The stored configuration with its defaults, for an update. Errors in it may stay.
+        compile_expression: Raises ValueError with the error of a match condition.
     """
     yield from metadata_problems(configuration.get("metadata"), "metadata")
     webhooks = configuration.get("webhooks")
     listed = webhooks if isinstance(webhooks, list) else []
-    ratchet = _Ratchet() if old is None else _ratchet(listed, _webhooks_of(old))
+    ratchet = _Ratchet() if old is None else _build_ratchet(listed, _list_webhooks(old))
 
     def check(webhook: JSONObject, field: str) -> Iterator[Problem]:
         yield from _webhook_problems(webhook, field, mutating=kind == MUTATING, ratchet=ratchet)
@@ -96,7 +96,7 @@ def _webhook_problems(webhook: JSONObject, field: str, *, mutating: bool, ratche
 
 
 def _encoding_problems(bundle: JSON, field: str) -> Iterator[Problem]:
-    # An apiserver takes any bytes for a bundle, and finds out at the first call that no certificate is in them.
+    # An apiserver accepts any bytes as a bundle. The first call fails if they are not a certificate.
     if bundle is None:
         return
     try:
@@ -118,33 +118,33 @@ def _condition_problems(
     )
 
 
-def _ratchet(webhooks: Sequence[JSON], old: Sequence[JSONObject]) -> _Ratchet:
-    """Return what may stay as it is; one webhook that has it already lets all have it, as upstream does."""
-    names = [_text(webhook.get("name")) for webhook in old]
+def _build_ratchet(webhooks: Sequence[JSON], old: Sequence[JSONObject]) -> _Ratchet:
+    """Return the rules that an update may violate. As upstream, one webhook that violates a rule exempts all."""
+    names = [_read_text(webhook.get("name")) for webhook in old]
     return _Ratchet(
         side_effects=any(webhook.get("sideEffects") not in _NO_SIDE_EFFECTS for webhook in old),
-        unknown_versions=any(_speaks_nothing_known(webhook.get("admissionReviewVersions")) for webhook in old),
+        unknown_versions=any(_has_only_unknown_versions(webhook.get("admissionReviewVersions")) for webhook in old),
         equal_names=len(set(names)) < len(names),
-        label_values=any(_selects_badly(webhook) for webhook in old),
+        label_values=any(_has_invalid_selector(webhook) for webhook in old),
         conditions=len(webhooks) == len(old)
-        and all(_conditions(new) == _conditions(before) for new, before in zip(webhooks, old, strict=True)),
+        and all(_list_conditions(new) == _list_conditions(before) for new, before in zip(webhooks, old, strict=True)),
         expressions=frozenset(
-            expression for webhook in old for expression in expressions_of(webhook.get("matchConditions"))
+            expression for webhook in old for expression in list_expressions(webhook.get("matchConditions"))
         ),
     )
 
 
-def _webhooks_of(configuration: JSONObject) -> list[JSONObject]:
+def _list_webhooks(configuration: JSONObject) -> list[JSONObject]:
     webhooks = configuration.get("webhooks")
     return [dict(as_object(webhook)) for webhook in webhooks] if isinstance(webhooks, list) else []
 
 
-def _speaks_nothing_known(versions: JSON) -> bool:
-    # One without any is from before versions were required, and is no reason to let others be unknown.
+def _has_only_unknown_versions(versions: JSON) -> bool:
+    # A webhook without versions is older than the requirement, and does not exempt others.
     return bool(versions) and not set(texts_of(versions)) & set(REVIEW_VERSIONS)
 
 
-def _selects_badly(webhook: JSONObject) -> bool:
+def _has_invalid_selector(webhook: JSONObject) -> bool:
     return any(
         problem
         for member in ("namespaceSelector", "objectSelector")
@@ -152,15 +152,15 @@ def _selects_badly(webhook: JSONObject) -> bool:
     )
 
 
-def _conditions(webhook: JSON) -> list[tuple[str, str]] | None:
-    # No list and an empty one are two things, as they are to Go.
+def _list_conditions(webhook: JSON) -> list[tuple[str, str]] | None:
+    # As in Go, a missing list differs from an empty list.
     conditions = as_object(webhook).get("matchConditions")
     if not isinstance(conditions, list):
         return None
     members = [as_object(condition) for condition in conditions]
-    return [(_text(one.get("name")), _text(one.get("expression"))) for one in members]
+    return [(_read_text(one.get("name")), _read_text(one.get("expression"))) for one in members]
 
 
-def _text(value: JSON) -> str:
-    # Only texts are compared: two documents that are deep enough cannot be.
+def _read_text(value: JSON) -> str:
+    # Only strings are compared: a comparison of deeply nested documents fails.
     return value if isinstance(value, str) else ""

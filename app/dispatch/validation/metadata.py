@@ -1,22 +1,21 @@
-"""What the metadata of a hook configuration has to be, as far as a webhook or a manifest can have it wrong.
+"""Validates the metadata of a webhook configuration (k8s.io/apimachinery/pkg/api/validation/objectmeta.go).
 
-Upstream: k8s.io/apimachinery/pkg/api/validation/objectmeta.go. Owners, finalizers and managed fields are left to the
-apiserver, which looks at them whatever the kind.
+The apiserver validates owners, finalizers and managed fields of every kind, so they are not validated here.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
 from app.dispatch.validation.selectors import label_key_problems, labels_problems
-from app.model.findings import Problem, invalid, mistyped, required, subdomain_problems
+from app.model.field_errors import Problem, invalid, mistyped, required, subdomain_problems
 from app.model.json import JSON, as_object
 
-_MOST_ANNOTATIONS: Final = 256 * 1024  # bytes of all keys and values, etcd's limit on an object in mind
+_MAX_ANNOTATIONS: Final = 256 * 1024  # bytes of all keys and values (apimachinery: TotalAnnotationSizeLimitB)
 _STATIC_SUFFIX: Final = ".static.k8s.io"
 
 
 def metadata_problems(metadata: JSON, field: str) -> Iterator[Problem]:
-    """Yield what is wrong with the metadata of an object that lies in no namespace."""
+    """Yield the errors in the metadata of a cluster-scoped object."""
     if metadata is not None and not isinstance(metadata, dict):
         yield mistyped(field, "an object")
         return
@@ -38,7 +37,7 @@ def metadata_problems(metadata: JSON, field: str) -> Iterator[Problem]:
 def _name_problems(texts: dict[str, str], field: str) -> Iterator[Problem]:
     prefix, name = texts.get("generateName"), texts.get("name")
     if prefix:
-        # Something is appended to a dash at the end before it becomes a name.
+        # A suffix follows a trailing dash before the prefix becomes a name.
         likely = f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
         yield from (invalid(f"{field}.generateName", prefix, text) for text in subdomain_problems(likely))
     if name:
@@ -60,12 +59,12 @@ def _annotation_problems(annotations: JSON, field: str) -> Iterator[Problem]:
         if value is not None and not isinstance(value, str):
             yield mistyped(field, "an object of strings")
         size += sum(len(text.encode(errors="replace")) for text in (name, value) if isinstance(text, str))
-    if size > _MOST_ANNOTATIONS:
-        yield Problem(field, f"Too long: may not be more than {_MOST_ANNOTATIONS} bytes")
+    if size > _MAX_ANNOTATIONS:
+        yield Problem(field, f"Too long: may not be more than {_MAX_ANNOTATIONS} bytes")
 
 
 def static_name_warning(metadata: JSON) -> Iterator[str]:
-    """Yield what an apiserver warns of when a name is one of those kept for static manifests."""
+    """Yield an apiserver's warning about a name that is reserved for static manifests."""
     name = as_object(metadata).get("name")
     if isinstance(name, str) and name.endswith(_STATIC_SUFFIX):
         yield (

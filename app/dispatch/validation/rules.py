@@ -1,9 +1,9 @@
-"""What a rule of a webhook has to be: operations, groups, versions, resources, scope (research 2.16)."""
+"""Validates the rules of webhooks (upstream: kubernetes v1.36, pkg/apis/admissionregistration/validation)."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from app.model.findings import (
+from app.model.field_errors import (
     EVERY,
     SCOPES,
     Problem,
@@ -21,7 +21,7 @@ _EVERYTHING: Final = "*/*"
 
 
 def rules_problems(rules: JSON, field: str) -> Iterator[Problem]:
-    """Yield what is wrong with the rules of a webhook; None is none."""
+    """Yield the errors of a webhook's rules, None for no rules."""
     if rules is not None and not isinstance(rules, list):
         yield mistyped(field, "a list")
         return
@@ -49,9 +49,9 @@ def _rule_problems(rule: dict[str, JSON], field: str) -> Iterator[Problem]:
 
 
 def resource_problems(resources: Sequence[JSON], field: str) -> Iterator[Problem]:
-    """Yield what is wrong with the resources of a rule.
+    """Yield the errors of a rule's resources.
 
-    The order counts, as it does upstream: a wildcard refuses what comes after it and not what came before.
+    As upstream, the order counts: a wildcard conflicts with later resources, not with earlier ones.
     """
     if not resources:
         yield required(field)
@@ -62,18 +62,18 @@ def resource_problems(resources: Sequence[JSON], field: str) -> Iterator[Problem
         elif not resource:
             yield required(f"{field}[{index}]")
         else:
-            yield from _covered_problems(resource, before, f"{field}[{index}]")
+            yield from _overlap_problems(resource, before, f"{field}[{index}]")
             before.add(resource)
     named = texts_of(resources)
     if len(resources) > 1 and _EVERYTHING in named:
         yield invalid(field, named, "if '*/*' is present, must not specify other resources")
-    whole = [resource for resource in named if resource and "/" not in resource]
-    # Upstream remembers only whether the last of them was the wildcard.
-    if EVERY in whole and whole[-1] != EVERY:
+    plurals = [resource for resource in named if resource and "/" not in resource]
+    # Upstream only checks whether the last of them is the wildcard.
+    if EVERY in plurals and plurals[-1] != EVERY:
         yield invalid(field, named, "if '*' is present, must not specify other resources without subresources")
 
 
-def _covered_problems(resource: str, before: Collection[str], field: str) -> Iterator[Problem]:
+def _overlap_problems(resource: str, before: Collection[str], field: str) -> Iterator[Problem]:
     main, slash, sub = resource.partition("/")
     if not slash:
         return

@@ -1,17 +1,17 @@
-"""What label keys, label values and label selectors have to be, in the words of an apiserver.
+"""Validates label keys, label values and label selectors, with the texts of an apiserver.
 
 Upstream: k8s.io/apimachinery/pkg/api/validate/content and pkg/apis/meta/v1/validation, v0.36.
-`app.model.selectors` says the same about selectors in words of its own, for people who never see an apiserver.
+`app.model.selectors` has shorter texts for the same rules, for users of the command line.
 """
 
 import re
 from collections.abc import Iterator
 from typing import Final
 
-from app.model.findings import Problem, invalid, is_readable, mistyped, required, subdomain_problems
+from app.model.field_errors import Problem, invalid, is_readable, mistyped, required, subdomain_problems
 from app.model.json import JSON
 
-_LONGEST: Final = 63
+_MAX_LENGTH: Final = 63
 _KEY_FORM: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _KEY: Final = re.compile(_KEY_FORM)
 _KEY_TEXT: Final = (
@@ -28,7 +28,7 @@ _WITHOUT_VALUES: Final = ("Exists", "DoesNotExist")
 
 
 def label_key_problems(key: str) -> Iterator[str]:
-    """Yield what is wrong with a label key, which is what Kubernetes calls a qualified name as well."""
+    """Yield the errors of a label key, a qualified name in Kubernetes' terms."""
     prefix, slash, name = key.rpartition("/")
     if "/" in prefix:
         yield f"a valid label key {_KEY_TEXT} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
@@ -39,27 +39,27 @@ def label_key_problems(key: str) -> Iterator[str]:
         yield from (f"prefix part {text}" for text in subdomain_problems(prefix, unit="bytes"))
     if not name:
         yield "name part must be non-empty"
-    elif _size(name) > _LONGEST:
-        yield f"name part must be no more than {_LONGEST} bytes"
+    elif _count_bytes(name) > _MAX_LENGTH:
+        yield f"name part must be no more than {_MAX_LENGTH} bytes"
     if is_readable(name) and not _KEY.fullmatch(name):
         yield f"name part {_KEY_TEXT}"
 
 
 def label_value_problems(value: str) -> Iterator[str]:
-    """Yield what is wrong with a label value; an empty one is fine."""
-    if _size(value) > _LONGEST:
-        yield f"must be no more than {_LONGEST} bytes"
+    """Yield the errors of a label value; it may be empty."""
+    if _count_bytes(value) > _MAX_LENGTH:
+        yield f"must be no more than {_MAX_LENGTH} bytes"
     if value and is_readable(value) and not _KEY.fullmatch(value):
         yield _VALUE_TEXT
 
 
-def _size(text: str) -> int:
-    # A lone surrogate has no bytes in UTF-8, and may come out of a manifest.
+def _count_bytes(text: str) -> int:
+    # UTF-8 cannot encode a lone surrogate, which a manifest may contain.
     return len(text.encode(errors="replace"))
 
 
 def labels_problems(labels: JSON, field: str) -> Iterator[Problem]:
-    """Yield what is wrong with a set of labels."""
+    """Yield the errors of a map of labels."""
     if labels is None:
         return
     if not isinstance(labels, dict):
@@ -74,7 +74,7 @@ def labels_problems(labels: JSON, field: str) -> Iterator[Problem]:
 
 
 def selector_problems(selector: JSON, field: str, *, any_value: bool = False) -> Iterator[Problem]:
-    """Yield what is wrong with a label selector; with ``any_value``, any value of a requirement is fine."""
+    """Yield the errors of a label selector; with ``any_value``, values of requirements are not validated."""
     if selector is None:
         return
     if not isinstance(selector, dict):

@@ -1,6 +1,6 @@
-"""What an apiserver accepts in a hook configuration although nobody can have meant it (research 2.16).
+"""Warns of likely mistakes in webhook configurations that an apiserver accepts.
 
-Nothing here refuses anything: what is valid there is valid here.
+Warnings never refuse a configuration.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import Final
 from app.dispatch.validation.metadata import static_name_warning
 from app.dispatch.validation.rules import resource_problems
 from app.model.client_config import bundle_problems
-from app.model.findings import EVERY, subdomain_problems, texts_of
+from app.model.field_errors import EVERY, subdomain_problems, texts_of
 from app.model.json import JSON, JSONObject, as_object
 
 _EXEMPT_GROUP: Final = "admissionregistration.k8s.io"
@@ -24,8 +24,8 @@ _VERSION: Final = re.compile(r"\*|[a-z]([-a-z0-9]*[a-z0-9])?")
 _RESOURCE: Final = re.compile(r"\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
-def warnings(configuration: JSONObject) -> Iterator[str]:
-    """Yield what is odd about a configuration, each with its field; members may have any type."""
+def configuration_warnings(configuration: JSONObject) -> Iterator[str]:
+    """Yield warnings about a configuration, each with its field; members may have any type."""
     yield from static_name_warning(configuration.get("metadata"))
     webhooks = configuration.get("webhooks")
     for index, webhook in enumerate(webhooks if isinstance(webhooks, list) else ()):
@@ -58,7 +58,7 @@ def _is_group(group: str) -> bool:
 
 
 def _order_warnings(resources: Sequence[str], field: str) -> Iterator[str]:
-    """Yield what would be refused if the wildcards came first."""
+    """Yield the errors that the resources would have with the wildcards first."""
     if any(resource_problems(resources, field)):
         return
     for problem in resource_problems(sorted(resources, key=lambda resource: EVERY not in resource), field):
@@ -70,4 +70,4 @@ def _exempt_warnings(groups: Sequence[str], resources: Sequence[str], field: str
         return
     for resource in resources:
         if resource.partition("/")[0] in _EXEMPT | {EVERY}:
-            yield f'{field}: "{resource}" of {_EXEMPT_GROUP}: webhooks are never called for what configures admission'
+            yield f'{field}: "{resource}" of {_EXEMPT_GROUP}: webhooks are never called for configurations of admission'

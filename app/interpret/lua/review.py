@@ -10,7 +10,7 @@ from app.interpret.lua.vm import LuaError
 from app.interpret.review import refused
 from app.model import admission
 from app.model.admission import AdmissionRequest, Response, not_for_review
-from app.model.findings import Problem
+from app.model.field_errors import Problem
 from app.model.gvk import GroupKind, GroupVersionKind
 from app.model.json import JSONObject
 from app.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, Operation

@@ -3,7 +3,7 @@
 from app.interpret.access import InterpretError, objects, text
 from app.interpret.native import pods
 from app.model.json import JSONObject
-from app.model.meta import label_value_problem
+from app.model.names import label_value_problem
 
 
 def _namespace(document: JSONObject) -> str:

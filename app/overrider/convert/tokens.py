@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from app.model.json import JSON, JSONObject
-from app.model.meta import label_value_problem
+from app.model.names import label_value_problem
 from app.model.openyurt import TWEAK_POOL_TOKEN
 from app.overrider.pool_mark import POOL_MARK
 

@@ -1,1 +1,1 @@
-"""What feeds the store."""
+"""The sources that feed the store: manifests and Kubernetes."""

@@ -1,7 +1,7 @@
-"""Objects from a directory of YAML files, followed while they change.
+"""Objects from a directory of YAML files, reloaded when the files change.
 
-A file that cannot be read or parsed keeps what it last held and is reported; a half-written file must never look like
-a deletion.
+If a file cannot be read or parsed, its last objects stay in the store and the error is reported. A half-written file
+must not look like a deletion.
 """
 
 import asyncio
@@ -13,40 +13,40 @@ from typing import Final, NamedTuple
 
 from watchfiles import awatch
 
-from app.store.garbage import Lasting
+from app.store.gc_freeze import GCFreezer
 from app.store.sources.source import PartState
 from app.store.store import ObjectKey, Store, key_of
 from app.store.yaml_reader import Document, ManifestError, read_documents
 
 _SUFFIXES: Final = frozenset({".yaml", ".yml"})
-# Changes are told by the file system; this look is for file systems that do not tell (NFS, some container mounts).
+# The file system notifies of changes. This rescan is for file systems without notification (NFS, some mounts).
 _RESCAN_MS: Final = 5_000
 _DEBOUNCE_MS: Final = 200
-# Objects that are stored or freed before reviews get their turn: about 5 ms.
+# Objects that are stored or freed before the event loop serves reviews: about 5 ms.
 _SLICE: Final = 100
-# Containers of a usual object and its place in a file.
+# Estimated Python containers of an object and its `Document`.
 _CONTAINERS: Final = 25
 
 _log: Final = logging.getLogger(__name__)
 
 
 class _File(NamedTuple):
-    """What a file held when it last could be read, and the stamp by which a change is noticed."""
+    """The last readable content of a file, and the stamp that changes with the file."""
 
     stamp: tuple[int, int, int]
     documents: tuple[Document, ...]
 
 
 class _Read(NamedTuple):
-    """The result of a look at the directory."""
+    """The result of reading the directory."""
 
     files: dict[Path, _File]
     unread: frozenset[str]
     documents: dict[ObjectKey, Document]
     removed: tuple[ObjectKey, ...]
-    """Objects of the store that are in no file any more."""
+    """Objects of the store that no file contains any more."""
     changed: tuple[Document, ...]
-    """Those that the store does not hold."""
+    """Objects that are new, or differ from the stored ones."""
     errors: dict[str, str]
 
 
@@ -54,7 +54,7 @@ class ManifestSource:
     """Keeps a store equal to a directory of manifests.
 
     Attributes:
-        errors: What is wrong at the moment, by file; the file's last good objects stay in the store.
+        errors: The current error of each unreadable file; its last good objects stay in the store.
     """
 
     def __init__(self, directory: Path, store: Store) -> None:
@@ -70,12 +70,12 @@ class ManifestSource:
     def synced(self) -> bool:
         """Whether the directory and each file in it have been read once.
 
-        A file that was never read may hold the webhook that refuses what is asked about.
+        A file that was never read may hold the webhook that would deny the request.
         """
         return self._checked_at is not None and not self._unread
 
     def parts(self) -> Iterator[PartState]:
-        """Yield the state of the directory, and of each file that cannot be read."""
+        """Yield the state of the directory."""
         age = None if self._checked_at is None else time.monotonic() - self._checked_at
         yield PartState("manifests", self.synced, "; ".join(self.errors.values()), age, failing=bool(self.errors))
 
@@ -84,38 +84,38 @@ class ManifestSource:
         return list(self._stored.values())
 
     def load(self) -> bool:
-        """Read what changed since the last time and bring the store up to it; return whether anything changed."""
-        read = self._look()
-        changed = sum(1 for _ in self._changes(read)) > 0
+        """Read changed files and update the store; return whether anything changed."""
+        read = self._read_directory()
+        changed = sum(1 for _ in self._apply(read)) > 0
         self._finish(read)
         return changed
 
     async def reload(self) -> bool:
-        """Do what `load` does while reviews are answered: read in a thread, change the store in slices.
+        """Do the same as `load` without blocking the event loop: read in a thread, update the store in slices.
 
-        Between two slices the store holds a part of the changes, as it does while an apiserver's objects change one
-        after the other. A change of few objects is one slice.
+        Between two slices the store holds a part of the changes, as with the watch of an apiserver, whose objects
+        change one after the other. A change of few objects is one slice.
         """
-        lasting = Lasting()
-        read = await asyncio.to_thread(self._look, lasting)
+        freezer = GCFreezer()
+        read = await asyncio.to_thread(self._read_directory, freezer)
         changes = 0
-        for changes, _ in enumerate(self._changes(read), 1):
-            lasting.add(_CONTAINERS)
+        for changes, _ in enumerate(self._apply(read), 1):
+            freezer.add(_CONTAINERS)
             if changes % _SLICE == 0:
                 await asyncio.sleep(0)
         former = [*self._stored.values(), *(one for file in self._files.values() for one in file.documents)]
         self._finish(read)
         while former:
-            # To free an object takes as long as to store one.
+            # Freeing an object takes as long as storing one.
             del former[-_SLICE:]
             await asyncio.sleep(0)
         return changes > 0
 
-    def _look(self, lasting: Lasting | None = None) -> _Read:
+    def _read_directory(self, freezer: GCFreezer | None = None) -> _Read:
         errors: dict[str, str] = {}
-        files, unread = self._read_files(errors, lasting)
+        files, unread = self._read_files(errors, freezer)
         documents, stored = _merge(files, errors), self._stored
-        # Compared here, in the thread: the work grows with all objects, not with those that changed.
+        # Compared in the thread, because the work grows with the number of all objects, not of changed ones.
         removed = tuple(stored.keys() - documents.keys())
         changed = tuple(
             document
@@ -124,8 +124,8 @@ class ManifestSource:
         )
         return _Read(files, unread, documents, removed, changed, errors)
 
-    def _changes(self, read: _Read) -> Iterator[None]:
-        """Bring the store up to the documents; yield after each change."""
+    def _apply(self, read: _Read) -> Iterator[None]:
+        """Update the store; yield after each change."""
         for key in read.removed:
             self._store.remove(key)
             yield
@@ -138,8 +138,10 @@ class ManifestSource:
         self._report(read.errors)
         self._checked_at = time.monotonic()
 
-    def _read_files(self, errors: dict[str, str], lasting: Lasting | None) -> tuple[dict[Path, _File], frozenset[str]]:
-        """Return the files, and which of them were never read."""
+    def _read_files(
+        self, errors: dict[str, str], freezer: GCFreezer | None
+    ) -> tuple[dict[Path, _File], frozenset[str]]:
+        """Return the files, and the names of those that were never read."""
         try:
             paths = list(self._paths())
         except OSError as error:
@@ -150,18 +152,19 @@ class ManifestSource:
         for path in paths:
             known = self._files.get(path)
             try:
-                files[path] = _read(path, known, lasting)
+                files[path] = _read(path, known, freezer)
             except (ManifestError, OSError, UnicodeDecodeError) as error:
                 errors[str(path)] = str(error)
                 if known is not None:
-                    # The stamp is forgotten, so that the file is read again even if it looks the same.
+                    # Without its stamp, the file is read again even if it has not changed.
                     files[path] = _File((0, 0, 0), known.documents)
         return files, frozenset(str(path) for path in paths if path not in files)
 
     def _paths(self) -> Iterator[Path]:
         """Yield the manifest files, in order.
 
-        Dot directories hold a ConfigMap volume's older generations, and ``testdata`` what interpreters are tested with.
+        Dot directories of a ConfigMap volume hold its former generations, and ``testdata`` holds test fixtures of
+        interpreters.
         """
         self._directory.stat()
         for path in sorted(self._directory.rglob("*")):
@@ -173,9 +176,9 @@ class ManifestSource:
     def _report(self, errors: dict[str, str]) -> None:
         for file, text in errors.items():
             if self.errors.get(file) != text:
-                _log.error("manifest not read: %s", text, extra={"fields": {"file": file}})
+                _log.error("cannot read manifest: %s", text, extra={"fields": {"file": file}})
         for file in self.errors.keys() - errors.keys():
-            _log.info("manifest read again: %s", file)
+            _log.info("manifest is readable again: %s", file)
         self.errors = errors
 
     async def follow(self, stop: asyncio.Event, *, changed: Callable[[], Awaitable[None]] | None = None) -> None:
@@ -194,7 +197,7 @@ class ManifestSource:
                         if changed is not None:
                             await changed()
             except OSError as error:
-                # The directory itself is gone; the store keeps what it held until it is back.
+                # The directory itself was removed. The store keeps its objects until the directory exists again.
                 self._report({str(self._directory): str(error)})
                 await _wait(stop, seconds=1.0)
 
@@ -222,10 +225,10 @@ async def _wait(stop: asyncio.Event, *, seconds: float) -> None:
         return
 
 
-def _read(path: Path, known: _File | None, lasting: Lasting | None) -> _File:
+def _read(path: Path, known: _File | None, freezer: GCFreezer | None) -> _File:
     status = path.stat()
     stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
     if known is not None and known.stamp == stamp:
         return known
-    documents = read_documents(path.read_text(encoding="utf-8"), source=str(path), lasting=lasting)
+    documents = read_documents(path.read_text(encoding="utf-8"), source=str(path), freezer=freezer)
     return _File(stamp, tuple(documents))

@@ -1,29 +1,29 @@
-"""What feeds the store."""
+"""The interface of sources, which feed the store."""
 
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 
 class PartState(NamedTuple):
-    """How one part of a source stands: a directory, a resource."""
+    """The state of one part of a source: a directory or a resource."""
 
     name: str
     synced: bool
-    """Whether the store has held this part whole since the start, or knows that there is none."""
+    """Whether the store has held all objects of this part, or the server is known not to serve it."""
     detail: str
-    """What is wrong or unusual at the moment, ``""`` if nothing is."""
+    """The current problem or peculiarity, ``""`` if there is none."""
     age: float | None
-    """Seconds since this part last agreed with the store for certain, None before it first did."""
+    """Seconds since the store was last known to equal this part, None before the first time."""
     failing: bool
-    """Whether it cannot be read just now, so that the store holds its last good state."""
+    """Whether reading fails at the moment; the store then holds the last good state."""
     refused: bool = False
-    """Whether it was never read because the other side fails to answer, again and again: no replica could read it."""
+    """Whether it was never read because the server failed each time: other replicas could not read it either."""
     needed: bool = True
-    """Whether any answer depends on it."""
+    """Whether any response depends on it."""
 
 
 class Source(Protocol):
-    """Keeps a store equal to something outside."""
+    """Keeps a store equal to an outside system."""
 
     @property
     def synced(self) -> bool:

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 import yaml
 
 from app.model.merge_keys import MergeSchema
-from app.patch.strategic import strategic_merge
+from app.patch.strategic_merge_patch import strategic_merge
 
 ESTABLISHED = [
     {"type": "NamesAccepted", "status": "True", "reason": "NoConflicts", "message": "no conflicts found"},

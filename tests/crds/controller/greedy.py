@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from app.control.child import answer_questions
+from app.control.child_process import answer_questions
 from app.crds.archive import archive
 from app.crds.controller import verifying
 

@@ -4,7 +4,7 @@ import os
 import time
 from typing import Any
 
-from app.control.child import answer_questions
+from app.control.child_process import answer_questions
 from app.crds.archive import archive
 from app.crds.archive.limits import LIMITS
 from app.crds.controller import verifying

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from app.control.conditions import Finding
+from app.control.conditions import Condition
 from app.crds.apply.applying import Applied
 from app.crds.apply.planning import StoredVersionsError
 from app.crds.controller.application import APPLIED, applied, known_application, not_applied
 from app.crds.failures import CRDsError, Exit
 
 CRDS = [Applied("a", "created", patched=False), Applied("b", "unchanged", patched=True)]
-PREPARED_READY = Finding("Ready", "True", "Completed", "done")
+PREPARED_READY = Condition("Ready", "True", "Completed", "done")
 
 
 def test_success_names_the_tarball_and_leaves_ready_alone() -> None:

@@ -22,7 +22,7 @@ from app.crds.controller.controller import RESERVED, WORKERS
 from app.crds.controller.verifier import Verifier
 from app.crds.fetch import fetch
 from app.crds.source import Policy, Source
-from app.kube.access import DirectAccess
+from app.kube.rest_config import RestConfig
 from app.model.operator import KARMADA
 from app.store import ObjectKey
 from tests.crds.apply import apiserver
@@ -102,7 +102,7 @@ async def test_crds_are_applied_beside_servers_that_stop_answering(
 
         async def target(_: Any, karmada: Any, **__: Any) -> Target:
             server = address if karmada["metadata"]["namespace"] == "honest" else origin.base
-            return Target(DirectAccess(server, ssl.create_default_context()), ca_pem)
+            return Target(RestConfig(server, ssl.create_default_context()), ca_pem)
 
         monkeypatch.setattr(applier_module, "read_target", target)
 

@@ -1,19 +1,19 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from app.control.conditions import Finding
+from app.control.conditions import Condition
 from app.crds.controller.status import status_patch
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-READY = Finding("Ready", "True", "Completed", "done")
-PREPARED = Finding("CRDsPrepared", "True", "Cached", "sha256:ab")
+READY = Condition("Ready", "True", "Completed", "done")
+PREPARED = Condition("CRDsPrepared", "True", "Cached", "sha256:ab")
 
 
-def condition(finding: Finding, *, since: str = "2026-11-21T12:00:00Z", generation: int = 1) -> dict[str, Any]:
+def condition(finding: Condition, *, since: str = "2026-11-21T12:00:00Z", generation: int = 1) -> dict[str, Any]:
     return {**finding._asdict(), "lastTransitionTime": since, "observedGeneration": generation}
 
 
-def patch(status: Any, *findings: Finding, whole: bool = True, generation: int = 1) -> Any:
+def patch(status: Any, *findings: Condition, whole: bool = True, generation: int = 1) -> Any:
     return status_patch({"status": status}, findings, generation=generation, whole=whole, now=NOW)
 
 

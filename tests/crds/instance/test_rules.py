@@ -8,7 +8,7 @@ from hypothesis import given
 
 from app.crds.instance.notices import warnings_of
 from app.crds.instance.rules import aggregated, problems
-from app.model.findings import Problem
+from app.model.field_errors import Problem
 from tests.crds.anything import JSON, TARBALLS
 
 URL = "https://h/crds.tar.gz"

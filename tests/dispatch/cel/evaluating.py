@@ -1,8 +1,8 @@
-"""Expressions evaluated against a small request."""
+"""Evaluates expressions against a small request."""
 
 from typing import Any, Final
 
-from app.dispatch.cel import AccessDecisions, Scope, compile_condition
+from app.dispatch.cel import AccessDecisions, Activation, compile_condition
 
 POD: Final[dict[str, Any]] = {
     "apiVersion": "v1",
@@ -26,15 +26,20 @@ REQUEST: Final[dict[str, Any]] = {
 }
 
 
-def scope(
+def bind(
     object_: Any = POD,
     *,
     old_object: Any = None,
     request: dict[str, Any] = REQUEST,
     access: AccessDecisions | None = None,
-) -> Scope:
-    return Scope(object_=object_, old_object=old_object, request=request, access=access)
+) -> Activation:
+    return Activation(object_=object_, old_object=old_object, request=request, access=access)
 
 
 def evaluate(expression: str, object_: Any = POD, **members: Any) -> bool:
-    return compile_condition(expression).evaluate(scope(object_, **members))
+    return compile_condition(expression).evaluate(bind(object_, **members))
+
+
+def split_rows(text: str) -> list[str]:
+    """Return the lines of a table of expressions."""
+    return [line.strip() for line in text.strip().splitlines()]

@@ -18,7 +18,7 @@ def hits(cache: ProgramCache, cluster: str, count: int) -> int:
     return sum(cache.get(cluster, f"object.a == {number}") is not None for number in range(count))
 
 
-def test_a_program_is_kept_for_its_cluster_only() -> None:
+def test_clusters_do_not_share_programs() -> None:
     cache = ProgramCache()
     kept = program(1)
     cache.put("ws2", kept)
@@ -27,7 +27,7 @@ def test_a_program_is_kept_for_its_cluster_only() -> None:
     assert cache.get("ws3", kept.expression) is None
 
 
-def test_a_cluster_with_more_conditions_than_fit_still_finds_those_that_do() -> None:
+def test_a_cluster_with_too_many_conditions_keeps_its_cached_ones() -> None:
     cache = ProgramCache(100 * SIZE)
     for _ in range(3):
         fill(cache, "ws2", 300)
@@ -36,7 +36,7 @@ def test_a_cluster_with_more_conditions_than_fit_still_finds_those_that_do() -> 
     assert hits(cache, "ws2", 300) == 100
 
 
-def test_programs_that_nobody_reads_give_room() -> None:
+def test_stale_programs_make_room() -> None:
     cache = ProgramCache(10 * SIZE)
     fill(cache, "ws2", 10)
     for _ in range(200):
@@ -46,7 +46,7 @@ def test_programs_that_nobody_reads_give_room() -> None:
     assert cache.get("ws2", program(11).expression) is not None
 
 
-def test_a_full_cache_gives_another_cluster_its_fair_share() -> None:
+def test_another_cluster_gets_its_fair_share_of_a_full_cache() -> None:
     cache = ProgramCache(100 * SIZE)
     fill(cache, "ws2", 300)
     fill(cache, "ws3", 40)

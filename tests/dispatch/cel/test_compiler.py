@@ -1,4 +1,4 @@
-"""Long expressions are checked in another process, and become the same programs."""
+"""Long expressions compile in a child process, with the same result as in this one."""
 
 import gc
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from app.control.worker import Worker
-from app.dispatch.cel import Program, Scope
+from app.dispatch.cel import Activation, Program
 from app.dispatch.cel.compiler import Compiler, Rejected, compile_here, is_short
 
 LONG = " || ".join(f"object.name == 'x{number}'" for number in range(100))
-WRONG = [
+INVALID = [
     f"({LONG}",
     f"[{LONG}]",
     f"({LONG}) && objekt.name == 'a'",
@@ -22,29 +22,29 @@ WRONG = [
 ]
 
 
-def scope(name: str) -> Scope:
-    return Scope(object_={"name": name}, old_object=None, request={})
+def bind(name: str) -> Activation:
+    return Activation(object_={"name": name}, old_object=None, request={})
 
 
-async def test_a_long_expression_means_the_same_as_when_it_is_compiled_here() -> None:
+async def test_a_long_expression_compiles_to_the_same_program() -> None:
     assert not is_short(LONG)
-    made, here = await Compiler(Worker()).compile(LONG, cluster="a"), compile_here(LONG)
-    assert isinstance(made, Program)
-    assert isinstance(here, Program)
-    assert made.size == here.size
+    compiled, expected = await Compiler(Worker()).compile(LONG, cluster="a"), compile_here(LONG)
+    assert isinstance(compiled, Program)
+    assert isinstance(expected, Program)
+    assert compiled.size == expected.size
     for name in ("x0", "x99", "x100"):
-        assert made.measure(scope(name)) == here.measure(scope(name))
+        assert compiled.measure(bind(name)) == expected.measure(bind(name))
 
 
-@pytest.mark.parametrize("expression", WRONG, ids=range(len(WRONG)))
-async def test_a_long_expression_is_wrong_in_the_same_words(expression: str) -> None:
-    made, here = await Compiler(Worker()).compile(expression, cluster="a"), compile_here(expression)
-    assert isinstance(made, Rejected)
-    assert isinstance(here, Rejected)
-    assert str(made.error) == str(here.error)
+@pytest.mark.parametrize("expression", INVALID, ids=range(len(INVALID)))
+async def test_an_invalid_long_expression_has_the_same_error(expression: str) -> None:
+    compiled, expected = await Compiler(Worker()).compile(expression, cluster="a"), compile_here(expression)
+    assert isinstance(compiled, Rejected)
+    assert isinstance(expected, Rejected)
+    assert str(compiled.error) == str(expected.error)
 
 
-async def test_a_compiler_that_is_killed_is_started_again() -> None:
+async def test_a_killed_child_process_is_restarted() -> None:
     compiler = Compiler(Worker())
     await compiler.compile(LONG, cluster="a")
     killed: Any = compiler._process._running
@@ -54,12 +54,12 @@ async def test_a_compiler_that_is_killed_is_started_again() -> None:
     assert compiler._process._running is not killed
 
 
-async def test_a_server_that_may_start_no_process_compiles_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_child_process_the_server_compiles_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.dispatch.cel.compiler._MODULE", "app.dispatch.cel.absent")
     assert isinstance(await Compiler(Worker()).compile(LONG, cluster="a"), Program)
 
 
-async def test_the_process_ends_with_its_compiler() -> None:
+async def test_the_child_process_ends_with_its_compiler() -> None:
     compiler = Compiler(Worker())
     await compiler.compile(LONG, cluster="a")
     process: Any = compiler._process._running
@@ -68,6 +68,6 @@ async def test_the_process_ends_with_its_compiler() -> None:
     assert process.poll() is not None
 
 
-def test_macros_that_repeat_their_operand_count_as_what_they_become() -> None:
+def test_the_length_of_an_expression_includes_the_expansion_of_macros() -> None:
     assert is_short("object.a.optMap(x, x).hasValue()")
     assert not is_short("object.a" + ".optMap(x, x)" * 6 + ".hasValue()")

@@ -1,4 +1,8 @@
-"""The functions that an apiserver adds to CEL (k8s.io/apiserver/pkg/cel/library, cel-go's ext), by subject."""
+"""The functions of expressions, by subject.
+
+They are CEL's standard functions, cel-go's extensions (package ext), and Kubernetes' functions
+(k8s.io/apiserver/pkg/cel/library).
+"""
 
 from typing import Final
 
@@ -6,16 +10,16 @@ from app.dispatch.cel.functions import Function
 from app.dispatch.cel.library.addresses import FUNCTIONS as ADDRESSES
 from app.dispatch.cel.library.authorizer import FUNCTIONS as AUTHORIZER
 from app.dispatch.cel.library.comparisons import FUNCTIONS as COMPARISONS
+from app.dispatch.cel.library.extensions import FUNCTIONS as EXTENSIONS
 from app.dispatch.cel.library.formats import FUNCTIONS as FORMATS
 from app.dispatch.cel.library.lists import FUNCTIONS as LISTS
 from app.dispatch.cel.library.quantities import FUNCTIONS as QUANTITIES
 from app.dispatch.cel.library.regexes import FUNCTIONS as REGEXES
-from app.dispatch.cel.library.sequences import FUNCTIONS as SEQUENCES
+from app.dispatch.cel.library.semver import FUNCTIONS as SEMVER
 from app.dispatch.cel.library.standard import FUNCTIONS as STANDARD
 from app.dispatch.cel.library.standard import TO_STRING
 from app.dispatch.cel.library.strings import FUNCTIONS as STRINGS
 from app.dispatch.cel.library.urls import FUNCTIONS as URLS
-from app.dispatch.cel.library.versions import FUNCTIONS as VERSIONS
 
 DECLARED: Final[tuple[Function, ...]] = (
     *COMPARISONS,
@@ -28,9 +32,9 @@ DECLARED: Final[tuple[Function, ...]] = (
     *REGEXES,
     *STRINGS,
     *URLS,
-    *VERSIONS,
+    *SEMVER,
 )
-"""Those that the check of an expression has to be told of."""
+"""The functions that the type checker does not know by itself."""
 
-FUNCTIONS: Final[tuple[Function, ...]] = (*DECLARED, *SEQUENCES, *STANDARD)
-"""All that expressions can call."""
+FUNCTIONS: Final[tuple[Function, ...]] = (*DECLARED, *EXTENSIONS, *STANDARD)
+"""All functions that expressions can call."""

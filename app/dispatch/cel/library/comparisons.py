@@ -1,6 +1,6 @@
-"""Order among numbers of different types, which an apiserver allows (cel-go: CrossTypeNumericComparisons).
+"""Comparisons between numbers of different types (cel-go: CrossTypeNumericComparisons).
 
-The check has to be told that it may compare them.
+cel-cpp's type checker rejects them, so all overloads of the operators are declared here.
 """
 
 from typing import Final

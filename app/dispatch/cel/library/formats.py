@@ -1,4 +1,4 @@
-"""Named formats of texts (upstream: pkg/cel/library/format.go, k8s.io/apimachinery/pkg/util/validation)."""
+"""Named formats of strings (k8s.io/apiserver/pkg/cel/library/format.go, k8s.io/apimachinery/pkg/util/validation)."""
 
 import base64
 import binascii
@@ -10,11 +10,11 @@ from typing import Any, Final
 from google.protobuf.message import Message
 
 from app.dispatch.cel.functions import Function
-from app.dispatch.cel.library.urls import parse_error
-from app.dispatch.cel.messages import message_type
+from app.dispatch.cel.library.urls import find_parse_error
+from app.dispatch.cel.protobuf_types import get_message_type
 from app.dispatch.validation.selectors import label_key_problems, label_value_problems
 
-_FORMAT: Final = message_type("NamedFormat")
+_FORMAT: Final = get_message_type("NamedFormat")
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
 _DNS_1035: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
@@ -29,7 +29,7 @@ _DATETIME: Final = re.compile(
 _Validate = Callable[[str], Iterator[str]]
 
 
-def _name(pattern: str, *, longest: int, text: str) -> _Validate:
+def _compile_name_format(pattern: str, *, longest: int, text: str) -> _Validate:
     form = re.compile(pattern)
 
     def validate(value: str) -> Iterator[str]:
@@ -41,12 +41,12 @@ def _name(pattern: str, *, longest: int, text: str) -> _Validate:
     return validate
 
 
-def _prefix(validate: _Validate) -> _Validate:
-    """Return the format of what a generated name begins with: a dash at its end will be followed by something."""
+def _allow_trailing_dash(validate: _Validate) -> _Validate:
+    """Return the validation of a generateName: its trailing dash is followed by a generated suffix."""
     return lambda value: validate(f"{value[:-1]}a" if len(value) > 1 and value.endswith("-") else value)
 
 
-def _only_if(accepts: Callable[[str], bool], problem: str) -> _Validate:
+def _require(accepts: Callable[[str], bool], problem: str) -> _Validate:
     def validate(value: str) -> Iterator[str]:
         if not accepts(value):
             yield problem
@@ -54,8 +54,8 @@ def _only_if(accepts: Callable[[str], bool], problem: str) -> _Validate:
     return validate
 
 
-def _uri(value: str) -> Iterator[str]:
-    problem = parse_error(value)
+def _validate_uri(value: str) -> Iterator[str]:
+    problem = find_parse_error(value)
     if problem:
         yield problem
 
@@ -83,19 +83,19 @@ def _is_datetime(value: str) -> bool:
     return match is not None and _is_date(match[1])
 
 
-_DNS_1123_LABEL: Final = _name(
+_DNS_1123_LABEL: Final = _compile_name_format(
     _LABEL,
     longest=63,
     text="a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
     "with an alphanumeric character (e.g. 'my-name',  or '123-abc'",
 )
-_DNS_1123_SUBDOMAIN: Final = _name(
+_DNS_1123_SUBDOMAIN: Final = _compile_name_format(
     _SUBDOMAIN,
     longest=253,
     text="a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
     "start and end with an alphanumeric character (e.g. 'example.com'",
 )
-_DNS_1035_LABEL: Final = _name(
+_DNS_1035_LABEL: Final = _compile_name_format(
     _DNS_1035,
     longest=63,
     text="a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
@@ -106,19 +106,19 @@ _FORMATS: Final[dict[str, _Validate]] = {
     "dns1123Subdomain": _DNS_1123_SUBDOMAIN,
     "dns1035Label": _DNS_1035_LABEL,
     "qualifiedName": label_key_problems,
-    "dns1123LabelPrefix": _prefix(_DNS_1123_LABEL),
-    "dns1123SubdomainPrefix": _prefix(_DNS_1123_SUBDOMAIN),
-    "dns1035LabelPrefix": _prefix(_DNS_1035_LABEL),
+    "dns1123LabelPrefix": _allow_trailing_dash(_DNS_1123_LABEL),
+    "dns1123SubdomainPrefix": _allow_trailing_dash(_DNS_1123_SUBDOMAIN),
+    "dns1035LabelPrefix": _allow_trailing_dash(_DNS_1035_LABEL),
     "labelValue": label_value_problems,
-    "uri": _uri,
-    "uuid": _only_if(lambda value: _UUID.fullmatch(value) is not None, "does not match the UUID format"),
-    "byte": _only_if(_is_base64, "invalid base64"),
-    "date": _only_if(_is_date, "invalid date"),
-    "datetime": _only_if(_is_datetime, "invalid datetime"),
+    "uri": _validate_uri,
+    "uuid": _require(lambda value: _UUID.fullmatch(value) is not None, "does not match the UUID format"),
+    "byte": _require(_is_base64, "invalid base64"),
+    "date": _require(_is_date, "invalid date"),
+    "datetime": _require(_is_datetime, "invalid datetime"),
 }
 
 
-def _constant(name: str) -> Callable[[], Message]:
+def _build_format(name: str) -> Callable[[], Message]:
     return lambda: _FORMAT(name=name)
 
 
@@ -126,7 +126,7 @@ def _validate(format_: Any, text: str) -> list[str]:
     return list(_FORMATS[format_.name](text))
 
 
-# pkg/cel/library/format.go: MaxRegexSize, by which Kubernetes charges for a validation.
+# pkg/cel/library/format.go: MaxRegexSize, which determines the cost of a validation.
 _REGEX_SIZES: Final = {
     **dict.fromkeys(("dns1123Label", "dns1035Label", "dns1123LabelPrefix", "dns1035LabelPrefix"), 30),
     **dict.fromkeys(("dns1123Subdomain", "dns1123SubdomainPrefix", "qualifiedName"), 60),
@@ -138,19 +138,19 @@ _REGEX_SIZES: Final = {
 }
 
 
-def regex_size_of(value: Any) -> int | None:
-    """Return the size of the regular expression of a format, by which Kubernetes charges; None for all else."""
+def get_regex_size(value: Any) -> int | None:
+    """Return the size of a format's regular expression for Kubernetes' costs; None for other values."""
     return _REGEX_SIZES[getattr(value, "name", "")] if isinstance(value, _FORMAT) else None
 
 
 _F: Final = "kubernetes.NamedFormat"
 FUNCTIONS: Final = (
-    *(Function(f"format.{name}", (), _F, _constant(name), member=False) for name in _FORMATS),
+    *(Function(f"format.{name}", (), _F, _build_format(name), member=False) for name in _FORMATS),
     Function(
         "format.named",
         ("string",),
         f"optional_type<{_F}>",
-        # An empty message is no format: expressions get optional.none().
+        # For an unknown name, the message is empty, and expressions get optional.none().
         lambda name: _FORMAT(name=name if name in _FORMATS else ""),
         member=False,
     ),

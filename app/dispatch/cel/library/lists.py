@@ -1,4 +1,4 @@
-"""Functions of lists (upstream: pkg/cel/library/lists.go), and those of texts that share a name with one."""
+"""Functions of lists (k8s.io/apiserver/pkg/cel/library/lists.go), and the string functions with the same names."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -14,36 +14,36 @@ _SUMMABLE: Final = ("int", "uint", "double", "duration")
 _FAMILIES: Final = ((bool,), (int, float), (str,), (bytes, bytearray), (datetime,), (timedelta,))
 
 
-def _family(value: Any) -> tuple[type, ...]:
+def _find_family(value: Any) -> tuple[type, ...]:
     for family in _FAMILIES:
         if isinstance(value, family):
             return family
     raise TypeError("no such overload")
 
 
-def _comparable(values: Sequence[Any]) -> Sequence[Any]:
-    """Return values that have an order among themselves: numbers of any type, else values of one type."""
-    if len({_family(value) for value in values}) > 1:
+def _require_comparable(values: Sequence[Any]) -> Sequence[Any]:
+    """Return the values, or raise TypeError unless they are all numbers or all of one type."""
+    if len({_find_family(value) for value in values}) > 1:
         raise TypeError("no such overload")
     return values
 
 
 def _is_sorted(values: Sequence[Any]) -> bool:
-    return not any(left > right for left, right in pairwise(_comparable(values)))
+    return not any(left > right for left, right in pairwise(_require_comparable(values)))
 
 
 def _sum(values: Sequence[Any]) -> Any:
     total: Any = timedelta() if values and isinstance(values[0], timedelta) else 0
-    for value in _comparable(values):
+    for value in _require_comparable(values):
         if isinstance(value, bool) or not isinstance(value, int | float | timedelta):
             raise TypeError("no such overload")
         total += value
     if isinstance(total, int):
-        return _in_range(total, unsigned=bool(values) and isinstance(values[0], Uint))
+        return _check_range(total, unsigned=bool(values) and isinstance(values[0], Uint))
     return total
 
 
-def _in_range(total: int, *, unsigned: bool) -> int:
+def _check_range(total: int, *, unsigned: bool) -> int:
     if unsigned and total <= MAX_UINT:
         return Uint(total)
     if not MIN_INT <= total <= MAX_INT:
@@ -51,31 +51,31 @@ def _in_range(total: int, *, unsigned: bool) -> int:
     return total
 
 
-def _extreme(name: str, choose: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]], Any]:
+def _build_extreme(name: str, choose: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]], Any]:
     def find(values: Sequence[Any]) -> Any:
         if not values:
             raise ValueError(f"{name} called on empty list")
-        return choose(_comparable(values))
+        return choose(_require_comparable(values))
 
     return find
 
 
-def _index_of(values: Sequence[Any], item: Any) -> int:
+def _find_index(values: Sequence[Any], item: Any) -> int:
     return next((index for index, value in enumerate(values) if is_equal(value, item)), -1)
 
 
-def _last_index_of(values: Sequence[Any], item: Any) -> int:
+def _find_last_index(values: Sequence[Any], item: Any) -> int:
     return next((index for index in reversed(range(len(values))) if is_equal(values[index], item)), -1)
 
 
-def _text_index_of(text: str, part: str, offset: int = 0) -> int:
+def _find_text(text: str, part: str, offset: int = 0) -> int:
     _check_offset(offset)
     if not part:
         return offset
     return text.find(part, offset)
 
 
-def _text_last_index_of(text: str, part: str, offset: int | None = None) -> int:
+def _find_last_text(text: str, part: str, offset: int | None = None) -> int:
     if offset is None:
         return text.rfind(part)
     _check_offset(offset)
@@ -92,13 +92,13 @@ def _check_offset(offset: int) -> None:
 FUNCTIONS: Final = (
     *(Function("isSorted", (f"list<{type_}>",), "bool", _is_sorted) for type_ in _COMPARABLE),
     *(Function("sum", (f"list<{type_}>",), type_, _sum) for type_ in _SUMMABLE),
-    *(Function("min", (f"list<{type_}>",), type_, _extreme("min", min)) for type_ in _COMPARABLE),
-    *(Function("max", (f"list<{type_}>",), type_, _extreme("max", max)) for type_ in _COMPARABLE),
-    Function("indexOf", ("list<~A>", "~A"), "int", _index_of),
-    Function("lastIndexOf", ("list<~A>", "~A"), "int", _last_index_of),
+    *(Function("min", (f"list<{type_}>",), type_, _build_extreme("min", min)) for type_ in _COMPARABLE),
+    *(Function("max", (f"list<{type_}>",), type_, _build_extreme("max", max)) for type_ in _COMPARABLE),
+    Function("indexOf", ("list<~A>", "~A"), "int", _find_index),
+    Function("lastIndexOf", ("list<~A>", "~A"), "int", _find_last_index),
     *(
         Function(name, ("string", "string", *offset), "int", code)
-        for name, code in (("indexOf", _text_index_of), ("lastIndexOf", _text_last_index_of))
+        for name, code in (("indexOf", _find_text), ("lastIndexOf", _find_last_text))
         for offset in ((), ("int",))
     ),
 )

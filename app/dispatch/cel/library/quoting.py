@@ -1,12 +1,12 @@
-"""Texts in errors, as Go quotes them."""
+"""Quotes strings in errors as Go does."""
 
 import json
 from typing import Final
 
-# An error is for people: a text of megabytes is not repeated to them.
-_LONGEST: Final = 256
+# Errors are for people, so they do not repeat a string of megabytes.
+_MAX_CHARACTERS: Final = 256
 
 
-def quoted(text: str) -> str:
-    """Return ``text`` in double quotes (Go's %q, to all appearances)."""
-    return json.dumps(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...", ensure_ascii=False)
+def quote_text(text: str) -> str:
+    """Return ``text`` in double quotes, like Go's %q for printable characters; a long text is cut."""
+    return json.dumps(text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}...", ensure_ascii=False)

@@ -1,46 +1,47 @@
-"""Regular expressions (upstream: pkg/cel/library/regex.go; cel-go's ``matches``).
+"""Regular expressions (k8s.io/apiserver/pkg/cel/library/regex.go, cel-go's ``matches``).
 
-All of them are RE2's, as Go's are: evaluated by cel-cpp because Python's have no bound in time.
+cel-cpp evaluates them with RE2, whose syntax and linear time are those of Go. Python's module re can take exponential
+time.
 """
 
 import re
 from typing import Final
 
+from app.dispatch.cel.cel_cpp import delegate
+from app.dispatch.cel.evaluation import UnsupportedFunctionError, spend
 from app.dispatch.cel.functions import Function
-from app.dispatch.cel.native import native
-from app.dispatch.cel.run import Unknown, spend
 
-# A match takes as much memory as these many elements of a list, here and in cel-cpp.
+# A match takes the memory of this many list elements, in Python and in cel-cpp together.
 _WORK_OF_MATCH: Final = 6
 
-# An escaped character, a quotation, a class, or the opening of a group that captures.
+# A quotation, an escaped character, a character class, or the start of a capturing group.
 _TOKEN: Final = re.compile(
     r"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\[:\^?[a-z]+:\]|\\.|[^\]\\])*\]|\(\?P?<[A-Za-z0-9_]+>|\((?!\?)", re.DOTALL
 )
 
 
-def _without_groups(pattern: str) -> str:
-    """Return a pattern that matches the same and captures nothing: cel-cpp finds what is captured, Go what matches."""
+def _remove_groups(pattern: str) -> str:
+    """Make all groups non-capturing: cel-cpp returns the captured text, Go's Find returns the match."""
     return _TOKEN.sub(lambda match: "(?:" if match[0].startswith("(") else match[0], pattern)
 
 
-_matches: Final = native("a.matches(b)")
-_extract: Final = native("regex.extract(a, b).orValue('')")
-_extract_all: Final = native("regex.extractAll(a, b)")
-_takes_empty: Final = native("regex.extract('', a).hasValue()")
+_matches: Final = delegate("a.matches(b)")
+_extract: Final = delegate("regex.extract(a, b).orValue('')")
+_extract_all: Final = delegate("regex.extractAll(a, b)")
+_takes_empty: Final = delegate("regex.extract('', a).hasValue()")
 
 
 def _find(text: str, pattern: str) -> str:
-    return str(_extract(text, _without_groups(pattern)))
+    return str(_extract(text, _remove_groups(pattern)))
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    pattern = _without_groups(pattern)
-    # There may be as many matches as characters.
+    pattern = _remove_groups(pattern)
+    # A pattern can match each character.
     spend(_WORK_OF_MATCH * len(text))
     if _takes_empty(pattern):
-        # Go finds the empty text between characters, cel-cpp does not.
-        raise Unknown("findAll() with a pattern that matches the empty text")
+        # Go finds empty matches between characters, cel-cpp does not.
+        raise UnsupportedFunctionError("findAll() with a pattern that matches the empty text")
     found = [str(getattr(match, "value", lambda m=match: m)()) for match in _extract_all(text, pattern)]
     return found if limit < 0 else found[:limit]
 

@@ -1,15 +1,15 @@
-"""The functions of the language itself (cel-spec, Standard Definitions), by the types of their arguments.
+"""The standard functions of CEL (cel-spec, Standard Definitions).
 
-cel-cpp knows their signatures, so these rows are not declared to it.
+cel-cpp's type checker knows their signatures, so ``FUNCTIONS`` is not in `library.DECLARED`.
 """
 
 import math
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from app.dispatch.cel.cel_cpp import delegate
 from app.dispatch.cel.functions import Function
-from app.dispatch.cel.native import native
-from app.dispatch.cel.values import MAX_INT, MAX_UINT, MIN_INT, Uint, type_of
+from app.dispatch.cel.values import MAX_INT, MAX_UINT, MIN_INT, Uint, get_type
 
 _GETTERS: Final = ("FullYear", "Month", "Date", "DayOfMonth", "DayOfWeek", "DayOfYear")
 _CLOCK_GETTERS: Final = ("Hours", "Minutes", "Seconds", "Milliseconds")
@@ -19,7 +19,7 @@ _BOOLS: Final = {
 }
 
 
-def _same(value: Any) -> Any:
+def _return_unchanged(value: Any) -> Any:
     return value
 
 
@@ -48,11 +48,11 @@ def _parse_bytes(value: bytes) -> str:
         raise ValueError("invalid UTF-8 in bytes, cannot convert to string") from None
 
 
-def _function(name: str, type_: str, code: Any) -> Function:
+def _build_conversion(name: str, type_: str, code: Any) -> Function:
     return Function(name, (type_,), name if name == "string" else "dyn", code, member=False)
 
 
-def _seconds(value: datetime) -> int:
+def _count_seconds(value: datetime) -> int:
     return int(value.timestamp() // 1)
 
 
@@ -60,51 +60,55 @@ _DURATIONS: Final = {
     "getHours": timedelta(hours=1),
     "getMinutes": timedelta(minutes=1),
     "getSeconds": timedelta(seconds=1),
-    # All of them, as in cel-go, and not only the rest of a second as in cel-cpp.
+    # As in cel-go, the milliseconds of the duration. cel-cpp returns those of its last second only.
     "getMilliseconds": timedelta(milliseconds=1),
 }
 
 
-def _whole(unit: timedelta) -> Any:
+def _count_whole(unit: timedelta) -> Any:
     return lambda value: (abs(value) // unit) * (-1 if value < timedelta() else 1)
 
 
-# cel-cpp lets nobody add an overload to a function of its own, and Kubernetes adds `string(ip)`: so these are declared.
+# Kubernetes adds overloads such as string(ip). cel-cpp does not allow that for its own functions, so all overloads of
+# `string` are declared.
 TO_STRING: Final = (
-    _function("string", "string", _same),
-    _function("string", "int", str),
-    _function("string", "uint", str),
-    _function("string", "bool", lambda value: "true" if value else "false"),
-    _function("string", "bytes", _parse_bytes),
-    _function("string", "double", native("string(a)")),
-    *(_function("string", type_, native(f"string({type_}(a))")) for type_ in ("timestamp", "duration")),
+    _build_conversion("string", "string", _return_unchanged),
+    _build_conversion("string", "int", str),
+    _build_conversion("string", "uint", str),
+    _build_conversion("string", "bool", lambda value: "true" if value else "false"),
+    _build_conversion("string", "bytes", _parse_bytes),
+    _build_conversion("string", "double", delegate("string(a)")),
+    *(_build_conversion("string", type_, delegate(f"string({type_}(a))")) for type_ in ("timestamp", "duration")),
 )
 FUNCTIONS: Final = (
-    *(_function("size", type_, len) for type_ in ("string", "bytes", "list", "map")),
-    *(_function(name, name, _same) for name in ("bool", "int", "uint", "double", "bytes", "timestamp", "duration")),
-    _function("dyn", "dyn", _same),
-    _function("type", "dyn", type_of),
-    _function("bool", "string", _parse_bool),
-    _function("int", "uint", _to_int),
-    _function("int", "double", _to_int),
-    _function("int", "timestamp", _seconds),
-    _function("int", "string", native("int(a)")),
-    _function("uint", "int", _to_uint),
-    _function("uint", "double", _to_uint),
-    _function("uint", "string", native("uint(a)")),
-    _function("double", "int", float),
-    _function("double", "uint", float),
-    _function("double", "string", native("double(a)")),
-    _function("bytes", "string", str.encode),
-    _function("timestamp", "string", native("timestamp(a)")),
-    _function("timestamp", "int", native("timestamp(a)")),
-    _function("duration", "string", native("duration(a)")),
+    *(_build_conversion("size", type_, len) for type_ in ("string", "bytes", "list", "map")),
     *(
-        Function(f"get{part}", ("timestamp", *zone), "int", native(f"timestamp(a).get{part}({'b' if zone else ''})"))
+        _build_conversion(name, name, _return_unchanged)
+        for name in ("bool", "int", "uint", "double", "bytes", "timestamp", "duration")
+    ),
+    _build_conversion("dyn", "dyn", _return_unchanged),
+    _build_conversion("type", "dyn", get_type),
+    _build_conversion("bool", "string", _parse_bool),
+    _build_conversion("int", "uint", _to_int),
+    _build_conversion("int", "double", _to_int),
+    _build_conversion("int", "timestamp", _count_seconds),
+    _build_conversion("int", "string", delegate("int(a)")),
+    _build_conversion("uint", "int", _to_uint),
+    _build_conversion("uint", "double", _to_uint),
+    _build_conversion("uint", "string", delegate("uint(a)")),
+    _build_conversion("double", "int", float),
+    _build_conversion("double", "uint", float),
+    _build_conversion("double", "string", delegate("double(a)")),
+    _build_conversion("bytes", "string", str.encode),
+    _build_conversion("timestamp", "string", delegate("timestamp(a)")),
+    _build_conversion("timestamp", "int", delegate("timestamp(a)")),
+    _build_conversion("duration", "string", delegate("duration(a)")),
+    *(
+        Function(f"get{part}", ("timestamp", *zone), "int", delegate(f"timestamp(a).get{part}({'b' if zone else ''})"))
         for part in (*_GETTERS, *_CLOCK_GETTERS)
         for zone in ((), ("string",))
     ),
-    *(Function(name, ("duration",), "int", _whole(unit)) for name, unit in _DURATIONS.items()),
+    *(Function(name, ("duration",), "int", _count_whole(unit)) for name, unit in _DURATIONS.items()),
     Function("contains", ("string", "string"), "bool", lambda text, part: part in text),
     Function("startsWith", ("string", "string"), "bool", str.startswith),
     Function("endsWith", ("string", "string"), "bool", str.endswith),

@@ -1,37 +1,37 @@
-"""Functions of texts: cel-go's ext.Strings in version 2 (positions are code points)."""
+"""String functions: version 2 of cel-go's ext.Strings, which counts positions in code points."""
 
 import string
 from collections.abc import Sequence
 from typing import Any, Final
 
+from app.dispatch.cel.cel_cpp import delegate
+from app.dispatch.cel.evaluation import spend
 from app.dispatch.cel.functions import Function
-from app.dispatch.cel.native import native
-from app.dispatch.cel.run import spend
+from app.dispatch.cel.value_weight import measure_weight
 from app.dispatch.cel.values import NO_SUCH_OVERLOAD
-from app.dispatch.cel.weights import weight
 
 _LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _UPPER: Final = str.maketrans(string.ascii_lowercase, string.ascii_uppercase)
-# Go's unicode.IsSpace; Python's own set has the separators 0x1c to 0x1f, too.
+# Go's unicode.IsSpace. Python's str.strip also removes the separators 0x1c to 0x1f.
 _SPACES: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
 )
-# Characters that take as much memory as one element of a list.
-_CHARACTERS: Final = 10
-# A short text takes as much memory as these many elements of a list.
+# As many characters take the memory of one list element.
+_CHARACTERS_PER_ELEMENT: Final = 10
+# A short string takes the memory of this many list elements.
 _WORK_OF_TEXT: Final = 6
 
-_format: Final = native("a.format(b)")
+_format: Final = delegate("a.format(b)")
 
 
-def _char_at(text: str, position: int) -> str:
+def _get_character(text: str, position: int) -> str:
     if not 0 <= position <= len(text):
         raise IndexError(f"index out of range: {position}")
     return text[position : position + 1]
 
 
-def _substring(text: str, start: int, end: int | None = None) -> str:
+def _cut_substring(text: str, start: int, end: int | None = None) -> str:
     end = len(text) if end is None else end
     for position in (start, end):
         if not 0 <= position <= len(text):
@@ -56,39 +56,39 @@ def _split(text: str, separator: str, limit: int = -1) -> list[str]:
 def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
     found = text.count(old)
     times = found if limit < 0 else min(found, limit)
-    spend((len(text) + max(0, len(new) - len(old)) * times) // _CHARACTERS)
+    spend((len(text) + max(0, len(new) - len(old)) * times) // _CHARACTERS_PER_ELEMENT)
     return text.replace(old, new, times)
 
 
 def _join(texts: Sequence[str], separator: str = "") -> str:
     if not all(isinstance(text, str) for text in texts):
         raise TypeError(NO_SUCH_OVERLOAD)
-    spend((sum(map(len, texts)) + len(separator) * max(0, len(texts) - 1)) // _CHARACTERS)
+    spend((sum(map(len, texts)) + len(separator) * max(0, len(texts) - 1)) // _CHARACTERS_PER_ELEMENT)
     return separator.join(texts)
 
 
 def _format_list(text: str, arguments: Sequence[Any]) -> str:
-    spend(weight(text) + weight(arguments))
+    spend(measure_weight(text) + measure_weight(arguments))
     return str(_format(text, arguments))
 
 
-def _text_function(name: str, *types: str, code: Any, returns: str = "string") -> Function:
+def _build_text_function(name: str, *types: str, code: Any, returns: str = "string") -> Function:
     return Function(name, ("string", *types), returns, code)
 
 
 FUNCTIONS: Final = (
-    Function("strings.quote", ("string",), "string", native("strings.quote(a)"), member=False),
-    _text_function("charAt", "int", code=_char_at),
-    _text_function("format", "list<dyn>", code=_format_list),
-    _text_function("lowerAscii", code=lambda text: text.translate(_LOWER)),
-    _text_function("upperAscii", code=lambda text: text.translate(_UPPER)),
-    _text_function("trim", code=lambda text: text.strip(_SPACES)),
-    _text_function("split", "string", code=_split, returns="list<string>"),
-    _text_function("split", "string", "int", code=_split, returns="list<string>"),
-    _text_function("substring", "int", code=_substring),
-    _text_function("substring", "int", "int", code=_substring),
-    _text_function("replace", "string", "string", code=_replace),
-    _text_function("replace", "string", "string", "int", code=_replace),
+    Function("strings.quote", ("string",), "string", delegate("strings.quote(a)"), member=False),
+    _build_text_function("charAt", "int", code=_get_character),
+    _build_text_function("format", "list<dyn>", code=_format_list),
+    _build_text_function("lowerAscii", code=lambda text: text.translate(_LOWER)),
+    _build_text_function("upperAscii", code=lambda text: text.translate(_UPPER)),
+    _build_text_function("trim", code=lambda text: text.strip(_SPACES)),
+    _build_text_function("split", "string", code=_split, returns="list<string>"),
+    _build_text_function("split", "string", "int", code=_split, returns="list<string>"),
+    _build_text_function("substring", "int", code=_cut_substring),
+    _build_text_function("substring", "int", "int", code=_cut_substring),
+    _build_text_function("replace", "string", "string", code=_replace),
+    _build_text_function("replace", "string", "string", "int", code=_replace),
     Function("join", ("list<string>",), "string", _join),
     Function("join", ("list<string>", "string"), "string", _join),
 )

@@ -1,1 +1,1 @@
-"""Objects from an apiserver, followed by list and watch."""
+"""Objects of an apiserver, kept current by list and watch."""

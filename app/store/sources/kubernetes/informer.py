@@ -1,11 +1,12 @@
-"""Keeping a store equal to one resource of an apiserver: list, then watch, for ever.
+"""Keep a store equal to one resource of an apiserver: list, then watch, until cancelled.
 
-What can go wrong and what is done: a stream that ends or is cut is taken up where it stopped, so nothing is lost and
-nothing is listed again; 410 Gone (etcd has compacted the place away) lists again; so does a server that three times in
-a row will not continue from the place. A list is the whole truth, so what it does not hold is removed from the store.
-A resource with several versions is read in the best one that is served (`versions`). The store holds objects of one
-version only: those of another one are read to the end before they replace the objects in the store, in one step.
-Between attempts there is a back-off with jitter, so that a fleet of replicas does not come back all at once.
+- A watch that ends or breaks continues from its last resourceVersion, without a new list.
+- After 410 Gone (etcd has compacted the resourceVersion) the informer lists again. It also does so if the apiserver
+  refuses three times in a row to continue.
+- Objects that a list does not contain are removed from the store.
+- A resource with several versions is read in the best served one (`versions`). The store holds objects of one version
+  only: the list of another version is complete before its objects replace the former ones in one step.
+- Attempts are separated by a back-off with jitter, so that a fleet of replicas does not reconnect at the same time.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ import msgspec
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
 from app.store import ObjectKey, Store, key_of
-from app.store.sources.kubernetes.absence import AbsencePauses
+from app.store.sources.kubernetes.discovery_polling import DiscoveryPauses
 from app.store.sources.kubernetes.listing import GONE, Lister, NotServedError, Pause, Reader, RelistError, identified
 from app.store.sources.kubernetes.progress import Progress
 from app.store.sources.kubernetes.resources import WatchedResource
@@ -30,32 +31,32 @@ from app.store.sources.source import PartState
 
 _log: Final = logging.getLogger(__name__)
 
-# The server ends a watch after this many seconds, chosen at random so that they do not all end together.
+# kube-apiserver ends a watch after a random number of seconds in this range, so that watches do not end together.
 _WATCH_SECONDS: Final = (300, 600)
-# An apiserver sends a bookmark about once a minute; two missed ones mean that nobody is there any more.
+# kube-apiserver sends a bookmark about once a minute. Without two of them, the connection is considered dead.
 _IDLE_SECONDS: Final = 150.0
-# A replica follows a handful of resources, so a short ceiling costs a coming apiserver little and keeps answers fresh.
+# A replica watches few resources, so a low maximum is no load for a starting apiserver, and keeps the store current.
 _BACKOFF_SECONDS: Final = (0.25, 5.0)
 _ABSENT_SECONDS: Final = 10.0
-# A stream that ends sooner did no good; without a pause the next would follow at once.
+# After a shorter stream the informer pauses; otherwise it would reconnect in a tight loop.
 _SHORT_STREAM_SECONDS: Final = 1.0
 _TRIES_BEFORE_RELIST: Final = 3
-# Events that are handled before reviews get their turn.
+# Events that are handled between two iterations of the event loop.
 _SLICE: Final = 20
-# An apiserver that starts refuses a list once or twice; one that goes on refusing does so to every replica.
+# A starting apiserver refuses a list once or twice. After more refusals, every replica is assumed to be refused.
 _TRIES_BEFORE_REFUSED: Final = 3
-# Where one version replaces another, an apiserver answers 404 to both for a second or two: it registers the new one
-# after it has withdrawn the old one. With the pauses between, these attempts take some six seconds.
+# While one version replaces another, kube-apiserver answers 404 to both for a second or two: it removes the old one
+# before it registers the new one. With their pauses, these attempts take about six seconds.
 _TRIES_BEFORE_ABSENT: Final = 7
 
 _TOO_MANY_REQUESTS: Final = 429
 
 
 class Informer:
-    """Follows one resource.
+    """Lists and watches one resource.
 
     Attributes:
-        relists: How often a whole list was read.
+        relists: The number of complete lists that were read.
     """
 
     def __init__(
@@ -70,17 +71,17 @@ class Informer:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         pause: Pause | None = None,
     ) -> None:
-        """Prepare to follow ``resource``.
+        """Prepare to watch ``resource``.
 
         Args:
-            resource: What to follow.
-            reader: Where from.
-            store: Where to.
-            prefix: Put before the resource's path.
-            absent_seconds: How often to ask again for a resource, or a better version of it, that the server does not
-                serve (its CustomResourceDefinition is not installed or has no such version).
-            served: Returns the versions that the resource's CustomResourceDefinition serves, None if it is unknown.
-            sleep: Waits that many seconds.
+            resource: The resource to watch.
+            reader: The connection to the apiserver.
+            store: Receives the objects.
+            prefix: Prefix of the resource's path.
+            absent_seconds: Seconds between two requests for a resource, or a better version of it, that the apiserver
+                does not serve (its CustomResourceDefinition is not installed or has no such version).
+            served: Returns the versions that the resource's CustomResourceDefinition serves, None if they are unknown.
+            sleep: Sleeps for a number of seconds.
             pause: Awaited before each event where to handle one takes long; None where it does not.
         """
         self.relists = 0
@@ -92,7 +93,7 @@ class Informer:
         )
         self._versions: Final = self._lister.versions
         self._store: Final = store
-        self._absences: Final = AbsencePauses(absent_seconds, sleep=sleep)
+        self._absences: Final = DiscoveryPauses(absent_seconds, sleep=sleep)
         self._sleep: Final = sleep
         self._progress: Final = Progress()
         self._synced: Final = asyncio.Event()
@@ -106,7 +107,7 @@ class Informer:
 
     @property
     def resource(self) -> WatchedResource:
-        """The resource in the version that is read."""
+        """The resource in the chosen version."""
         return self._versions.current
 
     @property
@@ -120,33 +121,33 @@ class Informer:
         return self._synced.is_set()
 
     async def wait_synced(self) -> None:
-        """Return as soon as it is `synced`."""
+        """Return as soon as the informer is `synced`."""
         await self._synced.wait()
 
     async def wait_tried(self) -> None:
-        """Return as soon as it is `synced`, or the first attempt to list it has failed."""
+        """Return as soon as the informer is `synced`, or its first list has failed."""
         await self._tried.wait()
 
     def ask_again(self) -> None:
-        """Ask at once for what was not served: the CustomResourceDefinition was installed or changed."""
+        """Request an unserved resource at once, because its CustomResourceDefinition was installed or changed."""
         self._absences.end()
 
     @property
     def progress(self) -> int:
-        """The resource version up to which everything has been seen."""
+        """The resourceVersion up to which all changes have been seen."""
         return self._progress.seen
 
     @property
     def changed(self) -> int:
-        """The resource version of the last change that was seen (`Progress`)."""
+        """The resourceVersion of the last change that was seen (`Progress`)."""
         return self._progress.changed
 
     def state(self) -> PartState:
-        """Return how it stands."""
+        """Return the state of the resource, for readiness and messages."""
         detail = self._problem or self._versions.problem
         failing = bool(detail)
         if not detail and self._absent:
-            detail = "not served by the apiserver (is its CustomResourceDefinition installed?); asked again regularly"
+            detail = "not served by the apiserver (is its CustomResourceDefinition installed?); retrying regularly"
         if not detail and not self.synced:
             detail = "not listed yet"
         age = None if self._heard_at is None else time.monotonic() - self._heard_at
@@ -154,10 +155,10 @@ class Informer:
         return PartState(self.resource.name, self.synced, detail, age, failing=failing, refused=refused)
 
     async def run(self) -> None:
-        """Follow the resource until cancelled."""
+        """List and watch the resource until cancelled."""
         while True:
             try:
-                self._listed(await self._lister.read())
+                self._finish_list(await self._lister.read())
                 await self._follow()
             except RelistError as reason:
                 _log.info("%s: listing again: %s", self.resource.name, reason)
@@ -168,15 +169,15 @@ class Informer:
                 await self._back_off(error)
 
     async def wait_for(self, resource_version: int) -> None:
-        """Return as soon as everything up to ``resource_version`` has been seen."""
+        """Return as soon as all changes up to ``resource_version`` have been seen."""
         await self._progress.wait_for(resource_version)
 
     def learn(self, document: JSONObject) -> ObjectKey:
-        """Store an object that was read beside the watch, unless the watch is ahead of it, and return its key.
+        """Store an object of a live read, unless the watch is ahead of it, and return its key.
 
-        What the watch has passed and does not hold was deleted while the answer was under way.
+        If the watch is ahead and the store lacks the object, it was deleted after the live read.
         """
-        key = self._keyed(document)
+        key = self._identify(document)
         if _version(document) > max(self.stored_version(key), self._progress.seen):
             self._store.put(document)
         return key
@@ -186,11 +187,11 @@ class Informer:
         return self.stored_version(key) == as_number(version_of(text)) != 0
 
     def learn_text(self, text: msgspec.Raw, *, cluster: str) -> ObjectKey:
-        """Store an object as `learn` does; one that is stored in this version already is not decoded.
+        """Store an object as `learn` does, without decoding it if this version is stored already.
 
         Args:
-            text: The object.
-            cluster: The logical cluster that it was read in.
+            text: The encoded object.
+            cluster: The logical cluster of the object.
         """
         name = name_of(text)
         key = ObjectKey(cluster, self.resource.group_kind, name.namespace, name.name)
@@ -199,7 +200,7 @@ class Informer:
         return self.learn(self.resource.decode(text))
 
     def stored_version(self, key: ObjectKey) -> int:
-        """Return the resource version of the stored object, 0 if there is none."""
+        """Return the resourceVersion of the stored object, 0 if there is none."""
         stored = self._store.get(*key)
         if stored is None:
             return 0
@@ -208,7 +209,7 @@ class Informer:
     def _not_served(self) -> None:
         self._tries_absent += 1
         if self._is_changing_version():
-            self._problem = "no version of it is served by the apiserver just now"
+            self._problem = "the apiserver serves no version of it at the moment"
             if self._tries_absent == 1:
                 self._absences.end()
             return
@@ -217,12 +218,12 @@ class Informer:
         self._absent = True
         self._set_synced()
         self._problem = ""
-        self._heard()
+        self._set_heard()
         for key in list(self._store.keys(self.resource.group_kind)):
             self._store.remove(key)
 
     def _is_changing_version(self) -> bool:
-        """Return whether the apiserver may be replacing the version that was read by another one."""
+        """Return whether the apiserver may be replacing the chosen version by another one."""
         several = len(self._versions.candidates) > 1
         return several and self.synced and not self._absent and self._tries_absent < _TRIES_BEFORE_ABSENT
 
@@ -231,7 +232,7 @@ class Informer:
         self._tried.set()
 
     async def _back_off(self, error: Exception) -> None:
-        """Wait, longer each time in a row; full jitter, so that clients spread over the whole interval."""
+        """Pause, longer after each failure in a row. Full jitter spreads clients over the interval."""
         if self._problem != str(error):
             _log.warning("%s: %s", self.resource.name, error)
         self._problem = str(error)
@@ -240,32 +241,32 @@ class Informer:
         least, most = _BACKOFF_SECONDS
         ceiling = min(most, least * 2 ** min(self._failures, 16))
         self._failures += 1
-        await self._sleep(random.uniform(least / 2, ceiling))  # noqa: S311 - spreads load, guards nothing
+        await self._sleep(random.uniform(least / 2, ceiling))  # noqa: S311 - spreads load, no secret
 
-    def _heard(self) -> None:
+    def _set_heard(self) -> None:
         self._heard_at = time.monotonic()
 
-    def _read_again(self) -> None:
+    def _clear_problem(self) -> None:
         if self._problem:
-            _log.info("%s: read again", self.resource.name)
+            _log.info("%s: reading works again", self.resource.name)
         self._problem = ""
 
-    def _well(self) -> None:
-        self._read_again()
-        # Not as soon as a stream opens: one that ends at once again and again is no better than none.
+    def _reset_backoff(self) -> None:
+        self._clear_problem()
+        # Not when a stream opens: streams that end at once must keep the back-off growing.
         self._failures = 0
 
-    def _listed(self, place: str) -> None:
+    def _finish_list(self, place: str) -> None:
         self.relists += 1
         self._absent = False
         self._tries_absent = 0
         self._set_synced()
-        self._heard()
-        self._well()
+        self._set_heard()
+        self._reset_backoff()
         self._progress.restart(place)
 
     async def _follow(self) -> None:
-        """Follow changes until another version has to be read; ends by an exception only."""
+        """Watch until another version has to be read; ends by an exception only."""
         if len(self._versions.candidates) == 1:
             await self._watch()
         watch = asyncio.create_task(self._watch(), name=f"watch {self.resource.name}")
@@ -279,10 +280,10 @@ class Informer:
         for task in (watch, other):
             if not task.cancelled():
                 task.result()
-        raise RelistError("another version is to be read")
+        raise RelistError("another version has to be read")
 
     async def _watch(self) -> None:
-        """Follow changes from the current place; ends by an exception only."""
+        """Watch from the current resourceVersion; ends by an exception only."""
         refused = 0
         while True:
             started = time.monotonic()
@@ -296,18 +297,18 @@ class Informer:
                     raise RelistError(str(error)) from error
                 if error.code == NOT_FOUND:
                     await self._back_off(error)
-                    raise RelistError(f"{self.resource.api_version} is not served any more") from error
+                    raise RelistError(f"{self.resource.api_version} is no longer served") from error
                 refused += 1
                 if refused >= _TRIES_BEFORE_RELIST:
                     raise RelistError(
-                        f"refused {refused} times to continue from {self._progress.place}: {error}"
+                        f"refused {refused} times to continue from resourceVersion {self._progress.place}: {error}"
                     ) from error
                 await self._back_off(error)
             except (UnreachableError, msgspec.DecodeError) as error:
                 await self._back_off(error)
 
     async def _stream(self) -> bool:
-        """Follow one watch request to its end; return whether it brought anything."""
+        """Process one watch request to its end; return whether any event arrived."""
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -315,10 +316,10 @@ class Informer:
             "timeoutSeconds": str(random.randint(*_WATCH_SECONDS)),  # noqa: S311 - as above
             **self.resource.selectors,
         }
-        brought = False
+        received = False
         async with self._reader.lines(self._prefix + self.resource.path, query=query, idle=_IDLE_SECONDS) as lines:
-            self._heard()
-            self._read_again()
+            self._set_heard()
+            self._clear_problem()
             handled = 0
             async for line in lines:
                 # Events that arrived together are read without waiting.
@@ -327,12 +328,12 @@ class Informer:
                 elif handled % _SLICE == _SLICE - 1:
                     await _let_others_go_on()
                 self._handle(line)
-                self._heard()
+                self._set_heard()
                 handled += 1
-                if not brought:
-                    brought = True
-                    self._well()
-        return brought
+                if not received:
+                    received = True
+                    self._reset_backoff()
+        return received
 
     def _handle(self, line: bytes) -> None:
         event = decode_event(line)
@@ -343,15 +344,15 @@ class Informer:
         else:
             document = self.resource.decode(event.object)
             if event.type == "DELETED":
-                key = self._keyed(document)
+                key = self._identify(document)
                 if self.stored_version(key) <= _version(document):
                     self._store.remove(key)
-            elif self.stored_version(self._keyed(document)) <= _version(document):
-                # A live read may have been ahead of the watch.
+            elif self.stored_version(self._identify(document)) <= _version(document):
+                # A live read may be ahead of the watch.
                 self._store.put(document)
             self._progress.change(document["metadata"].get("resourceVersion") or self._progress.place)
 
-    def _keyed(self, document: JSONObject) -> ObjectKey:
+    def _identify(self, document: JSONObject) -> ObjectKey:
         return key_of(identified(document, self.resource))
 
 
@@ -360,7 +361,7 @@ async def _let_others_go_on() -> None:
 
 
 def _is_server_fault(error: Exception) -> bool:
-    """Return whether the apiserver answered that it cannot, as opposed to: it may not, or no answer at all."""
+    """Return whether the apiserver responded that it failed, as opposed to a denial or no response."""
     return isinstance(error, APIError) and (error.code >= 500 or error.code == _TOO_MANY_REQUESTS)
 
 

@@ -1,4 +1,4 @@
-"""Reading the whole list of a resource into the store, in the best version that is served."""
+"""Read the complete list of a resource into the store, in the best version that the apiserver serves."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -13,7 +13,7 @@ from app.store.sources.kubernetes.resources import WatchedResource
 from app.store.sources.kubernetes.versions import NOT_FOUND, ServedVersions, VersionChoice
 from app.store.sources.kubernetes.wire import Page, decode_page
 
-# Objects that are decoded, or keys that are compared, before others get their turn.
+# Objects that are decoded, or keys that are compared, between two iterations of the event loop.
 _SLICE: Final = 10
 _KEYS_SLICE: Final = 2_000
 GONE: Final = 410
@@ -23,7 +23,7 @@ Pause = Callable[[], Awaitable[None]]
 
 
 class Reader(Protocol):
-    """What is needed of a connection."""
+    """The methods of a connection that sources use."""
 
     async def request(
         self,
@@ -33,7 +33,7 @@ class Reader(Protocol):
         query: Mapping[str, str] | None = None,
         timeout: float = ...,  # noqa: ASYNC109
     ) -> bytes:
-        """Return the answer's body; raises APIError, UnreachableError."""
+        """Return the response body; raises APIError, UnreachableError."""
 
     def lines(
         self, path: str, *, query: Mapping[str, str], idle: float
@@ -42,7 +42,7 @@ class Reader(Protocol):
 
 
 class RelistError(Exception):
-    """The list or the watch cannot be continued from where it is."""
+    """The list or watch cannot continue from its current position."""
 
 
 class NotServedError(Exception):
@@ -53,7 +53,7 @@ class Lister:
     """Reads the lists of one resource.
 
     Attributes:
-        versions: The version that is read.
+        versions: The choice of the version to read.
     """
 
     def __init__(
@@ -76,13 +76,13 @@ class Lister:
         self._size: Final = PageSize()
 
     async def read(self) -> str:
-        """Read the whole list, bring the store up to it, and return its resourceVersion.
+        """Read the complete list, make the store equal to it, and return its resourceVersion.
 
         Raises:
             NotServedError: No version is served.
             RelistError: The list has to be read from its start.
-            APIError, UnreachableError, msgspec.DecodeError: It cannot be read. That is no reason to read an older
-                version, in which objects may lack members.
+            APIError, UnreachableError, msgspec.DecodeError: The list cannot be read. An older version is no substitute,
+                because its objects may lack fields.
         """
         for resource in self.versions.candidates:
             try:
@@ -116,7 +116,7 @@ class Lister:
         return place
 
     async def _replace_version(self, resource: WatchedResource) -> str:
-        """Read all objects, then replace those of another version at once: nobody sees objects of two versions."""
+        """Read all objects, then replace those of another version in one step, so that no reader sees two versions."""
         documents: list[JSONObject] = []
         place = ""
         async for page in self._pages(resource):
@@ -154,7 +154,7 @@ class Lister:
             text = await self._reader.request("GET", self._prefix + resource.path, query=query)
         except APIError as error:
             if error.code == GONE and continue_token:
-                raise RelistError("the list changed too much while it was read") from error
+                raise RelistError("the continue token of the list has expired") from error
             raise
         await self._pause()
         page = decode_page(text)
@@ -174,7 +174,7 @@ class Lister:
 
 
 def identified(document: JSONObject, resource: WatchedResource) -> JSONObject:
-    """Set apiVersion and kind, which items of a list may lack: their list has them."""
+    """Set apiVersion and kind, which the items of a list may omit, and return the object."""
     document["apiVersion"] = resource.api_version
     document["kind"] = resource.kind
     return document

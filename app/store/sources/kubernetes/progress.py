@@ -1,4 +1,4 @@
-"""How far a resource was followed, and who waits for that."""
+"""The resourceVersion that a watch has reached, and the callers that wait for one."""
 
 import asyncio
 import heapq
@@ -9,13 +9,13 @@ from app.store.sources.kubernetes.wire import as_number
 
 
 class Progress:
-    """The place in a resource's history.
+    """The progress of the watch of one resource.
 
     Attributes:
         place: The resourceVersion from which a watch continues.
-        seen: The resource version up to which everything has been seen.
-        changed: The resource version of the last change that was seen, which every other follower sees, too. `seen` may
-            be further by a bookmark, and bookmarks come to each follower at another time.
+        seen: The resourceVersion up to which all changes have been seen.
+        changed: The resourceVersion of the last change that was seen; all replicas see the same one. A bookmark may
+            move `seen` further, and each replica receives bookmarks at another time.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Progress:
         self._tickets: Final = itertools.count()
 
     async def wait_for(self, resource_version: int) -> None:
-        """Return as soon as everything up to ``resource_version`` has been seen."""
+        """Return as soon as all changes up to ``resource_version`` have been seen."""
         if self.seen >= resource_version:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -34,18 +34,18 @@ class Progress:
         await future
 
     def restart(self, place: str) -> None:
-        """Take note that a whole list was read."""
-        # A list may be older than what was seen before only if the server's own history was set back.
+        """Record that a complete list was read."""
+        # A list is older than the former watch only if etcd was restored from a backup.
         self.seen = 0
         self.change(place)
 
     def change(self, place: str) -> None:
-        """Take note of a change."""
+        """Record a change."""
         self.advance(place)
         self.changed = self.seen
 
     def advance(self, place: str) -> None:
-        """Take note of a bookmark: nothing else has changed up to there."""
+        """Record a bookmark: no other change has a lower resourceVersion."""
         self.place = place
         self.seen = max(self.seen, as_number(place))
         while self._waiting and self._waiting[0][0] <= self.seen:

@@ -1,4 +1,4 @@
-"""Which resources are read from an apiserver, and what of their objects."""
+"""The resources that fleethook reads from an apiserver, and the fields that it keeps of their objects."""
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypedDict
@@ -14,25 +14,25 @@ Decode = Callable[[bytes | msgspec.Raw], JSONObject]
 
 
 class WatchedResource(NamedTuple):
-    """A resource of an apiserver, in the version to read."""
+    """A resource of an apiserver in one version."""
 
     group: str
     version: str
     plural: str
     kind: str
     decode: Decode
-    """From the text of one object to what the store is given; raises msgspec.DecodeError."""
+    """Decodes one object for the store; raises msgspec.DecodeError."""
     selector: str = ""
-    """A label selector, where not all objects are of interest."""
+    """A label selector, ``""`` for all objects."""
     only: tuple[str, str] | None = None
-    """Namespace and name of the one object that is of interest."""
+    """Namespace and name, if only one object is read."""
     older_versions: tuple[str, ...] = ()
-    """The versions to read, the best first, if the apiserver does not serve `version`."""
+    """The versions to read if the apiserver does not serve `version`, the best first."""
     decode_first: Decode | None = None
-    """The same for the first list, where less is enough there; None where it is not."""
+    """Decodes the objects of the first list, if it needs fewer fields; None for `decode`."""
 
     def in_versions(self) -> tuple["WatchedResource", ...]:
-        """Return the resource in each version that can be read, the best first."""
+        """Return the resource in each version that fleethook can read, the best first."""
         return tuple(self._replace(version=one, older_versions=()) for one in (self.version, *self.older_versions))
 
     @property
@@ -47,38 +47,38 @@ class WatchedResource(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name as kubectl has it: ``yurtappsets.apps.openyurt.io``."""
+        """The name as in kubectl: ``yurtappsets.apps.openyurt.io``."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def path(self) -> str:
-        """The path that lists all objects of all namespaces, or of the one namespace that is of interest."""
+        """The path that lists all namespaces, or the namespace of `only`."""
         if self.only is not None:
             return self.in_namespace(self.only[0])
         return f"{api_path(self.group, self.version)}/{self.plural}"
 
     @property
     def selectors(self) -> dict[str, str]:
-        """The query that selects the objects of interest."""
+        """The query that selects the objects to read."""
         found = {"labelSelector": self.selector} if self.selector else {}
         if self.only is not None:
             found["fieldSelector"] = f"metadata.name={self.only[1]}"
         return found
 
     def in_namespace(self, namespace: str, name: str = "") -> str:
-        """Return the path of a namespace's objects, or of one of them; ``""`` is cluster scope."""
+        """Return the path of a namespace's objects, or of one of them; namespace ``""`` means cluster scope."""
         base = api_path(self.group, self.version)
         scope = f"{base}/namespaces/{namespace}/{self.plural}" if namespace else f"{base}/{self.plural}"
         return f"{scope}/{name}" if name else scope
 
 
 def api_path(group: str, version: str) -> str:
-    """Return the path below which a group's version is served."""
+    """Return the base path of an API group and version."""
     return f"/apis/{group}/{version}" if group else f"/api/{version}"
 
 
 class _MetaOnly(TypedDict, total=False):
-    """The members of ``metav1.ObjectMeta`` that a narrow object is made from; others are skipped undecoded."""
+    """The fields of ``metav1.ObjectMeta`` in a partial object; msgspec skips all others undecoded."""
 
     name: Any
     namespace: Any
@@ -91,17 +91,17 @@ class _MetaOnly(TypedDict, total=False):
     ownerReferences: Any
 
 
-class _Narrow(TypedDict, total=False):
+class _Partial(TypedDict, total=False):
     metadata: _MetaOnly
 
 
 _decode_any: Final = msgspec.json.Decoder(dict[str, Any]).decode
-_decode_narrow: Final = msgspec.json.Decoder(_Narrow).decode
+_decode_partial: Final = msgspec.json.Decoder(_Partial).decode
 _decode_desired: Final = msgspec.json.Decoder(Desired).decode
 
 
-def whole(text: bytes | msgspec.Raw) -> JSONObject:
-    """Decode an object that an engine reads whole; its managed fields are of no use to any and half of its size."""
+def decode_object(text: bytes | msgspec.Raw) -> JSONObject:
+    """Decode an object without its managed fields, which no engine reads and which are half of its size."""
     document = _decode_any(text)
     metadata = document.get("metadata")
     if isinstance(metadata, dict):
@@ -109,31 +109,31 @@ def whole(text: bytes | msgspec.Raw) -> JSONObject:
     return document
 
 
-def without_status(text: bytes | msgspec.Raw) -> JSONObject:
+def decode_without_status(text: bytes | msgspec.Raw) -> JSONObject:
     """Decode a workload that is compared with its desired state; its status and managed fields say nothing about it."""
     return dict(_decode_desired(text))
 
 
-def metadata_only(text: bytes | msgspec.Raw) -> JSONObject:
-    """Decode what is kept of an object that is only looked up or counted (`app.store.narrow`)."""
-    return dict(_decode_narrow(text))
+def decode_metadata(text: bytes | msgspec.Raw) -> JSONObject:
+    """Decode the fields of a partial object (`app.store.partial`)."""
+    return dict(_decode_partial(text))
 
 
 def _openyurt(plural: str, kind: GroupKind, *versions: str) -> WatchedResource:
-    return WatchedResource(openyurt.GROUP, versions[0], plural, kind.kind, whole, older_versions=versions[1:])
+    return WatchedResource(openyurt.GROUP, versions[0], plural, kind.kind, decode_object, older_versions=versions[1:])
 
 
 YURT_APP_OVERRIDERS: Final = _openyurt("yurtappoverriders", openyurt.YURT_APP_OVERRIDER, "v1alpha1")
-# The v1alpha1 view of a v1beta1 object lacks its tweaks, and shuffles its pools (OpenYurt v1.5 to v1.7, measured).
+# The conversion of OpenYurt v1.5 to v1.7 from v1beta1 to v1alpha1 drops tweaks and reorders pools (measured).
 YURT_APP_SETS: Final = _openyurt("yurtappsets", openyurt.YURT_APP_SET, "v1beta1", "v1alpha1")
 YURT_APP_DAEMONS: Final = _openyurt("yurtappdaemons", openyurt.YURT_APP_DAEMON, "v1alpha1")
 NODE_POOLS: Final = _openyurt("nodepools", openyurt.NODE_POOL, "v1beta2", "v1beta1", "v1alpha1")
 
 
 def _workloads(plural: str, kind: str) -> WatchedResource:
-    # A change is compared with what is wanted, which takes the whole object. At the first reading hashes have to do.
+    # Detecting drift after a change takes the complete object. For the first list, the hash annotation suffices.
     return WatchedResource(
-        "apps", "v1", plural, kind, without_status, openyurt.POOL_NAME_LABEL, decode_first=metadata_only
+        "apps", "v1", plural, kind, decode_without_status, openyurt.POOL_NAME_LABEL, decode_first=decode_metadata
     )
 
 
@@ -141,7 +141,7 @@ DEPLOYMENTS: Final = _workloads("deployments", "Deployment")
 STATEFUL_SETS: Final = _workloads("statefulsets", "StatefulSet")
 
 WORKLOADS: Final = (DEPLOYMENTS, STATEFUL_SETS)
-"""What is rendered: workloads of node pools."""
+"""The workloads of node pools, which overriders render."""
 
 
 class _Names(TypedDict, total=False):
@@ -150,7 +150,7 @@ class _Names(TypedDict, total=False):
 
 
 class _Version(TypedDict, total=False):
-    """What is kept of a version of a custom resource: not its columns, and its schema only where `definition` says."""
+    """A version of a custom resource without printer columns; `definition` decides about its schema."""
 
     name: Any
     served: Any
@@ -167,7 +167,7 @@ class _DefinitionSpec(TypedDict, total=False):
 
 
 class _Definition(TypedDict, total=False):
-    """What is kept of a CustomResourceDefinition, and of kcp's APIResourceSchema, which says the same in its place."""
+    """The fields that are kept of a CustomResourceDefinition, or of kcp's APIResourceSchema."""
 
     metadata: _MetaOnly
     spec: _DefinitionSpec
@@ -176,11 +176,11 @@ class _Definition(TypedDict, total=False):
 _decode_definition: Final = msgspec.json.Decoder(_Definition).decode
 
 
-def definition(text: bytes | msgspec.Raw) -> JSONObject:
-    """Decode what is kept of a definition of a custom resource: its names, and its versions.
+def decode_definition(text: bytes | msgspec.Raw) -> JSONObject:
+    """Decode the names and versions of the definition of a custom resource.
 
-    Schemas are most of its text and are not kept, but for the one of YurtAppOverriders: an older one prunes what users
-    write (`app.overrider.surroundings`).
+    Schemas are the largest part of a definition and are dropped. The schema of YurtAppOverriders is kept, because an
+    older one prunes fields of overriders (`app.overrider.surroundings`).
     """
     found: JSONObject = dict(_decode_definition(text))
     kept = (found.get("metadata") or {}).get("name") == YURT_APP_OVERRIDERS.name
@@ -203,7 +203,7 @@ class _BindingStatus(TypedDict, total=False):
 
 
 class _Binding(TypedDict, total=False):
-    """What is kept of an APIBinding: not the claims, which are no question of whose webhooks are asked."""
+    """The fields that are kept of an APIBinding. Permission claims do not decide which webhooks are called."""
 
     metadata: _MetaOnly
     spec: _BindingSpec
@@ -248,54 +248,60 @@ _decode_logical_cluster: Final = msgspec.json.Decoder(_LogicalCluster).decode
 _decode_workspace: Final = msgspec.json.Decoder(_Workspace).decode
 
 
-def binding(text: bytes | msgspec.Raw) -> JSONObject:
-    """Decode what is kept of an APIBinding: what it refers to, and what came of that."""
+def decode_binding(text: bytes | msgspec.Raw) -> JSONObject:
+    """Decode the reference and the binding status of an APIBinding."""
     return dict(_decode_binding(text))
 
 
-def export(text: bytes | msgspec.Raw) -> JSONObject:
-    """Decode what is kept of an APIExport: which resources it has."""
+def decode_export(text: bytes | msgspec.Raw) -> JSONObject:
+    """Decode the resources of an APIExport."""
     return dict(_decode_export(text))
 
 
-def logical_cluster(text: bytes | msgspec.Raw) -> JSONObject:
-    """Decode what is kept of a LogicalCluster: the Workspace that it belongs to, and its phase."""
+def decode_logical_cluster(text: bytes | msgspec.Raw) -> JSONObject:
+    """Decode the owning Workspace and the phase of a LogicalCluster."""
     return dict(_decode_logical_cluster(text))
 
 
-def workspace(text: bytes | msgspec.Raw) -> JSONObject:
-    """Decode what is kept of a Workspace: which logical cluster it is."""
+def decode_workspace(text: bytes | msgspec.Raw) -> JSONObject:
+    """Decode the logical cluster of a Workspace."""
     return dict(_decode_workspace(text))
 
 
 HOOK_CONFIGURATIONS: Final = tuple(
-    WatchedResource(karmada.GROUP, karmada.VERSION, f"{kind.kind.lower()}s", kind.kind, whole)
+    WatchedResource(karmada.GROUP, karmada.VERSION, f"{kind.kind.lower()}s", kind.kind, decode_object)
     for kind in (karmada.EXPLORING_CONFIGURATION, karmada.INTERPRETER_CONFIGURATION)
 )
 DEFINITIONS: Final = WatchedResource(
-    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", definition
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", decode_definition
 )
 
 CUSTOMIZATIONS: Final = WatchedResource(
-    karmada.GROUP, karmada.VERSION, "resourceinterpretercustomizations", karmada.CUSTOMIZATION.kind, whole
+    karmada.GROUP, karmada.VERSION, "resourceinterpretercustomizations", karmada.CUSTOMIZATION.kind, decode_object
 )
 
-# A kcp before apis.kcp.io/v1alpha2 serves bindings and exports in v1alpha1 alone and answers 404 to these two.
-APIBINDINGS: Final = WatchedResource(kcp.API_BINDING.group, "v1alpha2", "apibindings", kcp.API_BINDING.kind, binding)
-APIEXPORTS: Final = WatchedResource(kcp.API_EXPORT.group, "v1alpha2", "apiexports", kcp.API_EXPORT.kind, export)
+# kcp versions without apis.kcp.io/v1alpha2 serve bindings and exports in v1alpha1 only, and answer 404 to these.
+APIBINDINGS: Final = WatchedResource(
+    kcp.API_BINDING.group, "v1alpha2", "apibindings", kcp.API_BINDING.kind, decode_binding
+)
+APIEXPORTS: Final = WatchedResource(kcp.API_EXPORT.group, "v1alpha2", "apiexports", kcp.API_EXPORT.kind, decode_export)
 API_RESOURCE_SCHEMAS: Final = WatchedResource(
-    kcp.API_RESOURCE_SCHEMA.group, "v1alpha1", "apiresourceschemas", kcp.API_RESOURCE_SCHEMA.kind, definition
+    kcp.API_RESOURCE_SCHEMA.group, "v1alpha1", "apiresourceschemas", kcp.API_RESOURCE_SCHEMA.kind, decode_definition
 )
 LOGICAL_CLUSTERS: Final = WatchedResource(
-    kcp.LOGICAL_CLUSTER.group, "v1alpha1", "logicalclusters", kcp.LOGICAL_CLUSTER.kind, logical_cluster
+    kcp.LOGICAL_CLUSTER.group, "v1alpha1", "logicalclusters", kcp.LOGICAL_CLUSTER.kind, decode_logical_cluster
 )
-WORKSPACES: Final = WatchedResource(kcp.WORKSPACE.group, "v1alpha1", "workspaces", kcp.WORKSPACE.kind, workspace)
-NAMESPACES: Final = WatchedResource("", "v1", "namespaces", "Namespace", metadata_only)
+WORKSPACES: Final = WatchedResource(kcp.WORKSPACE.group, "v1alpha1", "workspaces", kcp.WORKSPACE.kind, decode_workspace)
+NAMESPACES: Final = WatchedResource("", "v1", "namespaces", "Namespace", decode_metadata)
 MUTATING_CONFIGURATIONS: Final = WatchedResource(
-    "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", whole
+    "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", decode_object
 )
 VALIDATING_CONFIGURATIONS: Final = WatchedResource(
-    "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", whole
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    decode_object,
 )
 
 DISPATCHING: Final = (
@@ -309,25 +315,25 @@ DISPATCHING: Final = (
     LOGICAL_CLUSTERS,
     WORKSPACES,
 )
-"""The resources that dispatching reads; only a kcp has the last five."""
+"""The resources that the dispatch engine reads; only kcp serves the last five."""
 
 INTERPRETING: Final = (*HOOK_CONFIGURATIONS, DEFINITIONS, CUSTOMIZATIONS)
-"""What interpreting reads, besides `karmada_config`."""
+"""The resources that the interpret engine reads, besides `karmada_config`."""
 
 
-KARMADAS: Final = WatchedResource(operator.GROUP, operator.VERSION, "karmadas", operator.KARMADA.kind, whole)
-"""What the controller for CRD tarballs reads."""
+KARMADAS: Final = WatchedResource(operator.GROUP, operator.VERSION, "karmadas", operator.KARMADA.kind, decode_object)
+"""The resource that the controller for CRD tarballs reads."""
 
 
 def karmada_config(namespace: str) -> WatchedResource:
-    """Return the ConfigMap that retention is customized by, alone among those of its namespace."""
+    """Return the one ConfigMap in ``namespace`` that customizes retention."""
     return WatchedResource(
-        "", "v1", "configmaps", karmada.CONFIG_MAP.kind, whole, only=(namespace, karmada.CONFIG_MAP_NAME)
+        "", "v1", "configmaps", karmada.CONFIG_MAP.kind, decode_object, only=(namespace, karmada.CONFIG_MAP_NAME)
     )
 
 
 RESOURCES: Final = (YURT_APP_OVERRIDERS, YURT_APP_SETS, YURT_APP_DAEMONS, NODE_POOLS)
-"""What rendering reads."""
+"""The resources that rendering reads."""
 
 SURROUNDINGS: Final = (DEFINITIONS, MUTATING_CONFIGURATIONS)
-"""What tells how the cluster treats overriders; no answer depends on it."""
+"""The resources that show how the cluster treats overriders; no response depends on them."""

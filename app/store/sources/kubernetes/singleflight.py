@@ -1,7 +1,7 @@
-"""Live reads that concurrent callers share, without giving anybody an answer older than the question.
+"""Live reads that concurrent callers share. No caller gets a response that is older than its call.
 
-golang.org/x/sync/singleflight has a caller join the call that is under way. Here that would be wrong: the answer may
-have left the server before the write that made the caller ask. So a caller joins a read that has not started yet.
+In golang.org/x/sync/singleflight a caller joins the running call. Here that would be wrong: the server may have sent
+the response before the write that made the caller read. So a caller joins a read that has not started yet.
 """
 
 import asyncio
@@ -10,20 +10,20 @@ from typing import Final
 
 
 class SharedReads:
-    """At most one read of a key is under way and at most one more is queued, however many callers there are."""
+    """Runs at most one read of a key and queues at most one more, for any number of callers."""
 
     def __init__(self) -> None:
         self._running: Final[dict[Hashable, asyncio.Task[None]]] = {}
         self._queued: Final[dict[Hashable, asyncio.Task[None]]] = {}
 
     async def join(self, key: Hashable, read: Callable[[], Awaitable[None]]) -> None:
-        """Return when a read that started after this call has ended; raises what it raised.
+        """Wait for a read that starts after this call; raises the exception of the read.
 
-        A caller that is cancelled leaves the read to the others.
+        A cancelled caller does not cancel the read, because others may wait for it.
 
         Args:
-            key: What is read.
-            read: Reads it; of several callers of the same key, the first one's is used.
+            key: Identifies the object or list.
+            read: Reads it; if several callers queue the same key, the function of the first one runs.
         """
         queued = self._queued.get(key)
         if queued is None:
@@ -47,6 +47,6 @@ class SharedReads:
 
 
 def _take_exception(task: asyncio.Task[None]) -> None:
-    """Mark the outcome as seen: asyncio would log it as lost if every caller was cancelled before."""
+    """Retrieve the exception, which asyncio would otherwise log if all callers were cancelled."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""A store kept equal to what an apiserver holds."""
+"""Keep a store equal to the objects of an apiserver."""
 
 import asyncio
 import logging
@@ -10,10 +10,10 @@ from app.kube.errors import APIError
 from app.model.gvk import GroupKind
 from app.model.json import JSONObject
 from app.store import ObjectKey, Store, Stored, key_of
+from app.store.sources.kubernetes.field_selection import FieldSelection
 from app.store.sources.kubernetes.informer import Informer
 from app.store.sources.kubernetes.listing import Pause, Reader
 from app.store.sources.kubernetes.resources import DEFINITIONS, WatchedResource
-from app.store.sources.kubernetes.selection import Selection
 from app.store.sources.kubernetes.singleflight import SharedReads
 from app.store.sources.kubernetes.versions import NOT_FOUND, versions_served
 from app.store.sources.kubernetes.wire import as_number, decode_page
@@ -21,9 +21,9 @@ from app.store.sources.source import PartState
 
 _log: Final = logging.getLogger(__name__)
 
-# Objects of a live list that are compared before others get their turn; most are known already.
+# Objects of a live list that are compared between two iterations of the event loop; most are stored already.
 _SLICE: Final = 100
-# Of the five seconds that an apiserver waits for a webhook.
+# A part of the five seconds that kube-apiserver waits for the webhook.
 _LIVE_SECONDS: Final = 2.0
 _BAD_REQUEST: Final = 400
 
@@ -33,11 +33,11 @@ def _cluster_path(cluster: str) -> str:
 
 
 class KubernetesSource:
-    """One informer a resource, over one connection.
+    """Runs an informer for each resource, over one connection.
 
     Attributes:
-        every_cluster: Whether all logical clusters of kcp are followed.
-        everywhere: What is put before a path to read it in all clusters that are followed.
+        every_cluster: Whether all logical clusters of kcp are watched.
+        everywhere: The path prefix that reads all watched clusters.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class KubernetesSource:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         pause: Pause | None = None,
     ) -> None:
-        """Prepare to follow ``resources``.
+        """Prepare to watch ``resources``.
 
         Args:
             resources: What to follow.
@@ -87,43 +87,45 @@ class KubernetesSource:
         self._needed: Final = frozenset(self._informers.keys() - set(advisory))
         self._unread: Final = set(self._informers)
         self._reads: Final = SharedReads()
-        # Kinds whose definition does not have the fields that a selection names, or whose apiserver is too old for it.
+        # Kinds for which the apiserver refused a field selector: their definition lists no such field.
         self._unselectable: Final[set[tuple[str, GroupKind]]] = set()
         store.subscribe(self._definition_changed)
 
     @property
     def synced(self) -> bool:
-        """Whether every resource that an answer depends on was listed once, or is known not to be served."""
+        """Whether each resource that responses depend on was listed once, or is known not to be served."""
         return all(self._informers[kind].synced for kind in self._needed)
 
     def missing(self, group_kinds: Iterable[GroupKind]) -> str:
-        """Return why nothing can be answered that depends on these kinds, ``""`` if all of them were read."""
-        # Every review asks; what was read once stays so.
+        """Return why requests that need these kinds cannot be answered, ``""`` if all of the kinds were read."""
+        # Every review calls this, so kinds that were read are removed from the set.
         unread = [kind for kind in group_kinds if kind in self._unread]
         if not unread:
             return ""
         self._unread.difference_update([kind for kind in unread if self._informers[kind].synced])
         missing = [self._informers[kind] for kind in unread if kind in self._unread]
-        return "; ".join(f"{one.resource.name} cannot be read: {self._located(one.state().detail)}" for one in missing)
+        return "; ".join(
+            f"{one.resource.name} cannot be read: {self._add_scope(one.state().detail)}" for one in missing
+        )
 
     def parts(self) -> Iterator[PartState]:
-        """Yield the state of every resource; one that no answer depends on is never in the way of being ready."""
+        """Yield the state of each resource; an advisory one counts as synced, so that it does not delay readiness."""
         for group_kind, informer in self._informers.items():
             state = informer.state()
-            state = state._replace(detail=self._located(state.detail))
+            state = state._replace(detail=self._add_scope(state.detail))
             yield state if group_kind in self._needed else state._replace(synced=True, needed=False)
 
-    def _located(self, detail: str) -> str:
-        """Return the problem of a resource, with the clusters that it was requested in."""
+    def _add_scope(self, detail: str) -> str:
+        """Return a problem with the clusters of the request before it."""
         return f"in all logical clusters (/clusters/*): {detail}" if detail and self.every_cluster else detail
 
     @property
     def finds_nothing(self) -> bool:
-        """Whether the server serves none of the resources: its URL is another server's, or leads past the API."""
+        """Whether the server serves none of the resources: its URL may be wrong."""
         return bool(self._informers) and all(informer.absent for informer in self._informers.values())
 
     def ask_again(self) -> None:
-        """Ask at once for all resources that were not served: CustomResourceDefinitions were installed."""
+        """Request all unserved resources at once, because CustomResourceDefinitions were installed."""
         for informer in self._informers.values():
             informer.ask_again()
 
@@ -136,9 +138,9 @@ class KubernetesSource:
                 self._unselectable.difference_update([one for one in self._unselectable if one[1] == group_kind])
 
     def _served_versions(self, resource: WatchedResource) -> frozenset[str] | None:
-        """Return the versions that a resource's definition serves, None if it is unknown.
+        """Return the served versions in a resource's definition, None if they are unknown.
 
-        A kcp has a definition in each logical cluster, or an APIResourceSchema in its place, so there it is unknown.
+        kcp has a definition or an APIResourceSchema in each logical cluster, so there the versions are unknown.
         """
         definitions = self._informers.get(DEFINITIONS.group_kind)
         if definitions is None or definitions.state().failing:
@@ -146,21 +148,21 @@ class KubernetesSource:
         return versions_served(self._store.get("", DEFINITIONS.group_kind, "", resource.name))
 
     def informer(self, group_kind: GroupKind) -> Informer:
-        """Return what follows a kind; raises KeyError if nothing does."""
+        """Return the informer of a kind; raises KeyError if there is none."""
         return self._informers[group_kind]
 
     async def wait_synced(self, group_kinds: Iterable[GroupKind] | None = None) -> None:
-        """Return as soon as these kinds were read; without any, as soon as it is `synced`."""
+        """Return as soon as these kinds were read; without an argument, as soon as the source is `synced`."""
         for group_kind in self._needed if group_kinds is None else group_kinds:
             await self._informers[group_kind].wait_synced()
 
     async def wait_tried(self, group_kinds: Iterable[GroupKind] | None = None) -> None:
-        """Return as soon as it was at least tried to read these kinds; without any, every resource."""
+        """Return as soon as the first list of these kinds, by default of all, has succeeded or failed."""
         for group_kind in self._informers if group_kinds is None else group_kinds:
             await self._informers[group_kind].wait_tried()
 
     async def catch_up(self, group_kind: GroupKind, resource_version: int, *, seconds: float) -> bool:
-        """Wait until everything of a kind up to ``resource_version`` is in the store; return whether it is."""
+        """Wait until the store has all changes of a kind up to ``resource_version``; return whether it has."""
         try:
             async with asyncio.timeout(seconds):
                 await self._informers[group_kind].wait_for(resource_version)
@@ -173,9 +175,9 @@ class KubernetesSource:
         return self._informers[group_kind].progress < resource_version
 
     async def read_one(self, group_kind: GroupKind, *, cluster: str, namespace: str, name: str) -> None:
-        """Bring one object of the store up to what the server holds now; raises APIError, UnreachableError.
+        """Update one object of the store by a live read; raises APIError, UnreachableError.
 
-        Callers share a request, but none that started before they called.
+        Callers share a request, but only one that starts after their call.
         """
         key = ObjectKey(cluster, group_kind, namespace, name)
         await self._reads.join(key, partial(self._read_one, key))
@@ -191,7 +193,7 @@ class KubernetesSource:
             if error.code != NOT_FOUND:
                 raise
             if informer.absent or _is_about_object(error, key.name):
-                # One that was created while the answer was under way is not what the answer is about.
+                # An object that was created after the response must stay.
                 if informer.stored_version(key) <= before:
                     self._store.remove(key)
                 return
@@ -199,13 +201,13 @@ class KubernetesSource:
                 informer.ask_again()
                 raise
         if informer.resource != resource:
-            # Another version was listed meanwhile, and the store holds objects of one version only.
+            # The informer has changed to another version, and the store holds objects of one version only.
             await self._read_one(key)
             return
         informer.learn(resource.decode(text))
 
     async def read_namespace(self, group_kind: GroupKind, *, cluster: str, namespace: str) -> None:
-        """Bring the objects of one kind in a namespace up to what the server holds now; raises as `read_one`."""
+        """Update the objects of one kind in a namespace by a live list; raises as `read_one`."""
         key = ObjectKey(cluster, group_kind, namespace, "")
         await self._reads.join(key, partial(self._read_namespace, group_kind, cluster=cluster, namespace=namespace))
 
@@ -213,10 +215,10 @@ class KubernetesSource:
         stored = partial(self._store.keys_in, cluster, group_kind, namespace)
         await self._read_list(group_kind, stored, cluster=cluster, namespace=namespace, query={})
 
-    async def read_selected(self, selection: Selection, *, cluster: str) -> None:
-        """Bring the objects of a selection up to what the server holds now; raises as `read_one`.
+    async def read_selected(self, selection: FieldSelection, *, cluster: str) -> None:
+        """Update the objects of a selection by a live list; raises as `read_one`.
 
-        An apiserver that cannot select them is asked for the whole namespace.
+        If the apiserver refuses the field selector, the complete namespace is listed.
         """
         group_kind, namespace = selection.by.group_kind, selection.namespace
         if (cluster, group_kind) in self._unselectable:
@@ -229,11 +231,11 @@ class KubernetesSource:
             if error.code != _BAD_REQUEST:
                 raise
             if (cluster, group_kind) not in self._unselectable:
-                _log.info("%s: whole namespaces are read: %s", self._informers[group_kind].resource.name, error)
+                _log.info("%s: reading complete namespaces: %s", self._informers[group_kind].resource.name, error)
             self._unselectable.add((cluster, group_kind))
             await self.read_namespace(group_kind, cluster=cluster, namespace=namespace)
 
-    async def _read_selected(self, selection: Selection, *, cluster: str) -> None:
+    async def _read_selected(self, selection: FieldSelection, *, cluster: str) -> None:
         def stored() -> list[ObjectKey]:
             return [key_of(one) for one in self._store.find(selection.by, cluster, selection.key)]
 
@@ -250,7 +252,7 @@ class KubernetesSource:
         namespace: str,
         query: Mapping[str, str],
     ) -> None:
-        """Read a list; ``stored`` returns the keys in the store that it is the truth about."""
+        """Read a live list; ``stored`` returns the stored keys that must be removed if the list lacks them."""
         informer = self._informers[group_kind]
         resource = informer.resource
         path = self.scope(cluster) + resource.in_namespace(namespace)
@@ -263,9 +265,9 @@ class KubernetesSource:
         found: set[ObjectKey] = set()
         for number, item in enumerate(page.items):
             if number % _SLICE == _SLICE - 1:
-                await asyncio.sleep(0)  # A namespace may have thousands of objects, and others wait.
+                await asyncio.sleep(0)  # a namespace may have thousands of objects
             if informer.resource != resource:
-                # Another version was listed meanwhile, and the store holds objects of one version only.
+                # The informer has changed to another version, and the store holds objects of one version only.
                 await self._read_list(group_kind, stored, cluster=cluster, namespace=namespace, query=query)
                 return
             found.add(informer.learn_text(item, cluster=cluster))
@@ -274,19 +276,20 @@ class KubernetesSource:
                 self._store.remove(key)
 
     def scope(self, cluster: str) -> str:
-        """Return what is put before the path of an object in ``cluster``."""
+        """Return the path prefix of an object in ``cluster``."""
         return _cluster_path(cluster) if self.every_cluster and cluster else ""
 
     async def run(self) -> None:
-        """Follow everything until cancelled."""
+        """Run all informers until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for informer in self._informers.values():
                 tasks.create_task(informer.run(), name=f"informer {informer.resource.name}")
 
 
 def _is_about_object(error: APIError, name: str) -> bool:
-    """Return whether a 404 says that an object does not exist, as opposed to: the version of its kind is not served.
+    """Return whether a 404 means that the object does not exist, not that the version of its kind is not served.
 
-    The former is a Status that quotes the name (apimachinery, api/errors: NewNotFound), the latter plain text.
+    The former is a Status that quotes the name (k8s.io/apimachinery/pkg/api/errors: NewNotFound), the latter is plain
+    text.
     """
     return error.reason == "NotFound" and f'"{name}"' in error.message

@@ -1,8 +1,8 @@
-"""Which version of a resource is read: the best one that the apiserver serves.
+"""Choose the version of a resource to read: the best one that the apiserver serves.
 
-Versions come and go while a server runs: an upgrade of OpenYurt adds v1beta1 to the CustomResourceDefinition of
-YurtAppSets, a downgrade takes it away. Answers of the apiserver decide. The definition only says when to ask, and saves
-requests whose answer it tells; a server that may not read definitions asks at regular intervals instead.
+Served versions change at run time: an upgrade of OpenYurt adds v1beta1 to the CustomResourceDefinition of YurtAppSets,
+and a downgrade removes it. Responses of the apiserver decide. The definition only tells when a request is worthwhile.
+Without the right to read definitions, fleethook asks at regular intervals.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,7 +10,7 @@ from typing import Final
 
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject, as_object
-from app.store.sources.kubernetes.absence import AbsencePauses
+from app.store.sources.kubernetes.discovery_polling import DiscoveryPauses
 from app.store.sources.kubernetes.resources import WatchedResource
 
 NOT_FOUND: Final = 404
@@ -19,17 +19,17 @@ ServedVersions = Callable[[], frozenset[str] | None]
 
 
 def unknown_versions() -> frozenset[str] | None:
-    """Return None: it is not known which versions are served."""
+    """Return None: the served versions are unknown."""
     return None
 
 
 class VersionChoice:
-    """The versions of one resource, and the one that is read.
+    """The candidate versions of one resource, and the chosen one.
 
     Attributes:
-        candidates: The resource in each version that can be read, the best first.
-        current: The resource in the version that is read.
-        problem: Why it is not known whether another version has to be read, ``""`` if it is.
+        candidates: The resource in each version that fleethook can read, the best first.
+        current: The resource in the chosen version.
+        problem: Why a better version cannot be checked or read, ``""`` if there is no problem.
     """
 
     def __init__(
@@ -53,15 +53,15 @@ class VersionChoice:
         self._served: Final = served
 
     def choose(self, resource: WatchedResource) -> None:
-        """Take note that the resource is read in this version from now on."""
+        """Record the version that is read from now on."""
         self.current = resource
         self.problem = ""
 
-    async def wait_for_other(self, pauses: AbsencePauses) -> None:
-        """Return as soon as a better version is served, or the current one is served no longer.
+    async def wait_for_other(self, pauses: DiscoveryPauses) -> None:
+        """Return as soon as a better version is served, or the current one is no longer served.
 
         Args:
-            pauses: The pauses between two questions.
+            pauses: The pauses between two requests.
         """
         while True:
             await pauses.pause()
@@ -70,9 +70,9 @@ class VersionChoice:
                     return
                 self.problem = ""
             except UnreachableError:
-                continue  # The watch of the current version finds this out, too.
+                continue  # The watch of the current version reports this.
             except APIError as error:
-                # The watch of the current version goes on, so nothing is lost but the better version.
+                # The watch of the current version continues.
                 self.problem = f"a better version than {self.current.version} cannot be read: {error}"
 
     async def _should_change(self) -> bool:
@@ -84,7 +84,7 @@ class VersionChoice:
 
 
 def versions_served(definition: JSONObject | None) -> frozenset[str] | None:
-    """Return the versions that a CustomResourceDefinition serves, None without a definition."""
+    """Return the served versions of a CustomResourceDefinition, None without a definition."""
     if definition is None:
         return None
     versions = as_object(definition.get("spec")).get("versions")

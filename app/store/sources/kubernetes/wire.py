@@ -1,4 +1,4 @@
-"""Lists and watch events, as an apiserver writes them."""
+"""Decode lists and watch events of an apiserver."""
 
 from typing import Final, NamedTuple
 
@@ -40,14 +40,14 @@ class _Bookmark(msgspec.Struct):
 
 
 class ObjectName(msgspec.Struct, rename="camel"):
-    """Which object a text is, and which version of it."""
+    """Name, namespace and resourceVersion of an encoded object."""
 
     name: str = ""
     namespace: str = ""
     resource_version: str = ""
 
 
-class _Named(msgspec.Struct):
+class _Identified(msgspec.Struct):
     metadata: ObjectName = msgspec.field(default_factory=ObjectName)
 
 
@@ -60,7 +60,7 @@ class _Failure(msgspec.Struct):
 _decode_list: Final = msgspec.json.Decoder(_List).decode
 _decode_event: Final = msgspec.json.Decoder(Event).decode
 _decode_bookmark: Final = msgspec.json.Decoder(_Bookmark).decode
-_decode_named: Final = msgspec.json.Decoder(_Named).decode
+_decode_identified: Final = msgspec.json.Decoder(_Identified).decode
 _decode_failure: Final = msgspec.json.Decoder(_Failure).decode
 
 
@@ -82,19 +82,19 @@ def version_of(text: bytes | msgspec.Raw) -> str:
 
 def name_of(text: msgspec.Raw) -> ObjectName:
     """Return namespace, name and resourceVersion of an object; raises msgspec.DecodeError."""
-    return _decode_named(text).metadata
+    return _decode_identified(text).metadata
 
 
 def failure_of(text: msgspec.Raw) -> tuple[int, str, str]:
-    """Return code, reason and message of the Status that an ERROR event carries."""
+    """Return code, reason and message of the ``metav1.Status`` in an ERROR event."""
     found = _decode_failure(text)
     return found.code, found.reason, found.message
 
 
 def as_number(resource_version: str) -> int:
-    """Return a resourceVersion as a number, 0 for one that is none.
+    """Return a resourceVersion as a number, 0 if it is not a number.
 
-    They are compared as numbers: etcd's revision is what they have always been, and Kubernetes promises it since 1.35
-    (KEP-5504, comparable resource versions).
+    Resource versions have always been etcd revisions. Since 1.35 Kubernetes guarantees that they can be compared as
+    numbers (KEP-5504).
     """
     return int(resource_version) if resource_version.isdecimal() else 0

@@ -1,0 +1,110 @@
+"""Converts objects for webhooks that take another version, by a conversion webhook if needed."""
+
+import uuid
+from collections.abc import Callable
+from functools import partial
+from typing import Final, TypeVar
+
+import msgspec
+
+from app.control.worker import Worker
+from app.dispatch.attributes import annotate_cluster
+from app.dispatch.call import Deadline
+from app.dispatch.conversion_rules import (
+    ConversionError,
+    NeedsWebhook,
+    build_conversion_review,
+    plan_conversion,
+    read_converted_objects,
+)
+from app.dispatch.dispatcher import Target
+from app.dispatch.equivalent_resources import find_definition
+from app.dispatch.errors import internal, too_many_requests
+from app.dispatch.hooks import find_endpoint
+from app.model.gvk import GroupVersionKind
+from app.model.json import JSON, JSONObject, as_object
+from app.model.kcp import cluster_of
+from app.model.size import count_values
+from app.outbound.client import HookClient, Parties
+from app.outbound.errors import CallError, OverloadedError
+from app.store import StoreView
+
+_CONVERSION_SECONDS: Final = 30.0
+_T = TypeVar("_T")
+# The limits of work on the event loop: bytes of a response, values of an object, and characters of its annotations,
+# where autoscalers keep lists. These are estimates, not measurements.
+_SHORT_ANSWER: Final = 64 * 1024
+_SMALL_OBJECT: Final = 5_000
+_SHORT_ANNOTATIONS: Final = 64 * 1024
+
+
+class ObjectConverter:
+    """Converts custom resources as their definitions declare."""
+
+    def __init__(self, store: StoreView, client: HookClient) -> None:
+        """Initialize the converter."""
+        self._store: Final = store
+        self._client: Final = client
+        self._worker: Final = Worker()
+
+    async def __call__(self, document: JSON, kind: GroupVersionKind, *, target: Target, deadline: Deadline) -> JSON:
+        """Return an object in another version; other JSON values are returned unchanged.
+
+        Raises:
+            StatusError: No conversion exists, or the conversion webhook fails.
+        """
+        if not isinstance(document, dict):
+            return document
+        attributes = target.attributes
+        definition = find_definition(
+            self._store,
+            cluster=attributes.cluster,
+            group=attributes.resource.group,
+            resource=attributes.resource.resource,
+            schema=target.ownership.schema,
+        )
+        try:
+            make_plan = partial(plan_conversion, document, kind, definition=definition)
+            planned = await self._run(attributes.cluster, make_plan, long=definition is None and _is_large(document))
+            if not isinstance(planned, NeedsWebhook):
+                return planned
+            owner = target.ownership.cluster or ""
+            parties = Parties(owner, attributes.cluster)
+            made = await self._call_webhook(planned, document, kind, parties=parties, seconds=deadline.remaining)
+            # A conversion webhook may change annotations, but not this one.
+            return (
+                annotate_cluster(made, cluster_of(document), where="the converted object")
+                if cluster_of(document)
+                else made
+            )
+        except ConversionError as error:
+            raise internal(str(error)) from error
+
+    async def _call_webhook(
+        self, planned: NeedsWebhook, document: JSONObject, kind: GroupVersionKind, *, parties: Parties, seconds: float
+    ) -> JSON:
+        endpoint, problem = find_endpoint(planned.client_config, parties.owner)
+        if endpoint is None:
+            raise ConversionError(f"conversion webhook for {kind.kind} cannot be called: {problem}")
+        uid = str(uuid.uuid4())
+        review = build_conversion_review([document], kind.api_version, uid=uid, version=planned.version)
+        body = msgspec.json.encode(review)
+        try:
+            text = await self._client.post(endpoint, body, seconds=_CONVERSION_SECONDS, within=seconds, parties=parties)
+        except OverloadedError as error:
+            raise too_many_requests(f"conversion webhook for {kind.kind} was not called: {error}") from error
+        except CallError as error:
+            raise ConversionError(f"conversion webhook for {kind.kind} failed: {error}") from error
+        parse = partial(read_converted_objects, text, [document], kind.api_version, uid=uid, version=planned.version)
+        made = await self._run(parties.consumer, parse, long=len(text) > _SHORT_ANSWER)
+        return made[0]
+
+    async def _run(self, cluster: str, function: Callable[[], _T], *, long: bool) -> _T:
+        """Run a function, in a thread if it may take long."""
+        return await self._worker.run(cluster, function) if long else function()
+
+
+def _is_large(document: JSONObject) -> bool:
+    annotations = as_object(as_object(document.get("metadata")).get("annotations"))
+    length = sum(len(text) for text in annotations.values() if isinstance(text, str))
+    return length > _SHORT_ANNOTATIONS or count_values(document, limit=_SMALL_OBJECT) > _SMALL_OBJECT

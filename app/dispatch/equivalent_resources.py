@@ -1,0 +1,199 @@
+"""Finds the resources that share storage, for ``matchPolicy: Equivalent`` (upstream: EquivalentResourceMapper).
+
+A rule that names one version of a resource also matches requests for its other versions. The definition of a custom
+resource lists its versions. For built-in resources, ``builtins.json`` lists them; ``schemas/builtins.py`` reads that
+table from an apiserver. Versions are in an apiserver's order of registration, because the first match counts.
+"""
+
+import functools
+from collections.abc import Mapping
+from importlib import resources
+from typing import Final, NamedTuple
+
+import msgspec
+
+from app.model.gvk import GroupKind, GroupVersionKind, GroupVersionResource, parse_api_version
+from app.model.json import JSON, JSONObject, as_object
+from app.model.kcp import API_RESOURCE_SCHEMA
+from app.store import Index, Stored, StoreView
+
+DEFINITION: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
+
+SCALE: Final = GroupVersionKind("autoscaling", "v1", "Scale")
+
+# The number of definitions whose versions are cached. Those of rarely used definitions are computed again.
+_MAX_CACHED: Final = 1024
+
+
+def _index_resource(_cluster: str, definition: Stored) -> list[tuple[str, str]]:
+    spec = as_object(definition.get("spec"))
+    return [(_read_text(spec.get("group")), _read_text(as_object(spec.get("names")).get("plural")))]
+
+
+def _read_text(value: JSON) -> str:
+    return value if isinstance(value, str) else ""
+
+
+DEFINITIONS_BY_RESOURCE: Final = Index("definitions_by_resource", DEFINITION, _index_resource)
+
+
+class Equivalent(NamedTuple):
+    """A resource in one version, and the kind of its objects."""
+
+    resource: GroupVersionResource
+    kind: GroupVersionKind | None
+    """None if the kind is unknown."""
+
+
+class _Storage(NamedTuple):
+    """The resources that share one storage."""
+
+    namespaced: bool | None
+    equivalents: Mapping[str, tuple[Equivalent, ...]]
+    """By subresource; ``""`` is the resource itself."""
+
+
+class _Identity:
+    """A definition as a cache key that is compared by identity.
+
+    A store replaces definitions and never changes them. The key holds its definition, so the identity cannot be reused
+    while the entry exists.
+    """
+
+    __slots__ = ("definition",)
+
+    def __init__(self, definition: JSONObject) -> None:
+        self.definition: Final = definition
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and other.definition is self.definition
+
+    def __hash__(self) -> int:
+        return id(self.definition)
+
+
+def find_equivalents(
+    store: StoreView,
+    *,
+    cluster: str,
+    resource: GroupVersionResource,
+    subresource: str,
+    kind: GroupVersionKind,
+    schema: tuple[str, str] | None = None,
+) -> tuple[Equivalent, ...]:
+    """Return the resources that share storage with a request's resource, in order of registration.
+
+    The request's own resource is always included.
+
+    Args:
+        store: Indexed by `DEFINITIONS_BY_RESOURCE`.
+        cluster: The logical cluster of the object.
+        resource: The resource of the request.
+        subresource: The subresource, ``""`` for none. Only versions with that subresource are equivalents.
+        kind: The kind of the object in the review.
+        schema: Cluster and name of the APIResourceSchema of a bound resource.
+    """
+    storage = _find_storage(store, cluster=cluster, group=resource.group, resource=resource.resource, schema=schema)
+    found = storage.equivalents.get(subresource, ()) if storage is not None else ()
+    if any(one.resource == resource for one in found):
+        return found
+    return (*found, Equivalent(resource, kind))
+
+
+def is_namespaced(
+    store: StoreView, *, cluster: str, group: str, resource: str, schema: tuple[str, str] | None = None
+) -> bool | None:
+    """Return whether a resource is namespaced in any version, None if it is unknown."""
+    storage = _find_storage(store, cluster=cluster, group=group, resource=resource, schema=schema)
+    return None if storage is None else storage.namespaced
+
+
+def find_definition(
+    store: StoreView, *, cluster: str, group: str, resource: str, schema: tuple[str, str] | None = None
+) -> JSONObject | None:
+    """Return the definition of a custom resource in a cluster, None for others; arguments as for `find_equivalents`.
+
+    The definition is a CustomResourceDefinition of the cluster, or the APIResourceSchema of a bound resource. Both have
+    the same ``spec``.
+    """
+    if schema is not None:
+        owner, name = schema
+        found: JSONObject | None = store.get(owner, API_RESOURCE_SCHEMA, "", name)
+        return found
+    definitions = store.find(DEFINITIONS_BY_RESOURCE, cluster, (group, resource))
+    return definitions[0] if definitions else None
+
+
+def _find_storage(
+    store: StoreView, *, cluster: str, group: str, resource: str, schema: tuple[str, str] | None
+) -> _Storage | None:
+    definition = find_definition(store, cluster=cluster, group=group, resource=resource, schema=schema)
+    if definition is not None:
+        return _read_definition(_Identity(definition))
+    # A bound resource without a schema in the store is not a built-in resource.
+    return _load_builtins().get((group, resource)) if schema is None else None
+
+
+@functools.lru_cache(maxsize=_MAX_CACHED)
+def _read_definition(key: _Identity) -> _Storage:
+    spec = as_object(key.definition.get("spec"))
+    scope = spec.get("scope")
+    return _Storage(
+        namespaced=scope == "Namespaced" if scope in ("Namespaced", "Cluster") else None,
+        equivalents=_list_versions(spec),
+    )
+
+
+def _list_versions(spec: Mapping[str, JSON]) -> dict[str, tuple[Equivalent, ...]]:
+    """Return the versions of a custom resource by subresource, in the order of its definition.
+
+    Versions that are not served are included: an object is converted to them if a rule names no other version
+    (apiextensions-apiserver: customresource_handler.go, getOrCreateServingInfoFor).
+    """
+    group, names = _read_text(spec.get("group")), as_object(spec.get("names"))
+    found: dict[str, list[Equivalent]] = {}
+    versions = spec.get("versions")
+    for version in map(as_object, versions if isinstance(versions, list) else ()):
+        name = _read_text(version.get("name"))
+        if not name:
+            continue
+        resource = GroupVersionResource(group, name, _read_text(names.get("plural")))
+        kind = GroupVersionKind(group, name, _read_text(names.get("kind")))
+        subresources = as_object(version.get("subresources"))
+        for subresource, its_kind in (("", kind), ("status", kind), ("scale", SCALE)):
+            if not subresource or subresources.get(subresource) is not None:
+                known = its_kind if its_kind.kind else None
+                found.setdefault(subresource, []).append(Equivalent(resource, known))
+    return {subresource: tuple(equivalents) for subresource, equivalents in found.items()}
+
+
+class _Builtin(msgspec.Struct, frozen=True):
+    """A row of the table of built-in resources."""
+
+    resource: str
+    namespaced: bool
+    served: dict[str, dict[str, str]]
+    """Kinds by ``apiVersion`` and subresource; ``<apiVersion>/<kind>`` for a kind of another group or version."""
+
+
+@functools.cache
+def _load_builtins() -> Mapping[tuple[str, str], _Storage]:
+    """Return the built-in resources of an apiserver by group and resource."""
+    text = resources.files("app.dispatch").joinpath("builtins.json").read_bytes()
+    return {
+        (parse_api_version(api_version)[0], builtin.resource): storage
+        for builtin in msgspec.json.decode(text, type=list[_Builtin])
+        for storage in (_Storage(builtin.namespaced, _list_served(builtin)),)
+        for api_version in builtin.served
+    }
+
+
+def _list_served(builtin: _Builtin) -> dict[str, tuple[Equivalent, ...]]:
+    found: dict[str, list[Equivalent]] = {}
+    for api_version, kinds in builtin.served.items():
+        resource = GroupVersionResource(*parse_api_version(api_version), builtin.resource)
+        for subresource, text in kinds.items():
+            other, _, kind = text.rpartition("/")
+            known = GroupVersionKind(*parse_api_version(other or api_version), kind)
+            found.setdefault(subresource, []).append(Equivalent(resource, known))
+    return {subresource: tuple(equivalents) for subresource, equivalents in found.items()}

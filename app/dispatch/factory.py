@@ -1,0 +1,107 @@
+"""Builds dispatchers."""
+
+from functools import partial
+from typing import Final, NoReturn
+
+from app.dispatch.call import Deadline, FindCredential, Observe, WebhookCaller
+from app.dispatch.configurations import Configurations
+from app.dispatch.conversion_rules import ConversionError, convert
+from app.dispatch.converter import ObjectConverter
+from app.dispatch.dispatcher import Dependencies, Dispatcher, Target
+from app.dispatch.equivalent_resources import DEFINITIONS_BY_RESOURCE, find_definition
+from app.dispatch.errors import internal
+from app.dispatch.limits import RequestLimits
+from app.dispatch.live_lookups import LiveSource, Post, authorize, read_namespace
+from app.dispatch.own_endpoints import OwnEndpoints
+from app.dispatch.schema_owner import BINDINGS_BY_RESOURCE, EXPORTS_BY_RESOURCE, UNBOUND_BINDINGS
+from app.model.gvk import GroupVersionKind
+from app.model.json import JSON
+from app.outbound.call_slots import CallSlots, Quotas
+from app.outbound.client import HookClient
+from app.store import Index, Store, StoreView
+
+INDEXES: Final[tuple[Index, ...]] = (
+    BINDINGS_BY_RESOURCE,
+    UNBOUND_BINDINGS,
+    EXPORTS_BY_RESOURCE,
+    DEFINITIONS_BY_RESOURCE,
+)
+"""The indexes that the store needs."""
+# Concurrent SubjectAccessReviews, for one logical cluster and for all. An apiserver answers one in 1 to 2 ms.
+_ACCESS_QUOTAS: Final = Quotas(connections=8, calls=8, total=64)
+
+
+def build_dispatcher(  # noqa: PLR0913 - each argument is a part that another module builds
+    store: Store,
+    client: HookClient,
+    *,
+    observe: Observe,
+    post: Post | None = None,
+    live: LiveSource | None = None,
+    as_kcp: bool = False,
+    share: bool = False,
+    limits: RequestLimits | None = None,
+    find_credential: FindCredential | None = None,
+    own: OwnEndpoints | None = None,
+) -> Dispatcher:
+    """Build a dispatcher.
+
+    Args:
+        store: The objects, indexed by `INDEXES`.
+        client: Calls webhooks.
+        observe: Observes each call.
+        post: Posts to the apiserver. Without it, conditions cannot ask the authorizer.
+        live: Reads objects from the apiserver into the store.
+        as_kcp: As for `Dispatcher`.
+        share: As for `Dispatcher`.
+        limits: As for `Dispatcher`.
+        find_credential: As for `app.dispatch.call.WebhookCaller`. Conversion webhooks are called without credentials.
+        own: Recognizes this server among the webhooks.
+    """
+    caller = WebhookCaller(client, observe=observe, find_credential=find_credential)
+    access = CallSlots(_ACCESS_QUOTAS)
+    dependencies = Dependencies(
+        call_webhook=caller.call,
+        convert=ObjectConverter(store, client),
+        authorize=partial(authorize, post=post, live=live, slots=access)
+        if post is not None and live is not None
+        else None,
+        read_namespace=partial(read_namespace, live=live) if live is not None else None,
+        is_silent=caller.is_silent,
+        own=own or OwnEndpoints(),
+    )
+    limits = limits or RequestLimits()
+    return Dispatcher(store, Configurations(store), dependencies, as_kcp=as_kcp, share=share, limits=limits)
+
+
+def build_offline_dispatcher(store: Store, *, as_kcp: bool = False) -> Dispatcher:
+    """Build a dispatcher for `explain` that only reads the store and cannot call webhooks.
+
+    Conditions cannot ask the authorizer, and conversions by webhook are errors.
+    """
+    dependencies = Dependencies(call_webhook=_refuse_call, convert=partial(_convert_offline, store))
+    return Dispatcher(store, Configurations(store), dependencies, as_kcp=as_kcp)
+
+
+async def _refuse_call(*_args: object, **_rest: object) -> NoReturn:
+    raise internal("webhooks are not called offline")
+
+
+async def _convert_offline(
+    store: StoreView,
+    document: JSON,
+    kind: GroupVersionKind,
+    *,
+    target: Target,
+    deadline: Deadline,  # noqa: ARG001 - nothing waits
+) -> JSON:
+    if not isinstance(document, dict):
+        return document
+    group, _, resource = target.attributes.resource
+    definition = find_definition(
+        store, cluster=target.attributes.cluster, group=group, resource=resource, schema=target.ownership.schema
+    )
+    try:
+        return convert(document, kind, definition=definition)
+    except ConversionError as error:
+        raise internal(str(error)) from error

@@ -1,0 +1,69 @@
+"""Paths are resolved with objects that the administrators of a workspace cannot write."""
+
+import pytest
+
+from app.dispatch.workspace_paths import ResolvedPath, resolve, resolve_cluster
+from tests.dispatch.builders import in_cluster, logical_cluster, store_of, workspace
+
+SPACES = (workspace("root", "org", "1abc"), workspace("1abc", "ws", "2hf3"), workspace("root", "ws2", "9zzz"))
+TREE = (
+    *SPACES,
+    logical_cluster("2hf3", parent="1abc", workspace="ws"),
+    logical_cluster("9zzz", parent="root", workspace="ws2"),
+)
+
+
+def test_a_path_is_followed_through_the_workspaces() -> None:
+    store = store_of(*TREE)
+    assert resolve_cluster(store, "root:org:ws") == "2hf3"
+    assert resolve_cluster(store, "root:org") == "1abc"
+    assert resolve_cluster(store, "1abc:ws") == "2hf3"
+
+
+@pytest.mark.parametrize("name", ["2hf3", "root", "system:admin", "", "nosuch"])
+def test_names_are_returned_unchanged(name: str) -> None:
+    assert resolve(store_of(*TREE), name) == ResolvedPath(name)
+
+
+def test_unknown_paths_name_their_first_unknown_workspace() -> None:
+    found = resolve(store_of(*TREE), "root:nosuch:ws")
+    assert found == ResolvedPath(
+        "root:nosuch:ws", "root:nosuch:ws: Workspace nosuch of logical cluster root is unknown"
+    )
+
+
+def test_a_workspace_without_a_cluster_is_not_scheduled_yet() -> None:
+    store = store_of(in_cluster("root", "tenancy.kcp.io/v1alpha1", "Workspace", "new", spec={}))
+    assert resolve(store, "root:new").problem == "root:new: Workspace new of logical cluster root is not scheduled yet"
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_the_path_annotation_of_a_tenant_is_ignored(first: bool) -> None:
+    """An administrator of ws2 claims the path of another workspace, before or after it exists."""
+    claim = logical_cluster("9zzz", parent="root", workspace="ws2")
+    claim["metadata"]["annotations"]["kcp.io/path"] = "root:org:ws"
+    objects = (claim, *SPACES) if first else (*TREE, claim)
+    store = store_of(*objects)
+    assert resolve_cluster(store, "root:org:ws") == "2hf3"
+    store.put(logical_cluster("9zzz", parent="root", workspace="ws2"))
+    assert resolve_cluster(store, "root:org:ws") == "2hf3"
+    assert resolve_cluster(store_of(claim), "root:org:ws") == "root:org:ws"
+
+
+def test_workspaces_cannot_name_the_cluster_of_another_workspace() -> None:
+    store = store_of(*TREE, workspace("9zzz", "mine", "2hf3"))
+    found = resolve(store, "root:ws2:mine")
+    assert found.cluster == "root:ws2:mine"
+    assert found.problem == (
+        "root:ws2:mine: Workspace mine of logical cluster 9zzz names 2hf3, whose LogicalCluster belongs to Workspace ws of "
+        "1abc"
+    )
+    assert resolve_cluster(store, "root:org:ws") == "2hf3"
+
+
+@pytest.mark.parametrize(("names", "followed"), [(63, True), (64, False)])
+def test_very_long_paths_are_not_followed(names: int, followed: bool) -> None:
+    store = store_of(workspace("a", "x", "a"))
+    found = resolve(store, ":".join(["a", *["x"] * names]))
+    assert (found == ResolvedPath("a")) is followed
+    assert ("paths of more than 64 names are not followed" in found.problem) is not followed

@@ -1,0 +1,255 @@
+"""Limits of field errors for hostile objects."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from app.crds.instance.notices import warnings_of
+from app.crds.instance.rules import problems as karmada_problems
+from app.dispatch.client_warnings import limit_warnings as warnings_to_client
+from app.dispatch.validation import configuration
+from app.dispatch.validation.rules import resource_problems
+from app.dispatch.validation.selectors import label_key_problems, label_value_problems
+from app.interpret.checks import checked
+from app.interpret.hook_rules import problems as hook_problems
+from app.interpret.question import Answer, Question
+from app.interpret.review import refused
+from app.model.client_config import MAX_BUNDLE, MAX_URL, bundle_problems, client_config_problems, url_problems
+from app.model.field_errors import (
+    MAX_PROBLEMS,
+    MAX_SHOWN,
+    Problem,
+    first_problems,
+    invalid,
+    is_integer,
+    list_problems,
+    name_problems,
+    quoted,
+    required,
+    text_problem,
+    version_problems,
+    webhooks_problems,
+)
+from app.model.gvk import GroupVersionKind
+from app.model.json import JSONObject
+from app.model.karmada import EXPLORING_CONFIGURATION, Operation
+
+LONG = "a" * (MAX_URL + 1)
+
+
+def endless() -> Iterator[Problem]:
+    number = 0
+    while True:
+        yield Problem(f"f[{number}]", "Required value")
+        number += 1
+
+
+def test_the_search_for_field_errors_ends_at_the_limit() -> None:
+    found = first_problems(endless())
+    assert found[MAX_PROBLEMS - 1] == Problem(f"f[{MAX_PROBLEMS - 1}]", "Required value")
+    last = Problem(f"f[{MAX_PROBLEMS}]", f"Too many findings: only the first {MAX_PROBLEMS} are listed")
+    assert found[MAX_PROBLEMS:] == [last]
+    assert len(refused(endless()).causes) == MAX_PROBLEMS + 1
+
+
+def test_field_errors_at_the_limit_have_no_note() -> None:
+    made = [Problem(str(number), "Required value") for number in range(MAX_PROBLEMS)]
+    assert first_problems(iter(made)) == made
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("a" * MAX_SHOWN, "a" * MAX_SHOWN),
+        ("a" * (MAX_SHOWN + 1), "a" * MAX_SHOWN + "…"),
+        (["a"] * MAX_SHOWN, ["a"] * MAX_SHOWN),
+        (["a"] * (MAX_SHOWN + 1), ["a"] * MAX_SHOWN + ["…"]),
+        (["a" * (MAX_SHOWN + 1)], ["a" * MAX_SHOWN + "…"]),
+        (5, 5),
+        (0.5, 0.5),
+    ],
+)
+def test_a_field_error_cuts_long_values(value: Any, shown: Any) -> None:
+    assert json.loads(quoted(value)) == shown
+
+
+def test_the_length_is_the_only_error_of_a_long_text() -> None:
+    assert next(problem.text for problem in name_problems("-" * 300, "name", segments=2)).count("must ") == 3
+    (problem,) = name_problems("-" * (MAX_SHOWN + 1), "name", segments=2)
+    assert problem.text.endswith(": must be no more than 253 characters")
+    assert list(label_value_problems("-" * (MAX_SHOWN + 1))) == ["must be no more than 63 bytes"]
+    assert list(label_key_problems("-" * (MAX_SHOWN + 1))) == ["name part must be no more than 63 bytes"]
+
+
+def karmada(**source: Any) -> dict[str, Any]:
+    return {"metadata": {"namespace": "n"}, "spec": {"crdTarball": {"httpSource": source}}}
+
+
+@pytest.mark.parametrize(("segments", "word"), [(2, "two"), (3, "three")])
+def test_names_need_a_number_of_segments(segments: int, word: str) -> None:
+    enough, short = ".".join("a" * segments), ".".join("a" * (segments - 1))
+    assert list(name_problems(enough, "n", segments=segments)) == []
+    text = f"should be a domain with at least {word} segments separated by dots"
+    assert list(name_problems(short, "n", segments=segments)) == [invalid("n", short, text)]
+    assert list(name_problems("", "n", segments=segments)) == [required("n")]
+
+
+def test_a_wildcard_must_be_the_only_string() -> None:
+    assert list(list_problems(["*", 1, ""], "l", "kinds", empty_items=False)) == [
+        Problem("l", 'Invalid value: ["*",""]: if \'*\' is present, must not specify other kinds'),
+        Problem("l[1]", "Invalid value: must be a string"),
+        Problem("l[2]", "Required value"),
+    ]
+    assert list(list_problems([""], "l", "API groups", empty_items=True)) == []
+
+
+def test_versions_are_unique_and_include_a_known_one() -> None:
+    found = list(version_problems(["V", "V", 1], "v", ("v1", "v2")))
+    assert [problem.field for problem in found] == ["v[0]", "v[1]", "v[2]", "v"]
+    assert found[1] == invalid("v[1]", "V", "duplicate version")
+    assert found[3] == Problem("v", 'Invalid value: ["V","V"]: must include at least one of v1, v2')
+    assert list(version_problems(["v7"], "v", ("v1",), recognised=False)) == []
+
+
+def test_a_boolean_is_no_integer() -> None:
+    assert [is_integer(value) for value in (1, True, 1.0, "1", None)] == [True, False, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("source", "field"),
+    [({"url": LONG}, "url"), ({"proxy": {"proxyURL": LONG}}, "proxy.proxyURL"), ({"mirrors": [LONG]}, "mirrors[0]")],
+)
+def test_urls_of_tarballs_are_limited(source: dict[str, Any], field: str) -> None:
+    document = karmada(**source)
+    found = [problem for problem in karmada_problems(document) if problem.field.endswith(f"httpSource.{field}")]
+    assert [problem.text for problem in found] == [f"Too long: must have at most {MAX_URL} characters"]
+    assert list(warnings_of(document)) == []
+
+
+def test_paths_of_tarballs_are_limited() -> None:
+    document = {"metadata": {}, "spec": {"crdTarball": {"localSource": {"path": "/" + "../" * 2000}}}}
+    (problem,) = karmada_problems(document)
+    assert problem == Problem("spec.crdTarball.localSource.path", "Too long: must have at most 4096 characters")
+
+
+def test_urls_and_bundles_of_webhooks_are_limited() -> None:
+    too_long = Problem("f", f"Too long: must have at most {MAX_URL} characters")
+    assert list(url_problems(f"https://a/{LONG}", "f")) == [too_long]
+    (problem,) = client_config_problems({"service": {"name": "a", "namespace": "b", "path": "/A" * MAX_URL}}, "f")
+    assert problem == too_long._replace(field="f.service.path")
+    (problem,) = bundle_problems("A" * (MAX_BUNDLE + 1), "f")
+    assert problem.text == f"Too long: must have at most {MAX_BUNDLE} characters"
+
+
+class Counted(str):
+    """A string that counts its comparisons."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+@pytest.fixture
+def counted() -> type[Counted]:
+    Counted.compared = 0
+    return Counted
+
+
+def test_the_names_of_stored_webhooks_are_compared_in_linear_time(counted: type[Counted]) -> None:
+    old = {"webhooks": [{"name": counted(f"a{number}.example.org")} for number in range(2000)]}
+    list(configuration.configuration_problems("ValidatingWebhookConfiguration", {}, old=old, compile_expression=str))
+    assert counted.compared <= 3 * 2000
+
+
+def test_the_resources_of_a_rule_are_compared_in_linear_time(counted: type[Counted]) -> None:
+    resources: list[Any] = [counted(f"a{number}/status") for number in range(2000)]
+    assert list(resource_problems(resources, "f")) == []
+    assert counted.compared <= 6 * 2000
+
+
+class Reference(dict[str, Any]):
+    """A reference that cannot be compared."""
+
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError("compared")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_dependencies_are_compared_in_linear_time() -> None:
+    asked = Question(Operation.DEPENDENCY, GroupVersionKind("", "v1", "Pod"), {})
+    names = ("b", "a", "b")
+    given: list[Any] = [Reference(apiVersion="v1", kind="Secret", name=name) for name in names]
+    found = checked(asked, Answer(dependencies=given)).dependencies
+    assert found is not None
+    assert [one["name"] for one in found] == ["a", "b"]
+
+
+def test_field_errors_of_webhooks_are_generated_lazily() -> None:
+    rules: list[Any] = [{"operations": ["*"]}] * 100_000
+    found = first_problems(hook_problems(EXPLORING_CONFIGURATION, {"webhooks": [{"name": "a.b", "rules": rules}]}))
+    assert len(found) == MAX_PROBLEMS + 1
+
+
+def test_warnings_omit_unprintable_values() -> None:
+    text = "a\x00b\x1fc\x7fd\ud800e\udffff é"
+    assert warnings_to_client([text]) == ("abcdef é",)
+
+
+def check_webhook(webhook: JSONObject, field: str) -> Iterator[Problem]:
+    """Report the member `wrong` of a webhook."""
+    if "wrong" in webhook:
+        yield Problem(f"{field}.wrong", "Required value")
+
+
+def fields_of(webhooks: Any, *, unique_names: bool = True) -> list[str]:
+    return [problem.field for problem in webhooks_problems(webhooks, check_webhook, unique_names=unique_names)]
+
+
+@pytest.mark.parametrize(
+    ("webhooks", "fields"),
+    [
+        (None, []),
+        ([], []),
+        ({}, ["webhooks"]),
+        ("", ["webhooks"]),
+        ([1, {}, None], ["webhooks[0]", "webhooks[2]"]),
+        ([{"wrong": 1}, {"name": "a"}, {"wrong": 1}], ["webhooks[0].wrong", "webhooks[2].wrong"]),
+        ([{"name": "a"}, {"name": "b"}, {"name": "a", "wrong": 1}], ["webhooks[2].wrong", "webhooks[2].name"]),
+        ([{"name": "a"}] * 3, ["webhooks[1].name", "webhooks[2].name"]),
+        # The check reports an empty name or one of another type; it is no duplicate.
+        ([{"name": ""}, {"name": ""}, {"name": 1}, {"name": 1}], []),
+    ],
+)
+def test_a_list_of_webhooks_is_checked_in_order(webhooks: Any, fields: list[str]) -> None:
+    assert fields_of(webhooks) == fields
+
+
+def test_equal_names_may_be_allowed() -> None:
+    assert fields_of([{"name": "a"}, {"name": "a", "wrong": 1}], unique_names=False) == ["webhooks[1].wrong"]
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("", None),
+        ("abc", None),
+        ("abcd", Problem("f", "Too long: must have at most 3 characters")),
+    ],
+)
+def test_a_text_is_limited(value: str, problem: Problem | None) -> None:
+    assert text_problem(value, "f", limit=3) == problem
+
+
+@pytest.mark.parametrize("value", [None, 1, True, [], {}])
+def test_other_values_than_strings_are_no_text(value: Any) -> None:
+    problem = text_problem(value, "f", limit=3)
+    assert problem is not None
+    assert "a string" in problem.text

@@ -1,0 +1,64 @@
+"""Descriptions of connection errors; tests/faults/test_hook_places.py and test_hook_transport.py cause real ones."""
+
+import errno
+import socket
+import ssl
+
+import aiohttp
+import pytest
+from aiohttp.client_reqrep import ConnectionKey
+from yarl import URL
+
+from app.outbound.addresses import PrivateAddressError
+from app.outbound.error_text import describe_error, private_address_in
+
+KEY = ConnectionKey("h", 443, True, True, None, None, None)
+HOOK = URL("https://h/p")
+TLS = "tls: failed to verify certificate of h: x509: "
+
+
+def connecting(error: OSError) -> aiohttp.ClientConnectorError:
+    return aiohttp.ClientConnectorError(KEY, error)
+
+
+def verification(code: int, message: str) -> aiohttp.ClientConnectorCertificateError:
+    error = ssl.SSLCertVerificationError(1, message)
+    error.verify_code, error.verify_message = code, message
+    return aiohttp.ClientConnectorCertificateError(KEY, error)
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (connecting(ConnectionRefusedError(errno.ECONNREFUSED, "x")), "dial tcp h:443: connect: connection refused"),
+        (connecting(OSError(errno.ENETUNREACH, "Network is unreachable")), "dial tcp h:443: network is unreachable"),
+        (aiohttp.ClientConnectorDNSError(KEY, socket.gaierror(socket.EAI_NONAME, "x")), "lookup h: no such host"),
+        (aiohttp.ClientConnectorDNSError(KEY, OSError(errno.ENOBUFS, "Too many")), "lookup h: too many"),
+        (
+            verification(10, "certificate has expired"),
+            "tls: failed to verify certificate of h: x509: certificate has expired",
+        ),
+        (
+            verification(19, "self-signed certificate in certificate chain"),
+            f"{TLS}certificate signed by unknown authority (its issuer is not in caBundle)",
+        ),
+        (
+            verification(62, "Hostname mismatch"),
+            f"{TLS}certificate is not valid for the called host (Hostname mismatch)",
+        ),
+        (aiohttp.ServerDisconnectedError(), "EOF: it closed the connection without a response"),
+        (aiohttp.ClientPayloadError(), "unexpected EOF: its response is truncated or malformed"),
+        (OSError(errno.EPIPE, "Broken\npipe"), r"broken\npipe"),
+        (ValueError("x" * 1000), "x" * 300),
+        (ValueError(), "ValueError"),
+    ],
+)
+def test_errors_have_the_words_of_go(error: Exception, text: str) -> None:
+    assert describe_error(error, HOOK) == text
+
+
+def test_the_refused_private_address_is_found() -> None:
+    error = PrivateAddressError("10.0.0.1")
+    assert private_address_in(connecting(error)) == "10.0.0.1"
+    assert private_address_in(error) == "10.0.0.1"
+    assert private_address_in(connecting(OSError())) is None

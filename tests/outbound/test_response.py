@@ -1,0 +1,72 @@
+"""Responses of webhooks: their statuses, messages and bodies."""
+
+import json
+
+import pytest
+
+from app.outbound.client import HookClient
+from tests.faults.calling import endpoint, failure
+from tests.hook_server import RawHook, http, says
+
+
+@pytest.mark.parametrize("code", [200, 201, 202, 203, 205, 206])
+async def test_statuses_200_to_206_are_successes(client: HookClient, hook: RawHook, code: int) -> None:
+    hook.answer = says(http(b"<what it is is for the caller to see>", status=f"{code} Fine"))
+    assert await client.post(endpoint(hook), b"{}", seconds=10) == b"<what it is is for the caller to see>"
+
+
+STATUS = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "no,\nreally", "code": 403}
+
+
+UNKNOWN = "the server responded with the status code {} but did not return more information"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "text"),
+    [
+        (207, b"x", UNKNOWN.format(207)),
+        (304, b"", UNKNOWN.format(304)),
+        (400, b"x", "the server rejected our request for an unknown reason"),
+        (403, b"who are\tyou", "who are\\tyou"),
+        (403, b"", UNKNOWN.format(403)),
+        (404, b"x", "the server could not find the requested resource"),
+        (418, b"x", UNKNOWN.format(418)),
+        (429, b"", "the server has received too many requests and has asked us to try again later"),
+        (500, b' a "quoted"\n ', 'an error on the server ("a \\"quoted\\"") has prevented the request from succeeding'),
+        (500, b"a\nb", 'an error on the server ("a\\nb") has prevented the request from succeeding'),
+        (500, b"", 'an error on the server ("unknown") has prevented the request from succeeding'),
+        (502, b"\xff", 'an error on the server ("\ufffd") has prevented the request from succeeding'),
+        (503, b"x", "the server is currently unable to handle the request"),
+        (500, json.dumps(STATUS).encode(), "no,\\nreally"),
+        (404, json.dumps(STATUS).encode(), "no,\\nreally"),
+        (404, json.dumps({**STATUS, "message": 5}).encode(), "the server could not find the requested resource"),
+        (404, json.dumps({**STATUS, "status": "Success"}).encode(), "the server could not find the requested resource"),
+        (404, json.dumps({**STATUS, "kind": "Other"}).encode(), "the server could not find the requested resource"),
+        (404, b"[" * 100_000, "the server could not find the requested resource"),
+    ],
+)  # fmt: skip
+async def test_other_statuses_fail_with_the_messages_of_kubernetes(
+    client: HookClient, hook: RawHook, status: int, body: bytes, text: str
+) -> None:
+    hook.answer = says(http(body, status=f"{status} Whatever"))
+    error = await failure(client, endpoint(hook))
+    assert (str(error), error.code, error.timed_out) == (f"failed to call webhook: {text}", status, False)
+
+
+async def test_long_errors_are_cut(client: HookClient, hook: RawHook) -> None:
+    hook.answer = says(http(b"e" * 5_000, status="500 Oops"))
+    text = str(await failure(client, endpoint(hook)))
+    assert text.count("e" * 2048) == 1
+    assert len(text) < 2048 + 150
+    hook.answer = says(http(json.dumps({**STATUS, "message": "e" * 5_000}).encode(), status="500 Oops"))
+    assert str(await failure(client, endpoint(hook))) == "failed to call webhook: " + "e" * 2048
+
+
+@pytest.mark.parametrize(("status", "code"), [("200 OK", 200), ("204 No Content", 204)])
+async def test_an_empty_body_is_an_error(client: HookClient, hook: RawHook, status: str, code: int) -> None:
+    hook.answer = says(http(b"", status=status, content_type="text/plain"))
+    error = await failure(client, endpoint(hook))
+    assert str(error) == (
+        f"failed to call webhook: 0-length response with status code: {code} and content type: text/plain"
+    )
+    assert error.code == code
