@@ -13,7 +13,7 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_issue_makes_them_for_the_names_given_and_leaves_good_ones_alone(tmp_path: Path) -> None:
+def test_issue_creates_certificates_for_the_names_and_keeps_valid_ones(tmp_path: Path) -> None:
     arguments = ["issue", "--cert-dir", str(tmp_path), "--name", "fleethook.fleet.svc", "--output", "json"]
     code, first = run(*arguments)
     assert code == 0
@@ -32,13 +32,13 @@ def test_show_prints_text_and_never_a_key(tmp_path: Path) -> None:
     assert "PRIVATE" not in text
 
 
-def test_a_directory_without_certificates_is_said_to_be_one(tmp_path: Path) -> None:
+def test_a_directory_without_certificates_exits_2(tmp_path: Path) -> None:
     code, text = run("show", "--cert-dir", str(tmp_path))
     assert code == 2
     assert "has neither tls.crt nor ca.crt" in text
 
 
-def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_an_unreadable_certificate_exits_2(tmp_path: Path) -> None:
     (tmp_path / "tls.crt").write_text("garbage")
     code, text = run("show", "--cert-dir", str(tmp_path))
     assert code == 2

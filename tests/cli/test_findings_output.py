@@ -1,4 +1,4 @@
-"""The same findings at every entry point: admission, `render`, `lint`."""
+"""Admission, `render` and `lint` report the same findings."""
 
 import json
 import textwrap
@@ -67,7 +67,7 @@ def run(*arguments: str) -> tuple[int, str, str]:
 
 
 def findings(directory: Path) -> list[tuple[str, str, str]]:
-    """The level, place and text of the findings of `lint`, after checking that `render` reports the same."""
+    """Return level, place and text of the findings of `lint`, after checking that `render` reports the same."""
     code, out, _ = run("lint", "--manifests", str(directory), "--output", "json")
     rows = json.loads(out)
     assert code == (1 if any(row["level"] == "error" for row in rows) else 0)
@@ -105,11 +105,11 @@ def test_a_mistake_is_an_error_at_its_line(written: Written, now: str, then: str
     directory = written(set=SUBJECT, rule=GOOD.replace(now, then))
     assert ("error", f"rule.yaml:{line}", text) in findings(directory)
     code, out, errors = run("render", "-f", str(directory))
-    assert (code, out.count("kind: Deployment")) == (1, 2), "the template is rendered still"
+    assert (code, out.count("kind: Deployment")) == (1, 2), "the template is still rendered"
     assert "fleethook: 1 error, " in errors
 
 
-def test_two_overriders_for_one_subject_are_both_errors(written: Written) -> None:
+def test_each_of_two_overriders_for_a_subject_is_an_error(written: Written) -> None:
     directory = written(a=SUBJECT, b=GOOD, c=GOOD.replace("name: demo1", "name: demo2"))
     text = "subject.name: unable to bind multiple yurtappoverriders to one subject resource demo in namespace default, {} already exists"
     assert findings(directory) == [
@@ -142,7 +142,7 @@ def test_an_object_in_two_versions_is_an_error_that_names_both_lines(
     assert ("error", "b.yaml:4", expected) in findings(directory)
 
 
-def test_a_version_that_a_kind_does_not_have_is_an_error_that_names_those_it_has(written: Written) -> None:
+def test_an_unknown_version_is_an_error_that_names_the_known_ones(written: Written) -> None:
     directory = written(a=NODE_POOL.format("v1beta2"), b=NODE_POOL.format("v1beta3").replace("edge", "other"))
     versions = " or ".join(f"apps.openyurt.io/{one}" for one in ("v1alpha1", "v1beta1", "v1beta2"))
     text = f"apiVersion: NodePool has no version 'v1beta3'; write {versions}"
@@ -169,7 +169,7 @@ def test_overriders_without_any_subject_in_the_files_are_a_warning_for_lint(writ
     )
 
 
-def test_a_pool_patch_that_does_not_fit_is_an_error_without_any_overrider(written: Written) -> None:
+def test_a_pool_patch_that_does_not_fit_is_an_error_without_an_overrider(written: Written) -> None:
     directory = written(
         set=SUBJECT.replace("{name: beijing, replicas: 2}", "{name: beijing, patch: {spec: {template: 5}}}")
     )
@@ -189,7 +189,7 @@ def test_a_daemon_without_node_pools_is_a_warning(written: Written) -> None:
     ]
 
 
-def test_the_words_are_those_of_admission(written: Written) -> None:
+def test_the_messages_equal_those_of_admission(written: Written) -> None:
     broken = textwrap.dedent(
         """\
         apiVersion: apps.openyurt.io/v1alpha1

@@ -31,7 +31,7 @@ def written(tmp_path: Path) -> Written:
     return write
 
 
-def test_what_the_example_shadows_is_an_error_at_its_place() -> None:
+def test_the_shadowed_webhook_of_the_example_is_an_error_with_its_line() -> None:
     code, out, err = lint("--manifests", str(EXAMPLES / "kcp-widgets"))
     assert (code, err) == (1, "")
     assert out.splitlines() == [
@@ -44,20 +44,20 @@ def test_what_the_example_shadows_is_an_error_at_its_place() -> None:
     ]
 
 
-def test_nothing_is_printed_where_nothing_is_found(written: Written) -> None:
+def test_without_findings_nothing_is_printed(written: Written) -> None:
     directory = written(WIDGET, configuration("c", "validating", webhook()))
     assert lint("--manifests", directory) == (0, "", "")
     assert lint("--manifests", directory, "--output", "json") == (0, "[]\n", "")
 
 
-def test_warnings_fail_only_if_that_is_wanted(written: Written) -> None:
+def test_warnings_exit_1_only_if_strict(written: Written) -> None:
     directory = written(WIDGET, configuration("c", "validating", SLOW))
     code, out, _ = lint("--manifests", directory)
     assert (code, out.splitlines()[-1]) == (0, "0 errors, 1 warning")
     assert lint("--manifests", directory, "--strict") == (1, out, "")
 
 
-def test_findings_as_json(written: Written) -> None:
+def test_json_has_all_fields_of_a_finding(written: Written) -> None:
     directory = written(WIDGET, configuration("c", "validating", SLOW))
     code, out, _ = lint("--manifests", directory, "--output", "json")
     assert code == 0
@@ -79,13 +79,13 @@ def test_findings_as_json(written: Written) -> None:
     ]
 
 
-def test_findings_are_coloured_for_a_person(written: Written) -> None:
+def test_findings_are_coloured_on_a_terminal(written: Written) -> None:
     directory = written(WIDGET, configuration("c", "validating", SLOW))
     assert "\x1b[" in lint("--manifests", directory, FORCE_COLOR="1", TERM="xterm-256color")[1]
     assert "\x1b[" not in lint("--manifests", directory)[1]
 
 
-def test_what_cannot_be_read_exits_2(tmp_path: Path) -> None:
+def test_unreadable_manifests_exit_2(tmp_path: Path) -> None:
     (tmp_path / "m.yaml").write_text("kind: [")
     for directory in (tmp_path, tmp_path / "nowhere"):
         code, out, err = lint("--manifests", str(directory))

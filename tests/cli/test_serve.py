@@ -32,7 +32,7 @@ def answer(body: bytes) -> Any:
     return json.loads(body)["response"]
 
 
-def test_the_readmes_curl_gets_the_patch_of_the_proposals_second_story(server: Server) -> None:
+def test_the_command_of_the_readme_gets_the_patch_of_story_2(server: Server) -> None:
     status, body = server.request("POST", f"{MUTATE}?timeout=10s", REVIEW.read_bytes())
     response = answer(body)
     document = json.loads(REVIEW.read_text())["request"]["object"]
@@ -57,7 +57,7 @@ def test_many_reviews_share_a_connection(server: Server) -> None:
     assert len(sockets) == 1
 
 
-def test_operations_endpoints_answer(server: Server) -> None:
+def test_operational_endpoints_answer(server: Server) -> None:
     assert json.loads(server.request("GET", "/healthz")[1]) == {"status": "ok"}
     ready = json.loads(server.request("GET", "/readyz")[1])
     assert ready["ready"] is True
@@ -68,7 +68,7 @@ def test_operations_endpoints_answer(server: Server) -> None:
     assert server.request("GET", "/docs")[0] == 200
 
 
-def test_each_review_is_one_line_of_json_in_the_log(server: Server) -> None:
+def test_each_review_writes_one_line_of_json_to_the_log(server: Server) -> None:
     server.request("POST", MUTATE, REVIEW.read_bytes(), X_Request_Id="log-me")
     # Lines are written together, up to 50 ms later.
     wait_for(lambda: '"requestId":"log-me"' in server.log.read_text())
@@ -77,7 +77,7 @@ def test_each_review_is_one_line_of_json_in_the_log(server: Server) -> None:
     assert (line["namespace"], line["operation"], line["allowed"], line["patchOps"]) == ("story-2", "CREATE", True, 4)
 
 
-def test_a_changed_manifest_changes_the_answer_and_a_broken_one_does_not(tmp_path: Path) -> None:
+def test_a_changed_manifest_takes_effect_and_a_broken_one_does_not(tmp_path: Path) -> None:
     manifests = tmp_path / "m"
     manifests.mkdir()
     story = REVIEW.parent
@@ -109,7 +109,7 @@ def test_a_changed_manifest_changes_the_answer_and_a_broken_one_does_not(tmp_pat
         assert "cannot read manifest" in server.log.read_text()
 
 
-def test_mistakes_in_overriders_are_logged_and_shown_and_do_not_stop_the_server(tmp_path: Path) -> None:
+def test_mistakes_in_overriders_are_logged_and_leave_the_server_ready(tmp_path: Path) -> None:
     manifests = tmp_path / "m"
     manifests.mkdir()
     story = REVIEW.parent
@@ -136,7 +136,7 @@ def test_mistakes_in_overriders_are_logged_and_shown_and_do_not_stop_the_server(
         wait_for(lambda: "hangzou" not in detail())
 
 
-def test_two_workers_share_the_port_and_one_that_dies_is_replaced(tmp_path: Path) -> None:
+def test_two_workers_share_the_port_and_a_dead_one_is_replaced(tmp_path: Path) -> None:
     with serving(tmp_path, "--workers", "2") as server:
 
         def workers() -> set[int]:
@@ -178,13 +178,15 @@ def test_two_workers_share_the_port_and_one_that_dies_is_replaced(tmp_path: Path
         (["--manifests", "examples", "--config", "/nowhere.yaml"], {}, "/nowhere.yaml is not a file"),
     ],
 )
-def test_wrong_usage_exits_2_and_says_what_to_do(arguments: list[str], environment: dict[str, str], text: str) -> None:
+def test_invalid_arguments_exit_2_with_a_remedy(arguments: list[str], environment: dict[str, str], text: str) -> None:
     result = run("serve", *arguments, **environment)
     assert (result.returncode, result.stdout) == (2, "")
     assert text in result.stderr
 
 
-def test_settings_come_from_flags_then_environment_then_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flags_override_the_environment_which_overrides_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from app.settings import Settings  # noqa: PLC0415 - the environment has to be set first
 
     file = tmp_path / "settings.yaml"

@@ -1,4 +1,4 @@
-"""SIGTERM to a real server process while clients hold connections. No client here closes one: the server has to."""
+"""SIGTERM to a real server process with open connections. The clients never close them; the server must."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ BODY: Final = REVIEW.read_bytes()
 HEAD: Final = f"POST {MUTATE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n".encode()
 REQUEST: Final = HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
 NEVER: Final = "3600"
-# What uvicorn logs when connections had to be given up: the limit is 25 s by default.
+# uvicorn logs this when it gives up connections, after 25 s by default.
 GIVEN_UP: Final = "timeout graceful shutdown exceeded"
 
 
@@ -30,7 +30,7 @@ class Client:
         self.connection = connection
 
     def answer(self) -> tuple[bytes, bool]:
-        """Return the head of one answer, and whether it allows, or whether an interpreter has succeeded."""
+        """Return the head of one answer, and whether it allows the request or an interpreter succeeded."""
         received = b""
         while b"\r\n\r\n" not in received:
             received += self.read()
@@ -47,12 +47,12 @@ class Client:
         return data
 
     def is_ended(self) -> bool:
-        """Return whether the server ends the connection as TLS wants it: with close_notify."""
+        """Return whether the server ends the connection with close_notify, as TLS requires."""
         return self.connection.recv(1) == b""
 
 
-class Held(NamedTuple):
-    """A server, and the connections to it, which end with the block."""
+class SlowServer(NamedTuple):
+    """A server and its connections, which end with the block."""
 
     server: Server
     stack: contextlib.ExitStack
@@ -71,36 +71,36 @@ class Held(NamedTuple):
         return Client(plain)
 
 
-def silent(held: Held) -> Client:
-    return held.connect()
+def connect_silently(slow: SlowServer) -> Client:
+    return slow.connect()
 
 
-def no_handshake(held: Held) -> Client:
-    return held.connect_without_tls()
+def connect_without_handshake(slow: SlowServer) -> Client:
+    return slow.connect_without_tls()
 
 
-def idle(held: Held) -> Client:
-    client = held.connect()
+def connect_and_wait(slow: SlowServer) -> Client:
+    client = slow.connect()
     client.connection.sendall(REQUEST)
     assert client.answer()[1]
     return client
 
 
-def half_a_head(held: Held) -> Client:
-    client = held.connect()
+def send_half_a_head(slow: SlowServer) -> Client:
+    client = slow.connect()
     client.connection.sendall(HEAD)
     return client
 
 
-def half_a_later_head(held: Held) -> Client:
-    client = idle(held)
+def send_half_a_second_head(slow: SlowServer) -> Client:
+    client = connect_and_wait(slow)
     client.connection.sendall(HEAD)
     return client
 
 
-def asking(held: Held) -> Client:
-    """A request in flight: the server has said that it reads the body, and lacks the last 100 bytes."""
-    client = held.connect()
+def send_incomplete_request(slow: SlowServer) -> Client:
+    """Send a request without the last 100 bytes of its body, after the server has answered 100 Continue."""
+    client = slow.connect()
     client.connection.sendall(HEAD + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(BODY))
     assert client.read() == b"HTTP/1.1 100 Continue\r\n\r\n"
     client.connection.sendall(BODY[:-100])
@@ -108,42 +108,47 @@ def asking(held: Held) -> Client:
 
 
 @contextlib.contextmanager
-def holding(directory: Path, workers: str, *arguments: str) -> Iterator[Held]:
-    """Serve clients that may take their time to send: only the shutdown is to end connections."""
+def serve_slow_clients(directory: Path, workers: str, *arguments: str) -> Iterator[SlowServer]:
+    """Start a server without time limits for clients, so that only the shutdown ends connections."""
     limits = {"FLEETHOOK_HEADER_TIMEOUT": NEVER, "FLEETHOOK_REQUEST_TIMEOUT": NEVER, "FLEETHOOK_KEEP_ALIVE": NEVER}
     with serving(directory, "--workers", workers, *arguments, **limits) as server:
         wait_for(lambda: server.log.read_text().count("Application startup complete") == int(workers))
         with contextlib.ExitStack() as stack:
-            yield Held(server, stack)
+            yield SlowServer(server, stack)
 
 
-def shut_down(server: Server, workers: str) -> None:
+def begin_shutdown(server: Server, workers: str) -> None:
     """Send SIGTERM, and wait until every worker has closed its listener."""
     server.process.send_signal(signal.SIGTERM)
     wait_for(lambda: server.log.read_text().count("Shutting down") == int(workers), what="the shutdown begins")
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-@pytest.mark.parametrize("hold", [silent, no_handshake, idle, half_a_head, half_a_later_head])
-def test_idle_connections_do_not_keep_the_server(tmp_path: Path, hold: Callable[[Held], Client], workers: str) -> None:
-    with holding(tmp_path, workers) as held:
-        # So many that each worker has some.
-        clients = [hold(held) for _ in range(4)]
-        held.server.process.send_signal(signal.SIGTERM)
+@pytest.mark.parametrize(
+    "connect_client",
+    [connect_silently, connect_without_handshake, connect_and_wait, send_half_a_head, send_half_a_second_head],
+)
+def test_idle_connections_do_not_delay_the_shutdown(
+    tmp_path: Path, connect_client: Callable[[SlowServer], Client], workers: str
+) -> None:
+    with serve_slow_clients(tmp_path, workers) as slow:
+        # Enough connections for each worker to have some.
+        clients = [connect_client(slow) for _ in range(4)]
+        slow.server.process.send_signal(signal.SIGTERM)
 
-        assert held.server.process.wait(timeout=NET) == 0
-        assert GIVEN_UP not in held.server.log.read_text()
-        assert "Traceback" not in held.server.log.read_text()
+        assert slow.server.process.wait(timeout=NET) == 0
+        assert GIVEN_UP not in slow.server.log.read_text()
+        assert "Traceback" not in slow.server.log.read_text()
         assert all(client.is_ended() for client in clients)
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_requests_in_flight_are_answered_before_the_server_exits(tmp_path: Path, workers: str) -> None:
-    with holding(tmp_path, workers) as held:
-        clients = [asking(held) for _ in range(4)]
-        shut_down(held.server, workers)
-        wait_for(lambda: is_refused(held.server), what="new connections are refused")
-        assert held.server.process.poll() is None
+    with serve_slow_clients(tmp_path, workers) as slow:
+        clients = [send_incomplete_request(slow) for _ in range(4)]
+        begin_shutdown(slow.server, workers)
+        wait_for(lambda: is_refused(slow.server), what="new connections are refused")
+        assert slow.server.process.poll() is None
 
         for client in clients:
             client.connection.sendall(BODY[-100:])
@@ -151,8 +156,8 @@ def test_requests_in_flight_are_answered_before_the_server_exits(tmp_path: Path,
 
         assert all(allowed for _, allowed in answers)
         assert all(b"connection: close" in head for head, _ in answers)
-        assert held.server.process.wait(timeout=NET) == 0
-        assert GIVEN_UP not in held.server.log.read_text()
+        assert slow.server.process.wait(timeout=NET) == 0
+        assert GIVEN_UP not in slow.server.log.read_text()
 
 
 def is_refused(server: Server) -> bool:
@@ -163,14 +168,14 @@ def is_refused(server: Server) -> bool:
     return False
 
 
-def test_sigterm_turns_readiness_off_and_the_server_answers_until_the_delay_is_over(tmp_path: Path) -> None:
-    with holding(tmp_path, "1", "--drain-delay", NEVER) as held:
-        kept, half = idle(held), asking(held)
-        held.server.process.send_signal(signal.SIGTERM)
-        wait_for(lambda: held.server.request("GET", "/readyz")[0] == 503)
+def test_after_sigterm_the_server_is_unready_and_answers_until_the_delay_ends(tmp_path: Path) -> None:
+    with serve_slow_clients(tmp_path, "1", "--drain-delay", NEVER) as slow:
+        kept, half = connect_and_wait(slow), send_incomplete_request(slow)
+        slow.server.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: slow.server.request("GET", "/readyz")[0] == 503)
         half.connection.sendall(BODY[-100:])
         assert half.answer()[1]
-        for client in (kept, held.connect()):
+        for client in (kept, slow.connect()):
             client.connection.sendall(REQUEST)
             head, allowed = client.answer()
             assert allowed
@@ -178,31 +183,31 @@ def test_sigterm_turns_readiness_off_and_the_server_answers_until_the_delay_is_o
             assert client.is_ended()
 
         # The second signal ends the delay.
-        held.server.process.send_signal(signal.SIGTERM)
-        assert held.server.process.wait(timeout=NET) == 0
-        assert GIVEN_UP not in held.server.log.read_text()
+        slow.server.process.send_signal(signal.SIGTERM)
+        assert slow.server.process.wait(timeout=NET) == 0
+        assert GIVEN_UP not in slow.server.log.read_text()
 
 
-def status_question(message: str) -> dict[str, Any]:
-    """Karmada's question for the status of a Job that has a message of any length."""
+def build_status_question(message: str) -> dict[str, Any]:
+    """Return Karmada's question for the status of a Job with a message of any length."""
     status = {"conditions": [{"type": "Failed", "status": "True", "message": message}]}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": {}, "status": status}
     request = {"uid": "u", "operation": "InterpretStatus", "object": job}
     return {"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterContext", "request": request}
 
 
-def test_a_client_that_reads_slowly_gets_all_of_its_answer(tmp_path: Path) -> None:
-    with holding(tmp_path, "1") as held:
+def test_a_slow_reader_gets_its_complete_answer(tmp_path: Path) -> None:
+    with serve_slow_clients(tmp_path, "1") as slow:
         # The answer has the object's status, and is larger than the system's buffers.
-        client = held.connect(buffer=4096)
-        body = json.dumps(status_question("m" * 6_000_000)).encode()
+        client = slow.connect(buffer=4096)
+        body = json.dumps(build_status_question("m" * 6_000_000)).encode()
         head = HEAD.replace(MUTATE.encode(), INTERPRET.encode())
         client.connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
-        wait_for(lambda: '"successful":true' in held.server.log.read_text(), what="the question is answered")
-        shut_down(held.server, "1")
-        # Time for a server that does not wait for the client to end the connection.
+        wait_for(lambda: '"successful":true' in slow.server.log.read_text(), what="the question is answered")
+        begin_shutdown(slow.server, "1")
+        # A server that does not wait for the client would end the connection within this time.
         time.sleep(1)
 
         assert client.answer()[1]
         assert client.is_ended()
-        assert held.server.process.wait(timeout=NET) == 0
+        assert slow.server.process.wait(timeout=NET) == 0

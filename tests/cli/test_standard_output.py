@@ -1,4 +1,4 @@
-"""Arguments and standard output that do not work: one line on standard error and an exit code, for every command."""
+"""Failures of arguments and of standard output: each command prints one line on standard error, and exits."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ BROKEN = b"/tmp/\xff.yaml"
 def run(
     *arguments: str | bytes, stdout: int | None = subprocess.PIPE, prelude: str = "", **environment: str
 ) -> "subprocess.CompletedProcess[bytes]":
-    """Run the program in a process of its own, since it is the process's streams that are tested."""
+    """Run the program in a process of its own, because the test is about the streams of the process."""
     kept = {name: value for name, value in os.environ.items() if name != "LC_ALL" and not name.startswith("PYTHON")}
     code = f"{prelude}\nfrom app.cli import main\nmain()"
     return subprocess.run(
@@ -38,7 +38,7 @@ def test_a_full_standard_output_is_an_error_of_each_command(command: str) -> Non
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_so_is_one_that_is_full_in_the_middle_of_a_command(tmp_path: Path, unbuffered: str) -> None:
+def test_a_full_standard_output_is_an_error_within_a_command(tmp_path: Path, unbuffered: str) -> None:
     with Path("/dev/full").open("wb") as full:
         done = run(
             "crds", "--data-dir", str(tmp_path), "cache", "ls", stdout=full.fileno(), PYTHONUNBUFFERED=unbuffered
@@ -46,7 +46,7 @@ def test_so_is_one_that_is_full_in_the_middle_of_a_command(tmp_path: Path, unbuf
     assert (done.returncode, done.stderr.decode()) == (2, FULL)
 
 
-def test_a_server_that_cannot_say_where_it_is_stops_without_a_traceback(tmp_path: Path) -> None:
+def test_a_server_that_cannot_print_its_address_stops_without_a_traceback(tmp_path: Path) -> None:
     arguments = ("serve", "--manifests", "examples/yurtappoverrider", "--port", "0", "--cert-dir", str(tmp_path))
     with Path("/dev/full").open("wb") as full:
         done = run(*arguments, stdout=full.fileno())
@@ -56,14 +56,14 @@ def test_a_server_that_cannot_say_where_it_is_stops_without_a_traceback(tmp_path
 
 
 def test_a_closed_standard_output_is_an_error() -> None:
-    # Python opens none of its own then; "exec" keeps the shell from doing so.
+    # With "exec", the shell does not open a standard output for Python.
     command = ["/bin/sh", "-c", 'exec "$0" -m app --version >&-', sys.executable]
     done = subprocess.run(command, check=False, capture_output=True, timeout=NET, cwd=ROOT)
     assert done.returncode == 2
     assert done.stderr == b"fleethook: cannot write to standard output: bad file descriptor\n"
 
 
-def test_a_reader_that_left_is_told_nothing() -> None:
+def test_a_closed_pipe_exits_1_without_a_message() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     try:
@@ -74,7 +74,7 @@ def test_a_reader_that_left_is_told_nothing() -> None:
 
 
 @pytest.mark.parametrize("environment", [{"PYTHONIOENCODING": "ascii"}, C_LOCALE])
-def test_text_beyond_the_encoding_is_an_error_that_names_the_remedy(environment: dict[str, str]) -> None:
+def test_text_that_the_encoding_lacks_is_an_error_with_a_remedy(environment: dict[str, str]) -> None:
     done = run("--help", prelude=NON_ASCII_HELP, **environment)
     assert done.returncode == 2
     assert done.stderr.decode() == (
@@ -83,7 +83,7 @@ def test_text_beyond_the_encoding_is_an_error_that_names_the_remedy(environment:
     )
 
 
-def test_the_users_own_way_with_such_text_is_respected() -> None:
+def test_the_users_error_handler_for_such_text_is_kept() -> None:
     done = run("--help", prelude=NON_ASCII_HELP, PYTHONIOENCODING="ascii:replace")
     assert done.returncode == 0
     assert b"Gr??e" in done.stdout
