@@ -18,6 +18,8 @@ from app.store import ObjectKey
 from app.store.yaml_lines import FieldLines
 from app.store.yaml_reader import Document
 
+_MAX_POOLS: Final = 5  # that a line of the report names
+
 
 class Row(ObjectRow, frozen=True):
     """One line of the report, as ``--output json`` prints it. Errors are losses; notes name the new form of an entry.
@@ -93,9 +95,6 @@ def make_orphan_row(orphan: Orphan) -> Row:
         text,
         "",
     )
-
-
-_MAX_POOLS: Final = 5  # that a line of the report names
 
 
 def print_report(rows: Sequence[Row]) -> None:

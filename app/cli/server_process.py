@@ -16,7 +16,7 @@ from app.cli.acceptor import bind
 from app.cli.leader import lead, withdraw_selection, withdraws_selection
 from app.cli.server import GracefulServer
 from app.cli.terminal import flush, write
-from app.cli.workers import inherited_listeners
+from app.cli.workers import inherit_listeners
 from app.lifetime import run_in_background
 from app.registration.webhooks import service_of
 from app.settings import Settings
@@ -67,7 +67,7 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
         if withdraws_selection(settings):
             await start_task(withdraw_selection(app, listening), "selection")
         server = GracefulServer(app, reloading.context, ready=report_ready, ended=lines.flush)
-        await server.serve(sockets=inherited_listeners() or bind(settings.host, settings.port))
+        await server.serve(sockets=inherit_listeners() or bind(settings.host, settings.port))
         return server.started
 
 

@@ -28,7 +28,7 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def inherited_listeners() -> list[socket.socket] | None:
+def inherit_listeners() -> list[socket.socket] | None:
     """Return the listening socket that a worker process inherits, None in a process without parent.
 
     `socket.socket` detects the family of the descriptor. uvicorn would assume a Unix socket, and the event loop would
@@ -46,7 +46,7 @@ class Workers:
         self._arguments: Final = list(arguments)
         self._count: Final = count
         self._children: Final[dict[int, subprocess.Popen[bytes]]] = {}
-        self._stopping = False
+        self._is_stopping = False
 
     def run(self) -> int:
         """Serve until a signal arrives; return the exit code: 0, or that of a worker that could not start."""
@@ -59,7 +59,7 @@ class Workers:
                 pid, status = os.wait()
                 child = self._children.pop(pid, None)
                 code = os.waitstatus_to_exitcode(status)
-                if child is None or self._stopping:
+                if child is None or self._is_stopping:
                     continue
                 if code > 0:
                     # The worker has printed its error. Another start would fail in the same way.
@@ -69,7 +69,7 @@ class Workers:
         return 0
 
     def _start(self, metrics: str) -> None:
-        if self._stopping:
+        if self._is_stopping:
             return
         environment = {
             **os.environ,
@@ -85,11 +85,11 @@ class Workers:
 
     def _forward_missed(self, child: "subprocess.Popen[bytes]") -> None:
         """Forward a signal that arrived during the start of the worker, and so did not reach it."""
-        if self._stopping:
+        if self._is_stopping:
             child.send_signal(signal.SIGTERM)
 
     def _forward(self, number: int, _frame: FrameType | None) -> None:
-        self._stopping = True
+        self._is_stopping = True
         # The workers share the socket. The system refuses connections after the last of them closes it.
         self._listener.close()
         for child in self._children.values():
