@@ -72,7 +72,8 @@ def serve(
     changes. Flags override FLEETHOOK_<NAME> environment variables, which override the file of --config. README.md lists
     all settings.
 
-    Exit codes: 0 shut down by a signal; 2 invalid arguments or settings, or the server cannot start.
+    Exit codes: 0 shut down by a signal; 2 invalid arguments or settings, or no usable certificate, apiserver or port;
+    3 the application failed to start.
     """
     flags = {
         "manifests": manifests,
