@@ -1,7 +1,6 @@
 """``fleethook convert`` with the objects of a cluster."""
 
 import json
-import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,15 +12,7 @@ import pytest
 import yaml
 
 from tests.builders import entry, image, node_pool, overrider, workload, yurt_app_set
-from tests.cli.commands import run_command
-
-
-def convert(*arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
-    return run_command("convert", *arguments, stdin=stdin)
-
-
-def read_levels(result: "subprocess.CompletedProcess[str]") -> list[str]:
-    return [line.split(": ")[1] for line in result.stderr.splitlines() if not line.startswith("fleethook: ")]
+from tests.cli.converting import convert, read_levels
 
 
 class Cluster:

@@ -1,5 +1,4 @@
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -8,20 +7,7 @@ import yaml
 
 from tests.builders import node_pool, yurt_app_set
 from tests.cli.commands import run_command
-from tests.serving import EXAMPLES
-
-STORIES = EXAMPLES / "yurtappoverrider"
-
-
-NODE_POOLS = ("-f", str(EXAMPLES / "nodepools.yaml"))
-
-
-def convert(*arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
-    return run_command("convert", *arguments, stdin=stdin)
-
-
-def read_levels(result: "subprocess.CompletedProcess[str]") -> list[str]:
-    return [line.split(": ")[1] for line in result.stderr.splitlines() if not line.startswith("fleethook: ")]
+from tests.cli.converting import NODE_POOLS, STORIES, convert, dump_manifests, read_levels
 
 
 def summarize_workloads(text: str) -> dict[tuple[str, str], Any]:
@@ -66,10 +52,6 @@ def test_the_output_has_only_subjects_in_their_order() -> None:
     )
     result = convert("-f", "-", stdin=text)
     assert [one["metadata"]["name"] for one in yaml.safe_load_all(result.stdout)] == ["second", "first"]
-
-
-def dump_manifests(*objects: dict[str, Any]) -> str:
-    return yaml.safe_dump_all([*objects, node_pool("hangzhou"), node_pool("beijing")])
 
 
 def test_strict_treats_warnings_as_errors() -> None:

@@ -1,21 +1,9 @@
 import json
-import subprocess
-from typing import Any
 
 import yaml
 
-from tests.builders import entry, node_pool, overrider, pool, yurt_app_set
-from tests.cli.commands import run_command
-from tests.serving import EXAMPLES
-
-STORIES = EXAMPLES / "yurtappoverrider"
-
-
-NODE_POOLS = ("-f", str(EXAMPLES / "nodepools.yaml"))
-
-
-def convert(*arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
-    return run_command("convert", *arguments, stdin=stdin)
+from tests.builders import entry, overrider, pool, yurt_app_set
+from tests.cli.converting import NODE_POOLS, STORIES, convert, dump_manifests
 
 
 def test_yaml_has_no_anchors() -> None:
@@ -41,10 +29,6 @@ LOST = overrider(
         ],
     )
 )
-
-
-def dump_manifests(*objects: dict[str, Any]) -> str:
-    return yaml.safe_dump_all([*objects, node_pool("hangzhou"), node_pool("beijing")])
 
 
 def test_a_loss_exits_1_and_names_line_entry_pool_and_path() -> None:

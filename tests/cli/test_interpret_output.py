@@ -11,7 +11,7 @@ from tests.cli.interpreting import (
 
 
 @pytest.fixture
-def failing(tmp_path: Path) -> str:
+def failing_fixtures(tmp_path: Path) -> str:
     file = tmp_path / "fails.yaml"
     file.write_text(
         "name: counted wrongly\noperation: interpretreplica\n"
@@ -26,10 +26,10 @@ def failing(tmp_path: Path) -> str:
     return str(file)
 
 
-def test_text_shows_a_failure_with_its_line_and_exits_1(failing: str) -> None:
-    code, out, _ = run("test", failing)
+def test_text_shows_a_failure_with_its_line_and_exits_1(failing_fixtures: str) -> None:
+    code, out, _ = run("test", failing_fixtures)
     assert code == 1
-    assert f"FAIL InterpretReplica     native   counted wrongly\n     {failing}:1\n     replica\n" in out
+    assert f"FAIL InterpretReplica     native   counted wrongly\n     {failing_fixtures}:1\n     replica\n" in out
     assert "expected 3\n       found    2" in out
     assert (
         "rule is not set: no layer answers InterpretHealth for x/v1 Y (asked: lua, webhook, python, bundle, native)"
@@ -39,12 +39,12 @@ def test_text_shows_a_failure_with_its_line_and_exits_1(failing: str) -> None:
     assert out.endswith("1 passed, 2 failed\n")
 
 
-def test_results_as_json_and_junit(failing: str) -> None:
-    code, out, _ = run("test", failing, "--output", "json")
+def test_results_as_json_and_junit(failing_fixtures: str) -> None:
+    code, out, _ = run("test", failing_fixtures, "--output", "json")
     rows = json.loads(out)
     assert (code, [row["passed"] for row in rows]) == (1, [False, False, True])
     assert rows[0]["differences"] == [{"path": "replica", "expected": 3, "found": 2}]
-    code, out, _ = run("test", failing, "--output", "junit")
+    code, out, _ = run("test", failing_fixtures, "--output", "junit")
     suite = ET.fromstring(out)
     assert (code, suite.get("tests"), suite.get("failures")) == (1, "3", "2")
     assert [case.find("failure") is None for case in suite] == [False, False, True]

@@ -12,7 +12,7 @@ from tests.dispatch.builders import configuration, definition, webhook
 from tests.serving import EXAMPLES
 
 RUNNER = CliRunner()
-Written = Callable[..., str]
+WriteManifests = Callable[..., str]
 WIDGET = definition("c", "widgets.example.org", "v1")
 SLOW = webhook(failurePolicy="Ignore", timeoutSeconds=11)
 
@@ -23,7 +23,7 @@ def lint(*arguments: str, **environment: str) -> tuple[int, str, str]:
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Written:
+def write_manifests(tmp_path: Path) -> WriteManifests:
     def write(*documents: dict[str, Any]) -> str:
         (tmp_path / "m.yaml").write_text(yaml.safe_dump_all(documents))
         return str(tmp_path)
@@ -44,21 +44,21 @@ def test_the_shadowed_webhook_of_the_example_is_an_error_with_its_line() -> None
     ]
 
 
-def test_without_findings_nothing_is_printed(written: Written) -> None:
-    directory = written(WIDGET, configuration("c", "validating", webhook()))
+def test_without_findings_nothing_is_printed(write_manifests: WriteManifests) -> None:
+    directory = write_manifests(WIDGET, configuration("c", "validating", webhook()))
     assert lint("--manifests", directory) == (0, "", "")
     assert lint("--manifests", directory, "--output", "json") == (0, "[]\n", "")
 
 
-def test_warnings_exit_1_only_if_strict(written: Written) -> None:
-    directory = written(WIDGET, configuration("c", "validating", SLOW))
+def test_warnings_exit_1_only_if_strict(write_manifests: WriteManifests) -> None:
+    directory = write_manifests(WIDGET, configuration("c", "validating", SLOW))
     code, out, _ = lint("--manifests", directory)
     assert (code, out.splitlines()[-1]) == (0, "0 errors, 1 warning")
     assert lint("--manifests", directory, "--strict") == (1, out, "")
 
 
-def test_json_has_all_fields_of_a_finding(written: Written) -> None:
-    directory = written(WIDGET, configuration("c", "validating", SLOW))
+def test_json_has_all_fields_of_a_finding(write_manifests: WriteManifests) -> None:
+    directory = write_manifests(WIDGET, configuration("c", "validating", SLOW))
     code, out, _ = lint("--manifests", directory, "--output", "json")
     assert code == 0
     assert json.loads(out) == [
@@ -79,8 +79,8 @@ def test_json_has_all_fields_of_a_finding(written: Written) -> None:
     ]
 
 
-def test_findings_are_coloured_on_a_terminal(written: Written) -> None:
-    directory = written(WIDGET, configuration("c", "validating", SLOW))
+def test_findings_are_coloured_on_a_terminal(write_manifests: WriteManifests) -> None:
+    directory = write_manifests(WIDGET, configuration("c", "validating", SLOW))
     assert "\x1b[" in lint("--manifests", directory, FORCE_COLOR="1", TERM="xterm-256color")[1]
     assert "\x1b[" not in lint("--manifests", directory)[1]
 

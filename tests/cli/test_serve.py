@@ -2,8 +2,6 @@ import base64
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +9,9 @@ from typing import Any
 import pytest
 
 from app.patch import apply
-from tests.serving import MUTATE, REVIEW, ROOT, Server, serving
-from tests.waiting import NET, wait_for
+from tests.cli.commands import run_command
+from tests.serving import MUTATE, REVIEW, Server, serving
+from tests.waiting import wait_for
 
 
 @pytest.fixture(scope="module")
@@ -21,20 +20,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield started
 
 
-def run(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "app", *arguments]
-    return subprocess.run(
-        command, capture_output=True, text=True, cwd=ROOT, timeout=NET, check=False, env={**os.environ, **environment}
-    )
-
-
-def answer(body: bytes) -> Any:
+def read_response(body: bytes) -> Any:
     return json.loads(body)["response"]
 
 
 def test_the_command_of_the_readme_gets_the_patch_of_story_2(server: Server) -> None:
     status, body = server.request("POST", f"{MUTATE}?timeout=10s", REVIEW.read_bytes())
-    response = answer(body)
+    response = read_response(body)
     document = json.loads(REVIEW.read_text())["request"]["object"]
     result = apply(document, json.loads(base64.b64decode(response["patch"])))
     assert (status, response["uid"], response["allowed"]) == (
@@ -51,7 +43,7 @@ def test_many_reviews_share_a_connection(server: Server) -> None:
     sockets = set()
     for _ in range(5):
         connection.request("POST", MUTATE, REVIEW.read_bytes(), {"Content-Type": "application/json"})
-        assert answer(connection.getresponse().read())["allowed"]
+        assert read_response(connection.getresponse().read())["allowed"]
         sockets.add(id(connection.sock))
     connection.close()
     assert len(sockets) == 1
@@ -86,7 +78,7 @@ def test_a_changed_manifest_takes_effect_and_a_broken_one_does_not(tmp_path: Pat
     with serving(tmp_path, manifests=manifests) as server:
 
         def image() -> str:
-            response = answer(server.request("POST", MUTATE, REVIEW.read_bytes())[1])
+            response = read_response(server.request("POST", MUTATE, REVIEW.read_bytes())[1])
             return str(
                 next(
                     op["value"]
@@ -152,7 +144,7 @@ def test_two_workers_share_the_port_and_a_dead_one_is_replaced(tmp_path: Path) -
         assert victim not in workers()
         assert len(workers()) == 2
         for _ in range(4):
-            assert answer(server.request("POST", MUTATE, REVIEW.read_bytes())[1])["allowed"]
+            assert read_response(server.request("POST", MUTATE, REVIEW.read_bytes())[1])["allowed"]
         text = server.request("GET", "/metrics")[1].decode()
         assert f'fleethook_reviews_total{{operation="CREATE",outcome="patched",route="{MUTATE}"}} 4.0' in text
         assert server.stop() == 0
@@ -179,7 +171,7 @@ def test_two_workers_share_the_port_and_a_dead_one_is_replaced(tmp_path: Path) -
     ],
 )
 def test_invalid_arguments_exit_2_with_a_remedy(arguments: list[str], environment: dict[str, str], text: str) -> None:
-    result = run("serve", *arguments, **environment)
+    result = run_command("serve", *arguments, **environment)
     assert (result.returncode, result.stdout) == (2, "")
     assert text in result.stderr
 
@@ -200,7 +192,7 @@ def test_flags_override_the_environment_which_overrides_the_file(
 
 def test_a_port_in_use_is_an_error(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
-        result = run(
+        result = run_command(
             "serve", "--manifests", "examples", "--cert-dir", str(tmp_path / "certs"), "--port", str(server.port)
         )
     assert result.returncode != 0
@@ -208,6 +200,6 @@ def test_a_port_in_use_is_an_error(tmp_path: Path) -> None:
 
 
 def test_help_and_version() -> None:
-    assert "Serve admission reviews over HTTPS." in run("serve", "--help").stdout
-    assert run("--version").stdout.startswith("fleethook ")
-    assert run("nonsense").returncode == 2
+    assert "Serve admission reviews over HTTPS." in run_command("serve", "--help").stdout
+    assert run_command("--version").stdout.startswith("fleethook ")
+    assert run_command("nonsense").returncode == 2
