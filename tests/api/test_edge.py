@@ -178,7 +178,7 @@ async def test_an_update_does_not_claim_another_cluster(app: Fleethook, old: str
     update = {"operation": "UPDATE", "kind": {"group": group, "version": "v1", "kind": kind}}
     answer = (await call(app, path, review(document(new), oldObject=document(old), **update))).json()["response"]
     assert (answer["allowed"], answer["status"]["code"]) == (False, 400)
-    assert f"of logical cluster {new!r} and request.oldObject of {old!r}" in answer["status"]["message"]
+    assert f"in logical cluster {new!r} and request.oldObject in {old!r}" in answer["status"]["message"]
     same = (await call(app, path, review(document(old), oldObject=document(old), **update))).json()["response"]
     assert same["allowed"]
 
