@@ -136,8 +136,8 @@ async def test_exhausted_quotas_refuse_the_request_even_with_ignore(
         assert (response.allowed, response.code, response.reason) == (False, 429, "TooManyRequests")
         assert response.message == (
             'admission webhook "w.example.org" was not called: failed to call webhook: '
-            f'Post "https://127.0.0.1:{server.port}/w?timeout=1s": this server calls it 1 times at once for logical '
-            "cluster 'ws2', which is the limit (setting dispatch_workspace_connections); try again later"
+            f'Post "https://127.0.0.1:{server.port}/w?timeout=1s": the limit of 1 calls in flight to it for logical '
+            "cluster 'ws2' is reached (setting dispatch_workspace_connections); try again later"
         )
         server.hold.set()
         assert "the webhook's own verdict" in (await first).response.message

@@ -144,7 +144,7 @@ async def test_conversion_webhooks_cannot_change_the_cluster_annotation(front: F
     assert server.calls[1].object["spec"] == {"measure": 1}
     assert server.calls[1].object["metadata"]["annotations"] == {"kcp.io/cluster": "ws1"}
     assert apply_response(found, sent) == widget(size=7)
-    assert set(front.client._pools._kept._entries) == {"ws1"}
+    assert set(front.client._pools._pools._entries) == {"ws1"}
 
 
 async def test_failed_conversions_refuse_the_request_even_with_ignore(front: Front, server: Webhooks) -> None:

@@ -60,7 +60,7 @@ def test_changed_files_are_reloaded_and_invalid_ones_are_ignored(
     token.write_text(f"{SECRET}\n{SECRET}")
     for _ in range(2):
         assert (credentials.reload(), read_token(credentials.find(compile_hook()))) == (False, "two")
-    assert credentials.problem.endswith("user 'h.example.org': the token has characters that a header cannot carry")
+    assert credentials.problem.endswith("user 'h.example.org': the token contains characters that are invalid in an HTTP header")
     assert [record.levelname for record in caplog.records].count("ERROR") == 1
     token.write_text("two")
     assert (credentials.reload(), credentials.problem) == (True, "")
