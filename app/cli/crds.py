@@ -14,7 +14,7 @@ from app.cli.crds_controller import DATA_DIR
 from app.cli.crds_progress import Style, reporting
 from app.cli.crds_provenance import Wanted, document_provenance, format_provenance, pin_by
 from app.cli.crds_text import Output, leaving, show, warn
-from app.cli.later import Place, group_of
+from app.cli.lazy import CommandSpec, lazy_group
 from app.cli.terminal import write_error
 from app.crds.apply.trial import render_trial
 from app.crds.archive import archive
@@ -32,24 +32,24 @@ crds = typer.Typer(
     name="crds",
     help="Fetch, verify and cache the CRD tarballs of Karmada.",
     no_args_is_help=True,
-    cls=group_of(
+    cls=lazy_group(
         {
-            "render": Place(
+            "render": CommandSpec(
                 "app.cli.crds_apply",
                 "render",
                 "Print the CRDs of a tarball, patched for an instance, in the order in which they are applied.",
             ),
-            "apply": Place(
+            "apply": CommandSpec(
                 "app.cli.crds_apply",
                 "apply",
                 "Apply the CRDs of a tarball and its patches to the API server of an instance; none is ever deleted.",
             ),
-            "diff": Place(
+            "diff": CommandSpec(
                 "app.cli.crds_diff",
                 "diff",
                 "Print what a release would change: CRDs and versions added, changed, removed, or lost with objects.",
             ),
-            "controller": Place(
+            "controller": CommandSpec(
                 "app.cli.crds_controller",
                 "controller",
                 "Keep the CRD tarballs of all Karmada objects of a cluster in the cache, and say so in their status.",

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from app.cli.manifests import documents
+from app.cli.manifests import read_objects
 from app.crds.failures import CRDsError, Exit
 from app.crds.instance.chosen import Chosen, source_of
 from app.crds.instance.version import is_release, release_of, release_url
@@ -26,7 +26,7 @@ def chosen_of(
     if karmada:
         if url is not None:
             raise CRDsError(Exit.USAGE, "give an address or --karmada, not both")
-        found = [one.object for one in documents(karmada) if one.object["kind"] == KARMADA.kind]
+        found = [one.object for one in read_objects(karmada) if one.object["kind"] == KARMADA.kind]
         if version:
             release_of(version)
         if not found:

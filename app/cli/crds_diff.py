@@ -11,7 +11,7 @@ from app.cli import crds_options as option
 from app.cli.crds_release import Wanted, read_release, read_tree
 from app.cli.crds_server import connected, kubeconfig_of, lines_of
 from app.cli.crds_text import Output, leaving, show
-from app.cli.failures import CHECK_FAILED
+from app.cli.exit_codes import CHECK_FAILED
 from app.crds.apply.diff import CRDChange, compare
 from app.crds.apply.documents import Tree, read_files
 from app.crds.apply.patches import Patch

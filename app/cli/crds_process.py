@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from app.api.health import Check, health_routes
 from app.api.logs import configure_logging
 from app.api.metrics import exposition
-from app.cli.server import port_of
+from app.cli.server import find_port
 from app.cli.terminal import flush, write
 from app.control.leader_metrics import LeaderMetrics, LeaderState
 from app.crds.cache.cache import Cache
@@ -27,7 +27,7 @@ from app.crds.failures import CRDsError, Exit
 from app.kube.connection import Connection
 from app.kube.errors import APIError, UnreachableError
 from app.kube.leader_election import LeaderElector, LeaseName, LeaseTiming, create_identity
-from app.lifetime import running
+from app.lifetime import run_in_background
 
 # The Go operator's own: the process that does not hold it waits.
 _OPERATOR_LEASE: Final = "karmada-operator"
@@ -82,7 +82,7 @@ async def _run(cache: Cache, options: Options, place: Place) -> None:
             lambda port: _announce(connection, cache, f"{place.host}:{port}"),
         )  # fmt: skip
         serving = asyncio.create_task(server.serve(), name="health")
-        async with running(candidate.run(), name="controller", ended=ended.append):
+        async with run_in_background(candidate.run(), name="controller", ended=ended.append):
             await asyncio.wait([serving, asyncio.create_task(stopping.wait())], return_when=asyncio.FIRST_COMPLETED)
         server.should_exit = True
         await serving
@@ -144,7 +144,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            self._ready(port_of(self.servers))
+            self._ready(find_port(self.servers))
 
 
 def _announce(connection: Connection, cache: Cache, address: str) -> None:

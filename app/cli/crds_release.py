@@ -9,7 +9,7 @@ from app.cli import crds_options as option
 from app.cli.crds_choice import check_reach, check_sha256, chosen_of, read_file
 from app.cli.crds_progress import Style, reporting
 from app.cli.crds_text import warn
-from app.cli.manifests import documents
+from app.cli.manifests import read_objects
 from app.crds.apply.documents import Tree, read_files
 from app.crds.apply.patches import Patch, patches_of
 from app.crds.apply.placeholders import values_of
@@ -100,7 +100,7 @@ def _tree(context: typer.Context, wanted: Wanted, instance: JSONObject | None) -
 
 
 def _instance(manifest: Path) -> JSONObject:
-    found = [one.object for one in documents([manifest]) if one.object["kind"] == KARMADA.kind]
+    found = [one.object for one in read_objects([manifest]) if one.object["kind"] == KARMADA.kind]
     if len(found) != 1:
         raise CRDsError(Exit.USAGE, f"there must be one {KARMADA.kind} in {manifest}, and there are {len(found)}")
     return found[0]

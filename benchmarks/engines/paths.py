@@ -28,7 +28,7 @@ from app.api.connections import Connection, Connections
 from app.api.health import HealthOnly
 from app.api.read_timeout import Guard, GuardedProtocol
 from app.asgi import Fleethook
-from app.cli.server import server_config
+from app.cli.server import make_config
 from app.lifetime import settle_garbage_collector
 from benchmarks.servers import PATH
 from benchmarks.servers.ours import app_of
@@ -109,7 +109,7 @@ class Route:
         guard = Guard(3600.0, 3600.0, Connections(10), HealthOnly(app), app.find_direct if direct else None)
         connection = Connection(socket.socket(), "127.0.0.1", health_only=False)
         loop = asyncio.get_running_loop()
-        self.protocol = GuardedProtocol(server_config(app), state, {}, loop, guard=guard, connection=connection)
+        self.protocol = GuardedProtocol(make_config(app), state, {}, loop, guard=guard, connection=connection)
         self.transport = Transport()
         self.protocol.connection_made(self.transport)
         self.requests = itertools.cycle(requests)

@@ -17,7 +17,7 @@ from app.api.health import HealthOnly
 from app.api.logs import LogSink
 from app.api.read_timeout import Guard, GuardedProtocol
 from app.asgi import Fleethook, create_app
-from app.cli.server import server_config
+from app.cli.server import make_config
 from app.model.admission import AdmissionRequest, Response, patched
 from app.settings import Settings
 from tests.builders import entry, image, overrider, workload, yurt_app_set
@@ -174,7 +174,7 @@ class Wire:
         guard = Guard(3600.0, 3600.0, connections, HealthOnly(app), app.find_direct if direct else None)
         with socket.socket() as unused:
             connection = Connection(unused, "192.0.2.1", health_only=False)
-        self.protocol = GuardedProtocol(server_config(app), self.state, {}, loop, guard=guard, connection=connection)
+        self.protocol = GuardedProtocol(make_config(app), self.state, {}, loop, guard=guard, connection=connection)
         self.transport = Transport(certificate)
         self.protocol.connection_made(self.transport)
 

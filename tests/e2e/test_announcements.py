@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.asgi import Fleethook, create_app
-from app.cli.leading import selection_writer
+from app.cli.leader import make_selection_writer
 from app.model.openyurt import YURT_APP_OVERRIDER
 from app.overrider.selected import bound_subjects
 from app.registration.match_conditions import SubjectName
@@ -36,7 +36,7 @@ class Late:
         self.app, self.admin, self.namespace = app, admin, namespace
         self.watch = LateWatch(app)
         self.now = 100.0
-        self.leader = selection_writer(app, app.cluster.connection, clock=lambda: self.now)
+        self.leader = make_selection_writer(app, app.cluster.connection, clock=lambda: self.now)
 
     def path(self) -> str:
         return f"{OPENYURT}/namespaces/{self.namespace}/yurtappoverriders/demo"

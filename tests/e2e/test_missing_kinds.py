@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.kube.connection import Connection
-from app.lifetime import running
+from app.lifetime import run_in_background
 from app.model.crd import RESOURCES, custom_resource_definition
 from app.store import Store
 from app.store.sources.kubernetes.resources import DEFINITIONS, WatchedResource, decode_object
@@ -124,7 +124,7 @@ async def test_a_kind_is_followed_as_soon_as_it_is_defined(plane: ControlPlane, 
     store = Store()
     async with Connection(config(plane, "late-kinds", plane.port)) as connection:
         source = KubernetesSource([DEFINITIONS, late], connection, store, absent_seconds=3600)
-        async with running(source.run(), name="source", ended=pytest.fail):
+        async with run_in_background(source.run(), name="source", ended=pytest.fail):
             await asyncio.wait_for(source.wait_synced(), NET)
 
             def install() -> None:

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from app.kube.errors import APIError
-from app.lifetime import running
+from app.lifetime import run_in_background
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.freshness import freshen_workload
 from app.overrider.plans import PlanCache
@@ -110,7 +110,7 @@ class Fleethook:
 @contextlib.asynccontextmanager
 async def follow(server: Apiserver) -> AsyncIterator[Fleethook]:
     made = Fleethook(server)
-    async with running(made.source.run(), name="source", ended=pytest.fail):
+    async with run_in_background(made.source.run(), name="source", ended=pytest.fail):
         await made.source.wait_synced()
         yield made
 
