@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, cast
 
 import msgspec
 
-from app.interpret import light
+from app.interpret import partial_decode
 from app.interpret.access import InterpretError
 from app.interpret.chain import Step
 from app.interpret.question import Answer, Question
@@ -83,7 +83,7 @@ def question_of(asked: Asked, *, built_in: Callable[[GroupVersionKind, Operation
         known = ", ".join(sorted(proposed_name(one) if asked.kind == EXPLORE_REVIEW else one for one in Operation))
         raise InterpretError(f"request.operation {request.operation!r} is not known; there are {known}", code=400)
     said = GroupVersionKind(request.kind.group, request.kind.version, request.kind.kind)
-    document = light.decode(request.object_raw, operation) if said.kind and built_in(said, operation) else None
+    document = partial_decode.decode(request.object_raw, operation) if said.kind and built_in(said, operation) else None
     if document is None:
         document = _object(request.object_raw, "object")
     observed = None

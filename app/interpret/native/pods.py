@@ -42,7 +42,7 @@ _known: Final[dict[int, tuple[JSONObject, JSONObject | None]]] = {}
 def known_requirements(pod_template: JSONObject) -> JSONObject | None:
     """Return `requirements` of a template; of the same object, which must not have been changed, without a look.
 
-    Templates that were decoded from the same text are the same object (app.interpret.light).
+    Templates that were decoded from the same text are the same object (app.interpret.partial_decode).
     """
     known = _known.get(id(pod_template))
     # An id may be given to another object once its first holder is gone; here it is held.

@@ -149,7 +149,7 @@ async def test_calls_that_wait_leave_the_first_lane_with_the_one_that_was_too_sl
 
 async def test_memory_of_slow_calls_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[None] = []
-    monkeypatch.setattr(module, "give_back", lambda: given.append(None))
+    monkeypatch.setattr(module, "trim_memory", lambda: given.append(None))
     runner = Runner(Limits(seconds=NET, instructions=10**9))
     hog = program("function F(a) local t = {} for i = 1, 1e7 do t[i] = {} end return a.x end")
     with pytest.raises(LuaError, match="took more than 32 MiB"):

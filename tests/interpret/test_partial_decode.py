@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.interpret import light
+from app.interpret import partial_decode
 from app.interpret.access import InterpretError
 from app.interpret.native import NATIVE
 from app.model.karmada import Operation
@@ -30,7 +30,7 @@ def test_any_object_is_answered_alike(kind: Any, document: Any, operation: Opera
     if function is None:
         return
     text = json.dumps({**document, "apiVersion": kind.api_version, "kind": kind.kind}).encode()
-    little = light.decode(msgspec.Raw(text), operation)
+    little = partial_decode.decode(msgspec.Raw(text), operation)
     if little is not None:
         assert answered(function, little) == answered(function, json.loads(text))
 
@@ -38,7 +38,7 @@ def test_any_object_is_answered_alike(kind: Any, document: Any, operation: Opera
 def test_templates_of_the_same_text_are_the_same_object_and_others_are_not() -> None:
     def template(image: str) -> Any:
         spec = {"template": {"spec": {"containers": [{"image": image, "resources": {"requests": {"cpu": "1"}}}]}}}
-        document = light.decode(msgspec.Raw(json.dumps({"spec": spec}).encode()), Operation.REPLICA)
+        document = partial_decode.decode(msgspec.Raw(json.dumps({"spec": spec}).encode()), Operation.REPLICA)
         assert document is not None
         return document["spec"]["template"]
 
@@ -48,4 +48,4 @@ def test_templates_of_the_same_text_are_the_same_object_and_others_are_not() -> 
 
 @pytest.mark.parametrize("operation", [Operation.RETAIN, Operation.PRUNE, Operation.DEPENDENCY])
 def test_what_changes_or_reads_all_of_an_object_gets_all_of_it(operation: Operation) -> None:
-    assert light.decode(msgspec.Raw(b"{}"), operation) is None
+    assert partial_decode.decode(msgspec.Raw(b"{}"), operation) is None
