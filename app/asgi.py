@@ -43,8 +43,8 @@ from app.dispatch.own_endpoints import Address, OwnEndpoints, list_own_addresses
 from app.dispatch.validation.validator import ConfigurationValidator
 from app.interpret.chain import Chain
 from app.interpret.layers import chain_of
+from app.interpret.lua.admission import validate_scripts_in_slices
 from app.interpret.lua.customizations import Customizations
-from app.interpret.lua.review import validate_scripts_in_slices
 from app.interpret.lua.runner import Runner
 from app.interpret.lua.vm import Limits
 from app.interpret.registry import Interpreter, load

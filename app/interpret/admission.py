@@ -15,10 +15,10 @@ def validate_configuration(request: AdmissionRequest) -> Response:
     answer = not_for_review(request, CONFIGURATIONS)
     if answer is not None:
         return answer
-    return refused(problems(GroupKind(request.kind.group, request.kind.kind), request.object))
+    return refuse_problems(problems(GroupKind(request.kind.group, request.kind.kind), request.object))
 
 
-def refused(problems_found: Iterable[Problem], *, warnings: Sequence[str] = ()) -> Response:
+def refuse_problems(problems_found: Iterable[Problem], *, warnings: Sequence[str] = ()) -> Response:
     """Refuse an object with its problems, as far as `first_problems` lists them; allow it if there are none."""
     causes = [StatusCause(field, text, "FieldValueInvalid") for field, text in first_problems(problems_found)]
     if not causes:

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator
 
 from app.control.slices import Slice, Sliced
+from app.interpret.admission import refuse_problems
 from app.interpret.lua.customizations import read_object
 from app.interpret.lua.rules import Read, Rule, RuleProblem, findings_of, identified
 from app.interpret.lua.runner import Runner
 from app.interpret.lua.vm import LuaError
-from app.interpret.review import refused
 from app.model import admission
 from app.model.admission import AdmissionRequest, Response, not_for_review
 from app.model.field_errors import Problem
@@ -31,7 +31,7 @@ def validate_scripts_in_slices(
         runner: Compiles the scripts.
         namespace: Where ``karmada-config`` is.
     """
-    refusal = _not_ours(request, namespace)
+    refusal = _skip_other_objects(request, namespace)
     if refusal is not None:
         return refusal
     document: JSONObject = request.object
@@ -56,10 +56,10 @@ def validate_scripts_in_slices(
     yield Slice.PURE
     problems += _conflicts(told, found, others)
     warnings = [f"{rule.place}: {text}" for rule in found.rules for text in findings_of(rule)]
-    return refused((Problem(*problem) for problem in problems), warnings=warnings)
+    return refuse_problems((Problem(*problem) for problem in problems), warnings=warnings)
 
 
-def _not_ours(request: AdmissionRequest, namespace: str) -> Response | None:
+def _skip_other_objects(request: AdmissionRequest, namespace: str) -> Response | None:
     """Return the answer to what there is nothing to say about, or nothing can be said."""
     answer = not_for_review(request, (CONFIG_MAP, CUSTOMIZATION))
     if answer is not None or request.kind.kind != CONFIG_MAP.kind:
