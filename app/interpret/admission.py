@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from app.interpret.hook_rules import problems
+from app.interpret.hook_validation import problems
 from app.interpret.hooks import CONFIGURATIONS
 from app.model import admission
 from app.model.admission import AdmissionRequest, Response, StatusCause, not_for_review

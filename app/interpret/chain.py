@@ -5,7 +5,7 @@ from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from app.interpret.access import InterpretError
-from app.interpret.checks import checked
+from app.interpret.answer_validation import validate_answer
 from app.interpret.native import NATIVE, native
 from app.interpret.question import Answer, Question, ask
 from app.interpret.registry import Interpreter
@@ -178,7 +178,9 @@ def _final(found: Found, question: Question, off_loop: OffLoop | None) -> _Askin
         answer = found.answer(question)
     if not isinstance(answer, Answer):
         answer = yield answer
-    return checked(question, answer) if off_loop is None else (yield off_loop(checked, question, answer))
+    return (
+        validate_answer(question, answer) if off_loop is None else (yield off_loop(validate_answer, question, answer))
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from app.interpret.access import InterpretError
+from app.interpret.answer_validation import dependency_problems
 from app.interpret.chain import Chain, NativeLayer
-from app.interpret.checks import dependency_problems
-from app.interpret.hook_rules import problems
+from app.interpret.hook_validation import problems
 from app.interpret.lua.script import read
 from app.interpret.lua.values import as_list, as_object
 from app.interpret.lua.vm import Limits, Machine, Program

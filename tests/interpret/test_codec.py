@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.interpret.checks import checked
+from app.interpret.answer_validation import validate_answer
 from app.interpret.codec import decode_review, encode_answer, question_of
 from app.interpret.question import Answer, Question
 from app.interpret.webhook import review_of, understand
@@ -46,7 +46,7 @@ def test_a_question_and_its_answer_survive_the_wire(operation: Operation, propos
     assert read == question
     answer = Answer(**({"object": CHANGED} if operation in PATCHING else ANSWERS[operation]))
     text = encode_answer(asked, read, answer, None)
-    assert checked(question, understand(text, question, uid="u-1", proposed=proposed)) == answer
+    assert validate_answer(question, understand(text, question, uid="u-1", proposed=proposed)) == answer
 
 
 @pytest.mark.parametrize("operation", Operation)

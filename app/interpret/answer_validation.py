@@ -7,7 +7,7 @@ import msgspec
 
 from app.interpret.access import InterpretError
 from app.interpret.question import Answer, Question
-from app.interpret.requirement_checks import check_requirements
+from app.interpret.requirements_validation import check_requirements
 from app.model.json import JSON, JSONObject
 from app.model.karmada import PATCHING, Operation
 from app.model.selectors import validate_selector
@@ -16,7 +16,7 @@ _MOST_REPLICAS: Final = 2**31 - 1
 _IDENTITY: Final = ("name", "namespace", "uid")
 
 
-def checked(question: Question, answer: Answer) -> Answer:
+def validate_answer(question: Question, answer: Answer) -> Answer:
     """Return ``answer`` in its final form if it is one to the question.
 
     Raises:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.interpret.access import InterpretError
-from app.interpret.checks import checked, dependency_problems
+from app.interpret.answer_validation import dependency_problems, validate_answer
 from app.interpret.native.pods import requirements
 from app.interpret.question import Answer, Question
 from app.model.gvk import GroupVersionKind
@@ -35,11 +35,11 @@ def claim(**members: Any) -> dict[str, Any]:
 def test_a_wrong_type_is_refused_with_its_path(required: dict[str, Any], error: str) -> None:
     asked = Question(Operation.REPLICA, DEPLOYMENT, {}, None, 0, None)
     with pytest.raises(InterpretError) as caught:
-        checked(asked, Answer(replicas=1, requirements=required))
+        validate_answer(asked, Answer(replicas=1, requirements=required))
     assert error in str(caught.value)
     asked = asked._replace(operation=Operation.COMPONENT)
     with pytest.raises(InterpretError) as caught:
-        checked(asked, Answer(components=[{"name": "a", "replicaRequirements": required}]))
+        validate_answer(asked, Answer(components=[{"name": "a", "replicaRequirements": required}]))
     assert error.replace("requirements.", "components[0].replicaRequirements.", 1) in str(caught.value)
 
 
@@ -54,7 +54,7 @@ def test_right_types_and_null_pass() -> None:
         "namespace": None,
     }
     asked = Question(Operation.REPLICA, DEPLOYMENT, {}, None, 0, None)
-    assert checked(asked, Answer(replicas=1, requirements=required)).requirements == required
+    assert validate_answer(asked, Answer(replicas=1, requirements=required)).requirements == required
 
 
 def pod(requests: Any, **resources: Any) -> dict[str, Any]:
