@@ -23,8 +23,8 @@ from app.cli.yaml_output import yaml_text
 from app.interpret.access import InterpretError
 from app.interpret.chain import ChainError, Step
 from app.interpret.fixtures import FixtureError, operation_of, question, results
+from app.interpret.hook_configuration import CONFIGURATIONS
 from app.interpret.hook_validation import problems
-from app.interpret.hooks import CONFIGURATIONS
 from app.interpret.lua.runner import Runner
 from app.model.json import JSON, JSONObject
 from app.outbound.client import HookClient

@@ -16,7 +16,7 @@ from app.interpret.lua.customizations import Customizations
 from app.interpret.lua.runner import Runner
 from app.interpret.question import Question
 from app.interpret.registry import Interpreter, LoadError, load
-from app.interpret.webhook import DEFINITIONS_BY_KIND, WebhookLayer
+from app.interpret.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
 from app.outbound.client import HookClient
 from app.settings import Settings
 from app.store import Store

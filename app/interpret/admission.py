@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from app.interpret.hook_configuration import CONFIGURATIONS
 from app.interpret.hook_validation import problems
-from app.interpret.hooks import CONFIGURATIONS
 from app.model import admission
 from app.model.admission import AdmissionRequest, Response, StatusCause, not_for_review
 from app.model.field_errors import Problem, first_problems

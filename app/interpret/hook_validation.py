@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
-from app.interpret.hooks import EVERY, listed, versions_member
+from app.interpret.hook_configuration import EVERY, list_or_empty, versions_member
 from app.model.client_config import bundle_problems, client_config_problems
 from app.model.field_errors import (
     FAILURE_POLICIES,
@@ -32,7 +32,7 @@ def problems(group_kind: GroupKind, configuration: JSONObject) -> Iterator[Probl
 
 def _webhook_problems(webhook: JSONObject, field: str, *, proposed: bool) -> Iterator[Problem]:
     yield from name_problems(webhook.get("name"), f"{field}.name", segments=_NAME_SEGMENTS)
-    for position, rule in enumerate(listed(webhook.get("rules"))):
+    for position, rule in enumerate(list_or_empty(webhook.get("rules"))):
         yield from _rule_problems(as_object(rule), f"{field}.rules[{position}]", proposed=proposed)
     yield from timeout_problems(webhook.get("timeoutSeconds"), f"{field}.timeoutSeconds")
     if proposed:
@@ -49,7 +49,7 @@ def _rule_problems(rule: Any, field: str, *, proposed: bool) -> Iterator[Problem
     known = sorted({EVERY, *(row.proposed if proposed else row.operation.value for row in configurable)})
     operations = rule.get("operations")
     yield from list_problems(operations, f"{field}.operations", "operations", empty_items=True)
-    for index, name in enumerate(listed(operations)):
+    for index, name in enumerate(list_or_empty(operations)):
         if isinstance(name, str):
             yield from choice_problems(name, f"{field}.operations[{index}]", known)
     yield from list_problems(rule.get("apiGroups"), f"{field}.apiGroups", "API groups", empty_items=True)

@@ -8,7 +8,7 @@ interpreters would have answered, and two configurations for one kind shadow eac
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from app.interpret.hooks import CONFIGURATIONS, Hook, Target, hooks_of, is_own, matches
+from app.interpret.hook_configuration import CONFIGURATIONS, Hook, Target, is_own, matches, parse_hooks
 from app.model.gvk import GroupKind, GroupVersionKind
 from app.model.json import JSONObject
 from app.model.karmada import API_VERSION, INTERPRETER_CONFIGURATION, OWN_CONFIGURATION, VERSION, Operation
@@ -100,5 +100,5 @@ def configuration_of(rules: Sequence[JSONObject], client_config: JSONObject) -> 
 
 def hooks_in(configurations: Iterable[tuple[GroupKind, JSONObject]]) -> list[Hook]:
     """Return the webhooks of configurations, in the order in which Karmada looks at them."""
-    found = [hook for kind, one in configurations if kind in CONFIGURATIONS for hook in hooks_of(kind, one)]
+    found = [hook for kind, one in configurations if kind in CONFIGURATIONS for hook in parse_hooks(kind, one)]
     return sorted(found, key=lambda hook: hook.uid)

@@ -16,7 +16,7 @@ from app.interpret.lua.values import as_list, as_object
 from app.interpret.lua.vm import Limits, Machine, Program
 from app.interpret.native.prune import prune
 from app.interpret.question import Answer, Question
-from app.interpret.webhook import understand
+from app.interpret.webhook_layer import read_response
 from app.model.gvk import GroupVersionKind, parse_api_version
 from app.model.karmada import EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION, Operation
 from app.model.quantity import Quantity
@@ -203,7 +203,7 @@ def test_responses_are_verified(case: dict[str, Any]) -> None:
     )
     text = json.dumps({"response": given["response"]}).encode()
     with pytest.raises(InterpretError) as caught:
-        understand(text, asked, uid=given["uid"], proposed=False)
+        read_response(text, asked, uid=given["uid"], proposed=False)
     assert str(caught.value) == case["expect"]["error"]
 
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.interpret.chain import Chain, NativeLayer
-from app.interpret.hooks import Hook, Target, hooks_of, matches
+from app.interpret.hook_configuration import Hook, Target, matches, parse_hooks
 from app.interpret.native import NATIVE
 from app.interpret.registration import configuration_of, hooks_in, select
-from app.interpret.webhook import DEFINITIONS_BY_KIND, WebhookLayer
+from app.interpret.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
 from app.model.gvk import GroupVersionKind
 from app.model.karmada import INTERPRETER_CONFIGURATION, Operation
 from app.outbound.client import HookClient
@@ -32,7 +32,7 @@ def hooks_from(rules: list[Any], name: str = "other") -> list[Hook]:
         "metadata": {"name": name},
         "webhooks": [{"name": "w", "clientConfig": {"url": "https://x"}, "rules": rules}],
     }
-    return list(hooks_of(INTERPRETER_CONFIGURATION, made))
+    return list(parse_hooks(INTERPRETER_CONFIGURATION, made))
 
 
 def rule(kind: str = "*", operation: str = "*") -> dict[str, Any]:

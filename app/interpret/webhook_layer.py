@@ -12,7 +12,7 @@ import msgspec
 from app.control.worker import Worker
 from app.interpret.access import InterpretError
 from app.interpret.chain import Found, IgnoredError, Observe
-from app.interpret.hooks import CONFIGURATIONS, Hook, hooks_of, is_own, matches, target_of
+from app.interpret.hook_configuration import CONFIGURATIONS, Hook, find_target, is_own, matches, parse_hooks
 from app.interpret.question import Answer, Question
 from app.model.gvk import GroupKind, GroupVersionKind
 from app.model.json import JSON, JSONObject, as_object
@@ -84,7 +84,7 @@ class WebhookLayer:
                 hook
                 for group_kind in CONFIGURATIONS
                 for configuration in self._store.each("", group_kind)
-                for hook in hooks_of(group_kind, configuration)
+                for hook in parse_hooks(group_kind, configuration)
                 # This server would ask itself.
                 if not is_own(hook)
             ]
@@ -109,7 +109,7 @@ class WebhookLayer:
         hooks = self._all()
         if not hooks:
             return None
-        target = target_of(question.kind, question.object, self._definition)
+        target = find_target(question.kind, question.object, self._definition)
         for hook in hooks:
             if matches(hook, question.operation, target):
                 return Found(hook.uid, partial(self._ask, hook))
@@ -138,9 +138,9 @@ class WebhookLayer:
                 f"could not create {kind} objects: webhook does not accept known {kind} versions ({VERSION})"
             )
         uid = str(uuid.uuid4())
-        body = msgspec.json.encode(review_of(question, uid=uid, proposed=hook.proposed))
+        body = msgspec.json.encode(build_review(question, uid=uid, proposed=hook.proposed))
         text = await self._client.post(hook.endpoint, body, seconds=hook.timeout)
-        answered = partial(understand, text, question, uid=uid, proposed=hook.proposed)
+        answered = partial(read_response, text, question, uid=uid, proposed=hook.proposed)
         try:
             if len(text) <= _SHORT_ANSWER and count_values(question.object, limit=_SMALL_OBJECT) <= _SMALL_OBJECT:
                 return answered()
@@ -149,7 +149,7 @@ class WebhookLayer:
             raise InterpretError(f"received invalid webhook response: {error}", code=error.code) from error
 
 
-def review_of(question: Question, *, uid: str, proposed: bool) -> JSONObject:
+def build_review(question: Question, *, uid: str, proposed: bool) -> JSONObject:
     """Return the review that a hook is sent, in its shape."""
     document = question.object
     metadata = as_object(document.get("metadata"))
@@ -172,7 +172,7 @@ def review_of(question: Question, *, uid: str, proposed: bool) -> JSONObject:
     return {"apiVersion": API_VERSION, "kind": kind, "request": request}
 
 
-def understand(text: bytes, question: Question, *, uid: str, proposed: bool) -> Answer:
+def read_response(text: bytes, question: Question, *, uid: str, proposed: bool) -> Answer:
     """Return what a hook's answer says.
 
     Raises:

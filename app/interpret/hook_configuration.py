@@ -43,7 +43,7 @@ class Target(NamedTuple):
     namespaced: bool
 
 
-def hooks_of(group_kind: GroupKind, configuration: JSONObject) -> Iterator[Hook]:
+def parse_hooks(group_kind: GroupKind, configuration: JSONObject) -> Iterator[Hook]:
     """Yield the hooks of a configuration; members of a wrong type are as if they were not there."""
     name = configuration["metadata"]["name"]
     proposed = group_kind == EXPLORING_CONFIGURATION
@@ -55,16 +55,16 @@ def hooks_of(group_kind: GroupKind, configuration: JSONObject) -> Iterator[Hook]
         yield Hook(
             uid=f"{name}/{webhook.get('name') or ''}",
             proposed=proposed,
-            rules=tuple(rule for rule in listed(webhook.get("rules")) if isinstance(rule, dict)),
+            rules=tuple(rule for rule in list_or_empty(webhook.get("rules")) if isinstance(rule, dict)),
             endpoint=_endpoint(as_object(webhook.get("clientConfig"))),
             timeout=float(timeout if isinstance(timeout, int) and timeout > 0 else DEFAULT_TIMEOUT_SECONDS),
             # As shipped there is no such member, and every failure fails.
             ignore_failures=proposed and webhook.get("failurePolicy") == "Ignore",
-            versions=tuple(listed(webhook.get(versions_member(proposed=proposed)))),
+            versions=tuple(list_or_empty(webhook.get(versions_member(proposed=proposed)))),
         )
 
 
-def listed(value: JSON) -> list[JSON]:
+def list_or_empty(value: JSON) -> list[JSON]:
     """Return a list, an empty one for anything else."""
     return value if isinstance(value, list) else []
 
@@ -97,7 +97,7 @@ def matches(hook: Hook, operation: Operation, target: Target) -> bool:
 
 
 def _rule_matches(rule: JSONObject, operation: Operation, target: Target, *, proposed: bool) -> bool:
-    operations = listed(rule.get("operations"))
+    operations = list_or_empty(rule.get("operations"))
     named = {operation_named(name) for name in operations if isinstance(name, str)}
     if EVERY not in operations and operation not in named:
         return False
@@ -108,7 +108,7 @@ def _rule_matches(rule: JSONObject, operation: Operation, target: Target, *, pro
         return _names(rule.get("kinds"), target.kind.kind)
     scope = rule.get("scope") or EVERY
     in_scope = scope == EVERY or (scope == "Namespaced") == target.namespaced
-    resources = listed(rule.get("resources"))
+    resources = list_or_empty(rule.get("resources"))
     return in_scope and any(resource in (EVERY, "*/*", target.resource) for resource in resources)
 
 
@@ -133,7 +133,7 @@ Definition = Callable[[GroupKind], JSONObject | None]
 """Returns the CustomResourceDefinition of a kind, None if it is not known."""
 
 
-def target_of(kind: GroupVersionKind, document: JSONObject, definition: Definition) -> Target:
+def find_target(kind: GroupVersionKind, document: JSONObject, definition: Definition) -> Target:
     """Return what rules are matched against: the plural and the scope of a kind.
 
     They are what its definition says. Without one, the plural is what Kubernetes' own guess is
