@@ -17,7 +17,7 @@ from app.api.metrics import Metrics
 from app.control.turns import Executor
 from app.interpret.access import InterpretError
 from app.interpret.chain import Chain, ChainError, Explained, Step
-from app.interpret.codec import Asked, decode_review, encode_answer, encode_failure, question_of
+from app.interpret.codec import DecodedReview, decode_review, encode_answer, encode_failure, read_question
 from app.interpret.question import Question
 from app.model.envelope import BadReviewError
 
@@ -27,7 +27,7 @@ _log: Final = logging.getLogger(__name__)
 class _Review(NamedTuple):
     """A review that is being answered."""
 
-    asked: Asked
+    asked: DecodedReview
     request_id: str
     started: float
     """Seconds of `time.perf_counter`."""
@@ -74,7 +74,7 @@ class InterpretEndpoint(Endpoint):
         review = _Review(asked, request_id or asked.uid, started, explain)
         question: Question | None = None
         try:
-            question = question_of(asked, built_in=self._chain.built_in)
+            question = read_question(asked, built_in=self._chain.built_in)
             explained = self._chain.begin(question)
         except Exception as error:  # noqa: BLE001 - as for admission: a defect is answered, too, to its uid
             return self._fail(review, question, error)
@@ -93,7 +93,7 @@ class InterpretEndpoint(Endpoint):
         steps: tuple[Step, ...] = ()
         try:
             # The chain is not asked in a thread, as the store may change its rules meanwhile.
-            decode = partial(question_of, asked, built_in=lambda _kind, _operation: False)
+            decode = partial(read_question, asked, built_in=lambda _kind, _operation: False)
             question = (await self._off_loop(decode))._replace(large=True)
             explained = await self._chain.answer(question, off_loop=self._off_loop)
             steps = explained.steps
@@ -155,7 +155,7 @@ class InterpretEndpoint(Endpoint):
             self._log(encode_line(fields))
 
     def _fields(
-        self, asked: Asked, question: Question | None, steps: tuple[Step, ...], problem: InterpretError | None
+        self, asked: DecodedReview, question: Question | None, steps: tuple[Step, ...], problem: InterpretError | None
     ) -> dict[str, object]:
         request = asked.request
         fields: dict[str, object] = {

@@ -36,7 +36,7 @@ _decode: Final = msgspec.json.decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class Asked(NamedTuple):
+class DecodedReview(NamedTuple):
     """A review to answer: ``problem`` is set where there is no question in it."""
 
     uid: str
@@ -46,7 +46,7 @@ class Asked(NamedTuple):
     problem: str
 
 
-def decode_review(body: bytes) -> Asked:
+def decode_review(body: bytes) -> DecodedReview:
     """Return the request in ``body``.
 
     Raises:
@@ -56,19 +56,19 @@ def decode_review(body: bytes) -> Asked:
         review = _review.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         uid, document, problem = salvage(body, error, fits=_is_review, expected=_EXPECTED)
-        return Asked(uid, document["kind"], None, problem)
+        return DecodedReview(uid, document["kind"], None, problem)
     if review.kind not in KINDS or review.api_version != API_VERSION:
         raise BadReviewError(f"the body is not {_EXPECTED}")
     if review.request is None or not review.request.uid:
         raise BadReviewError(f"the {review.kind} has no request with a uid to answer to")
-    return Asked(review.request.uid, review.kind, review.request, "")
+    return DecodedReview(review.request.uid, review.kind, review.request, "")
 
 
 def _is_review(document: JSONObject) -> bool:
     return document.get("kind") in KINDS and document.get("apiVersion") == API_VERSION
 
 
-def question_of(asked: Asked, *, built_in: Callable[[GroupVersionKind, Operation], bool]) -> Question:
+def read_question(asked: DecodedReview, *, built_in: Callable[[GroupVersionKind, Operation], bool]) -> Question:
     """Return what is asked; raises InterpretError where that cannot be told.
 
     Args:
@@ -131,7 +131,7 @@ def _kind(said: GroupVersionKind, document: JSONObject) -> GroupVersionKind:
     return found
 
 
-def encode_answer(asked: Asked, question: Question, answer: Answer, steps: tuple[Step, ...] | None) -> bytes:
+def encode_answer(asked: DecodedReview, question: Question, answer: Answer, steps: tuple[Step, ...] | None) -> bytes:
     """Return the answer to a review, in the shape that asked; ``steps`` explain it where that was asked for."""
     response: JSONObject = {"uid": asked.uid, "successful": True}
     shipped = asked.kind == INTERPRETER_CONTEXT
@@ -159,7 +159,7 @@ def encode_answer(asked: Asked, question: Question, answer: Answer, steps: tuple
     return _answered(asked, response, steps)
 
 
-def encode_failure(asked: Asked, error: InterpretError, steps: tuple[Step, ...] | None) -> bytes:
+def encode_failure(asked: DecodedReview, error: InterpretError, steps: tuple[Step, ...] | None) -> bytes:
     """Return the answer to a review that failed.
 
     The proposal has no way to say that: ``successful``, ``message`` and ``code`` are added to it. As shipped,
@@ -171,7 +171,7 @@ def encode_failure(asked: Asked, error: InterpretError, steps: tuple[Step, ...] 
     return _answered(asked, response, steps)
 
 
-def _answered(asked: Asked, response: JSONObject, steps: tuple[Step, ...] | None) -> bytes:
+def _answered(asked: DecodedReview, response: JSONObject, steps: tuple[Step, ...] | None) -> bytes:
     answer: JSONObject = {"apiVersion": API_VERSION, "kind": asked.kind, "response": response}
     if steps is not None:
         answer["explanation"] = [step._asdict() for step in steps]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.interpret.answer_validation import validate_answer
-from app.interpret.codec import decode_review, encode_answer, question_of
+from app.interpret.codec import decode_review, encode_answer, read_question
 from app.interpret.question import Answer, Question
 from app.interpret.webhook_layer import build_review, read_response
 from app.model.gvk import GroupVersionKind
@@ -42,7 +42,7 @@ def test_a_question_and_its_answer_survive_the_wire(operation: Operation, propos
     question = QUESTIONS.get(operation, Question(operation, KIND, FOO))
     body = json.dumps(build_review(question, uid="u-1", proposed=proposed)).encode()
     asked = decode_review(body)
-    read = question_of(asked, built_in=lambda *_: False)
+    read = read_question(asked, built_in=lambda *_: False)
     assert read == question
     answer = Answer(**({"object": CHANGED} if operation in PATCHING else ANSWERS[operation]))
     text = encode_answer(asked, read, answer, None)
