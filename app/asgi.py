@@ -42,7 +42,7 @@ from app.dispatch.limits import RequestLimits
 from app.dispatch.own_endpoints import Address, OwnEndpoints, list_own_addresses
 from app.dispatch.validation.validator import ConfigurationValidator
 from app.interpret.chain import Chain
-from app.interpret.layers import chain_of
+from app.interpret.layers import assemble_chain
 from app.interpret.lua.admission import validate_scripts_in_slices
 from app.interpret.lua.customizations import Customizations
 from app.interpret.lua.runner import Runner
@@ -161,7 +161,7 @@ class Fleethook(FastAPI):
     def _interpret_routes(self) -> list[ReviewRoute]:
         settings = self.settings
         self.runner.prepare()
-        self.chain = chain_of(
+        self.chain = assemble_chain(
             self.customizations,
             WebhookLayer(self.store, self.hook_client, observe=self.metrics.called),
             _loaded(settings),

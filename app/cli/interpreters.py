@@ -11,7 +11,7 @@ from app.cli.scripts import refusals
 from app.cli.verdicts import Verdict
 from app.interpret.chain import Chain, ChainError
 from app.interpret.fixtures import Difference, Fixture, FixtureError, differences, fixtures, is_fixture
-from app.interpret.layers import chain_of
+from app.interpret.layers import assemble_chain
 from app.interpret.lua.customizations import Customizations
 from app.interpret.lua.runner import Runner
 from app.interpret.question import Question
@@ -74,7 +74,7 @@ def build_chain(
         fail("\nfleethook: ".join(problems))
     for document in objects:
         store.put(document.object)
-    return chain_of(customizations, hooks, loaded(interpreters), runner, bundle=bundle, observe=_unobserved)
+    return assemble_chain(customizations, hooks, loaded(interpreters), runner, bundle=bundle, observe=_unobserved)
 
 
 def _unobserved(name: str, outcome: str, seconds: float) -> None:

@@ -27,7 +27,7 @@ class OffLoop(Protocol):
         """Return the result of a function; raises its errors."""
 
 
-class Found(NamedTuple):
+class Handler(NamedTuple):
     """What a layer has for a question."""
 
     hook: str
@@ -52,7 +52,7 @@ class Layer(Protocol):
     def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
         """Return whether this layer may have something, whatever the object; no is certain."""
 
-    def find(self, question: Question) -> Found | None:
+    def find(self, question: Question) -> Handler | None:
         """Return what this layer has, None if nothing."""
 
     def answers(self) -> Iterable[tuple[GroupVersionKind, Operation]]:
@@ -170,7 +170,7 @@ class Chain:
         raise ChainError(InterpretError(message, code=_NOT_FOUND), tuple(steps))
 
 
-def _final(found: Found, question: Question, off_loop: OffLoop | None) -> _Asking[Answer]:
+def _final(found: Handler, question: Question, off_loop: OffLoop | None) -> _Asking[Answer]:
     """Return the answer of a layer in its final form; raises InterpretError and IgnoredError."""
     if off_loop is not None and found.in_thread:
         answer = yield off_loop(found.answer, question)
@@ -197,7 +197,7 @@ class NativeLayer:
         """Return whether there is a function."""
         return native(kind, operation) is not None
 
-    def find(self, question: Question) -> Found | None:
+    def find(self, question: Question) -> Handler | None:
         """Return the function for a kind and operation."""
         return _native(question.kind, question.operation)
 
@@ -207,9 +207,9 @@ class NativeLayer:
 
 
 @lru_cache(maxsize=1024)
-def _native(kind: GroupVersionKind, operation: Operation) -> Found | None:
+def _native(kind: GroupVersionKind, operation: Operation) -> Handler | None:
     function = native(kind, operation)
-    return None if function is None else Found(function.__name__, partial(ask, function), in_thread=True)
+    return None if function is None else Handler(function.__name__, partial(ask, function), in_thread=True)
 
 
 class PythonLayer:
@@ -229,13 +229,13 @@ class PythonLayer:
         """Return whether there is an interpreter."""
         return (kind, operation) in self._found
 
-    def find(self, question: Question) -> Found | None:
+    def find(self, question: Question) -> Handler | None:
         """Return the interpreter for a kind and operation."""
         one = self._found.get((question.kind, question.operation))
         if one is None:
             return None
         function = one.functions[question.operation]
-        return Found(getattr(function, "__qualname__", "function"), one.answer, in_thread=True)
+        return Handler(getattr(function, "__qualname__", "function"), one.answer, in_thread=True)
 
     def answers(self) -> Iterable[tuple[GroupVersionKind, Operation]]:
         """Return the kinds and operations that there are functions for."""

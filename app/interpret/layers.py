@@ -11,7 +11,7 @@ from app.interpret.lua.runner import Runner
 from app.interpret.registry import Interpreter
 
 
-def chain_of(
+def assemble_chain(
     customizations: Customizations,
     hooks: Layer,
     interpreters: Sequence[Interpreter],

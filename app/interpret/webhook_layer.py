@@ -11,7 +11,7 @@ import msgspec
 
 from app.control.worker import Worker
 from app.interpret.access import InterpretError
-from app.interpret.chain import Found, IgnoredError, Observe
+from app.interpret.chain import Handler, IgnoredError, Observe
 from app.interpret.hook_configuration import CONFIGURATIONS, Hook, find_target, is_own, matches, parse_hooks
 from app.interpret.question import Answer, Question
 from app.model.gvk import GroupKind, GroupVersionKind
@@ -104,7 +104,7 @@ class WebhookLayer:
         """Return nothing: Karmada asks hooks of other people itself."""
         return ()
 
-    def find(self, question: Question) -> Found | None:
+    def find(self, question: Question) -> Handler | None:
         """Return the hook to ask, None if no rule matches."""
         hooks = self._all()
         if not hooks:
@@ -112,7 +112,7 @@ class WebhookLayer:
         target = find_target(question.kind, question.object, self._definition)
         for hook in hooks:
             if matches(hook, question.operation, target):
-                return Found(hook.uid, partial(self._ask, hook))
+                return Handler(hook.uid, partial(self._ask, hook))
         return None
 
     async def _ask(self, hook: Hook, question: Question) -> Answer:

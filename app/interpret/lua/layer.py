@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from app.interpret.chain import Found, Observe
+from app.interpret.chain import Handler, Observe
 from app.interpret.lua.rules import Rule
 from app.interpret.lua.runner import Call, Runner
 from app.interpret.lua.values import as_list, as_object
@@ -55,15 +55,15 @@ class LuaLayer:
         """Return the kinds and operations that there are scripts for."""
         return self._rules()
 
-    def find(self, question: Question) -> Found | None:
+    def find(self, question: Question) -> Handler | None:
         """Return the script for a kind and operation."""
         rules = self._rules().get((question.kind, question.operation))
         if rules is None:
             return None
         hook = ", ".join(rule.source for rule in rules)
         if len(rules) > 1:
-            return Found(hook, partial(self._united, rules))
-        return Found(hook, partial(self._ask, rules[0]))
+            return Handler(hook, partial(self._united, rules))
+        return Handler(hook, partial(self._ask, rules[0]))
 
     def _ask(self, rule: Rule, question: Question) -> Answer | Awaitable[Answer]:
         started = time.perf_counter()
