@@ -47,7 +47,7 @@ from app.interpret.lua.admission import validate_scripts_in_slices
 from app.interpret.lua.customizations import Customizations
 from app.interpret.lua.runner import Runner
 from app.interpret.lua.vm import Limits
-from app.interpret.registry import Interpreter, load
+from app.interpret.python_interpreter import Interpreter, load
 from app.interpret.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
 from app.lifetime import Cluster, following_cluster, following_manifests, running, settle_garbage_collector
 from app.outbound.call_slots import Quotas

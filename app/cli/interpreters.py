@@ -14,8 +14,8 @@ from app.interpret.fixtures import Difference, Fixture, FixtureError, difference
 from app.interpret.layers import assemble_chain
 from app.interpret.lua.customizations import Customizations
 from app.interpret.lua.runner import Runner
+from app.interpret.python_interpreter import Interpreter, LoadError, load
 from app.interpret.question import Question
-from app.interpret.registry import Interpreter, LoadError, load
 from app.interpret.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
 from app.outbound.client import HookClient
 from app.settings import Settings

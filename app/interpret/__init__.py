@@ -11,6 +11,6 @@ To teach it a kind, write a file and name it to ``fleethook serve --interpreters
         return observed["status"]["phase"] == "Ready"
 """
 
-from app.interpret.registry import Interpreter, interpreter
+from app.interpret.python_interpreter import Interpreter, interpreter
 
 __all__ = ["Interpreter", "interpreter"]

@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from app.interpret.access import InterpretError
 from app.interpret.answer_validation import validate_answer
 from app.interpret.native import NATIVE, native
+from app.interpret.python_interpreter import Interpreter
 from app.interpret.question import Answer, Question, ask
-from app.interpret.registry import Interpreter
 from app.model.gvk import GroupVersionKind
 from app.model.karmada import Operation
 

@@ -8,7 +8,7 @@ from app.interpret.lua.bundle import bundled
 from app.interpret.lua.customizations import Customizations
 from app.interpret.lua.layer import LuaLayer
 from app.interpret.lua.runner import Runner
-from app.interpret.registry import Interpreter
+from app.interpret.python_interpreter import Interpreter
 
 
 def assemble_chain(

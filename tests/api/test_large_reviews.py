@@ -18,7 +18,7 @@ from app.asgi import Fleethook, create_app
 from app.control.slices import Slice, Sliced
 from app.interpret.chain import Chain, NativeLayer, PythonLayer
 from app.interpret.lua import runner
-from app.interpret.registry import interpreter
+from app.interpret.python_interpreter import interpreter
 from app.model.admission import MAX_NAME, AdmissionRequest, Response, allowed
 from app.overrider import findings, rehearsal, subject_review
 from app.overrider import render as overrider_render

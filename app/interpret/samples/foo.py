@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.interpret.registry import interpreter
+from app.interpret.python_interpreter import interpreter
 
 foo = interpreter("foo.example.com/v1alpha1", "Foo")
 

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from app.interpret.access import InterpretError
+from app.interpret.python_interpreter import Interpreter, LoadError, interpreter, load
 from app.interpret.question import Question
-from app.interpret.registry import Interpreter, LoadError, interpreter, load
 from app.model.karmada import Operation
 
 FOO = {"apiVersion": "foo.example.com/v1", "kind": "Foo", "metadata": {"name": "a"}, "spec": {"size": 1}}
