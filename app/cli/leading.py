@@ -139,7 +139,7 @@ async def _register(settings: Settings, registrar: "Registrar") -> None:
 async def _register_interpreters(
     settings: Settings, app: Fleethook, connection: "Connection", bundle: Callable[[], bytes]
 ) -> None:
-    from app.interpret.registrar import InterpreterRegistrar, encoded  # noqa: PLC0415 - see app.kube
+    from app.interpret.registrar import InterpreterRegistrar, encode_ca_bundle  # noqa: PLC0415 - see app.kube
 
     assert app.cluster is not None
     assert app.chain is not None
@@ -150,7 +150,7 @@ async def _register_interpreters(
         connection,
         app.store,
         answers=app.chain.answers,
-        client_config=lambda: {**reference.client_config(INTERPRET), "caBundle": encoded(bundle())},
+        client_config=lambda: {**reference.client_config(INTERPRET), "caBundle": encode_ca_bundle(bundle())},
     )
     await registrar.run()
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from app.interpret.registration import PLURAL, Answers, LeftOut, Selection, configuration_of, hooks_in, select
+from app.interpret.registration import PLURAL, Answers, LeftOut, Selection, build_configuration, list_hooks, select
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSON, JSONObject, as_object
 from app.model.karmada import API_VERSION, CONFIG_MAP, CUSTOMIZATION, INTERPRETER_CONFIGURATION, OWN_CONFIGURATION
@@ -24,10 +24,10 @@ _NOT_FOUND: Final = 404
 _INPUTS: Final = frozenset({CUSTOMIZATION, CONFIG_MAP, INTERPRETER_CONFIGURATION})
 
 
-def read_others(store: Store, answers: Answers) -> Selection:
+def select_from_store(store: Store, answers: Answers) -> Selection:
     """Return the rules for what this server answers beside the configurations in the store."""
     kind = INTERPRETER_CONFIGURATION
-    return select(answers, hooks_in((kind, one) for one in store.each("", kind)))
+    return select(answers, list_hooks((kind, one) for one in store.each("", kind)))
 
 
 class InterpreterRegistrar:
@@ -95,12 +95,12 @@ class InterpreterRegistrar:
         """Apply the configuration if it differs; return whether it did. Raises APIError, UnreachableError."""
         from app.kube.connection import APPLY_PATCH  # noqa: PLC0415 - see app.kube
 
-        found = read_others(self._store, self._answers())
+        found = select_from_store(self._store, self._answers())
         if found.left_out != self._left_out:
             self._left_out = found.left_out
             for one in found.left_out:
                 _log.warning("%s", one)
-        wanted = configuration_of(found.rules, self._client_config())
+        wanted = build_configuration(found.rules, self._client_config())
         try:
             present = await self._connection.json("GET", PATH)
         except APIError as error:
@@ -126,7 +126,7 @@ class InterpreterRegistrar:
         return True
 
 
-def encoded(bundle: bytes) -> str:
+def encode_ca_bundle(bundle: bytes) -> str:
     """Return authorities, PEM, as the member ``caBundle`` holds them."""
     return base64.b64encode(bundle).decode()
 

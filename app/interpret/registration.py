@@ -76,7 +76,7 @@ def _rules(wanted: dict[GroupVersionKind, set[Operation]]) -> list[JSONObject]:
     ]
 
 
-def configuration_of(rules: Sequence[JSONObject], client_config: JSONObject) -> JSONObject:
+def build_configuration(rules: Sequence[JSONObject], client_config: JSONObject) -> JSONObject:
     """Return the configuration.
 
     Args:
@@ -98,7 +98,7 @@ def configuration_of(rules: Sequence[JSONObject], client_config: JSONObject) -> 
     }
 
 
-def hooks_in(configurations: Iterable[tuple[GroupKind, JSONObject]]) -> list[Hook]:
+def list_hooks(configurations: Iterable[tuple[GroupKind, JSONObject]]) -> list[Hook]:
     """Return the webhooks of configurations, in the order in which Karmada looks at them."""
     found = [hook for kind, one in configurations if kind in CONFIGURATIONS for hook in parse_hooks(kind, one)]
     return sorted(found, key=lambda hook: hook.uid)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from app.interpret.chain import Chain, NativeLayer
 from app.interpret.hook_configuration import Hook, Target, matches, parse_hooks
 from app.interpret.native import NATIVE
-from app.interpret.registration import configuration_of, hooks_in, select
+from app.interpret.registration import build_configuration, list_hooks, select
 from app.interpret.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
 from app.model.gvk import GroupVersionKind
 from app.model.karmada import INTERPRETER_CONFIGURATION, Operation
@@ -86,7 +86,7 @@ def test_another_configuration_is_named_and_ones_own_is_not_another() -> None:
 
 
 def test_without_anything_to_answer_there_is_no_webhook() -> None:
-    assert configuration_of([], {"url": "https://x"})["webhooks"] == []
+    assert build_configuration([], {"url": "https://x"})["webhooks"] == []
 
 
 def test_the_kinds_of_kubernetes_are_answered() -> None:
@@ -98,7 +98,7 @@ def test_the_kinds_of_kubernetes_are_answered() -> None:
 @pytest.mark.parametrize(("name", "asked"), [("fleethook", False), ("other", True)])
 def test_this_server_does_not_ask_itself(name: str, asked: bool) -> None:
     store = Store([DEFINITIONS_BY_KIND])
-    config = configuration_of(select([(FOO, Operation.HEALTH)], ()).rules, {"url": "https://x"})
+    config = build_configuration(select([(FOO, Operation.HEALTH)], ()).rules, {"url": "https://x"})
     config["metadata"] = {"name": name}
     store.put(config)
     layer = WebhookLayer(store, HookClient(allow_private=True), observe=lambda *_: None)
@@ -110,7 +110,7 @@ def test_webhooks_are_looked_at_by_name() -> None:
     pairs = [
         (INTERPRETER_CONFIGURATION, {"metadata": {"name": name}, "webhooks": [{"name": "w"}]}) for name in ("b", "a")
     ]
-    assert [hook.uid for hook in hooks_in(pairs)] == ["a/w", "b/w"]
+    assert [hook.uid for hook in list_hooks(pairs)] == ["a/w", "b/w"]
 
 
 def test_every_operation_of_karmada_can_be_registered() -> None:
