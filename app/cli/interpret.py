@@ -22,7 +22,7 @@ from app.cli.verdicts import Output, Verdict, print_verdicts
 from app.cli.yaml_output import yaml_text
 from app.interpret.access import InterpretError
 from app.interpret.chain import ChainError, Step
-from app.interpret.fixtures import FixtureError, operation_of, question, results
+from app.interpret.fixtures import FixtureError, find_operation, make_question, name_results
 from app.interpret.hook_configuration import CONFIGURATIONS
 from app.interpret.hook_validation import problems
 from app.interpret.lua.runner import Runner
@@ -104,8 +104,8 @@ def run(
     if len(given.objects) + (desired_file is not None) > 1:
         fail("-f and --desired-file give several objects: one question is about one of them")
     try:
-        asked = question(
-            operation_of(operation),
+        asked = make_question(
+            find_operation(operation),
             desired=given.objects[0] if given.objects else _object(desired_file),
             observed=_object(observed_file),
             items=items,
@@ -119,7 +119,7 @@ def run(
     async def answered() -> tuple[JSONObject, Step]:
         async with HookClient(allow_private=True) as client:
             explained = await build_chain(client, runner, interpreters or [], objects).answer(asked)
-            return results(asked, explained.answer), explained.steps[-1]
+            return name_results(asked, explained.answer), explained.steps[-1]
 
     try:
         found, step = asyncio.run(answered())

@@ -10,7 +10,7 @@ from app.cli.manifests import files, mappings
 from app.cli.scripts import refusals
 from app.cli.verdicts import Verdict
 from app.interpret.chain import Chain, ChainError
-from app.interpret.fixtures import Difference, Fixture, FixtureError, differences, fixtures, is_fixture
+from app.interpret.fixtures import Difference, Fixture, FixtureError, compare_answer, is_fixture, read_fixtures
 from app.interpret.layers import assemble_chain
 from app.interpret.lua.customizations import Customizations
 from app.interpret.lua.runner import Runner
@@ -103,7 +103,7 @@ def _cases(path: Path, document: Document) -> Iterator[Case]:
     lines, shared = FieldLines(), "tests" in document.object
     line, position = document.line, 0
     try:
-        for position, one in enumerate(fixtures(document.object), start=1):
+        for position, one in enumerate(read_fixtures(document.object), start=1):
             line = lines.line(document, f"tests[{position - 1}]") if shared else document.line
             yield Case(path, line, one)
     except FixtureError as error:
@@ -133,7 +133,7 @@ async def judge(chain: Chain, case: Case) -> Verdict:
     try:
         explained = await chain.answer(case.fixture.question)
         layer = explained.steps[-1].layer
-        found = list(differences(case.fixture, explained.answer))
+        found = list(compare_answer(case.fixture, explained.answer))
     except ChainError as problem:
         layer, error = problem.steps[-1].layer if problem.steps else "", explain_error(case.fixture.question, problem)
     seconds = time.perf_counter() - started

@@ -59,7 +59,7 @@ class Difference(NamedTuple):
     found: JSON
 
 
-def operation_of(name: str) -> Operation:
+def find_operation(name: str) -> Operation:
     """Return the operation of a name, shipped or proposed, in any case; raises FixtureError."""
     found = _BY_LOWER.get(name.lower())
     if found is None:
@@ -73,10 +73,10 @@ def is_fixture(document: JSON) -> bool:
     return isinstance(document, dict) and ("tests" in document or "operation" in document or "output" in document)
 
 
-def fixtures(document: JSON) -> Iterator[Fixture]:
+def read_fixtures(document: JSON) -> Iterator[Fixture]:
     """Yield the cases of a document of either format; raises FixtureError."""
     if not isinstance(document, dict) or "tests" not in document:
-        yield fixture(document)
+        yield read_fixture(document)
         return
     tests, objects = document["tests"], document.get("objects") or {}
     if not isinstance(tests, list) or not isinstance(objects, dict):
@@ -85,7 +85,7 @@ def fixtures(document: JSON) -> Iterator[Fixture]:
     for name, value in objects.items():
         known[name] = _named(value, known)
     for test in tests:
-        yield fixture(_with_objects(test, known))
+        yield read_fixture(_with_objects(test, known))
 
 
 def _with_objects(test: JSON, objects: JSONObject) -> JSON:
@@ -120,7 +120,7 @@ def _named(value: JSON, objects: JSONObject) -> JSON:
     return value
 
 
-def fixture(document: JSON) -> Fixture:
+def read_fixture(document: JSON) -> Fixture:
     """Return the case that a document is; raises FixtureError."""
     if not isinstance(document, dict):
         raise FixtureError("is not an object")
@@ -132,11 +132,11 @@ def fixture(document: JSON) -> Fixture:
     output = document["output"] or {}
     if not isinstance(output, dict):
         raise FixtureError(f"{name}: output is no object")
-    operation = operation_of(operation_name)
+    operation = find_operation(operation_name)
     unknown = sorted(output.keys() - set(_RESULTS[operation]))
     if unknown:
         raise FixtureError(f"{name}: {operation} has no {', '.join(unknown)}; it has {', '.join(_RESULTS[operation])}")
-    asked = question(
+    asked = make_question(
         operation,
         desired=document.get("desiredObj"),
         observed=document.get("observedObj"),
@@ -146,7 +146,7 @@ def fixture(document: JSON) -> Fixture:
     return Fixture(str(name), asked, output)
 
 
-def question(operation: Operation, *, desired: JSON, observed: JSON, items: JSON, replicas: JSON) -> Question:
+def make_question(operation: Operation, *, desired: JSON, observed: JSON, items: JSON, replicas: JSON) -> Question:
     """Return a question from what a fixture or a command line gives; raises FixtureError."""
     if operation is Operation.RETAIN and not (isinstance(desired, dict) and isinstance(observed, dict)):
         raise FixtureError("Retain takes the desired and the observed object")
@@ -165,7 +165,7 @@ def question(operation: Operation, *, desired: JSON, observed: JSON, items: JSON
     return Question(operation, gvk, document, kept, replicas if isinstance(replicas, int) else 0, items)
 
 
-def results(asked: Question, answer: Answer) -> JSONObject:
+def name_results(asked: Question, answer: Answer) -> JSONObject:
     """Return an answer under the names that fixtures and karmadactl have for it."""
     names = _RESULTS[asked.operation]
     if asked.operation is Operation.REPLICA:
@@ -177,9 +177,9 @@ def results(asked: Question, answer: Answer) -> JSONObject:
     return {names[0]: value.get(asked.operation, answer.object)}
 
 
-def differences(case: Fixture, answer: Answer) -> Iterator[Difference]:
+def compare_answer(case: Fixture, answer: Answer) -> Iterator[Difference]:
     """Yield where an answer is not what the fixture says."""
-    found = results(case.question, answer)
+    found = name_results(case.question, answer)
     for name, expected in case.output.items():
         if name == "aggregatedStatus" and isinstance(expected, dict) and "kind" in expected:
             yield from _compare(name, _with_rest(expected, case.question.object), found[name])

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import yaml
 
-from app.interpret.fixtures import Fixture, fixtures
+from app.interpret.fixtures import Fixture, read_fixtures
 from app.interpret.lua.layer import Rules, by_kind
 from app.interpret.lua.rules import Rule, read_customization
 from app.store.yaml_reader import read_values
@@ -30,7 +30,7 @@ class Bundled(NamedTuple):
         """Yield the fixtures that its rules are tested by."""
         for file in sorted(_ROOT.joinpath(self.folder, "testdata").iterdir(), key=lambda entry: entry.name):
             for value in read_values(file.read_text("utf-8"), source=f"{self.folder}/testdata/{file.name}"):
-                yield from fixtures(value.value)
+                yield from read_fixtures(value.value)
 
 
 def bundle() -> Iterator[Bundled]:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.interpret.chain import Chain
-from app.interpret.fixtures import Fixture, differences
+from app.interpret.fixtures import Fixture, compare_answer
 from app.interpret.lua.bundle import Bundled, bundle, bundled
 from app.interpret.lua.layer import LuaLayer
 from app.interpret.lua.rules import Rule, findings_of
@@ -53,7 +53,7 @@ async def test_fixture(chain: Chain, folder: str, case: Fixture) -> None:
     group, _, kind = folder.partition("/")
     assert (case.question.kind.group, case.question.kind.kind) == (group, kind)
     explained = await chain.answer(case.question)
-    assert list(differences(case, explained.answer)) == []
+    assert list(compare_answer(case, explained.answer)) == []
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=[kind.folder for kind in KINDS])
