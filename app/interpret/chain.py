@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from app.interpret.access import InterpretError
 from app.interpret.answer_validation import validate_answer
-from app.interpret.native import NATIVE, native
+from app.interpret.native import NATIVE, find_native
 from app.interpret.python_interpreter import Interpreter
 from app.interpret.question import Answer, Question, ask
 from app.model.gvk import GroupVersionKind
@@ -195,7 +195,7 @@ class NativeLayer:
 
     def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
         """Return whether there is a function."""
-        return native(kind, operation) is not None
+        return find_native(kind, operation) is not None
 
     def find(self, question: Question) -> Handler | None:
         """Return the function for a kind and operation."""
@@ -208,7 +208,7 @@ class NativeLayer:
 
 @lru_cache(maxsize=1024)
 def _native(kind: GroupVersionKind, operation: Operation) -> Handler | None:
-    function = native(kind, operation)
+    function = find_native(kind, operation)
     return None if function is None else Handler(function.__name__, partial(ask, function), in_thread=True)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.interpret.access import InterpretError
-from app.interpret.native import NATIVE, aggregate, dependencies, health, native, pods, prune, replicas, retain
+from app.interpret.native import NATIVE, aggregate, dependencies, find_native, health, pods, prune, replicas, retain
 from app.model.gvk import GroupVersionKind
 from app.model.karmada import Operation
 
@@ -21,9 +21,9 @@ def test_the_matrix_of_kinds_and_operations() -> None:
     }
     assert len(rows) == 16
     assert sum(len(rules) for rules in NATIVE.values()) == 58
-    assert native(GroupVersionKind("x", "v1", "Y"), Operation.HEALTH) is None
+    assert find_native(GroupVersionKind("x", "v1", "Y"), Operation.HEALTH) is None
     for operation in (Operation.STATUS, Operation.PRUNE):
-        assert native(GroupVersionKind("x", "v1", "Y"), operation) is not None
+        assert find_native(GroupVersionKind("x", "v1", "Y"), operation) is not None
 
 
 def test_a_stateful_set_is_seen_as_rolled_out_end_to_end() -> None:
@@ -32,8 +32,8 @@ def test_a_stateful_set_is_seen_as_rolled_out_end_to_end() -> None:
         "metadata": {"name": "s", "generation": 7, "annotations": {"resourcetemplate.karmada.io/generation": "2"}},
         "status": {"replicas": 1, "readyReplicas": 1, "observedGeneration": 7},
     }  # fmt: skip
-    reflect = native(STATEFUL_SET, Operation.STATUS)
-    merge = native(STATEFUL_SET, Operation.AGGREGATE_STATUS)
+    reflect = find_native(STATEFUL_SET, Operation.STATUS)
+    merge = find_native(STATEFUL_SET, Operation.AGGREGATE_STATUS)
     assert reflect is not None
     assert merge is not None
     template = {"metadata": {"name": "s", "generation": 2}, "status": {"observedGeneration": 1}}

@@ -119,6 +119,6 @@ NATIVE: Final[Mapping[GroupVersionKind, _Rules]] = {
 _ANY: Final[_Rules] = {Operation.STATUS: status.whole, Operation.PRUNE: prune.prune}
 
 
-def native(kind: GroupVersionKind, operation: Operation) -> Function | None:
+def find_native(kind: GroupVersionKind, operation: Operation) -> Function | None:
     """Return what answers for a kind, None if nothing does. Status and packing are answered for every kind."""
     return NATIVE.get(kind, _ANY).get(operation) or _ANY.get(operation)
