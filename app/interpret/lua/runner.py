@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from app.interpret.lua.freed import give_back
-from app.interpret.lua.lanes import Lane
+from app.interpret.lua.fair_thread_pool import FairThreadPool
+from app.interpret.lua.malloc_trim import trim_memory
 from app.interpret.lua.vm import Limits, LuaError, Machine, Program
 from app.model.json import JSON
 
@@ -67,7 +67,10 @@ class Runner:
         slow = max(1, threads - 1)
         self._limits_of: Final = (_part(_SOON, self.limits), self.limits)
         # One script leaves a thread of the second lane to the others, if there are more.
-        self._lanes: Final = (Lane("lua-soon", 1, share=1), Lane("lua-slow", slow, share=max(1, slow - 1)))
+        self._lanes: Final = (
+            FairThreadPool("lua-soon", 1, share=1),
+            FairThreadPool("lua-slow", slow, share=max(1, slow - 1)),
+        )
         self._idle: Final[list[Machine]] = []
         self._slow: Final[OrderedDict[str, _Slow]] = OrderedDict()
 
@@ -157,13 +160,13 @@ class Runner:
             problem.__context__ = None
         else:
             if limits == self.limits:
-                give_back()
+                trim_memory()
             return found
         if problem.kind in _LIMITS:
             if limits != self.limits:  # here, so that the next call of the lane knows
                 # A deadline alone may be the machine's, which is busy: such a script is soon tried again.
                 self._remember(call.program.id, lane + 1, _SOON_AGAIN if problem.kind == "deadline" else _AGAIN)
-            give_back()
+            trim_memory()
         raise problem
 
     def _run(self, call: Call, limits: Limits) -> list[JSON]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.interpret.access import InterpretError
-from app.interpret.lua import lanes
+from app.interpret.lua import fair_thread_pool
 from app.interpret.lua import runner as module
 from app.interpret.lua.runner import Call, Runner
 from app.interpret.lua.vm import Limits, LuaError
@@ -89,7 +89,7 @@ async def test_limits_below_those_of_the_event_loop_need_no_thread() -> None:
 
 
 async def test_too_many_at_a_time_are_told_to_come_later(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lanes, "MAX_WAITING", 2)
+    monkeypatch.setattr(fair_thread_pool, "MAX_WAITING", 2)
     runner._remember(SLOW.id, 0, 50)
     tasks = [asyncio.ensure_future(runner.run(called(SLOW))) for _ in range(2)]  # type: ignore[arg-type]
     await asyncio.sleep(0)

@@ -12,7 +12,7 @@ def _trim() -> Callable[[int], object] | None:
     return found
 
 
-def give_back() -> None:
+def trim_memory() -> None:
     """Give free memory of all threads back. Takes milliseconds, without Python's lock."""
     trim = _trim()
     if trim is not None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from app.interpret.access import InterpretError
-from app.interpret.lua import lanes
-from app.interpret.lua.lanes import Lane
+from app.interpret.lua import fair_thread_pool
+from app.interpret.lua.fair_thread_pool import FairThreadPool
 from tests.waiting import NET
 
 
@@ -46,12 +46,12 @@ async def work() -> AsyncIterator[Work]:
     made.end(1000)
 
 
-def ask(lane: Lane, work: Work, *names: str) -> list["asyncio.Task[Any]"]:
+def ask(lane: FairThreadPool, work: Work, *names: str) -> list["asyncio.Task[Any]"]:
     return [asyncio.ensure_future(lane.run(name, work.of(name))) for name in names]
 
 
 async def test_scripts_take_turns_whatever_was_asked_first(work: Work) -> None:
-    lane = Lane("turns", 1, share=1)
+    lane = FairThreadPool("turns", 1, share=1)
     tasks = ask(lane, work, *"aaaa", "b", "b", "c")
     for _ in tasks:
         await work.wait_for(1)
@@ -63,7 +63,7 @@ async def test_scripts_take_turns_whatever_was_asked_first(work: Work) -> None:
 
 
 async def test_one_script_leaves_a_thread_to_the_others(work: Work) -> None:
-    lane = Lane("share", 3, share=2)
+    lane = FairThreadPool("share", 3, share=2)
     tasks = ask(lane, work, *"aaaa")
     await work.wait_for(2)
     assert work.started == ["a", "a"]
@@ -76,9 +76,9 @@ async def test_one_script_leaves_a_thread_to_the_others(work: Work) -> None:
 
 
 async def test_places_are_limited_in_all_and_for_each_script(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lanes, "MAX_WAITING", 4)
-    monkeypatch.setattr(lanes, "MAX_WAITING_EACH", 3)
-    lane = Lane("places", 1, share=1)
+    monkeypatch.setattr(fair_thread_pool, "MAX_WAITING", 4)
+    monkeypatch.setattr(fair_thread_pool, "MAX_WAITING_EACH", 3)
+    lane = FairThreadPool("places", 1, share=1)
     tasks = ask(lane, work, *"aaa")
     await work.wait_for(1)
     for name, others in (("a", ""), ("c", "b")):
@@ -93,7 +93,7 @@ async def test_places_are_limited_in_all_and_for_each_script(work: Work, monkeyp
 
 
 async def test_a_call_that_nobody_waits_for_gives_up_its_place(work: Work) -> None:
-    lane = Lane("gone", 1, share=1)
+    lane = FairThreadPool("gone", 1, share=1)
     running, gone, last = ask(lane, work, "a", "b", "c")
     await work.wait_for(1)
     gone.cancel()
@@ -106,7 +106,7 @@ async def test_a_call_that_nobody_waits_for_gives_up_its_place(work: Work) -> No
 
 
 async def test_an_error_is_the_callers(work: Work) -> None:
-    lane = Lane("error", 1, share=1)
+    lane = FairThreadPool("error", 1, share=1)
 
     def fail() -> list[Any]:
         raise InterpretError("no")

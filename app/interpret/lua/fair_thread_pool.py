@@ -26,7 +26,7 @@ class _Waiting(NamedTuple):
     answer: "asyncio.Future[list[JSON]]"
 
 
-class Lane:
+class FairThreadPool:
     """Threads on which calls of scripts run in turns."""
 
     def __init__(self, name: str, threads: int, *, share: int) -> None:
