@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from app.asgi import Fleethook
 from app.control.leader_metrics import ControllerCounts, ControllerMetrics, LeaderMetrics, LeaderState
-from app.interpret.lua.announce import announce
+from app.interpret.lua.refusal_events import record_refusals
 from app.lifetime import reading
 from app.model.karmada import CONFIG_MAP, CUSTOMIZATION, INTERPRETER_CONFIGURATION
 from app.model.openyurt import YURT_APP_OVERRIDER
@@ -112,7 +112,7 @@ async def _lead_once(
             registered = registrar.installed.wait if settings.registration == "all" else None
         if "interpret" in settings.engines:
             recorder = Recorder(connection, component="fleethook", now=lambda: datetime.now(UTC))
-            tasks.create_task(announce(app.customizations, recorder), name="customizations")
+            tasks.create_task(record_refusals(app.customizations, recorder), name="customizations")
         if settings.registers_interpreters:
             tasks.create_task(_register_interpreters(settings, app, connection, bundle), name="interpreters")
         if settings.controls:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 REASON = "CustomizationRefused"
 
 
-async def announce(customizations: Customizations, recorder: "Recorder") -> None:
+async def record_refusals(customizations: Customizations, recorder: "Recorder") -> None:
     """Record an Event whenever something else is wrong with a customization, until cancelled."""
     told: dict[tuple[str, str, str], str] = {}
     while True:
