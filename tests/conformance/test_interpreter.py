@@ -11,7 +11,7 @@ from app.interpret.access import InterpretError
 from app.interpret.answer_validation import dependency_problems
 from app.interpret.chain import Chain, NativeLayer
 from app.interpret.hook_validation import problems
-from app.interpret.lua.script import read
+from app.interpret.lua.parser import parse_script
 from app.interpret.lua.values import as_list, as_object
 from app.interpret.lua.vm import Limits, Machine, Program
 from app.interpret.native.prune import prune
@@ -234,7 +234,7 @@ def test_lua(case: dict[str, Any]) -> None:
     else:
         source = f"function F() return require('kube').{case['op'].removeprefix('kube.')}(unpack({lua_text(given['args'])})) end"
         documents = [{}]
-    program = Program(case["id"], case["id"], read(source).runnable)
+    program = Program(case["id"], case["id"], parse_script(source).runnable)
     [found] = Machine().call(program, "F", documents, results=1, limits=Limits(), references=documents)
     if given.get("target") == "list":
         found = as_list(found, "F")

@@ -2,15 +2,15 @@
 
 from typing import Final
 
-from app.interpret.lua.lexer import LuaSyntaxError, Token, tokens
-from app.interpret.lua.rewriting import PREFIX
+from app.interpret.lua.lexer import LuaSyntaxError, Token, scan_tokens
+from app.interpret.lua.rewriter import PREFIX
 
 
 class Cursor:
     """A place among the tokens of a script; parsers derive from it."""
 
     def __init__(self, source: str) -> None:
-        self._tokens: Final = tokens(source)
+        self._tokens: Final = scan_tokens(source)
         self._before: Token = Token("end", "", 0, 0, 1)
         self._now: Token = next(self._tokens)
         self._ahead: Token | None = None

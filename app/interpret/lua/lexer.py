@@ -49,7 +49,7 @@ class Token(NamedTuple):
     line: int
 
 
-def tokens(source: str) -> Iterator[Token]:
+def scan_tokens(source: str) -> Iterator[Token]:
     """Yield the tokens of a script, the last of kind ``end``; raises LuaSyntaxError."""
     position, line = 0, 1
     while position < len(source):

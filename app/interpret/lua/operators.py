@@ -3,7 +3,7 @@
 from typing import Final, Literal, NamedTuple
 
 from app.interpret.lua.lexer import Token
-from app.interpret.lua.rewriting import Rewriting
+from app.interpret.lua.rewriter import Rewriter
 
 BINARY: Final = {
     "or": (1, 1), "and": (2, 2),
@@ -31,7 +31,7 @@ class Operand(NamedTuple):
     """How messages call it, such as `` (field 'replicas')``."""
 
 
-def apply_unary(edits: Rewriting, operator: Token, operand: Operand) -> Operand:
+def apply_unary(edits: Rewriter, operator: Token, operand: Operand) -> Operand:
     """Return the result of an operator with one operand; minus gives a double.
 
     Args:
@@ -51,7 +51,7 @@ def apply_unary(edits: Rewriting, operator: Token, operand: Operand) -> Operand:
     return found._replace(kind="double", number=None)
 
 
-def apply_binary(edits: Rewriting, left: Operand, operator: Token, right: Operand) -> Operand:
+def apply_binary(edits: Rewriter, left: Operand, operator: Token, right: Operand) -> Operand:
     """Return the result of an operator with two operands; arithmetic gives doubles.
 
     Args:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from app.interpret.lua.lexer import LuaSyntaxError
-from app.interpret.lua.script import Script, body_of, read
+from app.interpret.lua.parser import Script, parse_script, wrap_body
 from app.interpret.lua.vm import LuaError, Machine, Program
 from app.model.gvk import GroupVersionKind, parse_api_version
 from app.model.json import JSON, JSONObject, as_object
@@ -221,12 +221,12 @@ def _script(text: str, body_for: str) -> Script:
     """Return a script; one that does not define the function ``body_for`` as that function's body."""
     known = known_globals()
     if not body_for:
-        return read(text, known=known)
+        return parse_script(text, known=known)
     known |= set(_GLOBALS)
-    whole = read(text, known=known)
+    whole = parse_script(text, known=known)
     if body_for in whole.assigned:
         return whole
-    return read(body_of(text, name=body_for, parameters=_GLOBALS[:2]), known=known)
+    return parse_script(wrap_body(text, name=body_for, parameters=_GLOBALS[:2]), known=known)
 
 
 @lru_cache(maxsize=1)

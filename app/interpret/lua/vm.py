@@ -15,7 +15,7 @@ from lupa import lua54
 
 from app.interpret.access import InterpretError
 from app.interpret.lua.kube import FUNCTIONS
-from app.interpret.lua.script import read
+from app.interpret.lua.parser import parse_script
 from app.interpret.lua.values import Exchange, OutputLimitError, known
 from app.model.json import JSON
 
@@ -64,7 +64,7 @@ class Program(NamedTuple):
     name: str
     """What its errors call it, such as ``foo.yaml``."""
     text: str
-    """For Lua 5.4 (app.interpret.lua.script)."""
+    """For Lua 5.4 (app.interpret.lua.parser)."""
     own_globals: bool = False
     """Whether it may set a global that is there already, and so has to find all of them in a table of its own."""
 
@@ -280,7 +280,7 @@ def _sandbox(name: str) -> str:
 
 @lru_cache
 def _library(module: str) -> str:
-    return read((_FILES / "library" / f"{module}.lua").read_text("utf-8")).runnable
+    return parse_script((_FILES / "library" / f"{module}.lua").read_text("utf-8")).runnable
 
 
 def _without_mark(text: str, program: Program) -> str:

@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
+from app.interpret.lua.parser import parse_script
 from app.interpret.lua.rules import known_globals
-from app.interpret.lua.script import read
 from app.interpret.lua.vm import Limits, Machine, Program
 from tests.waiting import NET
 
@@ -34,7 +34,7 @@ class Looks:
 
 
 def program(source: str, *, name: str = "script") -> Program:
-    script = read(source)
+    script = parse_script(source)
     return Program(source, name, script.runnable, bool(script.assigned & known_globals()) or "_G" in source)
 
 

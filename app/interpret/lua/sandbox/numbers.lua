@@ -1,5 +1,5 @@
 -- Numbers of scripts: doubles, as in gopher-lua. Integers of Lua 5.4 are what documents and lengths are; any arithmetic of
--- a script turns them into doubles (app.interpret.lua.rewriting).
+-- a script turns them into doubles (app.interpret.lua.rewriter).
 
 local parts = ...
 

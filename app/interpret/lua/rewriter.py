@@ -24,7 +24,7 @@ _ESCAPES: Final = frozenset("abfnrtv\\\"'\n\r0123456789")
 _INT64: Final = 2.0**63
 
 
-class Rewriting:
+class Rewriter:
     """Edits of a text, made all at once.
 
     What opens at one place is in the order of nesting: what was told last encloses the others.

@@ -10,7 +10,7 @@ from app.interpret.lua.cursor import Cursor
 from app.interpret.lua.lexer import LuaSyntaxError, Token
 from app.interpret.lua.operators import BINARY, UNARY, Operand, OperandKind, apply_binary, apply_unary
 from app.interpret.lua.portability import Finding, Portability
-from app.interpret.lua.rewriting import Rewriting
+from app.interpret.lua.rewriter import Rewriter
 
 _DEEPEST: Final = 150
 
@@ -20,7 +20,7 @@ class Script(NamedTuple):
 
     runnable: str
     """The text for Lua 5.4, line by line the script's own."""
-    functions: dict[str, "Finished"]
+    functions: dict[str, "FunctionInfo"]
     """Global functions that its top level defines."""
     findings: list[Finding]
     assigned: frozenset[str]
@@ -29,7 +29,7 @@ class Script(NamedTuple):
     """Code that does not run on Karmada."""
 
 
-class Finished(NamedTuple):
+class FunctionInfo(NamedTuple):
     """A function of the top level."""
 
     line: int
@@ -37,7 +37,7 @@ class Finished(NamedTuple):
     """Whether every way through it returns something or raises."""
 
 
-def read(source: str, *, known: frozenset[str] = frozenset()) -> Script:
+def parse_script(source: str, *, known: frozenset[str] = frozenset()) -> Script:
     """Return what a script is.
 
     Args:
@@ -50,7 +50,7 @@ def read(source: str, *, known: frozenset[str] = frozenset()) -> Script:
     return _Parser(source, known).script()
 
 
-def body_of(source: str, *, name: str, parameters: Sequence[str]) -> str:
+def wrap_body(source: str, *, name: str, parameters: Sequence[str]) -> str:
     """Return a script that defines a function whose body is ``source``, with its lines where they are.
 
     Where the body does not return anything, the function returns its first parameter.
@@ -99,14 +99,14 @@ class _Parser(Cursor):
     def __init__(self, source: str, known: frozenset[str]) -> None:
         super().__init__(source)
         self._known: Final = known
-        self._edits: Final = Rewriting(source)
+        self._edits: Final = Rewriter(source)
         self._portability: Final = Portability()
         self._depth = 0
-        self._functions: Final[dict[str, Finished]] = {}
+        self._functions: Final[dict[str, FunctionInfo]] = {}
         self._assigned: Final[set[str]] = set()
         self._reads: Final[list[tuple[int, str]]] = []
         self._leaks: Final[list[tuple[int, str, bool]]] = []
-        self._bodies: Final[dict[tuple[int, int], Finished]] = {}
+        self._bodies: Final[dict[tuple[int, int], FunctionInfo]] = {}
         self._scope = _Scope(None, function=_Function(top=True, vararg=False))
 
     def script(self) -> Script:
@@ -262,7 +262,7 @@ class _Parser(Cursor):
             self._defined(name, line, finished)
         return False
 
-    def _defined(self, name: str, line: int, finished: "Finished") -> None:
+    def _defined(self, name: str, line: int, finished: "FunctionInfo") -> None:
         if self._scope.function.top:
             self._functions[name] = finished
         self._leaks.append((line, name, True))
@@ -464,7 +464,7 @@ class _Parser(Cursor):
         told = {"empty": empty, "computed": computed or (holes and bool(keys))}
         self._edits.table(opened, end, keys, **told, holes=elements if holes else 0)
 
-    def _function_body(self, line: int, *, method: bool = False) -> Finished:
+    def _function_body(self, line: int, *, method: bool = False) -> FunctionInfo:
         opened = self._expect("(")
         parameters = list[str]()
         vararg = False
@@ -479,4 +479,4 @@ class _Parser(Cursor):
         names = (*parameters, *(("self",) if method else ()), *(("arg",) if vararg else ()))
         returns = self._block(names=names, function=_Function(top=False, vararg=vararg))
         self._expect("end", opened=Token("keyword", "function", 0, 0, line))
-        return Finished(line, returns)
+        return FunctionInfo(line, returns)

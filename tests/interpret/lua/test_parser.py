@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.interpret.lua.lexer import LuaSyntaxError
-from app.interpret.lua.script import body_of, read
+from app.interpret.lua.parser import parse_script, wrap_body
 from tests.interpret.lua.machines import call, value
 
 
@@ -35,7 +35,7 @@ from tests.interpret.lua.machines import call, value
 )
 def test_what_is_no_lua_is_refused_with_its_line(source: str, line: int, text: str) -> None:
     with pytest.raises(LuaSyntaxError) as caught:
-        read(source)
+        parse_script(source)
     assert text in str(caught.value)
     assert caught.value.line == line
 
@@ -80,7 +80,7 @@ def test_all_of_the_language() -> None:
 
 def test_lines_stay_where_they_are() -> None:
     source = "function F(a)\n  local x = {\n    b = 1 / 1,\n    c = {}\n  }\n  return a.nothing.more\nend"
-    assert read(source).runnable.count("\n") == source.count("\n")
+    assert parse_script(source).runnable.count("\n") == source.count("\n")
     with pytest.raises(Exception, match=r"^script:6: attempt to index a nil value \(field 'nothing'\)$"):
         call(source, {})
 
@@ -194,7 +194,9 @@ def test_removing_while_going_through() -> None:
 )
 def test_what_looks_wrong(source: str, expected: list[str]) -> None:
     known = frozenset({"pairs", "string", "_G"})
-    found = [f"{one.line}: {one.text}" for one in read(source, known=known).findings if "function F" not in one.text]
+    found = [
+        f"{one.line}: {one.text}" for one in parse_script(source, known=known).findings if "function F" not in one.text
+    ]
     assert len(found) == len(expected)
     for text, beginning in zip(found, expected, strict=True):
         assert text.startswith(beginning)
@@ -218,20 +220,20 @@ def test_what_looks_wrong(source: str, expected: list[str]) -> None:
     ],
 )
 def test_whether_every_way_returns_something(body: str, *, returns: bool) -> None:
-    assert read(f"function F(x, y) {body} end").functions["F"].returns is returns
+    assert parse_script(f"function F(x, y) {body} end").functions["F"].returns is returns
 
 
 def test_a_body_is_a_function_that_returns_its_first_parameter() -> None:
-    body = body_of("a.x = b.y", name="F", parameters=("a", "b"))
+    body = wrap_body("a.x = b.y", name="F", parameters=("a", "b"))
     assert call(body, {"z": 1}, {"y": 2}) == {"z": 1, "x": 2}
-    body = body_of("if b.y then return b end -- or nothing", name="F", parameters=("a", "b"))
+    body = wrap_body("if b.y then return b end -- or nothing", name="F", parameters=("a", "b"))
     assert call(body, {"z": 1}, {"y": 2}) == {"y": 2}
     assert call(body, {"z": 1}, {}) == {"z": 1}
-    body = body_of("a.x = 1\nreturn a", name="F", parameters=("a", "b"))
+    body = wrap_body("a.x = 1\nreturn a", name="F", parameters=("a", "b"))
     assert call(body, {"z": 1}, {}) == {"z": 1, "x": 1}
 
 
 @given(st.text(alphabet="function end()={}[]'\"\\.,;: \nxy12+-*/^%#~<>returnlocalif", max_size=80))
 def test_anything_is_read_or_refused(source: str) -> None:
     with contextlib.suppress(LuaSyntaxError):
-        assert read(source).runnable.count("\n") == source.count("\n")
+        assert parse_script(source).runnable.count("\n") == source.count("\n")
