@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pytest
 
+from app.interpret.lua.convert import as_list
 from app.interpret.lua.parser import parse_script
-from app.interpret.lua.values import as_list
 from app.interpret.lua.vm import Machine, Program
 from tests.interpret.lua.machines import LONG
 

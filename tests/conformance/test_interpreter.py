@@ -11,8 +11,8 @@ from app.interpret.access import InterpretError
 from app.interpret.answer_validation import dependency_problems
 from app.interpret.chain import Chain, NativeLayer
 from app.interpret.hook_validation import problems
+from app.interpret.lua.convert import as_list, as_object
 from app.interpret.lua.parser import parse_script
-from app.interpret.lua.values import as_list, as_object
 from app.interpret.lua.vm import Limits, Machine, Program
 from app.interpret.native.prune import prune
 from app.interpret.question import Answer, Question

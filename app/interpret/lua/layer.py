@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any, Final
 
 from app.interpret.chain import Handler, Observe
+from app.interpret.lua.convert import as_list, as_object
 from app.interpret.lua.rules import Rule
 from app.interpret.lua.runner import Call, Runner
-from app.interpret.lua.values import as_list, as_object
 from app.interpret.lua.vm import LuaError
 from app.interpret.question import Answer, Question
 from app.model.gvk import GroupVersionKind

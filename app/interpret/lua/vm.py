@@ -14,9 +14,9 @@ from weakref import WeakMethod
 from lupa import lua54
 
 from app.interpret.access import InterpretError
-from app.interpret.lua.kube import FUNCTIONS
+from app.interpret.lua.convert import DocumentExchange, OutputLimitError, known
+from app.interpret.lua.kube_module import FUNCTIONS
 from app.interpret.lua.parser import parse_script
-from app.interpret.lua.values import Exchange, OutputLimitError, known
 from app.model.json import JSON
 
 ErrorKind = Literal["script", "missing", "deadline", "instructions", "memory", "output"]
@@ -95,7 +95,7 @@ class Machine:
         for name in _SANDBOX:
             found = self._lua.compile(_sandbox(name), name=f"=[{name}]")(parts)
         self._api, null, mapping, listing = found
-        self._exchange: Final = Exchange(null, mapping, listing)
+        self._exchange: Final = DocumentExchange(null, mapping, listing)
         self._call: Final = self._api.call
         for module in _MODULES:
             self._api.library(module, _library(module))

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from app.interpret.lua.convert import known
 from app.interpret.lua.lexer import LuaSyntaxError
 from app.interpret.lua.runner import Call, Runner
-from app.interpret.lua.values import known
 from app.interpret.lua.vm import Limits, LuaError, Machine, Program
 from tests.interpret.lua.machines import Looks, program
 from tests.waiting import NET

@@ -31,7 +31,7 @@ class _Unknown:
 _UNKNOWN: Final = _Unknown()
 
 
-class Exchange:
+class DocumentExchange:
     """The documents of one call, by handle."""
 
     def __init__(self, null: object, mapping: object, listing: object) -> None:
