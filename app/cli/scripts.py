@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from app.interpret.lua.customizations import read_object
-from app.interpret.lua.rules import FUNCTIONS, Read, findings_of, identified, unportable_in
+from app.interpret.lua.rules import FUNCTIONS, ParsedRules, describe_object, list_findings, list_unportable
 from app.interpret.lua.runner import Runner
 from app.interpret.lua.vm import LuaError, Program
 from app.model.gvk import GroupVersionKind
@@ -19,7 +19,7 @@ def has_scripts(document: Document) -> bool:
     return key.group_kind == CUSTOMIZATION or (key.group_kind, key.name) == (CONFIG_MAP, CONFIG_MAP_NAME)
 
 
-def read_scripts(document: Document) -> Read:
+def read_scripts(document: Document) -> ParsedRules:
     """Return the rules of a customization or of ``karmada-config``, and its problems."""
     return read_object(key_of(document.object), document.object)
 
@@ -30,7 +30,7 @@ def refusals(documents: Iterable[Document]) -> Iterator[str]:
     for document in filter(has_scripts, documents):
         for problem in read_scripts(document).problems:
             place = f"{document.source}:{lines.line(document, problem.place)}"
-            yield f"{place}: {identified(document.object)}: {problem.place}: {problem.text}"
+            yield f"{place}: {describe_object(document.object)}: {problem.place}: {problem.text}"
 
 
 def unasked(documents: Iterable[Document], kinds: set[GroupVersionKind]) -> Iterator[str]:
@@ -39,7 +39,7 @@ def unasked(documents: Iterable[Document], kinds: set[GroupVersionKind]) -> Iter
         own = {rule.kind for rule in read_scripts(document).rules}
         if own and own.isdisjoint(kinds):
             names = ", ".join(sorted(f"{kind.api_version} {kind.kind}" for kind in own))
-            text = f"no fixture asks about {names}, for which {identified(document.object)} has scripts"
+            text = f"no fixture asks about {names}, for which {describe_object(document.object)} has scripts"
             yield f"{document.source}:{document.line}: warning: {text}"
 
 
@@ -50,7 +50,7 @@ def judged(document: Document, runner: Runner) -> tuple[list[str], list[str], li
     warnings: list[str] = []
     refused = {problem.place for problem in read.problems}
     for rule in read.rules:
-        warnings += [f"{rule.place}: {text}" for text in (*findings_of(rule), *unportable_in(rule))]
+        warnings += [f"{rule.place}: {text}" for text in (*list_findings(rule), *list_unportable(rule))]
         problem = _tried(rule.program, rule.function.name, runner)
         if problem:
             problems.append(f"{rule.place}: {problem}")
@@ -58,7 +58,7 @@ def judged(document: Document, runner: Runner) -> tuple[list[str], list[str], li
     return problems, warnings, list(_rules(document, read, refused))
 
 
-def _rules(document: Document, read: Read, refused: set[str]) -> Iterator[str]:
+def _rules(document: Document, read: ParsedRules, refused: set[str]) -> Iterator[str]:
     if key_of(document.object).group_kind != CUSTOMIZATION:
         for rule in read.rules:
             state = "refused" if rule.place in refused else "set"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from app.interpret.chain import Chain, Layer, NativeLayer, Observe, PythonLayer
-from app.interpret.lua.bundle import bundled
+from app.interpret.lua.bundle import load_bundle_rules
 from app.interpret.lua.customizations import Customizations
 from app.interpret.lua.layer import LuaLayer
 from app.interpret.lua.runner import Runner
@@ -36,6 +36,6 @@ def assemble_chain(
         PythonLayer(interpreters),
     ]
     if bundle:
-        bundled()  # read now, and not when somebody waits for an answer
-        layers.append(LuaLayer("bundle", bundled, runner, observe=observe))
+        load_bundle_rules()  # read now, and not when somebody waits for an answer
+        layers.append(LuaLayer("bundle", load_bundle_rules, runner, observe=observe))
     return Chain([*layers, NativeLayer()])

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from app.control.slices import Slice, Sliced
 from app.interpret.admission import refuse_problems
 from app.interpret.lua.customizations import read_object
-from app.interpret.lua.rules import Read, Rule, RuleProblem, findings_of, identified
+from app.interpret.lua.rules import ParsedRules, Rule, RuleProblem, describe_object, list_findings
 from app.interpret.lua.runner import Runner
 from app.interpret.lua.vm import LuaError
 from app.model import admission
@@ -55,7 +55,7 @@ def validate_scripts_in_slices(
     others = list(store.each("", CUSTOMIZATION)) if group_kind == CUSTOMIZATION else []
     yield Slice.PURE
     problems += _conflicts(told, found, others)
-    warnings = [f"{rule.place}: {text}" for rule in found.rules for text in findings_of(rule)]
+    warnings = [f"{rule.place}: {text}" for rule in found.rules for text in list_findings(rule)]
     return refuse_problems((Problem(*problem) for problem in problems), warnings=warnings)
 
 
@@ -69,7 +69,7 @@ def _skip_other_objects(request: AdmissionRequest, namespace: str) -> Response |
     return None if place == (namespace, CONFIG_MAP_NAME) else admission.allowed()
 
 
-def _conflicts(document: JSONObject, found: Read, others: Iterable[JSONObject]) -> Iterator[RuleProblem]:
+def _conflicts(document: JSONObject, found: ParsedRules, others: Iterable[JSONObject]) -> Iterator[RuleProblem]:
     """Yield the rules that another customization has, too; dependencies are united, so they may."""
     key = key_of(document)
     mine: dict[tuple[GroupVersionKind, Operation], Rule] = {
@@ -83,7 +83,6 @@ def _conflicts(document: JSONObject, found: Read, others: Iterable[JSONObject]) 
         for rule in read_object(key_of(other), other).rules:
             same = mine.get((rule.kind, rule.function.operation))
             if same is not None:
-                yield RuleProblem(
-                    same.place,
-                    f"conflicting with InterpreterOperation({rule.function.operation}) of existing {identified(other)}",
-                )
+                operation, existing = rule.function.operation, describe_object(other)
+                text = f"conflicting with InterpreterOperation({operation}) of existing {existing}"
+                yield RuleProblem(same.place, text)

@@ -12,14 +12,14 @@ from typing import Final, NamedTuple
 import yaml
 
 from app.interpret.fixtures import Fixture, read_fixtures
-from app.interpret.lua.layer import Rules, by_kind
+from app.interpret.lua.layer import Rules, index_rules
 from app.interpret.lua.rules import Rule, read_customization
 from app.store.yaml_reader import read_values
 
 _ROOT: Final = resources.files("app.interpret").joinpath("bundle")
 
 
-class Bundled(NamedTuple):
+class BundledKind(NamedTuple):
     """The rules for one kind."""
 
     folder: str
@@ -33,7 +33,7 @@ class Bundled(NamedTuple):
                 yield from read_fixtures(value.value)
 
 
-def bundle() -> Iterator[Bundled]:
+def read_bundle() -> Iterator[BundledKind]:
     """Yield the bundle by group and kind; raises ValueError where it is not sound, which its tests rule out."""
     for group in sorted(_ROOT.iterdir(), key=lambda entry: entry.name):
         for kind in sorted(group.iterdir(), key=lambda entry: entry.name):
@@ -42,10 +42,10 @@ def bundle() -> Iterator[Bundled]:
             found = read_customization(document)
             if found.problems:
                 raise ValueError(f"bundle {folder}: {found.problems[0].place}: {found.problems[0].text}")
-            yield Bundled(folder, [rule._replace(source=f"bundle {folder}") for rule in found.rules])
+            yield BundledKind(folder, [rule._replace(source=f"bundle {folder}") for rule in found.rules])
 
 
 @lru_cache(maxsize=1)
-def bundled() -> Rules:
+def load_bundle_rules() -> Rules:
     """Return the bundle's rules, read when they are first asked for."""
-    return by_kind(rule for kind in bundle() for rule in kind.rules)
+    return index_rules(rule for kind in read_bundle() for rule in kind.rules)

@@ -5,8 +5,8 @@ import logging
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from app.interpret.lua.layer import Rules, by_kind
-from app.interpret.lua.rules import Read, Rule, RuleProblem, identified, read_config_map, read_customization
+from app.interpret.lua.layer import Rules, index_rules
+from app.interpret.lua.rules import ParsedRules, Rule, RuleProblem, describe_object, read_config_map, read_customization
 from app.model.json import JSONObject
 from app.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION
 from app.store import ObjectKey, Store, Stored
@@ -27,7 +27,7 @@ class Refused(NamedTuple):
         """What a person is told."""
         used = "its last good version is used" if self.in_use else "nothing of it is used"
         found = "; ".join(f"{problem.place}: {problem.text}" for problem in self.problems)
-        return f"{identified(self.document)}: {used}: {found}"
+        return f"{describe_object(self.document)}: {used}: {found}"
 
 
 class Customizations:
@@ -69,7 +69,7 @@ class Customizations:
             return True
         return key.group_kind == CONFIG_MAP and key.name == CONFIG_MAP_NAME and key.namespace in self._namespaces
 
-    def _refuse(self, key: ObjectKey, document: JSONObject, found: Read) -> None:
+    def _refuse(self, key: ObjectKey, document: JSONObject, found: ParsedRules) -> None:
         refused = Refused(document, tuple(found.problems), key in self._good)
         self._refused[key] = refused
         self.changed.set()
@@ -83,7 +83,7 @@ class Customizations:
         """Return the rules, by kind and operation: of several objects for one the first by name, then the ConfigMap."""
         if self._rules is None:
             ordered = sorted(self._good.items(), key=lambda item: (item[0].group_kind == CONFIG_MAP, item[0].name))
-            self._rules = by_kind(rule for _, rules in ordered for rule in rules)
+            self._rules = index_rules(rule for _, rules in ordered for rule in rules)
         return self._rules
 
     def refused(self) -> Iterator[Refused]:
@@ -95,7 +95,7 @@ class Customizations:
         return sum(map(len, self._good.values())), len(self._refused)
 
 
-def read_object(key: ObjectKey, document: JSONObject) -> Read:
+def read_object(key: ObjectKey, document: JSONObject) -> ParsedRules:
     """Return what an object says, which is a customization or ``karmada-config``."""
     if key.group_kind == CUSTOMIZATION:
         return read_customization(document)

@@ -18,7 +18,7 @@ from app.model.karmada import PATCHING, Operation
 Rules = Mapping[tuple[GroupVersionKind, Operation], tuple[Rule, ...]]
 
 
-def by_kind(rules: Iterable[Rule]) -> Rules:
+def index_rules(rules: Iterable[Rule]) -> Rules:
     """Return which rules answer: the first for a kind and operation; for dependencies all, as they are united."""
     found: dict[tuple[GroupVersionKind, Operation], tuple[Rule, ...]] = {}
     for rule in rules:

@@ -74,18 +74,18 @@ class RuleProblem(NamedTuple):
     text: str
 
 
-class Read(NamedTuple):
+class ParsedRules(NamedTuple):
     """What an object says."""
 
     rules: list[Rule]
     problems: list[RuleProblem]
 
 
-def read_customization(document: JSONObject) -> Read:
+def read_customization(document: JSONObject) -> ParsedRules:
     """Return the rules of a ResourceInterpreterCustomization."""
     spec = as_object(document.get("spec"))
     target = as_object(spec.get("target"))
-    found = Read([], [])
+    found = ParsedRules([], [])
     kind = _kind(target, "spec.target", found.problems)
     name = str(as_object(document.get("metadata")).get("name") or "")
     customizations = spec.get("customizations")
@@ -122,9 +122,9 @@ def _also_for(document: JSONObject) -> list[str]:
 _MAX_REASON_LENGTH: Final = 1_000
 
 
-def read_config_map(document: JSONObject) -> Read:
+def read_config_map(document: JSONObject) -> ParsedRules:
     """Return the rules of a ``karmada-config`` ConfigMap."""
-    found = Read([], [])
+    found = ParsedRules([], [])
     text = as_object(document.get("data")).get(RETENTION_KEY)
     if text is None:
         return found
@@ -144,7 +144,7 @@ def read_config_map(document: JSONObject) -> Read:
     return found
 
 
-def _retention(found: Read, entry: JSON, place: str, first: dict[GroupVersionKind, str]) -> None:
+def _retention(found: ParsedRules, entry: JSON, place: str, first: dict[GroupVersionKind, str]) -> None:
     if not isinstance(entry, dict):
         found.problems.append(RuleProblem(place, "is no RuntimeValueRetention: expected an object"))
         return
@@ -186,7 +186,7 @@ def _kind(target: Mapping[str, JSON], place: str, problems: list[RuleProblem]) -
 
 
 def _add(
-    found: Read,
+    found: ParsedRules,
     kind: GroupVersionKind | None,
     function: Function,
     text: str,
@@ -241,7 +241,7 @@ def known_globals() -> frozenset[str]:
     return _machine().names()
 
 
-def findings_of(rule: Rule) -> Iterator[str]:
+def list_findings(rule: Rule) -> Iterator[str]:
     """Yield what looks wrong with a script, each with its line."""
     for finding in rule.script.findings:
         if finding.text.startswith(f"function {rule.function.name} is global"):
@@ -252,12 +252,12 @@ def findings_of(rule: Rule) -> Iterator[str]:
         yield f"line {finished.line}: {rule.function.name} has a way through it that returns nothing"
 
 
-def unportable_in(rule: Rule) -> Iterator[str]:
+def list_unportable(rule: Rule) -> Iterator[str]:
     """Yield what does not run on Karmada, each with its line."""
     yield from (f"line {finding.line}: {finding.text}" for finding in rule.script.portability)
 
 
-def identified(value: Any) -> str:
+def describe_object(value: Any) -> str:
     """Return how an object of rules is called in messages."""
     metadata = as_object(value.get("metadata"))
     namespace = metadata.get("namespace")

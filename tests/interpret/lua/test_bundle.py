@@ -6,14 +6,14 @@ import pytest
 
 from app.interpret.chain import Chain
 from app.interpret.fixtures import Fixture, compare_answer
-from app.interpret.lua.bundle import Bundled, bundle, bundled
+from app.interpret.lua.bundle import BundledKind, load_bundle_rules, read_bundle
 from app.interpret.lua.layer import LuaLayer
-from app.interpret.lua.rules import Rule, findings_of
+from app.interpret.lua.rules import Rule, list_findings
 from app.interpret.lua.runner import Runner
 from app.interpret.question import Question
 from app.model.karmada import Operation
 
-KINDS = list(bundle())
+KINDS = list(read_bundle())
 CASES = [(kind.folder, case) for kind in KINDS for case in kind.cases()]
 RULES = [rule for kind in KINDS for rule in kind.rules]
 
@@ -39,7 +39,7 @@ def unobserved(*_: Any) -> None:
 
 @pytest.fixture(scope="module")
 def chain() -> Chain:
-    return Chain([LuaLayer("bundle", bundled, Runner(), observe=unobserved)])
+    return Chain([LuaLayer("bundle", load_bundle_rules, Runner(), observe=unobserved)])
 
 
 def test_the_kinds_are_these() -> None:
@@ -57,14 +57,14 @@ async def test_fixture(chain: Chain, folder: str, case: Fixture) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=[kind.folder for kind in KINDS])
-def test_every_rule_has_a_fixture(kind: Bundled) -> None:
+def test_every_rule_has_a_fixture(kind: BundledKind) -> None:
     assert {rule.function.operation for rule in kind.rules} == {case.question.operation for case in kind.cases()}
     for rule in kind.rules:
-        assert list(findings_of(rule)) == []
+        assert list(list_findings(rule)) == []
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=[kind.folder for kind in KINDS])
-async def test_aggregating_twice_is_aggregating_once(chain: Chain, kind: Bundled) -> None:
+async def test_aggregating_twice_is_aggregating_once(chain: Chain, kind: BundledKind) -> None:
     for case in kind.cases():
         if case.question.operation is Operation.AGGREGATE_STATUS:
             once = (await chain.answer(case.question)).answer.object

@@ -1,19 +1,19 @@
 import pytest
 
-from app.interpret.lua.rules import Read, findings_of, read_config_map, read_customization, unportable_in
+from app.interpret.lua.rules import ParsedRules, list_findings, list_unportable, read_config_map, read_customization
 from app.model.gvk import GroupVersionKind
 from app.model.karmada import Operation
 
 FOO = GroupVersionKind("example.com", "v1", "Foo")
 
 
-def config(text: str) -> Read:
+def config(text: str) -> ParsedRules:
     return read_config_map(
         {"kind": "ConfigMap", "metadata": {"name": "karmada-config"}, "data": {"retention.customizations": text}}
     )
 
 
-def customization(**scripts: object) -> Read:
+def customization(**scripts: object) -> ParsedRules:
     rules = {name: {"luaScript": script} for name, script in scripts.items()}
     target = {"apiVersion": "example.com/v1", "kind": "Foo"}
     return read_customization({"metadata": {"name": "foo"}, "spec": {"target": target, "customizations": rules}})
@@ -48,8 +48,8 @@ def test_retention_as_a_mapping_a_sequence_or_documents(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "---\n", "[]"])
 def test_nothing_is_nothing(text: str) -> None:
-    assert config(text) == Read([], [])
-    assert read_config_map({"data": None}) == Read([], [])
+    assert config(text) == ParsedRules([], [])
+    assert read_config_map({"data": None}) == ParsedRules([], [])
 
 
 @pytest.mark.parametrize(
@@ -116,12 +116,12 @@ def test_a_customization_needs_a_target_and_rules() -> None:
 def test_findings_are_about_the_users_script() -> None:
     script = "function InterpretHealth(o)\n  seen = true\n  if o.status then return true end\nend"
     [rule] = customization(healthInterpretation=script).rules
-    assert list(findings_of(rule)) == [
+    assert list(list_findings(rule)) == [
         "line 2: seen is set as a global: write `local`, or it outlives the call where interpreters are pooled",
         "line 1: InterpretHealth has a way through it that returns nothing",
     ]
     [body] = config(f"{ENTRY}health.lua: if runtimeObj.x then desiredObj.x = 1 end").rules
-    assert list(findings_of(body)) == []
+    assert list(list_findings(body)) == []
 
 
 @pytest.mark.parametrize(
@@ -152,4 +152,4 @@ def test_findings_are_about_the_users_script() -> None:
 )
 def test_code_that_does_not_run_on_karmada(body: str, expected: list[str]) -> None:
     [rule] = customization(healthInterpretation=f"function InterpretHealth(o) {body} end").rules
-    assert list(unportable_in(rule)) == expected
+    assert list(list_unportable(rule)) == expected
