@@ -12,7 +12,7 @@ from app.model.json import JSON, JSONObject
 from app.model.karmada import PATCHING, Operation
 from app.model.selectors import validate_selector
 
-_MOST_REPLICAS: Final = 2**31 - 1
+MAX_REPLICAS: Final = 2**31 - 1
 _IDENTITY: Final = ("name", "namespace", "uid")
 
 
@@ -46,16 +46,16 @@ def validate_answer(question: Question, answer: Answer) -> Answer:
 def _same_object(sent: JSONObject, answered: JSON) -> JSONObject:
     """Return the changed object, unless it is another one by now."""
     if not isinstance(answered, dict):
-        raise InterpretError(f"the object is {type(answered).__name__} now, expected an object", code=500)
+        raise InterpretError(f"the answer is {type(answered).__name__}, expected an object", code=500)
     metadata = answered.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
-        raise InterpretError("the object's metadata is no object any more", code=500)
+        raise InterpretError("metadata of the answer is not an object", code=500)
     for name in ("apiVersion", "kind"):
         if sent.get(name) != answered.get(name):
-            raise InterpretError(f"{name} was changed, and makes it another object", code=500)
+            raise InterpretError(f"{name} was changed: the answer must be the same object", code=500)
     for name in _IDENTITY:
         if (sent.get("metadata") or {}).get(name) != (metadata or {}).get(name) and not _pruned(name, metadata or {}):
-            raise InterpretError(f"metadata.{name} was changed, and makes it another object", code=500)
+            raise InterpretError(f"metadata.{name} was changed: the answer must be the same object", code=500)
     return answered
 
 
@@ -69,8 +69,8 @@ def _replicas(value: Any, what: str) -> int:
     number = int(value) if isinstance(value, float) and value.is_integer() else value
     if isinstance(number, bool) or not isinstance(number, int):
         raise InterpretError(f"{what} is {value!r}, expected an integer", code=500)
-    if not 0 <= number <= _MOST_REPLICAS:
-        raise InterpretError(f"{what} is {number}, which is no replica count", code=500)
+    if not 0 <= number <= MAX_REPLICAS:
+        raise InterpretError(f"{what} is {number}, expected a replica count from 0 to {MAX_REPLICAS}", code=500)
     return number
 
 

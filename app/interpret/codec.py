@@ -9,6 +9,7 @@ import msgspec
 
 from app.interpret import partial_decode
 from app.interpret.access import InterpretError
+from app.interpret.answer_validation import MAX_REPLICAS
 from app.interpret.chain import Step
 from app.interpret.question import Answer, Question
 from app.model.envelope import BadReviewError, salvage
@@ -81,7 +82,7 @@ def read_question(asked: DecodedReview, *, built_in: Callable[[GroupVersionKind,
     operation = operation_named(request.operation)
     if operation is None:
         known = ", ".join(sorted(proposed_name(one) if asked.kind == EXPLORE_REVIEW else one for one in Operation))
-        raise InterpretError(f"request.operation {request.operation!r} is not known; there are {known}", code=400)
+        raise InterpretError(f"request.operation {request.operation!r} is unknown: use one of {known}", code=400)
     said = GroupVersionKind(request.kind.group, request.kind.version, request.kind.kind)
     document = partial_decode.decode(request.object_raw, operation) if said.kind and built_in(said, operation) else None
     if document is None:
@@ -89,13 +90,19 @@ def read_question(asked: DecodedReview, *, built_in: Callable[[GroupVersionKind,
     observed = None
     if operation is Operation.RETAIN:
         if bytes(request.observed_raw) == b"null":
-            raise InterpretError("request.observedObject is missing: there is nothing to retain from", code=400)
+            raise InterpretError(
+                "request.observedObject is missing: Retain needs the object as observed in the member cluster", code=400
+            )
         observed = _object(request.observed_raw, "observedObject")
     replicas = request.replicas
     if operation is Operation.REVISE_REPLICA and replicas is None:
-        raise InterpretError("request.replicas is missing: it says how many are wanted", code=400)
-    if replicas is not None and not 0 <= replicas < 2**31:
-        raise InterpretError(f"request.replicas is {replicas}, which is no replica count", code=400)
+        raise InterpretError(
+            "request.replicas is missing: ReviseReplica needs the desired number of replicas", code=400
+        )
+    if replicas is not None and not 0 <= replicas <= MAX_REPLICAS:
+        raise InterpretError(
+            f"request.replicas is {replicas}, expected a replica count from 0 to {MAX_REPLICAS}", code=400
+        )
     items = cast("list[JSONObject] | None", request.aggregated_status)
     return Question(operation, _kind(said, document), document, observed, replicas or 0, items)
 
@@ -106,10 +113,10 @@ def _object(raw: msgspec.Raw, name: str) -> JSONObject:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InterpretError(f"request.{name} is not JSON: {str(error) or type(error).__name__}", code=400) from None
     if not isinstance(document, dict):
-        raise InterpretError(f"request.{name} is missing, or is no object", code=400)
+        raise InterpretError(f"request.{name} is missing or not an object", code=400)
     metadata = document.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
-        raise InterpretError(f"request.{name}.metadata is no object", code=400)
+        raise InterpretError(f"request.{name}.metadata is not an object", code=400)
     return document
 
 
@@ -127,7 +134,7 @@ def _kind(said: GroupVersionKind, document: JSONObject) -> GroupVersionKind:
         raise InterpretError("request.object has no apiVersion and kind", code=400)
     found = _gvk(api_version, kind)
     if said.kind and said != found:
-        raise InterpretError(f"request.kind says {'/'.join(said)}, and the object is {'/'.join(found)}", code=400)
+        raise InterpretError(f"request.kind is {'/'.join(said)}, but request.object is {'/'.join(found)}", code=400)
     return found
 
 

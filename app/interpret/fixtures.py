@@ -64,7 +64,7 @@ def find_operation(name: str) -> Operation:
     found = _BY_LOWER.get(name.lower())
     if found is None:
         known = ", ".join(one.value for one in Operation)
-        raise FixtureError(f"operation {name!r} is not known; there are {known}")
+        raise FixtureError(f"operation {name!r} is unknown: use one of {known}")
     return found
 
 
@@ -80,7 +80,7 @@ def read_fixtures(document: JSON) -> Iterator[Fixture]:
         return
     tests, objects = document["tests"], document.get("objects") or {}
     if not isinstance(tests, list) or not isinstance(objects, dict):
-        raise FixtureError("tests has to be a list, and objects an object")
+        raise FixtureError("tests must be a list, and objects must be an object")
     known: JSONObject = {}
     for name, value in objects.items():
         known[name] = _named(value, known)
@@ -113,7 +113,7 @@ def _named(value: JSON, objects: JSONObject) -> JSON:
     """Return the object that a name, or a name and a patch, stands for; raises FixtureError."""
     if isinstance(value, str):
         if value not in objects:
-            raise FixtureError(f"there is no object {value!r}; objects has {', '.join(objects) or 'none'}")
+            raise FixtureError(f"unknown object {value!r}: objects has {', '.join(objects) or 'none'}")
         return objects[value]
     if isinstance(value, dict) and "from" in value and value.keys() <= {"from", "with"}:
         return merge_patch(_named(value["from"], objects), value.get("with") or {})
@@ -128,14 +128,18 @@ def read_fixture(document: JSON) -> Fixture:
     if not isinstance(operation_name, str):
         raise FixtureError(f"{name}: operation is missing")
     if "output" not in document:
-        raise FixtureError(f"{name}: output is missing: it says what is to be answered, or nothing if anything goes")
+        raise FixtureError(
+            f"{name}: output is missing: give the expected answer, or an empty object to accept any answer"
+        )
     output = document["output"] or {}
     if not isinstance(output, dict):
-        raise FixtureError(f"{name}: output is no object")
+        raise FixtureError(f"{name}: output is not an object")
     operation = find_operation(operation_name)
     unknown = sorted(output.keys() - set(_RESULTS[operation]))
     if unknown:
-        raise FixtureError(f"{name}: {operation} has no {', '.join(unknown)}; it has {', '.join(_RESULTS[operation])}")
+        raise FixtureError(
+            f"{name}: output of {operation} has no {', '.join(unknown)}: use {', '.join(_RESULTS[operation])}"
+        )
     asked = make_question(
         operation,
         desired=document.get("desiredObj"),
@@ -149,14 +153,14 @@ def read_fixture(document: JSON) -> Fixture:
 def make_question(operation: Operation, *, desired: JSON, observed: JSON, items: JSON, replicas: JSON) -> Question:
     """Return a question from what a fixture or a command line gives; raises FixtureError."""
     if operation is Operation.RETAIN and not (isinstance(desired, dict) and isinstance(observed, dict)):
-        raise FixtureError("Retain takes the desired and the observed object")
+        raise FixtureError("Retain needs the desired and the observed object")
     document = desired if isinstance(desired, dict) else observed
     if not isinstance(document, dict):
-        raise FixtureError(f"{operation} takes an object, desired or observed")
+        raise FixtureError(f"{operation} needs a desired or an observed object")
     if operation is Operation.REVISE_REPLICA and not isinstance(replicas, int):
-        raise FixtureError("ReviseReplica takes the number of replicas that are wanted")
+        raise FixtureError("ReviseReplica needs the desired number of replicas")
     if items is not None and not (isinstance(items, list) and all(isinstance(item, dict) for item in items)):
-        raise FixtureError("the status items are no list of objects")
+        raise FixtureError("the status items are not a list of objects")
     api_version, kind = document.get("apiVersion"), document.get("kind")
     if not isinstance(api_version, str) or not isinstance(kind, str):
         raise FixtureError("the object has no apiVersion and kind")

@@ -132,7 +132,7 @@ def load(source: str) -> list[Interpreter]:
         raise LoadError(f"{source}: {type(error).__name__}: {error}") from error
     found = [value for value in vars(module).values() if isinstance(value, Interpreter)]
     if not found:
-        raise LoadError(f"{source} defines no interpreter; make one by `interpreter(apiVersion, kind)`")
+        raise LoadError(f"{source} defines no interpreter: create one with `interpreter(apiVersion, kind)`")
     return found
 
 

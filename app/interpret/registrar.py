@@ -77,7 +77,7 @@ class InterpreterRegistrar:
                     self.problem = ""
                 except (APIError, UnreachableError) as error:
                     if self.problem != str(error):
-                        _log.error("Karmada is not told which kinds to send, trying again: %s", error)
+                        _log.error("cannot apply the ResourceInterpreterWebhookConfiguration, trying again: %s", error)
                     self.problem = str(error)
                 try:
                     async with asyncio.timeout(self._check_seconds):
@@ -117,12 +117,15 @@ class InterpreterRegistrar:
                 raise
             # An OpenYurt cluster, or a Karmada that is being installed.
             if not self.absent:
-                _log.info("%s is not served: nobody has to be told which kinds to send", PLURAL)
+                _log.info("the API server does not serve %s: nothing to register", PLURAL)
             self.absent = True
             return False
         self.absent = False
         kinds = sum(len(_kinds(rule)) for rule in found.rules)
-        _log.info("Karmada is told which kinds to send", extra={"fields": {"rules": len(found.rules), "kinds": kinds}})
+        _log.info(
+            "applied the ResourceInterpreterWebhookConfiguration",
+            extra={"fields": {"rules": len(found.rules), "kinds": kinds}},
+        )
         return True
 
 

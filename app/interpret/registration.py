@@ -31,9 +31,8 @@ class LeftOut(NamedTuple):
     """``CONFIGURATION/WEBHOOK``."""
 
     def __str__(self) -> str:
-        return (
-            f"{self.operation} of {self.kind.api_version} {self.kind.kind} is left out: {self.webhook} is asked for it"
-        )
+        kind = f"{self.kind.api_version} {self.kind.kind}"
+        return f"{self.operation} of {kind} is not registered: webhook {self.webhook} already has it"
 
 
 class Selection(NamedTuple):

@@ -216,7 +216,7 @@ def _response(text: bytes, *, proposed: bool) -> _Response:
     try:
         review: JSON = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InterpretError(f"it is not JSON: {str(error) or type(error).__name__}") from None
+        raise InterpretError(f"the body is not JSON: {str(error) or type(error).__name__}") from None
     members = review.get("response") if isinstance(review, dict) else None
     if not isinstance(members, dict):
         raise InterpretError("webhook response was absent")
@@ -244,6 +244,6 @@ def _patched(document: JSONObject, members: JSONObject) -> JSONObject:
         patched: JSONObject = apply(document, operations, dialect="kubernetes", limits=LIMITS)
     except (binascii.Error, msgspec.DecodeError, TypeError, ValueError) as error:
         if isinstance(error, PatchError):
-            raise InterpretError(f"its patch does not apply: {error}") from None
-        raise InterpretError(f"response.patch is no JSON Patch in base64: {error}") from None
+            raise InterpretError(f"the patch does not apply: {error}") from None
+        raise InterpretError(f"response.patch is not a base64-encoded JSON Patch: {error}") from None
     return patched

@@ -79,9 +79,9 @@ def test_results_as_json_and_junit(failing: str) -> None:
     ("text", "problem"),
     [
         ("name: x\noutput: {}\n", "operation is missing"),
-        ("name: x\noperation: Nothing\noutput: {a: 1}\n", "operation 'Nothing' is not known"),
+        ("name: x\noperation: Nothing\noutput: {a: 1}\n", "operation 'Nothing' is unknown"),
         ("name: x\noperation: InterpretHealth\noutput: {healed: true}\n", "InterpretHealth has no healed"),
-        ("name: x\noperation: Retain\noutput: {retained: {}}\n", "takes the desired and the observed object"),
+        ("name: x\noperation: Retain\noutput: {retained: {}}\n", "needs the desired and the observed object"),
         ("name: x\noperation: [\n", "bad.yaml:3"),
         ("", "there are no fixtures"),
     ],
@@ -235,8 +235,8 @@ def test_a_fixture_may_leave_open_what_is_answered(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tests", "problem"),
     [
-        ("tests: 7", "tests has to be a list"),
-        ("tests: [{name: x, operation: InterpretHealth, observedObj: nobody, output: {healthy: true}}]", "there is no object 'nobody'; objects has none"),
+        ("tests: 7", "tests must be a list"),
+        ("tests: [{name: x, operation: InterpretHealth, observedObj: nobody, output: {healthy: true}}]", "unknown object 'nobody': objects has none"),
         ("tests: [7]", "is not an object"),
         ("kind: Something", "is neither a fixture (name, operation, output) nor an object to test"),
     ],
@@ -292,8 +292,8 @@ def test_run_tells_what_a_script_printed(upstream: Path, tmp_path: Path) -> None
         ("function InterpretHealth", "error('no')\n        function InterpretHealth", 1, "its top level fails: game/healthInterpretation:1: no"),
         ("function InterpretHealth(observedObj)", "if false then InterpretHealth = 1 end function x(observedObj)", 1, "there is no function InterpretHealth once its top level has run"),
         ('print("seen"', 'seen = true print("seen"', 0, "warning: spec.customizations.healthInterpretation.luaScript: line 2: seen is set as a global"),
-        ("return observed", "if observedObj then return true end -- observed", 0, "warning: spec.customizations.healthInterpretation.luaScript: line 1: InterpretHealth has a way through it that returns nothing"),
-        ("observedObj.status.ready", "observdObj.status.ready", 0, "observdObj is nothing that is there"),
+        ("return observed", "if observedObj then return true end -- observed", 0, "warning: spec.customizations.healthInterpretation.luaScript: line 1: InterpretHealth does not return a value on every path"),
+        ("observedObj.status.ready", "observdObj.status.ready", 0, "observdObj is undefined"),
     ],
 )  # fmt: skip
 def test_check_of_customizations(tmp_path: Path, before: str, after: str, code: int, text: str) -> None:
@@ -316,7 +316,7 @@ def test_run_takes_customizations_where_karmadactl_does(upstream: Path, tmp_path
         2, "fleethook: -f and --desired-file give several objects: one question is about one of them\n",
     )  # fmt: skip
     code, _, err = run(*ask)
-    assert (code, err) == (2, "fleethook: InterpretHealth takes an object, desired or observed\n")
+    assert (code, err) == (2, "fleethook: InterpretHealth needs a desired or an observed object\n")
 
 
 def test_a_customization_that_no_fixture_asks_about_is_a_warning(upstream: Path) -> None:
@@ -342,7 +342,7 @@ def test_a_failure_of_shared_fixtures_is_told_with_the_line_of_its_test(tmp_path
     file.write_text(file.read_text() + f"- {{name: odd, operation: Nothing, {one}}}\n")
     code, _, err = run("test", str(file))
     assert code == 2
-    assert f"{file}:6: operation 'Nothing' is not known" in err
+    assert f"{file}:6: operation 'Nothing' is unknown" in err
 
 
 def test_check_lists_the_rules(tmp_path: Path) -> None:
@@ -478,7 +478,7 @@ def test_register_names_what_another_configuration_has(tmp_path: Path) -> None:
     assert code == 0
     assert err.splitlines() == [
         "note: without --ca-file Karmada trusts the authorities of its system only",
-        "note: Retain of apps/v1 Deployment is left out: other/w.example.org is asked for it",
+        "note: Retain of apps/v1 Deployment is not registered: webhook other/w.example.org already has it",
     ]
     (webhook,) = yaml.safe_load(out)["webhooks"]
     (operations,) = (one["operations"] for one in webhook["rules"] if "Deployment" in one["kinds"])

@@ -141,12 +141,12 @@ async def test_explanations_say_which_layer_answered(app: Fleethook) -> None:
 @pytest.mark.parametrize(
     ("request_fields", "code", "text"),
     [
-        ({"operation": "Explore"}, 400, "request.operation 'Explore' is not known; there are ExploreComponent, "),
+        ({"operation": "Explore"}, 400, "request.operation 'Explore' is unknown: use one of ExploreComponent, "),
         ({"operation": "ExploreHealthy", "object": None}, 400, "request.object is missing"),
-        ({"operation": "ExploreHealthy", "object": []}, 400, "request.object is missing, or is no object"),
+        ({"operation": "ExploreHealthy", "object": []}, 400, "request.object is missing or not an object"),
         ({"operation": "ExploreHealthy", "object": {}}, 400, "request.object has no apiVersion and kind"),
-        ({"operation": "ExploreHealthy", "object": {**DEPLOYMENT, "metadata": 7}}, 400, "metadata is no object"),
-        ({"operation": "ExploreHealthy", "kind": {"group": "", "version": "v1", "kind": "Pod"}}, 400, "request.kind says"),
+        ({"operation": "ExploreHealthy", "object": {**DEPLOYMENT, "metadata": 7}}, 400, "metadata is not an object"),
+        ({"operation": "ExploreHealthy", "kind": {"group": "", "version": "v1", "kind": "Pod"}}, 400, "request.kind is"),
         ({"operation": "ExploreRetaining"}, 400, "request.observedObject is missing"),
         ({"operation": "ExploreReplicaRevising"}, 400, "request.replicas is missing"),
         ({"operation": "ExploreReplicaRevising", "replicas": -1}, 400, "request.replicas is -1"),
@@ -155,7 +155,7 @@ async def test_explanations_say_which_layer_answered(app: Fleethook) -> None:
         ({"operation": "ExploreHealthy", "object": {**DEPLOYMENT, "status": {"replicas": 1, "observedGeneration": "2"}}},
          422, ".status.observedGeneration accessor error: it is of type string, expected integer"),
         ({"operation": "ExploreReplica", "object": {**DEPLOYMENT, "spec": {"replicas": -1}}},
-         422, "replicas is -1, which is no replica count"),
+         422, "replicas is -1, expected a replica count from 0 to 2147483647"),
     ],
 )  # fmt: skip
 async def test_what_cannot_be_answered_is_said_to_its_uid(

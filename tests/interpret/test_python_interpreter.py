@@ -34,7 +34,7 @@ def test_an_error_says_where_it_arose() -> None:
     def healthy(observed: dict) -> bool:  # type: ignore[type-arg]
         return bool(observed["status"]["phase"])
 
-    with pytest.raises(InterpretError, match=r"^test_registry\.py:\d+: KeyError: 'status'$"):
+    with pytest.raises(InterpretError, match=r"^test_python_interpreter\.py:\d+: KeyError: 'status'$"):
         foo.answer(Question(Operation.HEALTH, foo.kind, FOO))
 
 

@@ -81,7 +81,7 @@ def test_kinds_with_the_same_operations_share_a_rule() -> None:
 def test_another_configuration_is_named_and_ones_own_is_not_another() -> None:
     answers = [(FOO, Operation.HEALTH)]
     (left,) = select(answers, hooks_from([rule("Foo")])).left_out
-    assert str(left) == "InterpretHealth of example.org/v1 Foo is left out: other/w is asked for it"
+    assert str(left) == "InterpretHealth of example.org/v1 Foo is not registered: webhook other/w already has it"
     assert select(answers, hooks_from([rule()], "fleethook")).left_out == []
 
 

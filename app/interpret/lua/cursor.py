@@ -47,7 +47,7 @@ class Cursor:
         if self._now.kind != "name":
             raise LuaSyntaxError(f"a name is expected near {self._now.text!r}", self._now.line)
         if self._now.text.startswith(PREFIX):
-            raise LuaSyntaxError(f"names that begin with {PREFIX} are taken", self._now.line)
+            raise LuaSyntaxError(f"names that begin with {PREFIX} are reserved", self._now.line)
         return self._next().text
 
     def _unexpected(self) -> LuaSyntaxError:

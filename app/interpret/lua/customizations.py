@@ -25,7 +25,7 @@ class Refused(NamedTuple):
     @property
     def text(self) -> str:
         """What a person is told."""
-        used = "its last good version is used" if self.in_use else "nothing of it is used"
+        used = "invalid, its last valid version stays in use" if self.in_use else "invalid, not used"
         found = "; ".join(f"{problem.place}: {problem.text}" for problem in self.problems)
         return f"{describe_object(self.document)}: {used}: {found}"
 

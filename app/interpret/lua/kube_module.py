@@ -26,7 +26,7 @@ def quantity_number(amount: Any = None) -> int | float:
         return 0
     value = _quantity(amount, 1, "getResourceQuantity").value
     if value < 0:
-        raise InterpretError(f"getResourceQuantity: {amount} is below zero")
+        raise InterpretError(f"getResourceQuantity: {amount} is negative")
     whole = value.denominator == 1 and value.numerator < _INT64
     return value.numerator if whole else float(value)
 
@@ -47,7 +47,7 @@ def pod_dependencies(template: Any = None, namespace: Any = None) -> JSON:
 
 def _quantity(amount: Any, position: int, function: str) -> Quantity:
     if isinstance(amount, bool) or not isinstance(amount, str | int | float):
-        raise InterpretError(f"{function}: argument {position} is no quantity")
+        raise InterpretError(f"{function}: argument {position} is not a quantity")
     try:
         return Quantity.parse(amount if isinstance(amount, str) else f"{amount:f}".rstrip("0").rstrip("."))
     except ValueError as error:

@@ -12,7 +12,7 @@ from app.interpret.lua.operators import BINARY, UNARY, Operand, OperandKind, app
 from app.interpret.lua.portability import Finding, Portability
 from app.interpret.lua.rewriter import Rewriter
 
-_DEEPEST: Final = 150
+MAX_DEPTH: Final = 150
 
 
 class Script(NamedTuple):
@@ -123,11 +123,11 @@ class _Parser(Cursor):
                 continue
             seen.add(name)
             what = f"function {name} is global" if is_function else f"{name} is set as a global"
-            yield Finding(line, f"{what}: write `local`, or it outlives the call where interpreters are pooled")
+            yield Finding(line, f"{what}: declare it `local`, because Karmada may keep globals for other calls")
         for line, name in self._reads:
             if name not in self._assigned and name not in self._known and name not in seen:
                 seen.add(name)
-                yield Finding(line, f"{name} is nothing that is there: a global that nobody sets is nil")
+                yield Finding(line, f"{name} is undefined: the script reads a global that nothing sets")
 
     # Blocks and statements; each says whether it always ends in a return or an error.
 
@@ -149,8 +149,8 @@ class _Parser(Cursor):
 
     def _deeper(self) -> None:
         self._depth += 1
-        if self._depth > _DEEPEST:
-            raise LuaSyntaxError(f"it is nested more than {_DEEPEST} deep", self._now.line)
+        if self._depth > MAX_DEPTH:
+            raise LuaSyntaxError(f"nested more than {MAX_DEPTH} deep", self._now.line)
 
     def _return(self) -> bool:
         self._next()

@@ -90,14 +90,14 @@ def read_customization(document: JSONObject) -> ParsedRules:
     name = str(as_object(document.get("metadata")).get("name") or "")
     customizations = spec.get("customizations")
     if not isinstance(customizations, dict):
-        found.problems.append(RuleProblem("spec.customizations", "Required value: it says what is customized"))
+        found.problems.append(RuleProblem("spec.customizations", "Required value: give at least one rule"))
         return found
     for member, value in customizations.items():
         place = f"spec.customizations.{member}.luaScript"
         function = _BY_MEMBER.get(member)
         if function is None:
             known = ", ".join(_BY_MEMBER)
-            found.problems.append(RuleProblem(f"spec.customizations.{member}", f"unknown rule; there are {known}"))
+            found.problems.append(RuleProblem(f"spec.customizations.{member}", f"unknown rule: use one of {known}"))
             continue
         text = as_object(value).get("luaScript")
         if text in (None, ""):
@@ -146,7 +146,7 @@ def read_config_map(document: JSONObject) -> ParsedRules:
 
 def _retention(found: ParsedRules, entry: JSON, place: str, first: dict[GroupVersionKind, str]) -> None:
     if not isinstance(entry, dict):
-        found.problems.append(RuleProblem(place, "is no RuntimeValueRetention: expected an object"))
+        found.problems.append(RuleProblem(place, "is not a RuntimeValueRetention: expected an object"))
         return
     kind = _kind(entry, place, found.problems)
     texts = {name: entry[name] for name in _SCRIPT_MEMBERS if entry.get(name) not in (None, "")}
@@ -159,7 +159,7 @@ def _retention(found: ParsedRules, entry: JSON, place: str, first: dict[GroupVer
         found.problems.append(RuleProblem(f"{place}.{name}", "Invalid value: must be a string"))
     elif kind in first:
         what = f"{kind.api_version} {kind.kind}"
-        found.problems.append(RuleProblem(place, f"{what} is there already at {first[kind]}: remove one of them"))
+        found.problems.append(RuleProblem(place, f"{what} is already defined at {first[kind]}: remove one of them"))
     elif kind is not None:
         first[kind] = place
         source = ("ConfigMap karmada-config", f"{place}.{name}")
@@ -179,7 +179,7 @@ def _retention_problem(entry: JSONObject, texts: JSONObject) -> str:
 
 def _kind(target: Mapping[str, JSON], place: str, problems: list[RuleProblem]) -> GroupVersionKind | None:
     missing = [name for name in ("apiVersion", "kind") if not isinstance(target.get(name), str) or not target[name]]
-    problems += (RuleProblem(f"{place}.{name}", f"Required value: {name} of its resources") for name in missing)
+    problems += (RuleProblem(f"{place}.{name}", f"Required value: {name} of the resources") for name in missing)
     if missing:
         return None
     return GroupVersionKind(*parse_api_version(target["apiVersion"]), target["kind"])
@@ -249,7 +249,7 @@ def list_findings(rule: Rule) -> Iterator[str]:
         yield f"line {finding.line}: {finding.text}"
     finished = rule.script.functions.get(rule.function.name)
     if finished is not None and not finished.returns:
-        yield f"line {finished.line}: {rule.function.name} has a way through it that returns nothing"
+        yield f"line {finished.line}: {rule.function.name} does not return a value on every path"
 
 
 def list_unportable(rule: Rule) -> Iterator[str]:

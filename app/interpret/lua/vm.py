@@ -251,8 +251,8 @@ class Machine:
             "deadline": f"{function} took more than {limits.seconds:g} s",
             "instructions": f"{function} took more than {limits.instructions} instructions",
             "memory": f"{function} took more than {limits.memory >> 20} MiB",
-            "output": f"{function} returned more than a result may be",
-            "missing": f"there is no function {function}: the script has to define it as a global function",
+            "output": f"{function} returned a result that is too large",
+            "missing": f"there is no function {function}: define it as a global function",
         }
         self.spoiled = self.spoiled or kind in ("deadline", "instructions", "memory")
         text = _without_mark(texts.get(kind, message), program)
@@ -309,4 +309,4 @@ def _change_case(name: str, text: str) -> str:
 
 
 def _nothing(*_: Any) -> Any:
-    raise AttributeError("scripts see nothing of the host")
+    raise AttributeError("scripts cannot access objects of the host")

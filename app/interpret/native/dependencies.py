@@ -49,7 +49,7 @@ def service_import(document: JSONObject) -> list[JSONObject]:
     name = text(document, "metadata", "name")
     derived = f"derived-{name}"
     if not name or label_value_problem(derived):
-        raise InterpretError(f"metadata.name is {name!r}: its Service and endpoints are named after it")
+        raise InterpretError(f"metadata.name is {name!r}, which is not usable in the name of the derived Service")
     namespace = _namespace(document)
     return [
         {"apiVersion": "v1", "kind": "Service", "namespace": namespace, "name": derived},

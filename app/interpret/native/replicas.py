@@ -37,7 +37,7 @@ def set_member(*path: str) -> Callable[[JSONObject, int], JSONObject]:
         if number(document, *path) == replicas:
             return document
         if replicas < 0:
-            raise InterpretError(f"a replica count cannot be {replicas}")
+            raise InterpretError(f"the replica count {replicas} is negative")
         return with_member(document, replicas, *path)
 
     return revise

@@ -53,7 +53,7 @@ def service(desired: JSONObject, observed: JSONObject) -> JSONObject:
         kept = with_member(kept, observed["spec"]["healthCheckNodePort"], "spec", "healthCheckNodePort")
     cluster_ip = mapping(observed, "spec").get("clusterIP")
     if cluster_ip is not None and not isinstance(cluster_ip, str):
-        raise InterpretError(f"error retrieving clusterIP from cluster service: {cluster_ip!r} is no string")
+        raise InterpretError(f"error retrieving clusterIP from cluster service: {cluster_ip!r} is not a string")
     if cluster_ip:
         kept = with_member(kept, cluster_ip, "spec", "clusterIP")
         if addresses := listing(observed, "spec", "clusterIPs"):

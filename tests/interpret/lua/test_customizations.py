@@ -77,7 +77,7 @@ async def test_a_bad_update_leaves_the_last_good_set_and_is_told(app: Fleethook)
     [told] = [check for check in readiness["checks"] if check["name"] == "customizations"]
     assert told["ok"]
     assert told["detail"] == (
-        "ConfigMap karmada-system/karmada-config: its last good version is used: "
+        "ConfigMap karmada-system/karmada-config: invalid, its last valid version stays in use: "
         "data[retention.customizations][0].retention.lua: Lua script error: line 2: unexpected symbol near '<eof>'"
     )
     assert app.customizations.counts() == (1, 1)
@@ -250,7 +250,9 @@ async def test_what_only_looks_wrong_is_a_warning(app: Fleethook) -> None:
     response = (await call(app, CUSTOMIZATIONS, admission(document))).json()["response"]
     assert response["allowed"]
     [warning] = response["warnings"]
-    assert warning.startswith("spec.customizations.retention.luaScript: line 2: kept is set as a global: write `local`")
+    assert warning.startswith(
+        "spec.customizations.retention.luaScript: line 2: kept is set as a global: declare it `local`"
+    )
 
 
 async def test_the_bundle_can_be_switched_off() -> None:

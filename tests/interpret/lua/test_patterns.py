@@ -118,7 +118,7 @@ def test_functions_of_string(expression: str, expected: object) -> None:
         ("string.gsub(('a'):rep(900), 'a*a', '%2')", "invalid capture index"),
         ("string.format(nil)", "bad argument #1 to 'format'"),
         ("string.rep('x', 1e10)", "resulting string too large"),
-        ("string.dump(print)", "string.dump is not there for interpreters"),
+        ("string.dump(print)", "string.dump is not available to interpreters"),
     ],
 )
 def test_mistakes_are_told_with_their_line(expression: str, text: str) -> None:

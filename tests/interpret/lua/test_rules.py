@@ -57,7 +57,7 @@ def test_nothing_is_nothing(text: str) -> None:
     [
         ("\na: [", "data[retention.customizations]", "line 3: "),
         (BOMB, "data[retention.customizations]", "line "),
-        ("- 7", "data[retention.customizations][0]", "is no RuntimeValueRetention"),
+        ("- 7", "data[retention.customizations][0]", "is not a RuntimeValueRetention"),
         (f"kind: Foo\nhealth.lua: {WHOLE}", "data[retention.customizations][0].apiVersion", "Required value"),
         (ENTRY, "data[retention.customizations][0]", "has no script: give one as retention.lua"),
         (f"{ENTRY}health.lua: a.b = 1\nretention.lua: a.b = 2", "data[retention.customizations][0]", "has two scripts that differ, health.lua and retention.lua"),
@@ -66,7 +66,7 @@ def test_nothing_is_nothing(text: str) -> None:
         (f"{ENTRY}health.lua: 'function Retain('", "data[retention.customizations][0].health.lua", "Lua script error: line 1: a name is expected near '<eof>'"),
         (f"{ENTRY}health.lua: |\n  local x = 1\n  x +", "data[retention.customizations][0].health.lua", "Lua script error: line 2:"),
         (f"{ENTRY}health.lua: 'goto nowhere'", "data[retention.customizations][0].health.lua", "no visible label 'nowhere'"),
-        (f"- {{apiVersion: v1, kind: Pod, health.lua: {WHOLE}}}\n- {{apiVersion: v1, kind: Pod, health.lua: {WHOLE}}}", "data[retention.customizations][1]", "v1 Pod is there already at data[retention.customizations][0]"),
+        (f"- {{apiVersion: v1, kind: Pod, health.lua: {WHOLE}}}\n- {{apiVersion: v1, kind: Pod, health.lua: {WHOLE}}}", "data[retention.customizations][1]", "v1 Pod is already defined at data[retention.customizations][0]"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told_with_its_place(text: str, place: str, problem: str) -> None:
@@ -94,7 +94,7 @@ def test_a_customization_has_a_rule_for_each_script() -> None:
         ({"retention": "function Keep(d, o) return d end"}, "retention.luaScript", "not found function Retain"),
         ({"retention": "function Retain("}, "retention.luaScript", "Lua script error: line 1"),
         ({"retention": 7}, "retention.luaScript", "must be a string"),
-        ({"retain": "function Retain() end"}, "retain", "unknown rule; there are retention, replicaResource"),
+        ({"retain": "function Retain() end"}, "retain", "unknown rule: use one of retention, replicaResource"),
     ],
 )
 def test_what_is_wrong_with_a_customization(scripts: dict[str, object], place: str, problem: str) -> None:
@@ -117,8 +117,8 @@ def test_findings_are_about_the_users_script() -> None:
     script = "function InterpretHealth(o)\n  seen = true\n  if o.status then return true end\nend"
     [rule] = customization(healthInterpretation=script).rules
     assert list(list_findings(rule)) == [
-        "line 2: seen is set as a global: write `local`, or it outlives the call where interpreters are pooled",
-        "line 1: InterpretHealth has a way through it that returns nothing",
+        "line 2: seen is set as a global: declare it `local`, because Karmada may keep globals for other calls",
+        "line 1: InterpretHealth does not return a value on every path",
     ]
     [body] = config(f"{ENTRY}health.lua: if runtimeObj.x then desiredObj.x = 1 end").rules
     assert list(list_findings(body)) == []

@@ -40,7 +40,7 @@ end
 function parts.calls_within(f, ...) return leave(enter(), f(...)) end
 
 local function refused(name)
-  return function() error(name .. " is not there for interpreters", 2) end
+  return function() error(name .. " is not available to interpreters", 2) end
 end
 
 parts.strings.dump = refused("string.dump")
