@@ -1,4 +1,4 @@
-"""Admission of hook configurations, of the proposed and of the shipped kind."""
+"""Admits hook configurations: ResourceExploringWebhookConfiguration and ResourceInterpreterWebhookConfiguration."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,7 +11,7 @@ from app.model.gvk import GroupKind
 
 
 def validate_configuration(request: AdmissionRequest) -> Response:
-    """Answer the review of a hook configuration with everything that is wrong with it."""
+    """Answer the review of a hook configuration with all of its problems."""
     answer = not_for_review(request, CONFIGURATIONS)
     if answer is not None:
         return answer
@@ -19,7 +19,7 @@ def validate_configuration(request: AdmissionRequest) -> Response:
 
 
 def refuse_problems(problems_found: Iterable[Problem], *, warnings: Sequence[str] = ()) -> Response:
-    """Refuse an object with its problems, as far as `first_problems` lists them; allow it if there are none."""
+    """Deny an object with the problems that `first_problems` lists; allow it if there are none."""
     causes = [StatusCause(field, text, "FieldValueInvalid") for field, text in first_problems(problems_found)]
     if not causes:
         return admission.allowed(warnings=warnings)

@@ -1,4 +1,7 @@
-"""What an answer has to be, whoever gave it (upstream: request/ and util/interpreter/validation)."""
+"""Validates answers of every layer.
+
+Source: karmada v1.16 pkg/resourceinterpreter/customized/webhook/request, pkg/util/interpreter/validation.
+"""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -17,17 +20,17 @@ _IDENTITY: Final = ("name", "namespace", "uid")
 
 
 def validate_answer(question: Question, answer: Answer) -> Answer:
-    """Return ``answer`` in its final form if it is one to the question.
+    """Return ``answer`` in its final form.
 
     Raises:
-        InterpretError: It is not; the text says what is wrong.
+        InterpretError: The answer does not fit the question; the text names the member and the reason.
     """
     operation = question.operation
     if operation in PATCHING:
-        return Answer(object=_same_object(question.object, answer.object))
+        return Answer(object=_require_same_object(question.object, answer.object))
     if operation is Operation.REPLICA:
-        replicas = _replicas(answer.replicas, "replicas")
-        requirements = _object(answer.requirements, "requirements")
+        replicas = _require_replicas(answer.replicas, "replicas")
+        requirements = _require_object(answer.requirements, "requirements")
         check_requirements(requirements, "requirements")
         return answer if replicas is answer.replicas else Answer(replicas=replicas, requirements=requirements)
     if operation is Operation.HEALTH:
@@ -35,16 +38,19 @@ def validate_answer(question: Question, answer: Answer) -> Answer:
             raise InterpretError(f"healthy is {answer.healthy!r}, expected true or false", code=500)
         return answer
     if operation is Operation.STATUS:
-        return Answer(status=_object(answer.status, "status"))
+        return Answer(status=_require_object(answer.status, "status"))
     if operation is Operation.COMPONENT:
         return Answer(
-            components=[_component(one, index) for index, one in enumerate(_list(answer.components, "components"))]
+            components=[
+                _validate_component(one, index)
+                for index, one in enumerate(_require_list(answer.components, "components"))
+            ]
         )
-    return Answer(dependencies=_dependencies(_list(answer.dependencies, "dependencies")))
+    return Answer(dependencies=_sort_dependencies(_require_list(answer.dependencies, "dependencies")))
 
 
-def _same_object(sent: JSONObject, answered: JSON) -> JSONObject:
-    """Return the changed object, unless it is another one by now."""
+def _require_same_object(sent: JSONObject, answered: JSON) -> JSONObject:
+    """Return the changed object; raises InterpretError if its identity changed."""
     if not isinstance(answered, dict):
         raise InterpretError(f"the answer is {type(answered).__name__}, expected an object", code=500)
     metadata = answered.get("metadata")
@@ -54,68 +60,70 @@ def _same_object(sent: JSONObject, answered: JSON) -> JSONObject:
         if sent.get(name) != answered.get(name):
             raise InterpretError(f"{name} was changed: the answer must be the same object", code=500)
     for name in _IDENTITY:
-        if (sent.get("metadata") or {}).get(name) != (metadata or {}).get(name) and not _pruned(name, metadata or {}):
+        if (sent.get("metadata") or {}).get(name) != (metadata or {}).get(name) and not _is_pruned(
+            name, metadata or {}
+        ):
             raise InterpretError(f"metadata.{name} was changed: the answer must be the same object", code=500)
     return answered
 
 
-def _pruned(name: str, metadata: JSONObject) -> bool:
-    # Packing takes the uid away: the member cluster gives its own.
+def _is_pruned(name: str, metadata: JSONObject) -> bool:
+    # Prune removes the uid, because the member cluster assigns its own.
     return name == "uid" and name not in metadata
 
 
-def _replicas(value: Any, what: str) -> int:
-    # Lua and JSON know one kind of number; a whole one is meant.
+def _require_replicas(value: Any, name: str) -> int:
+    # Lua and JSON have one type of number, so 2.0 is an integer here.
     number = int(value) if isinstance(value, float) and value.is_integer() else value
     if isinstance(number, bool) or not isinstance(number, int):
-        raise InterpretError(f"{what} is {value!r}, expected an integer", code=500)
+        raise InterpretError(f"{name} is {value!r}, expected an integer", code=500)
     if not 0 <= number <= MAX_REPLICAS:
-        raise InterpretError(f"{what} is {number}, expected a replica count from 0 to {MAX_REPLICAS}", code=500)
+        raise InterpretError(f"{name} is {number}, expected a replica count from 0 to {MAX_REPLICAS}", code=500)
     return number
 
 
-def _object(value: JSON, what: str) -> JSON:
+def _require_object(value: JSON, name: str) -> JSON:
     if value is not None and not isinstance(value, dict):
-        raise InterpretError(f"{what} is {type(value).__name__}, expected an object", code=500)
+        raise InterpretError(f"{name} is {type(value).__name__}, expected an object", code=500)
     return value
 
 
-def _list(value: JSON, what: str) -> list[JSON]:
+def _require_list(value: JSON, name: str) -> list[JSON]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise InterpretError(f"{what} is {type(value).__name__}, expected a list", code=500)
+        raise InterpretError(f"{name} is {type(value).__name__}, expected a list", code=500)
     return value
 
 
-def _component(component: JSON, index: int) -> JSONObject:
+def _validate_component(component: JSON, index: int) -> JSONObject:
     where = f"components[{index}]"
     if not isinstance(component, dict) or not isinstance(component.get("name"), str) or not component["name"]:
         raise InterpretError(f"{where} has no name", code=500)
     check_requirements(component.get("replicaRequirements"), f"{where}.replicaRequirements")
-    return {**component, "replicas": _replicas(component.get("replicas", 0), f"{where}.replicas")}
+    return {**component, "replicas": _require_replicas(component.get("replicas", 0), f"{where}.replicas")}
 
 
-def _dependencies(dependencies: list[JSON]) -> list[JSONObject]:
-    """Return the references, each once, in the order of kind and name."""
+def _sort_dependencies(dependencies: list[JSON]) -> list[JSONObject]:
+    """Return the references sorted by kind and name, without duplicates."""
     problems = list(dependency_problems(dependencies))
     if problems:
         raise InterpretError("; ".join(problems), code=500)
-    # By text, as an object cannot be the key of a dictionary: to compare each with each would take a minute for 10,000.
+    # The JSON text is the key, because a dict is not hashable. Comparing 10,000 references pairwise takes a minute.
     unique: dict[bytes, JSONObject] = {}
     for one in dependencies:
         unique.setdefault(msgspec.json.encode(one, order="sorted"), one)
-    return sorted(unique.values(), key=_order)
+    return sorted(unique.values(), key=_make_sort_key)
 
 
-def _order(dependency: JSONObject) -> tuple[str, str, str, str]:
+def _make_sort_key(dependency: JSONObject) -> tuple[str, str, str, str]:
     members = ("apiVersion", "kind", "namespace", "name")
     api_version, kind, namespace, name = (str(dependency.get(member) or "") for member in members)
     return api_version, kind, namespace, name
 
 
 def dependency_problems(dependencies: list[JSON]) -> Iterator[str]:
-    """Yield what is wrong with references to other objects."""
+    """Yield the problems of references to other objects."""
     for index, dependency in enumerate(dependencies):
         where = f"dependencies[{index}]"
         if not isinstance(dependency, dict):

@@ -16,8 +16,6 @@ from app.outbound.endpoint import Endpoint
 
 EVERY: Final = "*"
 DEFAULT_TIMEOUT_SECONDS: Final = 10
-_LONGEST_TIMEOUT: Final = 30
-_SCOPES: Final = ("*", "Cluster", "Namespaced")
 
 
 class Hook(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a hook configuration has to be, in the words of an apiserver (upstream: pkg/webhook/configuration)."""
+"""Validates hook configurations with the messages of karmada-webhook (karmada v1.16 pkg/webhook/configuration)."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -25,7 +25,7 @@ _NAME_SEGMENTS: Final = 2
 
 
 def problems(group_kind: GroupKind, configuration: JSONObject) -> Iterator[Problem]:
-    """Yield everything that is wrong with a configuration (upstream: pkg/webhook/configuration/validating.go)."""
+    """Yield the problems of a configuration (karmada v1.16 pkg/webhook/configuration/validating.go)."""
     proposed = group_kind == EXPLORING_CONFIGURATION
     yield from webhooks_problems(configuration.get("webhooks"), partial(_webhook_problems, proposed=proposed))
 
@@ -45,7 +45,7 @@ def _webhook_problems(webhook: JSONObject, field: str, *, proposed: bool) -> Ite
 
 
 def _rule_problems(rule: Any, field: str, *, proposed: bool) -> Iterator[Problem]:
-    configurable = [row for row in OPERATIONS if _configurable(row.operation, proposed=proposed)]
+    configurable = [row for row in OPERATIONS if _is_configurable(row.operation, proposed=proposed)]
     known = sorted({EVERY, *(row.proposed if proposed else row.operation.value for row in configurable)})
     operations = rule.get("operations")
     yield from list_problems(operations, f"{field}.operations", "operations", empty_items=True)
@@ -61,6 +61,6 @@ def _rule_problems(rule: Any, field: str, *, proposed: bool) -> Iterator[Problem
     yield from choice_problems(rule.get("scope"), f"{field}.scope", SCOPES)
 
 
-def _configurable(operation: Operation, *, proposed: bool) -> bool:
-    # The proposal has a hook for packing and none for components; what was shipped has it the other way round.
+def _is_configurable(operation: Operation, *, proposed: bool) -> bool:
+    # The proposal has a hook for Prune and none for InterpretComponent; Karmada shipped the opposite.
     return operation is not (Operation.COMPONENT if proposed else Operation.PRUNE)

@@ -1,4 +1,4 @@
-"""The layers of interpreting, as the server and the commands ask them."""
+"""Assembles the chain of layers for the server and for the commands."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -20,15 +20,15 @@ def assemble_chain(
     bundle: bool,
     observe: Observe,
 ) -> Chain:
-    """Return the chain: the user's scripts, hooks, interpreters in Python, the bundle, what is built in.
+    """Return the chain: Lua customizations, hooks, Python interpreters, the bundle, native interpreters.
 
     Args:
-        customizations: Scripts of users.
-        hooks: The webhooks of configurations.
-        interpreters: What users wrote in Python.
-        runner: What runs scripts.
-        bundle: Whether the bundle is asked.
-        observe: Told of each call of a script.
+        customizations: The customizations in the store.
+        hooks: The webhooks of hook configurations.
+        interpreters: Python interpreters of users.
+        runner: Runs the scripts.
+        bundle: Whether to include the bundle.
+        observe: Called after each call of a script.
     """
     layers: Final[list[Layer]] = [
         LuaLayer("lua", customizations.rules, runner, observe=observe),
@@ -36,6 +36,6 @@ def assemble_chain(
         PythonLayer(interpreters),
     ]
     if bundle:
-        load_bundle_rules()  # read now, and not when somebody waits for an answer
+        load_bundle_rules()  # at startup, so that no review waits for it
         layers.append(LuaLayer("bundle", load_bundle_rules, runner, observe=observe))
     return Chain([*layers, NativeLayer()])

@@ -1,7 +1,7 @@
-"""Decoding of an object no more than a native interpreter reads: most of a workload's text is skipped.
+"""Decodes only the members of an object that a native interpreter reads; most of a workload's text is skipped.
 
-A value of another type than is expected here is no error: then the whole object is decoded, and the interpreter says
-what is wrong with it.
+A value of an unexpected type is not an error here. The caller decodes the complete object instead, and the interpreter
+reports the problem.
 """
 
 from functools import lru_cache
@@ -27,7 +27,7 @@ class _Scalars(TypedDict, total=False):
 
 
 class _Observed(TypedDict, total=False):
-    """What health and status are read from."""
+    """The members that health and status interpreters read."""
 
     apiVersion: str
     kind: str
@@ -56,7 +56,7 @@ class _Template(TypedDict, total=False):
 
 
 class _Replicated(_PodSpec, total=False):
-    """The spec of a workload, or of a Pod."""
+    """The spec of a workload or of a Pod."""
 
     replicas: Any
     parallelism: Any
@@ -65,7 +65,7 @@ class _Replicated(_PodSpec, total=False):
 
 
 class _Declared(TypedDict, total=False):
-    """What a replica count, and what each replica asks for, are read from."""
+    """The members that replica interpreters read."""
 
     apiVersion: str
     kind: str
@@ -73,7 +73,7 @@ class _Declared(TypedDict, total=False):
     spec: _Replicated
 
 
-_TEMPLATES: Final = 512
+_MAX_TEMPLATES: Final = 512
 
 _decode_template: Final = msgspec.json.Decoder(_Template).decode
 _observed: Final = msgspec.json.Decoder(_Observed)
@@ -85,7 +85,7 @@ _DECODERS: Final[dict[Operation, msgspec.json.Decoder[Any]]] = {
 
 
 def decode(raw: msgspec.Raw, operation: Operation) -> JSONObject | None:
-    """Return what an operation needs of an object, None where it has to be decoded whole."""
+    """Return the members of an object that an operation needs; None if the operation needs the complete object."""
     decoder = _DECODERS.get(operation)
     if decoder is None:
         return None
@@ -95,20 +95,20 @@ def decode(raw: msgspec.Raw, operation: Operation) -> JSONObject | None:
         return None
     found: JSONObject = document
     try:
-        return _with_template(found) if operation is Operation.REPLICA else found
+        return _decode_pod_template(found) if operation is Operation.REPLICA else found
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
-def _with_template(document: JSONObject) -> JSONObject:
+def _decode_pod_template(document: JSONObject) -> JSONObject:
     spec = document.get("spec")
     if spec is not None and "template" in spec:
-        spec["template"] = _template(bytes(spec["template"]))
+        spec["template"] = _decode_cached(bytes(spec["template"]))
     return document
 
 
-# The same workload is asked about again and again, and its template is nearly all of its text. Nobody changes what is
-# decoded here: interpreters that are built in change nothing that they are given.
-@lru_cache(maxsize=_TEMPLATES)
-def _template(text: bytes) -> JSONObject:
+# Karmada asks about the same workload many times, and the template is most of its text. Sharing the result is safe:
+# native interpreters do not change their arguments.
+@lru_cache(maxsize=_MAX_TEMPLATES)
+def _decode_cached(text: bytes) -> JSONObject:
     return dict(_decode_template(text))

@@ -1,7 +1,7 @@
-"""Types of what a replica requires, as Karmada's decoder wants them (upstream: work/v1alpha2 ReplicaRequirements).
+"""Validates the types of replica requirements (karmada v1.16 pkg/apis/work/v1alpha2, ReplicaRequirements).
 
-Karmada decodes an answer into Go types. A member of another type makes the whole answer unreadable there, with an
-error that names no object, so it is refused here.
+Karmada decodes an answer into Go types. If one member has another type, Karmada cannot read the answer, and its error
+does not name the object. So fleethook refuses such an answer.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from app.model.json import JSON
 from app.model.quantity import Quantity
 
 Check = Callable[[JSON], str]
-"""Returns the path below the value and the problem, ``""`` if there is none: most answers are right."""
+"""Returns the path below the value and the problem, ``""`` if there is none."""
 
 
 def check_requirements(requirements: JSON, where: str) -> None:
@@ -30,26 +30,26 @@ def check_requirements(requirements: JSON, where: str) -> None:
         raise InterpretError(f"{where}{problem}", code=500)
 
 
-def _wrong(value: JSON, expected: str) -> str:
+def _describe_mismatch(value: JSON, expected: str) -> str:
     return f" is {json_type(value)}, expected {expected}"
 
 
-def _string(value: JSON) -> str:
-    return "" if isinstance(value, str) else _wrong(value, "string")
+def _check_string(value: JSON) -> str:
+    return "" if isinstance(value, str) else _describe_mismatch(value, "string")
 
 
-def _integer(value: JSON) -> str:
-    return "" if isinstance(value, int) and not isinstance(value, bool) else _wrong(value, "integer")
+def _check_integer(value: JSON) -> str:
+    return "" if isinstance(value, int) and not isinstance(value, bool) else _describe_mismatch(value, "integer")
 
 
-def _quantity(value: JSON) -> str:
+def _check_quantity(value: JSON) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        return _wrong(value, "a quantity such as 500m or 1Gi")
-    return _quantity_problem(str(value))
+        return _describe_mismatch(value, "a quantity such as 500m or 1Gi")
+    return _find_quantity_problem(str(value))
 
 
 @lru_cache(maxsize=4096)
-def _quantity_problem(text: str) -> str:
+def _find_quantity_problem(text: str) -> str:
     try:
         Quantity.parse(text)
     except ValueError as error:
@@ -57,10 +57,10 @@ def _quantity_problem(text: str) -> str:
     return ""
 
 
-def _map_of(check: Check) -> Check:
+def _make_map_check(check: Check) -> Check:
     def check_map(value: JSON) -> str:
         if not isinstance(value, dict):
-            return _wrong(value, "object")
+            return _describe_mismatch(value, "object")
         for name, member in value.items():
             if member is not None and (problem := check(member)):
                 return f".{name}{problem}"
@@ -69,10 +69,10 @@ def _map_of(check: Check) -> Check:
     return check_map
 
 
-def _list_of(check: Check) -> Check:
+def _make_list_check(check: Check) -> Check:
     def check_list(value: JSON) -> str:
         if not isinstance(value, list):
-            return _wrong(value, "array")
+            return _describe_mismatch(value, "array")
         for index, element in enumerate(value):
             if element is not None and (problem := check(element)):
                 return f"[{index}]{problem}"
@@ -81,10 +81,10 @@ def _list_of(check: Check) -> Check:
     return check_list
 
 
-def _struct(**members: Check) -> Check:
+def _make_struct_check(**members: Check) -> Check:
     def check_struct(value: JSON) -> str:
         if not isinstance(value, dict):
-            return _wrong(value, "object")
+            return _describe_mismatch(value, "object")
         for name, member in value.items():
             if member is not None and name in members and (problem := members[name](member)):
                 return f".{name}{problem}"
@@ -93,16 +93,20 @@ def _struct(**members: Check) -> Check:
     return check_struct
 
 
-_EXPRESSIONS: Final = _list_of(_struct(key=_string, operator=_string, values=_list_of(_string)))
-_AFFINITY: Final = _struct(
-    nodeSelectorTerms=_list_of(_struct(matchExpressions=_EXPRESSIONS, matchFields=_EXPRESSIONS))
+_EXPRESSIONS: Final = _make_list_check(
+    _make_struct_check(key=_check_string, operator=_check_string, values=_make_list_check(_check_string))
+)
+_AFFINITY: Final = _make_struct_check(
+    nodeSelectorTerms=_make_list_check(_make_struct_check(matchExpressions=_EXPRESSIONS, matchFields=_EXPRESSIONS))
 )  # fmt: skip
-_TOLERATION: Final = _struct(
-    key=_string, operator=_string, value=_string, effect=_string, tolerationSeconds=_integer
+_TOLERATION: Final = _make_struct_check(
+    key=_check_string, operator=_check_string, value=_check_string, effect=_check_string,
+    tolerationSeconds=_check_integer,
 )  # fmt: skip
-_CLAIM: Final = _struct(
-    hardNodeAffinity=_AFFINITY, nodeSelector=_map_of(_string), tolerations=_list_of(_TOLERATION)
+_CLAIM: Final = _make_struct_check(
+    hardNodeAffinity=_AFFINITY, nodeSelector=_make_map_check(_check_string), tolerations=_make_list_check(_TOLERATION)
 )  # fmt: skip
-_REQUIREMENTS: Final = _struct(
-    nodeClaim=_CLAIM, resourceRequest=_map_of(_quantity), namespace=_string, priorityClassName=_string
+_REQUIREMENTS: Final = _make_struct_check(
+    nodeClaim=_CLAIM, resourceRequest=_make_map_check(_check_quantity), namespace=_check_string,
+    priorityClassName=_check_string,
 )  # fmt: skip
