@@ -1,4 +1,8 @@
-"""Hook configurations, as proposed and as shipped: read and matched (seed 000; upstream util/interpreter)."""
+"""Parses and matches hook configurations.
+
+ResourceExploringWebhookConfiguration is the kind of Karmada's proposal of 2021; Karmada shipped
+ResourceInterpreterWebhookConfiguration instead (karmada v1.16 pkg/util/interpreter).
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
@@ -22,9 +26,9 @@ class Hook(NamedTuple):
     """One webhook of a configuration."""
 
     uid: str
-    """``<configuration>/<webhook>``: its name in messages, and its place among others."""
+    """``<configuration>/<webhook>``: its name in messages and its sort key."""
     proposed: bool
-    """Whether it speaks the proposal's ``ExploreReview``."""
+    """Whether its reviews have the proposed kind ``ExploreReview``."""
     rules: tuple[JSONObject, ...]
     endpoint: Endpoint
     timeout: float
@@ -33,16 +37,16 @@ class Hook(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What rules are matched against."""
+    """The properties of a kind that rules match."""
 
     kind: GroupVersionKind
     resource: str
-    """The plural."""
+    """The plural name."""
     namespaced: bool
 
 
 def parse_hooks(group_kind: GroupKind, configuration: JSONObject) -> Iterator[Hook]:
-    """Yield the hooks of a configuration; members of a wrong type are as if they were not there."""
+    """Yield the hooks of a configuration; a member of a wrong type counts as missing."""
     name = configuration["metadata"]["name"]
     proposed = group_kind == EXPLORING_CONFIGURATION
     webhooks = configuration.get("webhooks")
@@ -54,25 +58,25 @@ def parse_hooks(group_kind: GroupKind, configuration: JSONObject) -> Iterator[Ho
             uid=f"{name}/{webhook.get('name') or ''}",
             proposed=proposed,
             rules=tuple(rule for rule in list_or_empty(webhook.get("rules")) if isinstance(rule, dict)),
-            endpoint=_endpoint(as_object(webhook.get("clientConfig"))),
+            endpoint=_parse_endpoint(as_object(webhook.get("clientConfig"))),
             timeout=float(timeout if isinstance(timeout, int) and timeout > 0 else DEFAULT_TIMEOUT_SECONDS),
-            # As shipped there is no such member, and every failure fails.
+            # ResourceInterpreterWebhookConfiguration has no failurePolicy, so every failure is an error.
             ignore_failures=proposed and webhook.get("failurePolicy") == "Ignore",
             versions=tuple(list_or_empty(webhook.get(versions_member(proposed=proposed)))),
         )
 
 
 def list_or_empty(value: JSON) -> list[JSON]:
-    """Return a list, an empty one for anything else."""
+    """Return a value that is a list, an empty list for any other value."""
     return value if isinstance(value, list) else []
 
 
 def versions_member(*, proposed: bool) -> str:
-    """Return the member that says which versions of a review a hook takes."""
+    """Return the name of the member that lists the review versions of a hook."""
     return "exploreReviewVersions" if proposed else "interpreterContextVersions"
 
 
-def _endpoint(config: Any) -> Endpoint:
+def _parse_endpoint(config: Any) -> Endpoint:
     bundle = config.get("caBundle")
     ca_bundle = bundle if isinstance(bundle, str) else ""
     service = as_object(config.get("service"))
@@ -85,12 +89,12 @@ def _endpoint(config: Any) -> Endpoint:
 
 
 def is_own(hook: Hook) -> bool:
-    """Return whether a hook is this server's own, by the name that it registers itself with."""
+    """Return whether a hook belongs to the configuration that this server registers."""
     return not hook.proposed and hook.uid.partition("/")[0] == karmada.OWN_CONFIGURATION
 
 
 def matches(hook: Hook, operation: Operation, target: Target) -> bool:
-    """Return whether any rule of a hook is about an operation on a target."""
+    """Return whether any rule of a hook matches an operation on a target."""
     return any(_rule_matches(rule, operation, target, proposed=hook.proposed) for rule in hook.rules)
 
 
@@ -100,17 +104,17 @@ def _rule_matches(rule: JSONObject, operation: Operation, target: Target, *, pro
     if EVERY not in operations and operation not in named:
         return False
     group, version, _ = target.kind
-    if not _names(rule.get("apiGroups"), group) or not _names(rule.get("apiVersions"), version):
+    if not _has_name(rule.get("apiGroups"), group) or not _has_name(rule.get("apiVersions"), version):
         return False
     if not proposed:
-        return _names(rule.get("kinds"), target.kind.kind)
+        return _has_name(rule.get("kinds"), target.kind.kind)
     scope = rule.get("scope") or EVERY
     in_scope = scope == EVERY or (scope == "Namespaced") == target.namespaced
     resources = list_or_empty(rule.get("resources"))
     return in_scope and any(resource in (EVERY, "*/*", target.resource) for resource in resources)
 
 
-def _names(names: JSON, name: str) -> bool:
+def _has_name(names: JSON, name: str) -> bool:
     return isinstance(names, list) and (EVERY in names or name in names)
 
 
@@ -132,10 +136,10 @@ Definition = Callable[[GroupKind], JSONObject | None]
 
 
 def find_target(kind: GroupVersionKind, document: JSONObject, definition: Definition) -> Target:
-    """Return what rules are matched against: the plural and the scope of a kind.
+    """Return the plural name and the scope of a kind.
 
-    They are what its definition says. Without one, the plural is what Kubernetes' own guess is
-    (meta.UnsafeGuessKindToResource), and what lies in a namespace is namespaced.
+    They come from the CustomResourceDefinition of the kind. If there is none, the plural is Kubernetes' guess
+    (k8s.io/apimachinery pkg/api/meta, UnsafeGuessKindToResource), and an object with a namespace is namespaced.
     """
     found = definition(kind.group_kind)
     if found is not None:

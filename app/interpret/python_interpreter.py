@@ -1,4 +1,4 @@
-"""Interpreters in Python: how a user teaches Karmada a kind, in one small file."""
+"""Interpreters in Python: users interpret a kind with decorated functions in one file."""
 
 import importlib
 import importlib.util
@@ -21,13 +21,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class LoadError(ValueError):
-    """A file or module of interpreters that cannot be used; the text names it."""
+    """A file or module of interpreters cannot be loaded; the text names it and the reason."""
 
 
 class Interpreter:
-    """What is known of one kind; its methods are decorators, one an operation.
+    """The interpreter of one kind; its methods are decorators, one for each operation.
 
-    Functions are given copies, so they may change them and return them, or change them and return nothing.
+    Functions get copies. They may change a copy and return it, or change it and return nothing.
     """
 
     def __init__(self, api_version: str, kind: str) -> None:
@@ -37,7 +37,7 @@ class Interpreter:
         self._functions: Final[dict[Operation, Function]] = {}
         self.functions: Final[Mapping[Operation, Function]] = MappingProxyType(self._functions)
 
-    def _set(self, operation: Operation, function: F) -> F:
+    def _register(self, operation: Operation, function: F) -> F:
         if operation in self._functions:
             raise LoadError(
                 f"{self.kind.kind} has two functions for {operation}: {function.__qualname__} is the second"
@@ -46,72 +46,74 @@ class Interpreter:
         return function
 
     def replicas(self, function: F) -> F:
-        """``(object) -> int``, or the count and what each replica requires."""
-        return self._set(Operation.REPLICA, function)
+        """``(object) -> int``, or ``(object) -> (int, requirements of each replica)``."""
+        return self._register(Operation.REPLICA, function)
 
     def components(self, function: F) -> F:
-        """``(object) -> list`` of components: name, replicas, what each requires."""
-        return self._set(Operation.COMPONENT, function)
+        """``(object) -> list`` of components: ``name``, ``replicas``, ``replicaRequirements``."""
+        return self._register(Operation.COMPONENT, function)
 
     def revise_replicas(self, function: F) -> F:
         """``(object, replicas) -> object``."""
-        return self._set(Operation.REVISE_REPLICA, function)
+        return self._register(Operation.REVISE_REPLICA, function)
 
     def retain(self, function: F) -> F:
-        """``(desired, observed) -> desired``, with what the member cluster decided."""
-        return self._set(Operation.RETAIN, function)
+        """``(desired, observed) -> desired``, with the values that the member cluster decided."""
+        return self._register(Operation.RETAIN, function)
 
     def status(self, function: F) -> F:
-        """``(observed) -> dict``: what is reported of its status."""
-        return self._set(Operation.STATUS, function)
+        """``(observed) -> dict``: the status to report."""
+        return self._register(Operation.STATUS, function)
 
     def aggregate(self, function: F) -> F:
-        """``(template, items) -> template``, with the status of all clusters."""
-        return self._set(Operation.AGGREGATE_STATUS, function)
+        """``(template, items) -> template``, with the aggregated status of all clusters."""
+        return self._register(Operation.AGGREGATE_STATUS, function)
 
     def healthy(self, function: F) -> F:
         """``(observed) -> bool``."""
-        return self._set(Operation.HEALTH, function)
+        return self._register(Operation.HEALTH, function)
 
     def dependencies(self, function: F) -> F:
         """``(object) -> list`` of references: apiVersion, kind, namespace, and name or labelSelector."""
-        return self._set(Operation.DEPENDENCY, function)
+        return self._register(Operation.DEPENDENCY, function)
 
     def pack(self, function: F) -> F:
-        """``(object) -> object``: what a member cluster is sent."""
-        return self._set(Operation.PRUNE, function)
+        """``(object) -> object``: the object to send to a member cluster."""
+        return self._register(Operation.PRUNE, function)
 
     def answer(self, question: Question) -> Answer:
-        """Return what the function for the question's operation says; raises InterpretError."""
+        """Return the answer of the function for the question's operation; raises InterpretError."""
         function = self._functions[question.operation]
         given = question._replace(
-            object=_copy(question.object),
-            observed=None if question.observed is None else _copy(question.observed),
-            items=[_copy(item) for item in question.items or ()],
+            object=_copy_document(question.object),
+            observed=None if question.observed is None else _copy_document(question.observed),
+            items=[_copy_document(item) for item in question.items or ()],
         )
         try:
             answer = ask(function, given)
         except Exception as error:
-            raise InterpretError(f"{_place(error, function)}: {type(error).__name__}: {error}", code=500) from error
+            raise InterpretError(
+                f"{_locate_error(error, function)}: {type(error).__name__}: {error}", code=500
+            ) from error
         if question.operation in PATCHING and answer.object is None:
             return Answer(object=given.object)
         return answer
 
 
-def _copy(document: JSONObject) -> JSONObject:
+def _copy_document(document: JSONObject) -> JSONObject:
     copied: JSONObject = msgspec.json.decode(msgspec.json.encode(document))
     return copied
 
 
-def _place(error: Exception, function: Function) -> str:
-    """Return file and line of the user's code in which an error arose."""
+def _locate_error(error: Exception, function: Function) -> str:
+    """Return file and line of the user's code that raised an error."""
     file = function.__code__.co_filename if hasattr(function, "__code__") else ""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     return f"{Path(file).name}:{lines[-1]}" if lines else getattr(function, "__qualname__", repr(function))
 
 
 def interpreter(api_version: str, kind: str) -> Interpreter:
-    """Return an interpreter of a kind, whose methods are decorators."""
+    """Return an interpreter of a kind; its methods are decorators."""
     return Interpreter(api_version, kind)
 
 
@@ -122,10 +124,10 @@ def load(source: str) -> list[Interpreter]:
         source: A path that ends in ``.py``, or the dotted name of a module.
 
     Raises:
-        LoadError: It cannot be read or run, or defines none.
+        LoadError: The file or module cannot be read or run, or it defines no interpreter.
     """
     try:
-        module = _from_file(Path(source)) if source.endswith(".py") else importlib.import_module(source)
+        module = _load_file(Path(source)) if source.endswith(".py") else importlib.import_module(source)
     except LoadError:
         raise
     except Exception as error:
@@ -136,7 +138,7 @@ def load(source: str) -> list[Interpreter]:
     return found
 
 
-def _from_file(path: Path) -> ModuleType:
+def _load_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise LoadError(f"{path} is not a file")
     name = f"fleethook_interpreters_{path.stem}"

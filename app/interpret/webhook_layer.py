@@ -1,4 +1,7 @@
-"""The webhook layer: asking somebody's hook, in its shape, and believing it only so far (research 2.1 to 2.4)."""
+"""The webhook layer: calls the hooks of configurations and validates their responses.
+
+The messages are those of karmada v1.16 pkg/resourceinterpreter/customized/webhook.
+"""
 
 import base64
 import binascii
@@ -30,23 +33,23 @@ from app.outbound.client import CallError, HookClient
 from app.patch import LIMITS, PatchError, apply
 from app.store import Index, ObjectKey, Store, Stored
 
-# Bytes of an answer, and values of the object that it is about, that are looked at on the event loop. An answer without
-# a patch is decoded, which takes no longer than to decode the question.
+# The event loop handles answers of up to so many bytes about objects of up to so many values. Larger ones run in a
+# thread, because applying a patch may take long.
 _SHORT_ANSWER: Final = 16 * 1024
 _SMALL_OBJECT: Final = 10_000
 _DEFINITION: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 
 
-def _kinds_of(_cluster: str, definition: Stored) -> list[tuple[str, str]]:
+def _list_definition_kinds(_cluster: str, definition: Stored) -> list[tuple[str, str]]:
     spec = as_object(definition.get("spec"))
     return [(str(spec.get("group") or ""), str(as_object(spec.get("names")).get("kind") or ""))]
 
 
-DEFINITIONS_BY_KIND: Final = Index("definitions_by_kind", _DEFINITION, _kinds_of)
+DEFINITIONS_BY_KIND: Final = Index("definitions_by_kind", _DEFINITION, _list_definition_kinds)
 
 
 class _Response(NamedTuple):
-    """What a hook says, whatever its shape."""
+    """The response of a hook, independent of the kind of its review."""
 
     uid: str
     successful: bool
@@ -64,52 +67,52 @@ class WebhookLayer:
 
         Args:
             store: Configurations and CustomResourceDefinitions; indexed by `DEFINITIONS_BY_KIND`.
-            client: What calls.
-            observe: Told of each call.
+            client: Calls the hooks.
+            observe: Called after each call.
         """
         self._store: Final = store
         self._client: Final = client
         self._observe: Final = observe
         self._hooks: list[Hook] | None = None
         self._worker: Final = Worker()
-        store.subscribe(self._changed)
+        store.subscribe(self._drop_hooks)
 
-    def _changed(self, key: ObjectKey, _before: Stored | None, _after: JSONObject | None) -> None:
+    def _drop_hooks(self, key: ObjectKey, _before: Stored | None, _after: JSONObject | None) -> None:
         if key.group_kind in CONFIGURATIONS:
             self._hooks = None
 
-    def _all(self) -> list[Hook]:
+    def _list_hooks(self) -> list[Hook]:
         if self._hooks is None:
             found = [
                 hook
                 for group_kind in CONFIGURATIONS
                 for configuration in self._store.each("", group_kind)
                 for hook in parse_hooks(group_kind, configuration)
-                # This server would ask itself.
+                # Otherwise this server would call itself.
                 if not is_own(hook)
             ]
             self._hooks = sorted(found, key=lambda hook: hook.uid)
         return self._hooks
 
-    def _definition(self, group_kind: GroupKind) -> JSONObject | None:
+    def _find_definition(self, group_kind: GroupKind) -> JSONObject | None:
         found = self._store.find(DEFINITIONS_BY_KIND, "", tuple(group_kind))
         return found[0] if found else None
 
     def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
-        """Return whether there are hooks at all."""
+        """Return whether there are any hooks."""
         del kind, operation
-        return bool(self._all())
+        return bool(self._list_hooks())
 
     def answers(self) -> tuple[()]:
-        """Return nothing: Karmada asks hooks of other people itself."""
+        """Return nothing, because Karmada calls these hooks itself."""
         return ()
 
     def find(self, question: Question) -> Handler | None:
-        """Return the hook to ask, None if no rule matches."""
-        hooks = self._all()
+        """Return the first hook by name with a matching rule, None if there is none."""
+        hooks = self._list_hooks()
         if not hooks:
             return None
-        target = find_target(question.kind, question.object, self._definition)
+        target = find_target(question.kind, question.object, self._find_definition)
         for hook in hooks:
             if matches(hook, question.operation, target):
                 return Handler(hook.uid, partial(self._ask, hook))
@@ -150,7 +153,7 @@ class WebhookLayer:
 
 
 def build_review(question: Question, *, uid: str, proposed: bool) -> JSONObject:
-    """Return the review that a hook is sent, in its shape."""
+    """Return the review for a hook, in the kind that it accepts."""
     document = question.object
     metadata = as_object(document.get("metadata"))
     request: JSONObject = {
@@ -173,12 +176,12 @@ def build_review(question: Question, *, uid: str, proposed: bool) -> JSONObject:
 
 
 def read_response(text: bytes, question: Question, *, uid: str, proposed: bool) -> Answer:
-    """Return what a hook's answer says.
+    """Return the answer in the response of a hook.
 
     Raises:
-        InterpretError: It is no answer to the question, by the rules and in the words of upstream.
+        InterpretError: The response does not answer the question. Rules and messages are Karmada's.
     """
-    response = _response(text, proposed=proposed)
+    response = _decode_response(text, proposed=proposed)
     if response.uid != uid:
         raise InterpretError(f'expected response.uid "{uid}", got "{response.uid}"')
     if not response.successful:
@@ -187,20 +190,20 @@ def read_response(text: bytes, question: Question, *, uid: str, proposed: bool) 
             raise InterpretError("webhook require response.status when response.successful is false")
         code, message = reason.get("code") or 0, reason.get("message") or ""
         raise InterpretError(f"webhook call failed, get status code: {code}, msg: {message}")
-    return _answer(question, response.members, proposed=proposed)
+    return _make_answer(question, response.members, proposed=proposed)
 
 
 _REQUIRED: Final = {Operation.REPLICA: "replicas", Operation.HEALTH: "healthy"}
 
 
-def _answer(question: Question, members: JSONObject, *, proposed: bool) -> Answer:
+def _make_answer(question: Question, members: JSONObject, *, proposed: bool) -> Answer:
     operation = question.operation
     if operation in PATCHING:
-        return Answer(object=_patched(question.object, members))
+        return Answer(object=_apply_patch(question.object, members))
     status = "status" if proposed else "rawStatus"
     required = status if operation is Operation.STATUS else _REQUIRED.get(operation)
     if required is not None and members.get(required) is None:
-        # Upstream's spelling: somebody may look for it.
+        # "nill" is Karmada's spelling. Users may search for it.
         raise InterpretError(f"webhook returned {'nill' if required == status else 'nil'} response.{required}")
     return Answer(
         replicas=members.get("replicas"),
@@ -212,7 +215,7 @@ def _answer(question: Question, members: JSONObject, *, proposed: bool) -> Answe
     )
 
 
-def _response(text: bytes, *, proposed: bool) -> _Response:
+def _decode_response(text: bytes, *, proposed: bool) -> _Response:
     try:
         review: JSON = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -221,13 +224,13 @@ def _response(text: bytes, *, proposed: bool) -> _Response:
     if not isinstance(members, dict):
         raise InterpretError("webhook response was absent")
     uid = members.get("uid")
-    # The proposal cannot say that a hook failed; ours says it by members of its own.
+    # ExploreReview has no member for a failure. fleethook adds `successful`, `code` and `message`.
     successful = members.get("successful", proposed) is True
     reason = {"code": members.get("code"), "message": members.get("message")} if proposed else members.get("status")
     return _Response(uid if isinstance(uid, str) else "", successful, reason, members)
 
 
-def _patched(document: JSONObject, members: JSONObject) -> JSONObject:
+def _apply_patch(document: JSONObject, members: JSONObject) -> JSONObject:
     patch, patch_type = members.get("patch"), members.get("patchType")
     if patch is None and patch_type is None:
         return document
