@@ -1,4 +1,4 @@
-"""Admission of scripts: of ``karmada-config`` and of ResourceInterpreterCustomizations."""
+"""Admits objects with scripts: ResourceInterpreterCustomizations and the ConfigMap ``karmada-config``."""
 
 from collections.abc import Iterable, Iterator
 
@@ -21,15 +21,15 @@ from app.store.store import key_of
 def validate_scripts_in_slices(
     request: AdmissionRequest, *, store: StoreView, runner: Runner, namespace: str
 ) -> Sliced[Response]:
-    """Answer the review of an object that has scripts with everything that is wrong with them.
+    """Answer the review of an object with scripts, with all of its problems.
 
-    Suspicious code is a warning. A ConfigMap that is not ``karmada-config`` is admitted unread.
+    Suspicious code is a warning. Every ConfigMap except ``karmada-config`` is admitted without reading it.
 
     Args:
         request: The review.
         store: The other customizations; read in one slice, so the verdict does not depend on later changes.
         runner: Compiles the scripts.
-        namespace: Where ``karmada-config`` is.
+        namespace: The namespace of ``karmada-config``.
     """
     refusal = _skip_other_objects(request, namespace)
     if refusal is not None:
@@ -37,13 +37,13 @@ def validate_scripts_in_slices(
     document: JSONObject = request.object
     metadata = document["metadata"]
     group_kind = GroupKind(request.kind.group, request.kind.kind)
-    told = {
+    completed = {
         **document,
         "apiVersion": f"{group_kind.group}/v1alpha1" if group_kind.group else "v1",
         "kind": group_kind.kind,
         "metadata": {**metadata, "name": metadata.get("name") or request.name},
     }
-    found = read_object(key_of(told), told)
+    found = read_object(key_of(completed), completed)
     problems = [*found.problems]
     for rule in found.rules:
         try:
@@ -54,13 +54,13 @@ def validate_scripts_in_slices(
     yield Slice.READS_STORE
     others = list(store.each("", CUSTOMIZATION)) if group_kind == CUSTOMIZATION else []
     yield Slice.PURE
-    problems += _conflicts(told, found, others)
+    problems += _find_conflicts(completed, found, others)
     warnings = [f"{rule.place}: {text}" for rule in found.rules for text in list_findings(rule)]
     return refuse_problems((Problem(*problem) for problem in problems), warnings=warnings)
 
 
 def _skip_other_objects(request: AdmissionRequest, namespace: str) -> Response | None:
-    """Return the answer to what there is nothing to say about, or nothing can be said."""
+    """Return the answer for an object that has no scripts or cannot be reviewed, None for other objects."""
     answer = not_for_review(request, (CONFIG_MAP, CUSTOMIZATION))
     if answer is not None or request.kind.kind != CONFIG_MAP.kind:
         return answer
@@ -69,8 +69,8 @@ def _skip_other_objects(request: AdmissionRequest, namespace: str) -> Response |
     return None if place == (namespace, CONFIG_MAP_NAME) else admission.allowed()
 
 
-def _conflicts(document: JSONObject, found: ParsedRules, others: Iterable[JSONObject]) -> Iterator[RuleProblem]:
-    """Yield the rules that another customization has, too; dependencies are united, so they may."""
+def _find_conflicts(document: JSONObject, found: ParsedRules, others: Iterable[JSONObject]) -> Iterator[RuleProblem]:
+    """Yield the rules that another customization also has, except dependencies, because the layer unites these."""
     key = key_of(document)
     mine: dict[tuple[GroupVersionKind, Operation], Rule] = {
         (rule.kind, rule.function.operation): rule

@@ -1,8 +1,9 @@
-"""Documents on their way into Lua and back: opened level by level, given back as they were where nobody changed them.
+"""Converts documents to Lua and back: Lua opens them level by level, and unchanged parts come back as they were.
 
-Lua has one kind of table. What a document's own tables were is remembered; an empty table that a script made is an
-object or an array as one at that place is in the documents that tell, and is left out where none does. (karmada
-luavm/lua_convert.go goes by such a rule for every empty table, and by places that are empty in those documents only.)
+Lua tables do not distinguish objects from arrays. The tables of a document keep their type. An empty table created by a
+script takes the type found at the same path in the reference documents. If none has that path, the field is dropped.
+(karmada v1.16 luavm/lua_convert.go applies such a rule to every empty table, and only to paths that are empty in the
+reference documents.)
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,17 +12,17 @@ from typing import Any, Final
 from app.interpret.access import InterpretError
 from app.model.json import JSON, JSONObject
 
-_AT_ONCE: Final = 2000
-"""Members that are sent at once."""
-_TEXT_AT_ONCE: Final = 1 << 20
+_MAX_MEMBERS: Final = 2000
+"""Members in one message."""
+_MAX_TEXT: Final = 1 << 20
 _INT64: Final = 2**63
-_MOST_NODES: Final = 1_000_000
-# What a description says of a value (sandbox/describe.lua).
+_MAX_NODES: Final = 1_000_000
+# Tags of values in a description (sandbox/describe.lua).
 _VALUE, _OWN, _NODE, _GONE = 0, 1, 2, 5
 
 
 class OutputLimitError(Exception):
-    """A result that is larger than results may be."""
+    """A result exceeds the size limit."""
 
 
 class _Unknown:
@@ -35,7 +36,7 @@ class DocumentExchange:
     """The documents of one call, by handle."""
 
     def __init__(self, null: object, mapping: object, listing: object) -> None:
-        """Prepare; what is given stands for a null, for an object and for an array."""
+        """Prepare; the arguments are Lua's markers for a null, an object and an array."""
         self._null: Final = null
         self._mapping: Final = mapping
         self._listing: Final = listing
@@ -43,7 +44,7 @@ class DocumentExchange:
         self._given: list[Any] = []
 
     def begin(self, documents: Sequence[JSON]) -> None:
-        """Take the documents of a call; their handles are their positions."""
+        """Start a call with its documents; their handles are their positions."""
         self._documents = list(documents)
         self._given = []
 
@@ -53,9 +54,10 @@ class DocumentExchange:
         return len(self._documents) - 1
 
     def level(self, handle: int, start: int) -> tuple[Any, ...]:
-        """Return members of an object or array from one on: the handle of the first that is one itself, where to go on.
+        """Return the members of an object or array, beginning at ``start``, for Lua.
 
-        An array's elements follow, or an object's names and values in turn.
+        The result begins with the handle of the first nested object or array, the position of the next message (or
+        None), and ``handle``. The elements of an array follow, or alternately the names and values of an object.
         """
         documents = self._documents
         value = documents[handle]
@@ -63,9 +65,9 @@ class DocumentExchange:
         base = len(documents)
         members: Any = value.items() if is_object else value
         more: int | None = None
-        if len(value) > _AT_ONCE or start:
-            members = list(members)[start : start + _AT_ONCE]
-            more = start + _AT_ONCE if start + _AT_ONCE < len(value) else None
+        if len(value) > _MAX_MEMBERS or start:
+            members = list(members)[start : start + _MAX_MEMBERS]
+            more = start + _MAX_MEMBERS if start + _MAX_MEMBERS < len(value) else None
         found: list[Any] = [base, start, more, handle]
         append = found.append
         text = 0
@@ -89,22 +91,22 @@ class DocumentExchange:
                 append(float(member))
             else:
                 append(member)
-            if text > _TEXT_AT_ONCE and start + count < len(value):
+            if text > _MAX_TEXT and start + count < len(value):
                 found[2] = start + count
                 break
         return tuple(found)
 
     def whole(self, handle: int, start: int) -> tuple[Any, ...]:
-        """Return elements of an array from one on with all that is in them: for arrays that are read from end to end.
+        """Return the elements of an array with all nested values, for arrays that scripts read completely.
 
-        First the handle of the first object or array among them, then where to go on; what is an object or an array is
-        followed by how many members it has, and by them.
+        The result begins with the handle of the first nested object or array, and the position of the next message (or
+        None). The marker of a nested object or array is followed by its length and its members.
         """
         value = self._documents[handle]
         found: list[Any] = [len(self._documents), None]
         for position in range(start, len(value)):
             self._write(value[position], found)
-            if len(found) > _AT_ONCE and position + 1 < len(value):
+            if len(found) > _MAX_MEMBERS and position + 1 < len(value):
                 found[1] = position + 1
                 break
         return tuple(found)
@@ -133,32 +135,32 @@ class DocumentExchange:
             found.append(value)
 
     def give(self, *values: Any) -> None:
-        """Take a part of a description, of which the rest comes later."""
+        """Store a part of a description; `taken` gets the rest."""
         self._given += values
 
     def taken(self, tags: Sequence[Any], rest: Sequence[Any], references: Sequence[JSON] = ()) -> list[JSON]:
-        """Return the values that a description is of.
+        """Return the values of a description.
 
         Args:
-            tags: A tag and a value each.
-            rest: The nodes they are made of, after those that were given before.
-            references: Documents that tell what empty tables are.
+            tags: Alternately the tag and the value of each result.
+            rest: The nodes after those that `give` has stored.
+            references: Documents that determine the types of empty tables.
 
         Raises:
-            OutputLimitError: Written out they would be too much.
+            OutputLimitError: The values exceed the size limit as JSON.
         """
         flat: Sequence[Any] = [*self._given, *rest] if self._given else rest
         self._given = []
         builder = _Builder(self._documents, flat)
         values = [builder.value(tags[index], tags[index + 1]) for index in range(0, len(tags), 2)]
         if builder.unknown:
-            kinds = _Kinds(references)
-            return [_resolved(value, (), kinds, builder.made) for value in values]
+            kinds = _ReferenceTypes(references)
+            return [_type_empty_tables(value, (), kinds, builder.made) for value in values]
         return values
 
 
 class _Builder:
-    """Builds what a description says: nodes in the order of their numbers, those within others first."""
+    """Builds the values of a description from its nodes; nested nodes come before those that contain them."""
 
     def __init__(self, documents: Sequence[Any], flat: Sequence[Any]) -> None:
         self._documents: Final = documents
@@ -169,7 +171,7 @@ class _Builder:
         self._size = 0
         self.unknown = False
         self.made: Final[set[int]] = set()
-        """The ids of the containers that were built; others are documents' own."""
+        """The ids of the containers that were built; other containers belong to documents."""
         position = 0
         while position < len(flat):
             position = self._node(flat, position)
@@ -201,7 +203,7 @@ class _Builder:
                 else:
                     built[name] = self.value(tag, value)
             self._size += len(built)
-        if self._size > _MOST_NODES:
+        if self._size > _MAX_NODES:
             raise OutputLimitError
         self._nodes.append(built)
         self._sizes.append(self._size)
@@ -210,10 +212,10 @@ class _Builder:
 
     def value(self, tag: int, value: Any) -> Any:
         """Return one value."""
-        if tag == _VALUE:  # which nodes see to themselves, as most are
+        if tag == _VALUE:  # only for results; nodes handle this most frequent tag themselves
             return value
         if tag == _OWN:
-            # One part of a document that is used time and again may be much when it is written out.
+            # A part of a document that appears many times may be large as JSON, so repetitions count by their size.
             self._size += self._weight(value) if value in self._used else 1
             self._used.add(value)
             return self._documents[value]
@@ -225,11 +227,11 @@ class _Builder:
     def _weight(self, handle: int) -> int:
         weight: int | None = self._weighed.get(handle)
         if weight is None:
-            weight = self._weighed[handle] = sum(1 for _ in _values(self._documents[handle]))
+            weight = self._weighed[handle] = sum(1 for _ in _iterate_values(self._documents[handle]))
         return weight
 
 
-def _values(document: JSON) -> Iterator[JSON]:
+def _iterate_values(document: JSON) -> Iterator[JSON]:
     waiting = [document]
     while waiting:
         value = waiting.pop()
@@ -240,17 +242,17 @@ def _values(document: JSON) -> Iterator[JSON]:
         yield value
 
 
-class _Kinds:
-    """What stands at a path of documents, whatever the positions in lists on the way."""
+class _ReferenceTypes:
+    """Finds the type of the value at a path of the reference documents, ignoring positions in lists."""
 
     def __init__(self, references: Sequence[JSON]) -> None:
         self._references: Final = references
 
     def at(self, path: tuple[str, ...]) -> JSON:
-        """Return ``{}`` or ``[]``, as a path leads to objects or arrays, None if to neither; objects win."""
+        """Return ``{}`` if a path leads to an object, else ``[]`` if it leads to an array, else None."""
         found: JSON = None
         for reference in self._references:
-            for value in _reached(reference, path):
+            for value in _find_values(reference, path):
                 if isinstance(value, dict):
                     return {}
                 if isinstance(value, list):
@@ -258,58 +260,58 @@ class _Kinds:
         return found
 
 
-def _reached(document: JSON, path: tuple[str, ...]) -> Iterator[JSON]:
+def _find_values(document: JSON, path: tuple[str, ...]) -> Iterator[JSON]:
     level: list[JSON] = [document]
     for name in path:
-        level = [value[name] for value in _unlisted(level) if isinstance(value, dict) and name in value]
+        level = [value[name] for value in _flatten_lists(level) if isinstance(value, dict) and name in value]
     yield from level
 
 
-def _unlisted(values: Sequence[JSON]) -> Iterator[JSON]:
+def _flatten_lists(values: Sequence[JSON]) -> Iterator[JSON]:
     for value in values:
         if isinstance(value, list):
-            yield from _unlisted(value)
+            yield from _flatten_lists(value)
         else:
             yield value
 
 
-def _resolved(value: Any, path: tuple[str, ...], kinds: _Kinds, made: set[int]) -> Any:
-    """Return ``value`` with its empty tables as what they are, those of which nothing is known left out."""
+def _type_empty_tables(value: Any, path: tuple[str, ...], kinds: _ReferenceTypes, made: set[int]) -> Any:
+    """Return ``value`` with typed empty tables, without those of unknown type."""
     if value is _UNKNOWN:
         return kinds.at(path) if path else value
     if id(value) not in made:
         return value
     if isinstance(value, dict):
-        members = {name: _resolved(member, (*path, name), kinds, made) for name, member in value.items()}
+        members = {name: _type_empty_tables(member, (*path, name), kinds, made) for name, member in value.items()}
         return {name: member for name, member in members.items() if member is not None or value[name] is None}
     if isinstance(value, list):
-        elements = [_resolved(element, path, kinds, made) for element in value]
+        elements = [_type_empty_tables(element, path, kinds, made) for element in value]
         return [now for now, was in zip(elements, value, strict=True) if now is not None or was is None]
     return value
 
 
-def known(value: Any) -> Any:
-    """Return a value; an empty table of which nothing is known is an object."""
+def default_to_object(value: Any) -> Any:
+    """Return a value; an empty table of unknown type becomes an object."""
     return {} if value is _UNKNOWN else value
 
 
-def as_object(value: Any, what: str) -> JSONObject:
-    """Return a value that is an object; an empty table is one. Raises InterpretError."""
-    found = known(value)
+def as_object(value: Any, name: str) -> JSONObject:
+    """Return a value that is an object or an empty table; raises InterpretError for other values."""
+    found = default_to_object(value)
     if not isinstance(found, dict):
-        raise InterpretError(f"{what} returned {_said(value)}, expected an object", code=500)
+        raise InterpretError(f"{name} returned {_describe_type(value)}, expected an object", code=500)
     return found
 
 
-def as_list(value: Any, what: str) -> list[Any]:
-    """Return a value that is a list; an empty table is one, and nil an empty one. Raises InterpretError."""
+def as_list(value: Any, name: str) -> list[Any]:
+    """Return a value that is a list, ``[]`` for nil or an empty table; raises InterpretError for other values."""
     if value is _UNKNOWN or value is None:
         return []
     if not isinstance(value, list):
-        raise InterpretError(f"{what} returned {_said(value)}, expected a list", code=500)
+        raise InterpretError(f"{name} returned {_describe_type(value)}, expected a list", code=500)
     return value
 
 
-def _said(value: Any) -> str:
+def _describe_type(value: Any) -> str:
     names = {type(None): "nothing", bool: "a boolean", str: "a string", dict: "an object", list: "a list"}
     return names.get(type(value), "a number")

@@ -1,4 +1,4 @@
-"""The tokens of a script, one after another, with the errors of Lua where another one is expected."""
+"""Reads the tokens of a script one after another; an unexpected token raises Lua's error."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ from app.interpret.lua.rewriter import PREFIX
 
 
 class Cursor:
-    """A place among the tokens of a script; parsers derive from it."""
+    """A position in the tokens of a script; the parser derives from it."""
 
     def __init__(self, source: str) -> None:
         self._tokens: Final = scan_tokens(source)

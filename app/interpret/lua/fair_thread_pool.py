@@ -1,6 +1,6 @@
-"""Fair turns on threads: each script has a share of them, and scripts that wait take turns.
+"""Runs calls of scripts on threads: each script has a share of the threads, and waiting scripts take turns.
 
-A lane belongs to one event loop and has threads of its own, so calls of one lane never wait for those of another one.
+A pool belongs to one event loop and has its own threads, so the calls of one pool never wait for those of another.
 """
 
 import asyncio
@@ -14,28 +14,28 @@ from app.interpret.access import InterpretError
 from app.model.json import JSON
 
 MAX_WAITING: Final = 128
-"""Calls that may run or wait in a lane."""
+"""Calls that may run or wait in a pool."""
 MAX_WAITING_EACH: Final = 64
-"""Those of one script among them."""
+"""Calls of one script that may run or wait in a pool."""
 
 
 class _Waiting(NamedTuple):
-    """A call that waits for its turn."""
+    """A waiting call."""
 
     work: Callable[[], list[JSON]]
     answer: "asyncio.Future[list[JSON]]"
 
 
 class FairThreadPool:
-    """Threads on which calls of scripts run in turns."""
+    """Threads on which scripts take turns."""
 
     def __init__(self, name: str, threads: int, *, share: int) -> None:
-        """Prepare; threads are made when they are first needed.
+        """Prepare; the first call starts the threads.
 
         Args:
-            name: Of its threads.
-            threads: How many calls run at a time.
-            share: How many of them may be one script's.
+            name: The prefix of the threads' names.
+            threads: The number of calls that run at a time.
+            share: The number of calls of one script that run at a time.
         """
         self._name: Final = name
         self._threads: Final = threads
@@ -45,14 +45,14 @@ class FairThreadPool:
         self._running: Final[dict[str, int]] = {}
 
     def __len__(self) -> int:
-        """Return how many calls run or wait."""
+        """Return the number of calls that run or wait."""
         return sum(self._running.values()) + sum(map(len, self._queues.values()))
 
     async def run(self, script: str, work: Callable[[], list[JSON]]) -> list[JSON]:
-        """Return what ``work`` returns, on a thread and in turn.
+        """Run ``work`` on a thread when it is the script's turn, and return its result.
 
         Raises:
-            InterpretError: Too many calls wait, of this script or of all.
+            InterpretError: Too many calls wait, of this script or in total.
         """
         queued = len(self._queues.get(script, ()))
         if len(self) >= MAX_WAITING or queued + self._running.get(script, 0) >= MAX_WAITING_EACH:
@@ -64,12 +64,12 @@ class FairThreadPool:
         return await answer
 
     def close(self) -> None:
-        """End the threads; calls that run are within their limits soon."""
+        """Stop the threads; running calls end at their limits."""
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Start calls as long as there are threads for them."""
+        """Start waiting calls while threads are free."""
         while sum(self._running.values()) < self._threads:
             script = min(self._queues, key=lambda name: self._running.get(name, 0), default=None)
             if script is None or self._running.get(script, 0) >= self._share:
@@ -80,23 +80,23 @@ class FairThreadPool:
                 self._queues.move_to_end(script)
             else:
                 del self._queues[script]
-            if call.answer.done():  # nobody waits for it any more
+            if call.answer.done():  # its caller was cancelled
                 continue
             self._running[script] = self._running.get(script, 0) + 1
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix=self._name)
-            self._executor.submit(call.work).add_done_callback(self._ending(loop, script, call.answer))
+            self._executor.submit(call.work).add_done_callback(self._make_callback(loop, script, call.answer))
 
-    def _ending(
+    def _make_callback(
         self, loop: asyncio.AbstractEventLoop, script: str, answer: "asyncio.Future[list[JSON]]"
     ) -> "Callable[[Future[list[JSON]]], None]":
         def ended(future: "Future[list[JSON]]") -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-                loop.call_soon_threadsafe(self._ended, loop, script, answer, future)
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so no caller waits
+                loop.call_soon_threadsafe(self._finish, loop, script, answer, future)
 
         return ended
 
-    def _ended(
+    def _finish(
         self,
         loop: asyncio.AbstractEventLoop,
         script: str,

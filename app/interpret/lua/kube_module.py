@@ -1,4 +1,7 @@
-"""What scripts get by ``require("kube")`` (karmada luavm/kube.go), exact where upstream rounds."""
+"""The functions of ``require("kube")``, exact where Karmada rounds.
+
+Source: karmada v1.16 pkg/resourceinterpreter/customized/declarative/luavm/kube.go.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -12,19 +15,19 @@ _INT64: Final = 2**63
 
 
 def resource_add(*amounts: Any) -> str:
-    """Return the sum of quantities as a quantity; nil is none. Raises InterpretError."""
+    """Return the sum of quantities as a quantity; nil counts as 0. Raises InterpretError."""
     total = Quantity(0)
     for position, amount in enumerate(amounts, start=1):
         if amount is not None:
-            total += _quantity(amount, position, "resourceAdd")
+            total += _parse_quantity(amount, position, "resourceAdd")
     return str(total)
 
 
 def quantity_number(amount: Any = None) -> int | float:
-    """Return a quantity as a number, 0 for nil; raises InterpretError, also for one below zero."""
+    """Return a quantity as a number, 0 for nil; raises InterpretError, also for a negative quantity."""
     if amount is None:
         return 0
-    value = _quantity(amount, 1, "getResourceQuantity").value
+    value = _parse_quantity(amount, 1, "getResourceQuantity").value
     if value < 0:
         raise InterpretError(f"getResourceQuantity: {amount} is negative")
     whole = value.denominator == 1 and value.numerator < _INT64
@@ -32,20 +35,20 @@ def quantity_number(amount: Any = None) -> int | float:
 
 
 def pod_requirements(template: Any = None) -> JSON:
-    """Return what one Pod of a template requires; raises InterpretError."""
+    """Return the requirements of a Pod of a template; raises InterpretError."""
     if not isinstance(template, dict):
         raise InterpretError("accuratePodRequirements takes a pod template")
     return requirements(template)
 
 
 def pod_dependencies(template: Any = None, namespace: Any = None) -> JSON:
-    """Return what a Pod of a template needs to be there; raises InterpretError."""
+    """Return the dependencies of a Pod of a template; raises InterpretError."""
     if not isinstance(template, dict):
         raise InterpretError("getPodDependencies takes a pod template and a namespace")
     return list(dependencies(template, namespace if isinstance(namespace, str) and namespace else "default"))
 
 
-def _quantity(amount: Any, position: int, function: str) -> Quantity:
+def _parse_quantity(amount: Any, position: int, function: str) -> Quantity:
     if isinstance(amount, bool) or not isinstance(amount, str | int | float):
         raise InterpretError(f"{function}: argument {position} is not a quantity")
     try:

@@ -1,4 +1,4 @@
-"""Giving memory back to the operating system once large Lua machines are gone."""
+"""Returns memory to the operating system after large Lua machines are freed."""
 
 import ctypes
 from collections.abc import Callable
@@ -6,14 +6,14 @@ from functools import lru_cache
 
 
 @lru_cache(maxsize=1)
-def _trim() -> Callable[[int], object] | None:
-    """Return glibc's function, None for other C libraries, which keep little."""
+def _find_malloc_trim() -> Callable[[int], object] | None:
+    """Return glibc's malloc_trim; None for other C libraries, which keep little free memory."""
     found: Callable[[int], object] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
     return found
 
 
 def trim_memory() -> None:
-    """Give free memory of all threads back. Takes milliseconds, without Python's lock."""
-    trim = _trim()
+    """Return the free memory of all threads. Takes milliseconds, without the GIL."""
+    trim = _find_malloc_trim()
     if trim is not None:
         trim(0)

@@ -1,6 +1,7 @@
-"""Lua 5.1 as people wrote it for Karmada, read once: what it defines, what looks wrong, how 5.4 is to run it.
+"""Parses a script of Lua 5.1: finds its functions and suspicious code, and rewrites it for Lua 5.4.
 
-Sources: Lua 5.1 reference manual, 2.8 (the grammar); karmada pkg/resourceinterpreter/customized/declarative/luavm.
+Sources: Lua 5.1 reference manual, 2.8 (the grammar); karmada v1.16
+pkg/resourceinterpreter/customized/declarative/luavm.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,44 +17,44 @@ MAX_DEPTH: Final = 150
 
 
 class Script(NamedTuple):
-    """A script that has been read."""
+    """A parsed script."""
 
     runnable: str
-    """The text for Lua 5.4, line by line the script's own."""
+    """The script rewritten for Lua 5.4, with the same lines."""
     functions: dict[str, "FunctionInfo"]
-    """Global functions that its top level defines."""
+    """The global functions that its top level defines."""
     findings: list[Finding]
     assigned: frozenset[str]
-    """Globals that it sets, wherever."""
+    """The globals that it sets, at any place."""
     portability: list[Finding]
-    """Code that does not run on Karmada."""
+    """Code that does not run in Karmada."""
 
 
 class FunctionInfo(NamedTuple):
-    """A function of the top level."""
+    """A function that the top level defines."""
 
     line: int
     returns: bool
-    """Whether every way through it returns something or raises."""
+    """Whether every path returns a value or raises an error."""
 
 
 def parse_script(source: str, *, known: frozenset[str] = frozenset()) -> Script:
-    """Return what a script is.
+    """Parse a script.
 
     Args:
-        source: Lua 5.1.
-        known: Globals that the sandbox has; a read of others is a finding.
+        source: A script of Lua 5.1.
+        known: The predefined globals; reading another global is a finding.
 
     Raises:
-        LuaSyntaxError: It is not Lua 5.1.
+        LuaSyntaxError: The script is not valid Lua 5.1.
     """
     return _Parser(source, known).script()
 
 
 def wrap_body(source: str, *, name: str, parameters: Sequence[str]) -> str:
-    """Return a script that defines a function whose body is ``source``, with its lines where they are.
+    """Return a script that defines a function with the body ``source``; line numbers do not change.
 
-    Where the body does not return anything, the function returns its first parameter.
+    If the body does not return a value, the function returns its first parameter.
     """
     return f"function {name}({','.join(parameters)}) do {source}\nend return {parameters[0]} end"
 
@@ -63,14 +64,14 @@ class _Suffixed(NamedTuple):
 
     what: Literal["name", "index", "call", "other"]
     name: str = ""
-    """How messages call it."""
+    """Its name in messages."""
     kind: Literal["double", "text", "other"] = "other"
     brackets: tuple[Token, Token] | None = None
-    """Brackets around its last key, unless that is a literal text."""
+    """The brackets around its last key, unless the key is a string literal."""
 
 
 class _Scope:
-    """The locals of a block, and of those around it."""
+    """The locals of a block and of its outer blocks."""
 
     def __init__(self, outer: "_Scope | None", *, function: "_Function") -> None:
         self.outer: Final = outer
@@ -87,14 +88,14 @@ class _Scope:
 
 
 class _Function(NamedTuple):
-    """What is known of a function while it is read."""
+    """The function whose body the parser reads."""
 
     top: bool
     vararg: bool
 
 
 class _Parser(Cursor):
-    """Recursive descent over the grammar; what is to be rewritten is collected on the way."""
+    """A recursive descent parser that collects edits and findings."""
 
     def __init__(self, source: str, known: frozenset[str]) -> None:
         super().__init__(source)
@@ -114,9 +115,11 @@ class _Parser(Cursor):
         if self._now.kind != "end":
             raise self._unexpected()
         portability = list(self._portability.findings())
-        return Script(self._edits.text(), self._functions, list(self._found()), frozenset(self._assigned), portability)
+        return Script(
+            self._edits.text(), self._functions, list(self._list_findings()), frozenset(self._assigned), portability
+        )
 
-    def _found(self) -> Iterator[Finding]:
+    def _list_findings(self) -> Iterator[Finding]:
         seen = set[str]()
         for line, name, is_function in self._leaks:
             if name in seen:
@@ -129,10 +132,10 @@ class _Parser(Cursor):
                 seen.add(name)
                 yield Finding(line, f"{name} is undefined: the script reads a global that nothing sets")
 
-    # Blocks and statements; each says whether it always ends in a return or an error.
+    # Blocks and statements. Each method returns whether the code always ends with a return or an error.
 
     def _block(self, *, names: Sequence[str] = (), function: _Function | None = None) -> bool:
-        self._deeper()
+        self._enter()
         outer = self._scope
         self._scope = _Scope(outer, function=function or outer.function)
         self._scope.names.update(names)
@@ -147,7 +150,7 @@ class _Parser(Cursor):
         self._depth -= 1
         return ends
 
-    def _deeper(self) -> None:
+    def _enter(self) -> None:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise LuaSyntaxError(f"nested more than {MAX_DEPTH} deep", self._now.line)
@@ -257,14 +260,14 @@ class _Parser(Cursor):
             self._assigned.add(name)
         elif is_global:
             self._reads.append((line, name))
-        finished = self._function_body(line, method=method)
+        function = self._function_body(line, method=method)
         if plain and is_global:
-            self._defined(name, line, finished)
+            self._record_function(name, line, function)
         return False
 
-    def _defined(self, name: str, line: int, finished: "FunctionInfo") -> None:
+    def _record_function(self, name: str, line: int, function: "FunctionInfo") -> None:
         if self._scope.function.top:
-            self._functions[name] = finished
+            self._functions[name] = function
         self._leaks.append((line, name, True))
 
     def _local(self) -> bool:
@@ -306,14 +309,14 @@ class _Parser(Cursor):
         return False
 
     def _values(self, names: list[tuple[int, str]], *, single: bool) -> None:
-        """Read the right side of an assignment; the globals among ``names`` are set by it."""
+        """Read the right side of an assignment, which sets the globals among ``names``."""
         unbound = [(line, name) for line, name in names if not self._scope.has(name)]
         self._assigned.update(name for _, name in unbound)
         start = self._now.start
         self._expressions()
-        finished = self._bodies.get((start, self._before.end))
-        if finished is not None and single and unbound:
-            self._defined(unbound[0][1], unbound[0][0], finished)
+        function = self._bodies.get((start, self._before.end))
+        if function is not None and single and unbound:
+            self._record_function(unbound[0][1], unbound[0][0], function)
         else:
             self._leaks.extend((line, name, False) for line, name in unbound)
 
@@ -325,7 +328,7 @@ class _Parser(Cursor):
             self._expression()
 
     def _expression(self, limit: int = 0) -> Operand:
-        self._deeper()
+        self._enter()
         if self._is("not", "-", "#"):
             operator = self._next()
             found = apply_unary(self._edits, operator, self._expression(UNARY))
@@ -360,8 +363,8 @@ class _Parser(Cursor):
             self._constructor()
         elif self._is("function"):
             self._next()
-            finished = self._function_body(token.line)
-            self._bodies[token.start, self._before.end] = finished
+            function = self._function_body(token.line)
+            self._bodies[token.start, self._before.end] = function
         else:
             found = self._suffixed()
             kind, name = found.kind, found.name

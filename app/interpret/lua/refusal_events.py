@@ -1,4 +1,4 @@
-"""Telling in the cluster that a customization cannot be used: an Event about it, by the one replica that leads."""
+"""Records an Event for each invalid customization; only the leader runs it."""
 
 from typing import TYPE_CHECKING
 
@@ -12,22 +12,22 @@ REASON = "CustomizationRefused"
 
 
 async def record_refusals(customizations: Customizations, recorder: "Recorder") -> None:
-    """Record an Event whenever something else is wrong with a customization, until cancelled."""
-    told: dict[tuple[str, str, str], str] = {}
+    """Record an Event whenever the problems of a customization change, until cancelled."""
+    recorded: dict[tuple[str, str, str], str] = {}
     while True:
         customizations.changed.clear()
         current: dict[tuple[str, str, str], str] = {}
         for refused in list(customizations.refused()):
-            about = _reference(refused.document)
+            about = _make_reference(refused.document)
             key = about.kind, about.namespace, about.name
             current[key] = refused.text
-            if told.get(key) != refused.text:
+            if recorded.get(key) != refused.text:
                 await recorder.record(about, "Warning", REASON, refused.text)
-        told = current
+        recorded = current
         await customizations.changed.wait()
 
 
-def _reference(document: object) -> "Reference":
+def _make_reference(document: object) -> "Reference":
     from app.control.events import Reference  # noqa: PLC0415 - see app.kube
 
     object_ = as_object(document)

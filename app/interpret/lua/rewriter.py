@@ -1,11 +1,11 @@
-"""What is changed in a script of 5.1 so that 5.4 runs it alike; every line stays where it is.
+"""Rewrites a script of Lua 5.1 so that Lua 5.4 runs it as gopher-lua does; line numbers do not change.
 
-- Table constructors make tables that remember the order of their keys, as gopher-lua's ``pairs`` does.
-- Arithmetic has doubles, as in gopher-lua: literals of an operation are written as such, and where neither operand is
-  known to be one, the left one is made one. Integers of documents that nobody computes with keep all of their digits.
-- ``^`` is a call of Go's function; operands of ``..`` are written by gopher-lua's rule.
-- ``t[k] = nil`` is a call that keeps elements after the hole, as gopher-lua does.
-- Escapes that 5.1 takes for the character itself are that character.
+- Table constructors create tables that remember the order of their keys, as gopher-lua's ``pairs`` does.
+- Arithmetic uses doubles, as in gopher-lua. Literals become doubles; if neither operand is known to be a double, the
+  left one is converted. Integers of documents without arithmetic keep all digits.
+- ``^`` becomes a call of Go's function; operands of ``..`` are formatted by gopher-lua's rule.
+- ``t[k] = nil`` becomes a call that keeps elements after the hole, as gopher-lua does.
+- Escapes that Lua 5.1 reads as the character itself become that character.
 """
 
 import math
@@ -16,7 +16,7 @@ from typing import Final
 from app.interpret.lua.lexer import Token
 
 PREFIX: Final = "__fleethook_"
-"""Names that begin so are the sandbox's own; scripts cannot say them."""
+"""Prefix of the sandbox's own names; scripts cannot use them."""
 
 _HEADER: Final = f"local _ENV,{PREFIX}t,{PREFIX}o,{PREFIX}h,{PREFIX}c,{PREFIX}s,{PREFIX}p=...;"
 _ESCAPE: Final = re.compile(r"\\([\s\S])")
@@ -25,9 +25,9 @@ _INT64: Final = 2.0**63
 
 
 class Rewriter:
-    """Edits of a text, made all at once.
+    """Collects the edits of a script and applies them together.
 
-    What opens at one place is in the order of nesting: what was told last encloses the others.
+    If several edits insert text at one offset, the last edit encloses the earlier ones.
     """
 
     def __init__(self, source: str) -> None:
@@ -37,7 +37,7 @@ class Rewriter:
         self._replaced: Final[dict[int, tuple[int, str]]] = {}
 
     def text(self) -> str:
-        """Return the text with its edits, as a chunk that is given its globals and what makes tables and numbers."""
+        """Return the edited script, as a chunk whose arguments are its globals and the sandbox's functions."""
         edits = [(at, 1, -number, at, text) for number, (at, text) in enumerate(self._opening)]
         edits += [(at, 0, number, at, text) for number, (at, text) in enumerate(self._closing)]
         edits += [(start, 2, 0, end, text) for start, (end, text) in self._replaced.items()]
@@ -49,26 +49,26 @@ class Rewriter:
         return "".join(pieces)
 
     def wrap(self, start: int, end: int, before: str, after: str) -> None:
-        """Put texts before and after a part."""
+        """Insert text before and after a part."""
         self._opening.append((start, before))
         self._closing.append((end, after))
 
     def replace(self, start: int, end: int, text: str) -> None:
-        """Put a text in the place of a part."""
+        """Replace a part."""
         self._replaced[start] = end, text
 
     def table(
         self, opened: Token, end: int, keys: Sequence[str], *, empty: bool, computed: bool, holes: int = 0
     ) -> None:
-        """Make the table of a constructor remember its keys.
+        """Make the table of a constructor remember the order of its keys.
 
         Args:
-            opened: Its brace.
-            end: Where it ends.
-            keys: Those that its text names, as literals, in order.
-            empty: Whether there is nothing in it.
-            computed: Whether it has keys that only running it tells, or numbers.
-            holes: How many elements it has if its text says ``nil`` for one of them.
+            opened: The opening brace.
+            end: The end offset of the constructor.
+            keys: The keys that are literals, in order.
+            empty: Whether the constructor is empty.
+            computed: Whether it has keys that are numbers or expressions.
+            holes: The number of elements if one of them is a literal ``nil``, otherwise 0.
         """
         if empty:
             self.replace(opened.start, opened.end, f"{PREFIX}t({{")
@@ -82,7 +82,7 @@ class Rewriter:
             self.wrap(opened.start, end, f"{PREFIX}t(", ")")
 
     def number(self, token: Token, *, double: bool = False) -> None:
-        """Write a literal as the number that it is: whole ones as integers, unless a double is asked for."""
+        """Rewrite a number literal: integral values as integers, unless ``double`` is set."""
         text = token.text.lower()
         value = float(int(text, 16)) if text.startswith("0x") else float(text)
         if math.isinf(value):
@@ -94,32 +94,32 @@ class Rewriter:
         self.replace(token.start, token.end, written)
 
     def clear(self, start: int, index: tuple[Token, Token], end: int) -> None:
-        """Make ``t[k] = nil`` a call, given where the statement begins, the brackets and where it ends."""
+        """Rewrite ``t[k] = nil`` as a call; ``start`` and ``end`` are the offsets of the statement."""
         opened, closed = index
         self.wrap(start, opened.start, f"{PREFIX}c(", "")
         self.replace(opened.start, opened.end, ",")
         self.replace(closed.start, end, ")" + "\n" * self._source.count("\n", closed.start, end))
 
     def double(self, end: int, operator: str) -> None:
-        """Make the left operand of an operator a double, given where it ends; -0 stays what it is."""
+        """Convert the left operand of an operator, which ends at ``end``, to a double; -0 stays -0."""
         self._closing.append((end, "-0.0" if operator in "+-" else "*1.0"))
 
     def negate(self, operator: Token, end: int) -> None:
-        """Make a minus sign give a double."""
+        """Rewrite a unary minus so that it returns a double."""
         self.replace(operator.start, operator.end, "(-1.0*")
         self._closing.append((end, ")"))
 
     def power(self, start: int, operator: Token, end: int) -> None:
-        """Make ``^`` a call."""
+        """Rewrite ``^`` as a call."""
         self.wrap(start, end, f"{PREFIX}p(", ")")
         self.replace(operator.start, operator.end, ",")
 
     def text_of(self, start: int, end: int, name: str) -> None:
-        """Write an operand of ``..``; ``name`` is how messages call it, if they can."""
+        """Format an operand of ``..``; ``name`` is its name in messages, ``""`` if it has none."""
         self.wrap(start, end, f"{PREFIX}s(", f',"{name}")' if name else ")")
 
     def string(self, token: Token) -> None:
-        """Write the escapes of a literal as 5.4 takes them."""
+        """Rewrite the escapes of a string literal for Lua 5.4."""
         if "\\" in token.text and token.text[0] != "[":
             text = _ESCAPE.sub(lambda match: match[0] if match[1] in _ESCAPES else match[1], token.text)
             if text != token.text:

@@ -46,73 +46,73 @@ async def work() -> AsyncIterator[Work]:
     made.end(1000)
 
 
-def ask(lane: FairThreadPool, work: Work, *names: str) -> list["asyncio.Task[Any]"]:
-    return [asyncio.ensure_future(lane.run(name, work.of(name))) for name in names]
+def ask(pool: FairThreadPool, work: Work, *names: str) -> list["asyncio.Task[Any]"]:
+    return [asyncio.ensure_future(pool.run(name, work.of(name))) for name in names]
 
 
 async def test_scripts_take_turns_whatever_was_asked_first(work: Work) -> None:
-    lane = FairThreadPool("turns", 1, share=1)
-    tasks = ask(lane, work, *"aaaa", "b", "b", "c")
+    pool = FairThreadPool("turns", 1, share=1)
+    tasks = ask(pool, work, *"aaaa", "b", "b", "c")
     for _ in tasks:
         await work.wait_for(1)
         work.end()
     assert [(await task)[0] for task in tasks] == [*"aaaabbc"]
     assert work.started == [*"aabcaba"]
-    assert len(lane) == 0
-    lane.close()
+    assert len(pool) == 0
+    pool.close()
 
 
 async def test_one_script_leaves_a_thread_to_the_others(work: Work) -> None:
-    lane = FairThreadPool("share", 3, share=2)
-    tasks = ask(lane, work, *"aaaa")
+    pool = FairThreadPool("share", 3, share=2)
+    tasks = ask(pool, work, *"aaaa")
     await work.wait_for(2)
     assert work.started == ["a", "a"]
-    tasks += ask(lane, work, "b")
+    tasks += ask(pool, work, "b")
     await work.wait_for(1)
     assert work.started == ["a", "a", "b"]
     work.end(len(tasks))
     await asyncio.gather(*tasks)
-    lane.close()
+    pool.close()
 
 
 async def test_places_are_limited_in_all_and_for_each_script(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fair_thread_pool, "MAX_WAITING", 4)
     monkeypatch.setattr(fair_thread_pool, "MAX_WAITING_EACH", 3)
-    lane = FairThreadPool("places", 1, share=1)
-    tasks = ask(lane, work, *"aaa")
+    pool = FairThreadPool("places", 1, share=1)
+    tasks = ask(pool, work, *"aaa")
     await work.wait_for(1)
     for name, others in (("a", ""), ("c", "b")):
-        tasks += ask(lane, work, *others)
+        tasks += ask(pool, work, *others)
         await asyncio.sleep(0)
         with pytest.raises(InterpretError, match="try again later") as caught:
-            await lane.run(name, work.of(name))
+            await pool.run(name, work.of(name))
         assert caught.value.code == 503
     work.end(len(tasks))
     await asyncio.gather(*tasks)
-    lane.close()
+    pool.close()
 
 
 async def test_a_call_that_nobody_waits_for_gives_up_its_place(work: Work) -> None:
-    lane = FairThreadPool("gone", 1, share=1)
-    running, gone, last = ask(lane, work, "a", "b", "c")
+    pool = FairThreadPool("gone", 1, share=1)
+    running, gone, last = ask(pool, work, "a", "b", "c")
     await work.wait_for(1)
     gone.cancel()
     running.cancel()
     work.end(2)
     assert await last == ["c"]
     assert work.started == ["a", "c"]
-    assert len(lane) == 0
-    lane.close()
+    assert len(pool) == 0
+    pool.close()
 
 
 async def test_an_error_is_the_callers(work: Work) -> None:
-    lane = FairThreadPool("error", 1, share=1)
+    pool = FairThreadPool("error", 1, share=1)
 
     def fail() -> list[Any]:
         raise InterpretError("no")
 
     with pytest.raises(InterpretError, match="no"):
-        await lane.run("a", fail)
+        await pool.run("a", fail)
     work.end()
-    assert await lane.run("a", work.of("a")) == ["a"]
-    lane.close()
+    assert await pool.run("a", work.of("a")) == ["a"]
+    pool.close()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from app.interpret.lua.convert import known
+from app.interpret.lua.convert import default_to_object
 from app.interpret.lua.lexer import LuaSyntaxError
 from app.interpret.lua.runner import Call, Runner
 from app.interpret.lua.vm import Limits, LuaError, Machine, Program
@@ -60,7 +60,7 @@ def test_hostile(path: Path) -> None:
         before = peak()
     try:
         found = machine.call(program(path.read_text(), name=path.stem), "F", [DOCUMENT], results=1, limits=limits)
-        kind, text = "answer", repr(known(found[0]))
+        kind, text = "answer", repr(default_to_object(found[0]))
     except LuaError as error:
         kind, text = error.kind, str(error)
     except LuaSyntaxError as error:

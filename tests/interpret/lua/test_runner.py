@@ -36,7 +36,7 @@ async def test_what_is_quick_is_answered_at_once_and_without_a_thread(runner: Ru
     assert runner.run(called(QUICK)) == [7]
     with pytest.raises(LuaError, match="no"):
         runner.run(called(WRONG))
-    assert [lane._executor for lane in runner._lanes] == [None, None]
+    assert [pool._executor for pool in runner._pools] == [None, None]
 
 
 async def test_what_is_slow_is_begun_anew_on_a_thread_and_remembered(runner: Runner) -> None:
@@ -49,7 +49,7 @@ async def test_what_is_slow_is_begun_anew_on_a_thread_and_remembered(runner: Run
 
 
 async def test_what_was_slow_is_tried_again_after_a_while(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_AGAIN", 2)
+    monkeypatch.setattr(module, "_CALLS_UNTIL_RETRY", 2)
     tried: list[Limits] = []
     run = runner._run
 
@@ -66,7 +66,7 @@ async def test_what_was_slow_is_tried_again_after_a_while(runner: Runner, monkey
 
 
 async def test_only_so_many_slow_scripts_are_remembered(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_REMEMBERED", 2)
+    monkeypatch.setattr(module, "_MAX_REMEMBERED", 2)
     for number in range(5):
         slow = program(f"function F(a) for i = 1, 300000 do end return {number} end")
         assert await runner.run(called(slow)) == [number]  # type: ignore[misc]
@@ -85,7 +85,7 @@ async def test_limits_below_those_of_the_event_loop_need_no_thread() -> None:
     runner = Runner(Limits(seconds=0.001, instructions=10_000, memory=1 << 20))
     with pytest.raises(LuaError, match="took more than"):
         runner.run(called(ENDLESS))
-    assert [lane._executor for lane in runner._lanes] == [None, None]
+    assert [pool._executor for pool in runner._pools] == [None, None]
 
 
 async def test_too_many_at_a_time_are_told_to_come_later(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,20 +113,20 @@ async def test_machines_are_used_again_unless_a_limit_was_reached(runner: Runner
 async def test_a_script_that_is_slow_goes_where_it_ended_before() -> None:
     runner = Runner(Limits(seconds=NET, instructions=3_000_000))
     slower = program("function F(a) for i = 1, 2000000 do end return a.x end")
-    lanes_of: list[str] = []
-    names = {id(lane): lane._name for lane in runner._lanes}
-    for lane in runner._lanes:
-        run = lane.run
+    pools_of: list[str] = []
+    names = {id(pool): pool._name for pool in runner._pools}
+    for pool in runner._pools:
+        run = pool.run
 
-        def noted(script: str, work: Any, *, lane: Any = lane, run: Any = run) -> Any:
-            lanes_of.append(names[id(lane)])
+        def noted(script: str, work: Any, *, pool: Any = pool, run: Any = run) -> Any:
+            pools_of.append(names[id(pool)])
             return run(script, work)
 
-        lane.run = noted  # type: ignore[method-assign]
+        pool.run = noted  # type: ignore[method-assign]
     for _ in range(2):
         assert await runner.run(called(slower)) == [7]  # type: ignore[misc]
     assert await runner.run(called(SLOW)) == [7]  # type: ignore[misc]
-    assert lanes_of == ["lua-soon", "lua-slow", "lua-slow", "lua-soon"]
+    assert pools_of == ["lua-soon", "lua-slow", "lua-slow", "lua-soon"]
     runner.close()
 
 
