@@ -1,4 +1,4 @@
-"""Aggregating natively: an object whose status is up to date is answered without a patch, whatever its kind."""
+"""Aggregated statuses of Kubernetes' own kinds; a status that is up to date makes no patch."""
 
 from typing import Any, Final
 
@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.interpret.native import NATIVE
+from app.interpret.native import aggregate as native_aggregate
 from app.model.gvk import GroupVersionKind
 from app.model.karmada import Operation
 from app.patch import diff
@@ -36,7 +37,7 @@ ADDRESSES: Final = st.lists(
 
 
 def statuses(kind: GroupVersionKind) -> st.SearchStrategy[dict[str, Any]]:
-    """Statuses with members of the kind, among others."""
+    """Return a strategy for statuses with members of the kind and of other kinds."""
     members: dict[str, st.SearchStrategy[Any]] = dict.fromkeys(COUNTERS, st.integers(0, 2))
     if kind.kind == "CronJob":
         members["active"] = st.lists(st.just({"name": "run"}), max_size=1)
@@ -70,16 +71,16 @@ ALWAYS: Final[dict[str, dict[str, Any]]] = {
 """Members that the API's types always write."""
 
 
-def as_stored(value: Any) -> Any:
+def drop_empty(value: Any) -> Any:
     """Return a status without the empty members that Go's types leave out."""
     if isinstance(value, dict):
-        return {name: as_stored(member) for name, member in value.items() if member not in ({}, [])}
-    return [as_stored(element) for element in value] if isinstance(value, list) else value
+        return {name: drop_empty(member) for name, member in value.items() if member not in ({}, [])}
+    return [drop_empty(element) for element in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize("kind", AGGREGATED, ids=[kind.kind for kind in AGGREGATED])
 @given(data=st.data())
-def test_aggregating_twice_makes_no_second_patch(kind: GroupVersionKind, data: st.DataObject) -> None:
+def test_aggregating_again_makes_no_patch(kind: GroupVersionKind, data: st.DataObject) -> None:
     aggregate = NATIVE[kind][Operation.AGGREGATE_STATUS]
     items = [
         {"clusterName": f"m{index}", **({} if status is None else {"status": status})}
@@ -93,7 +94,7 @@ def test_aggregating_twice_makes_no_second_patch(kind: GroupVersionKind, data: s
         template["status"] = data.draw(statuses(kind))
     once = aggregate(template, items)
     assert diff(once, aggregate(once, items)) == []
-    for status in (once.get("status", {}), as_stored(once.get("status", {}))):
+    for status in (once.get("status", {}), drop_empty(once.get("status", {}))):
         stored = {**once, "status": {**ALWAYS.get(kind.kind, {}), **status}}
         assert diff(stored, aggregate(stored, items)) == []
 
@@ -106,14 +107,14 @@ def test_aggregating_twice_makes_no_second_patch(kind: GroupVersionKind, data: s
         ("StatefulSet", {"replicas": 0, "availableReplicas": 0}),
     ],
 )  # fmt: skip
-def test_zeros_that_the_type_always_writes_stay(kind: str, status: dict[str, int]) -> None:
+def test_zeros_that_the_api_type_always_writes_stay(kind: str, status: dict[str, int]) -> None:
     aggregate = NATIVE[GroupVersionKind("apps", "v1", kind)][Operation.AGGREGATE_STATUS]
     stored = {"kind": kind, "metadata": {"generation": 2}, "status": {**status, "observedGeneration": 1}}
     assert aggregate(stored, []) == {**stored, "status": {**status, "observedGeneration": 2}}
     assert aggregate(stored, [{"clusterName": "silent"}]) is stored
 
 
-def test_a_pods_containers_have_the_members_that_the_type_always_writes() -> None:
+def test_container_statuses_have_the_members_that_the_api_type_always_writes() -> None:
     aggregate = NATIVE[GroupVersionKind("", "v1", "Pod")][Operation.AGGREGATE_STATUS]
     reported = {"phase": "Running", "containerStatuses": [{"name": "app", "ready": True, "restartCount": 3}]}
     assert aggregate({"kind": "Pod"}, [{"clusterName": "m", "status": reported}])["status"] == {
@@ -122,3 +123,23 @@ def test_a_pods_containers_have_the_members_that_the_type_always_writes() -> Non
             {"name": "", "state": {}, "lastState": {}, "ready": True, "restartCount": 0, "image": "", "imageID": ""}
         ],
     }
+
+
+def test_disrupted_pods_of_earlier_statuses_are_removed() -> None:
+    template = {"status": {"disruptedPods": {"gone/p": "2024-01-01T00:00:00Z"}, "observedGeneration": 3}}
+    items = [
+        {"clusterName": "a", "status": {"disruptedPods": {"p": "2024-01-02T00:00:00Z"}, "currentHealthy": 2}},
+        {"clusterName": "b"},
+    ]
+    assert native_aggregate.pod_disruption_budget(template, items)["status"] == {
+        "disruptedPods": {"a/p": "2024-01-02T00:00:00Z"}, "observedGeneration": 3,
+        "currentHealthy": 2, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
+    }  # fmt: skip
+    assert "disruptedPods" not in native_aggregate.pod_disruption_budget(template, [])["status"]
+
+
+def test_aggregating_does_not_change_its_arguments() -> None:
+    """The result shares unchanged values with the arguments, so interpreters must not change these."""
+    template: dict[str, Any] = {"metadata": {"generation": 1}, "status": {"replicas": 1}}
+    native_aggregate.workload("replicas")(template, [{"clusterName": "m", "status": {"replicas": 5}}])
+    assert template == {"metadata": {"generation": 1}, "status": {"replicas": 1}}
