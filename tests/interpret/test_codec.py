@@ -1,4 +1,4 @@
-"""Both shapes of a review, both ways: what we ask is what we understand, what we answer is what we believe."""
+"""Both kinds of interpreter reviews, encoded and decoded again."""
 
 import json
 from typing import Any
@@ -38,7 +38,7 @@ ANSWERS: dict[Operation, dict[str, Any]] = {
 
 @pytest.mark.parametrize("proposed", [True, False], ids=["proposed", "shipped"])
 @pytest.mark.parametrize("operation", Operation)
-def test_a_question_and_its_answer_survive_the_wire(operation: Operation, proposed: bool) -> None:
+def test_question_and_answer_survive_encoding_and_decoding(operation: Operation, proposed: bool) -> None:
     question = QUESTIONS.get(operation, Question(operation, KIND, FOO))
     body = json.dumps(build_review(question, uid="u-1", proposed=proposed)).encode()
     asked = decode_review(body)
@@ -50,6 +50,6 @@ def test_a_question_and_its_answer_survive_the_wire(operation: Operation, propos
 
 
 @pytest.mark.parametrize("operation", Operation)
-def test_names_are_mapped_both_ways(operation: Operation) -> None:
+def test_operation_names_are_mapped_both_ways(operation: Operation) -> None:
     assert operation_named(proposed_name(operation)) is operation
     assert operation_named(operation.value) is operation

@@ -1,4 +1,4 @@
-"""Decoding no more than is read gives the answers that decoding all of it gives."""
+"""Partial decoding gives the same answers as decoding the complete object."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ from tests.interpret.test_fuzz import kinds, members
 OPERATIONS = (Operation.HEALTH, Operation.STATUS, Operation.REPLICA)
 
 
-def answered(function: Any, document: Any) -> Any:
+def answer_or_explain(function: Any, document: Any) -> Any:
     try:
         return function(document)
     except InterpretError as error:
@@ -25,17 +25,17 @@ def answered(function: Any, document: Any) -> Any:
 
 
 @given(kind=kinds, document=members, operation=st.sampled_from(OPERATIONS))
-def test_any_object_is_answered_alike(kind: Any, document: Any, operation: Operation) -> None:
+def test_partial_decoding_gives_the_same_answer(kind: Any, document: Any, operation: Operation) -> None:
     function = NATIVE[kind].get(operation)
     if function is None:
         return
     text = json.dumps({**document, "apiVersion": kind.api_version, "kind": kind.kind}).encode()
-    little = partial_decode.decode(msgspec.Raw(text), operation)
-    if little is not None:
-        assert answered(function, little) == answered(function, json.loads(text))
+    partial = partial_decode.decode(msgspec.Raw(text), operation)
+    if partial is not None:
+        assert answer_or_explain(function, partial) == answer_or_explain(function, json.loads(text))
 
 
-def test_templates_of_the_same_text_are_the_same_object_and_others_are_not() -> None:
+def test_templates_with_the_same_text_are_decoded_once() -> None:
     def template(image: str) -> Any:
         spec = {"template": {"spec": {"containers": [{"image": image, "resources": {"requests": {"cpu": "1"}}}]}}}
         document = partial_decode.decode(msgspec.Raw(json.dumps({"spec": spec}).encode()), Operation.REPLICA)
@@ -47,5 +47,5 @@ def test_templates_of_the_same_text_are_the_same_object_and_others_are_not() -> 
 
 
 @pytest.mark.parametrize("operation", [Operation.RETAIN, Operation.PRUNE, Operation.DEPENDENCY])
-def test_what_changes_or_reads_all_of_an_object_gets_all_of_it(operation: Operation) -> None:
+def test_other_operations_get_the_complete_object(operation: Operation) -> None:
     assert partial_decode.decode(msgspec.Raw(b"{}"), operation) is None

@@ -10,12 +10,12 @@ from app.model.karmada import Operation
 FOO = {"apiVersion": "foo.example.com/v1", "kind": "Foo", "metadata": {"name": "a"}, "spec": {"size": 1}}
 
 
-def made() -> Interpreter:
+def make_interpreter() -> Interpreter:
     return interpreter("foo.example.com/v1", "Foo")
 
 
 def test_functions_get_copies_and_may_change_them_or_return_them() -> None:
-    foo = made()
+    foo = make_interpreter()
 
     @foo.revise_replicas
     def revise(document: dict, replicas: int) -> None:  # type: ignore[type-arg]
@@ -27,8 +27,8 @@ def test_functions_get_copies_and_may_change_them_or_return_them() -> None:
     assert FOO["spec"] == {"size": 1}
 
 
-def test_an_error_says_where_it_arose() -> None:
-    foo = made()
+def test_error_names_file_and_line() -> None:
+    foo = make_interpreter()
 
     @foo.healthy
     def healthy(observed: dict) -> bool:  # type: ignore[type-arg]
@@ -39,7 +39,7 @@ def test_an_error_says_where_it_arose() -> None:
 
 
 def test_two_functions_for_an_operation_are_refused() -> None:
-    foo = made()
+    foo = make_interpreter()
     foo.healthy(lambda _: True)
     with pytest.raises(LoadError, match="Foo has two functions for InterpretHealth"):
         foo.healthy(lambda _: False)
@@ -53,7 +53,7 @@ def test_two_functions_for_an_operation_are_refused() -> None:
         ("def broken(:\n", "SyntaxError"),
     ],
 )
-def test_what_cannot_be_loaded_is_named(tmp_path: Path, text: str, problem: str) -> None:
+def test_file_that_cannot_be_loaded_is_named(tmp_path: Path, text: str, problem: str) -> None:
     file = tmp_path / "mine.py"
     file.write_text(text)
     with pytest.raises(LoadError, match=problem) as caught:
@@ -61,13 +61,13 @@ def test_what_cannot_be_loaded_is_named(tmp_path: Path, text: str, problem: str)
     assert "mine.py" in str(caught.value)
 
 
-def test_a_file_or_module_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
+def test_missing_file_or_module_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LoadError, match="is not a file"):
         load(str(tmp_path / "none.py"))
     with pytest.raises(LoadError, match=r"nowhere\.interpreters"):
         load("nowhere.interpreters")
 
 
-def test_a_module_is_loaded_by_its_name() -> None:
+def test_module_is_loaded_by_its_name() -> None:
     (foo,) = load("app.interpret.samples.foo")
     assert foo.kind.kind == "Foo"

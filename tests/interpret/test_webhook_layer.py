@@ -1,4 +1,4 @@
-"""Hooks of configurations, called over TLS: a real server answers well, badly, late and never."""
+"""Hooks of configurations, called over TLS: a real server answers correctly, wrongly, late and never."""
 
 import asyncio
 import base64
@@ -22,7 +22,7 @@ FOO = {
 }  # fmt: skip
 
 
-def exploring(hook: Hook, name: str = "foo.example.com", **webhook: Any) -> dict[str, Any]:
+def make_configuration(hook: Hook, name: str = "foo.example.com", **webhook: Any) -> dict[str, Any]:
     rule = {
         "operations": ["*"], "apiGroups": ["foo.example.com"], "apiVersions": ["*"], "resources": ["foos"],
         "scope": "Namespaced", **webhook.pop("rule", {}),
@@ -46,7 +46,7 @@ async def hook(tmp_path: Path) -> AsyncIterator[Hook]:
 @pytest.fixture
 async def app(hook: Hook) -> AsyncIterator[Fleethook]:
     made = create_app(Settings(), log=None)
-    made.store.put(exploring(hook))
+    made.store.put(make_configuration(hook))
     async with made.router.lifespan_context(made):
         yield made
 
@@ -66,7 +66,7 @@ def patched(document: dict[str, Any], response: dict[str, Any]) -> Any:
     return apply(document, json.loads(base64.b64decode(response["patch"])))
 
 
-async def test_a_hook_is_asked_in_its_shape_and_told_how_long_it_has(app: Fleethook, hook: Hook) -> None:
+async def test_hook_gets_an_explore_review_and_its_timeout(app: Fleethook, hook: Hook) -> None:
     assert (await explore(app, "ExploreHealthy"))["healthy"] is True
     (review,) = hook.reviews
     assert (review["apiVersion"], review["kind"]) == ("config.karmada.io/v1alpha1", "ExploreReview")
@@ -79,8 +79,8 @@ async def test_a_hook_is_asked_in_its_shape_and_told_how_long_it_has(app: Fleeth
     assert hook.queries == ["timeout=25s"]
 
 
-async def test_the_shipped_shape_has_shipped_names(app: Fleethook, hook: Hook) -> None:
-    configuration = exploring(hook, "a.example.com")
+async def test_shipped_configuration_gets_an_interpreter_context(app: Fleethook, hook: Hook) -> None:
+    configuration = make_configuration(hook, "a.example.com")
     (webhook,) = configuration["webhooks"]
     webhook["interpreterContextVersions"] = webhook.pop("exploreReviewVersions")
     (rule,) = webhook["rules"]
@@ -94,7 +94,7 @@ async def test_the_shipped_shape_has_shipped_names(app: Fleethook, hook: Hook) -
     assert (review["request"]["operation"], review["request"]["replicas"]) == ("InterpretStatus", 0)
 
 
-async def test_a_patch_is_applied_to_a_copy_and_answered_as_a_minimal_one(app: Fleethook, hook: Hook) -> None:
+async def test_patch_of_a_hook_is_answered_as_a_minimal_patch(app: Fleethook, hook: Hook) -> None:
     operations = [
         {"op": "test", "path": "/spec/size", "value": 1},
         {"op": "replace", "path": "/spec", "value": {"size": 7}},
@@ -105,7 +105,7 @@ async def test_a_patch_is_applied_to_a_copy_and_answered_as_a_minimal_one(app: F
     assert hook.reviews[0]["request"]["observedObject"] == FOO
 
 
-async def test_dependencies_are_sorted_and_each_is_there_once(app: Fleethook, hook: Hook) -> None:
+async def test_dependencies_are_sorted_without_duplicates(app: Fleethook, hook: Hook) -> None:
     secret = {"apiVersion": "v1", "kind": "Secret", "namespace": "default", "name": "b"}
     first = {**secret, "name": "a"}
     hook.answer = hook.respond(dependencies=[secret, first, secret])
@@ -130,7 +130,7 @@ async def test_dependencies_are_sorted_and_each_is_there_once(app: Fleethook, ho
         ("ExploreHealthy", {"successful": False, "code": 403, "message": "no"}, "get status code: 403, msg: no"),
     ],
 )
-async def test_an_answer_that_is_none_fails_with_the_reason(
+async def test_invalid_response_fails_with_the_reason(
     app: Fleethook, hook: Hook, operation: str, response: dict[str, Any], text: str
 ) -> None:
     hook.answer = hook.respond(**response)
@@ -149,7 +149,7 @@ async def test_an_answer_that_is_none_fails_with_the_reason(
         ("", {}, "apiVersion was changed"),
     ],
 )
-async def test_a_patch_that_makes_it_another_object_is_refused(
+async def test_patch_that_changes_the_identity_is_refused(
     app: Fleethook, hook: Hook, path: str, value: Any, text: str
 ) -> None:
     hook.answer = hook.patch({"op": "replace", "path": path, "value": value})
@@ -194,9 +194,7 @@ async def cut(request: web.Request) -> web.StreamResponse:
         (cut, "failed to call webhook"),
     ],
 )
-async def test_a_hook_that_misbehaves_harms_its_own_question_only(
-    app: Fleethook, hook: Hook, answer: Any, text: str
-) -> None:
+async def test_misbehaving_hook_fails_only_its_own_review(app: Fleethook, hook: Hook, answer: Any, text: str) -> None:
     good, hook.answer = hook.answer, answer
     found = await explore(app, "ExploreHealthy")
     assert found["message"].startswith('failed calling webhook "config-foo.example.com/foo.example.com": ')
@@ -205,7 +203,7 @@ async def test_a_hook_that_misbehaves_harms_its_own_question_only(
     assert (await explore(app, "ExploreHealthy"))["healthy"] is True
 
 
-async def test_a_hook_that_hangs_is_left_at_its_deadline(app: Fleethook, hook: Hook) -> None:
+async def test_hanging_hook_is_abandoned_at_its_timeout(app: Fleethook, hook: Hook) -> None:
     forever = asyncio.Event()
 
     async def hang(_: web.Request) -> web.StreamResponse:
@@ -213,29 +211,31 @@ async def test_a_hook_that_hangs_is_left_at_its_deadline(app: Fleethook, hook: H
         return web.Response()
 
     hook.answer = hang
-    app.store.put(exploring(hook, timeoutSeconds=1))
+    app.store.put(make_configuration(hook, timeoutSeconds=1))
     others = asyncio.create_task(explore(app, "ExploreHealthy"))
     deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}
-    assert (await explore(app, "ExploreHealthy", deployment))["healthy"] is True, "nobody else waits"
+    assert (await explore(app, "ExploreHealthy", deployment))["healthy"] is True, "other reviews do not wait"
     found = await others
     forever.set()
     assert found["message"].endswith('/hook?timeout=1s": context deadline exceeded')
 
 
-async def test_a_certificate_of_somebody_else_is_not_trusted(app: Fleethook, hook: Hook, tmp_path: Path) -> None:
+async def test_certificate_of_another_authority_is_not_trusted(app: Fleethook, hook: Hook, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     async with hooking(tmp_path / "other") as other:
         app.store.put(
-            exploring(hook, clientConfig={"url": f"https://127.0.0.1:{other.port}/hook", "caBundle": hook.ca_bundle})
+            make_configuration(
+                hook, clientConfig={"url": f"https://127.0.0.1:{other.port}/hook", "caBundle": hook.ca_bundle}
+            )
         )
         found = await explore(app, "ExploreHealthy")
         assert "x509: certificate signed by unknown authority" in found["message"]
         assert other.reviews == []
 
 
-async def test_failures_that_are_ignored_leave_it_to_the_next_layer(app: Fleethook, hook: Hook) -> None:
+async def test_failure_policy_ignore_asks_the_next_layer(app: Fleethook, hook: Hook) -> None:
     hook.answer = broken
-    app.store.put(exploring(hook, failurePolicy="Ignore"))
+    app.store.put(make_configuration(hook, failurePolicy="Ignore"))
     status = {**FOO, "status": {"phase": "x"}}
     review = {
         "apiVersion": "config.karmada.io/v1alpha1", "kind": "ExploreReview",
@@ -249,8 +249,8 @@ async def test_failures_that_are_ignored_leave_it_to_the_next_layer(app: Fleetho
     assert "unable to handle the request" in answer["explanation"][1]["detail"]
 
 
-async def test_a_hook_that_answered_errors_is_asked_again(app: Fleethook, hook: Hook) -> None:
-    """An object can break a hook: that must not keep other objects from it."""
+async def test_hook_is_called_again_after_errors(app: Fleethook, hook: Hook) -> None:
+    """A single object can make a hook fail, so an error must not stop calls for other objects."""
     healthy, hook.answer = hook.answer, broken
     for _ in range(6):
         assert "unable to handle the request" in (await explore(app, "ExploreHealthy"))["message"]
@@ -259,8 +259,8 @@ async def test_a_hook_that_answered_errors_is_asked_again(app: Fleethook, hook: 
     assert "message" not in (await explore(app, "ExploreHealthy"))
 
 
-async def test_the_first_hook_by_name_is_asked_and_no_other(app: Fleethook, hook: Hook) -> None:
-    app.store.put(exploring(hook, "a.example.com", timeoutSeconds=7))
+async def test_only_the_first_matching_hook_by_name_is_called(app: Fleethook, hook: Hook) -> None:
+    app.store.put(make_configuration(hook, "a.example.com", timeoutSeconds=7))
     await explore(app, "ExploreHealthy")
     assert hook.queries == ["timeout=7s"]
 
@@ -279,13 +279,13 @@ async def test_the_first_hook_by_name_is_asked_and_no_other(app: Fleethook, hook
         ({"scope": "*"}, True),
     ],
 )
-async def test_rules_decide_who_is_asked(app: Fleethook, hook: Hook, rule: dict[str, Any], asked: bool) -> None:
-    app.store.put(exploring(hook, rule=rule))
+async def test_rules_decide_which_hook_is_called(app: Fleethook, hook: Hook, rule: dict[str, Any], asked: bool) -> None:
+    app.store.put(make_configuration(hook, rule=rule))
     await explore(app, "ExploreHealthy")
     assert bool(hook.reviews) is asked
 
 
-async def test_a_definition_says_how_a_kind_is_called(app: Fleethook, hook: Hook) -> None:
+async def test_resource_name_and_scope_come_from_the_crd(app: Fleethook, hook: Hook) -> None:
     app.store.put(
         {
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -295,7 +295,7 @@ async def test_a_definition_says_how_a_kind_is_called(app: Fleethook, hook: Hook
     )  # fmt: skip
     await explore(app, "ExploreHealthy")
     assert hook.reviews == []
-    app.store.put(exploring(hook, rule={"resources": ["feet"], "scope": "Cluster"}))
+    app.store.put(make_configuration(hook, rule={"resources": ["feet"], "scope": "Cluster"}))
     assert (await explore(app, "ExploreHealthy"))["healthy"] is True
 
 

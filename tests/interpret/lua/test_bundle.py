@@ -1,4 +1,4 @@
-"""Every rule of the bundle by its fixtures, and by what nobody wrote a fixture for."""
+"""Every rule of the bundle with its fixtures and with empty objects."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ KINDS = list(read_bundle())
 CASES = [(kind.folder, case) for kind in KINDS for case in kind.cases()]
 RULES = [rule for kind in KINDS for rule in kind.rules]
 
-# What Karmada bundles (research 6), and what the issue adds to it.
+# Karmada's third-party customizations (karmada v1.16 pkg/resourceinterpreter/default/thirdparty), and fleethook's own.
 EXPECTED = {
     "apps.kruise.io/AdvancedCronJob", "apps.kruise.io/BroadcastJob", "apps.kruise.io/CloneSet", "apps.kruise.io/DaemonSet",
     "apps.kruise.io/SidecarSet", "apps.kruise.io/UnitedDeployment", "apps.kruise.io/StatefulSet", "argoproj.io/Workflow",
@@ -42,7 +42,7 @@ def chain() -> Chain:
     return Chain([LuaLayer("bundle", load_bundle_rules, Runner(), observe=unobserved)])
 
 
-def test_the_kinds_are_these() -> None:
+def test_bundle_has_exactly_these_kinds() -> None:
     assert {kind.folder for kind in KINDS} == EXPECTED
 
 
@@ -64,7 +64,7 @@ def test_every_rule_has_a_fixture(kind: BundledKind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=[kind.folder for kind in KINDS])
-async def test_aggregating_twice_is_aggregating_once(chain: Chain, kind: BundledKind) -> None:
+async def test_aggregating_again_changes_nothing(chain: Chain, kind: BundledKind) -> None:
     for case in kind.cases():
         if case.question.operation is Operation.AGGREGATE_STATUS:
             once = (await chain.answer(case.question)).answer.object
@@ -72,14 +72,14 @@ async def test_aggregating_twice_is_aggregating_once(chain: Chain, kind: Bundled
             assert (await chain.answer(case.question._replace(object=once))).answer.object == once
 
 
-# Their definitions require spec, so there is none without.
+# The CRDs of the kinds require spec.
 MINIMAL: list[dict[str, Any]] = [{"spec": {}}, {"spec": {}, "status": {}}, {"spec": {}, "status": {"conditions": []}}]
 
 
 @pytest.mark.parametrize(
     "rule", RULES, ids=[f"{rule.source}-{rule.kind.version}-{rule.function.member}" for rule in RULES]
 )
-async def test_an_object_with_nothing_in_it_is_answered(chain: Chain, rule: Rule) -> None:
+async def test_empty_object_is_answered(chain: Chain, rule: Rule) -> None:
     for rest in MINIMAL:
         document = {"apiVersion": rule.kind.api_version, "kind": rule.kind.kind, "metadata": {"name": "x"}, **rest}
         operation = rule.function.operation

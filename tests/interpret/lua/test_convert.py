@@ -20,20 +20,20 @@ JSON = st.recursive(
 OBJECTS = st.dictionaries(NAMES, JSON, max_size=6)
 
 
-def same(left: Any, right: Any) -> bool:
-    """Whether two documents are written alike, to the kind of number."""
+def is_identical(left: Any, right: Any) -> bool:
+    """Return whether two documents are equal, including the order of members and the types of numbers."""
     if type(left) is not type(right):
         return False
     if isinstance(left, dict):
-        return list(left) == list(right) and all(same(left[name], right[name]) for name in left)
+        return list(left) == list(right) and all(is_identical(left[name], right[name]) for name in left)
     if isinstance(left, list):
-        return len(left) == len(right) and all(map(same, left, right))
+        return len(left) == len(right) and all(map(is_identical, left, right))
     return bool(left == right)
 
 
 @given(OBJECTS)
 @settings(max_examples=300)
-def test_returning_an_object_is_the_identity(document: dict[str, Any]) -> None:
+def test_returned_document_is_the_same_object(document: dict[str, Any]) -> None:
     found = call("function F(a) return a end", document, machine=MACHINE)
     assert found is document
 
@@ -51,17 +51,17 @@ function F(a) look(a) return a end
 
 @given(OBJECTS)
 @settings(max_examples=300)
-def test_looking_at_everything_changes_nothing(document: dict[str, Any]) -> None:
-    assert same(call(LOOKED_INTO, document, machine=MACHINE), document)
+def test_reading_a_document_changes_nothing(document: dict[str, Any]) -> None:
+    assert is_identical(call(LOOKED_INTO, document, machine=MACHINE), document)
 
 
 @given(OBJECTS, NAMES)
 @settings(max_examples=300)
-def test_setting_one_member_changes_only_that(document: dict[str, Any], name: str) -> None:
+def test_setting_a_member_changes_only_that_member(document: dict[str, Any], name: str) -> None:
     assume("\n" not in name)
     source = LOOKED_INTO.replace("return a", "a[b] = 'set' return a").replace("F(a)", "F(a, b) b = b.name")
     found = call(source, document, {"name": name}, machine=MACHINE)
-    assert same(found, {**document, name: "set"})
+    assert is_identical(found, {**document, name: "set"})
 
 
 def places(document: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -84,40 +84,42 @@ def with_member(document: Any, at: tuple[Any, ...]) -> Any:
 
 @given(OBJECTS, st.data())
 @settings(max_examples=300)
-def test_setting_a_member_anywhere_changes_only_that(document: dict[str, Any], data: st.DataObject) -> None:
+def test_setting_a_nested_member_changes_only_that_member(document: dict[str, Any], data: st.DataObject) -> None:
     at = data.draw(st.sampled_from(places(document)))
     path = [name + 1 if isinstance(name, int) else name for name in at]
     source = "function F(a, b) local x = a for _, k in ipairs(b.path) do x = x[k] end x.new = {1, b.empty} return a end"
     found = call(source, document, {"path": path, "empty": {}}, machine=MACHINE)
-    assert same(found, with_member(document, at))
+    assert is_identical(found, with_member(document, at))
 
 
 @given(OBJECTS, NAMES)
 @settings(max_examples=200)
-def test_taking_a_member_away_takes_only_that(document: dict[str, Any], name: str) -> None:
-    assume(document.get(name, 0) is not None)  # a null is nothing to Lua, and stays
+def test_removing_a_member_removes_only_that_member(document: dict[str, Any], name: str) -> None:
+    assume(document.get(name, 0) is not None)  # Lua cannot remove a null, because it reads nil
     source = LOOKED_INTO.replace("return a", "a[b] = nil return a").replace("F(a)", "F(a, b) b = b.name")
     found = call(source, document, {"name": name}, machine=MACHINE)
-    assert same(found, {key: kept for key, kept in document.items() if key != name})
+    assert is_identical(found, {key: kept for key, kept in document.items() if key != name})
 
 
 @given(OBJECTS)
 @settings(max_examples=200)
-def test_a_copy_made_by_hand_is_equal(document: dict[str, Any]) -> None:
-    """Integers beyond 64 bits and floats that are whole come back as Lua's numbers, equal as JSON has it."""
+def test_copy_made_by_a_script_equals_the_document(document: dict[str, Any]) -> None:
+    """Integers beyond 64 bits and integral floats come back as Lua's numbers, which are equal in JSON."""
     source = "local function copy(x) if type(x) ~= 'table' then return x end local t = {} for k, v in pairs(x) do t[k] = copy(v) end return t end function F(a) local t = {x = copy(a.x)} return t end"
     found = call(source, {"x": document}, machine=MACHINE)
-    assert plain(found.get("x", {})) == plain(document)
+    assert drop_lossy(found.get("x", {})) == drop_lossy(document)
 
 
-def plain(document: Any) -> Any:
-    """A document without what a copy in Lua cannot have: nulls of objects, empty tables, more than 64 bits."""
+def drop_lossy(document: Any) -> Any:
+    """Return a document without values that a Lua copy loses: nulls in objects, empty tables, large integers."""
     if isinstance(document, dict):
-        kept = {name: plain(child) for name, child in document.items() if child is not None}
+        kept = {name: drop_lossy(child) for name, child in document.items() if child is not None}
         return {name: child for name, child in kept.items() if child not in ({}, [])}
     if isinstance(document, list):
-        # What a null or an empty list in a list becomes depends on what is around it.
-        return [plain(child) for child in document if child not in (None, {}, []) and plain(child) not in ({}, [])]
+        # The result for a null or an empty list in a list depends on its neighbors.
+        return [
+            drop_lossy(child) for child in document if child not in (None, {}, []) and drop_lossy(child) not in ({}, [])
+        ]
     if isinstance(document, int) and not -(2**63) <= document < 2**63:
         return float(document)
     return document
@@ -137,7 +139,7 @@ def plain(document: Any) -> Any:
         ("a.spec.list[1].x = a.spec.labels", {"labels": {"a": "b"}, "args": ["x"], "list": [{"x": {"a": "b"}}, {"y": []}]}),
     ],
 )  # fmt: skip
-def test_empty_tables_are_what_stood_at_their_place(source: str, expected: Any) -> None:
+def test_empty_table_takes_the_type_at_its_path(source: str, expected: Any) -> None:
     document = {"spec": {"labels": {"a": "b"}, "args": ["x"], "list": [{"x": {}}, {"y": []}]}}
     before = repr(document)
     assert call(f"function F(a) {source} return a end", document) == {"spec": expected}
@@ -148,12 +150,12 @@ def test_integers_floats_and_nulls() -> None:
     document = {"big": 2**53 + 1, "least": -(2**63), "float": 2.0, "null": None, "list": [None, 1], "beyond": 2**80}
     found = value("{b = a.big, l = a.least, n = a.null == nil, i = #a.list, x = a.big + 1, f = a.float}", document)
     assert found == {"b": 2**53 + 1, "l": -(2**63), "n": True, "i": 2, "x": 2**53, "f": 2}
-    assert same(call("function F(a) a.x = 1 return a end", document), {**document, "x": 1})
+    assert is_identical(call("function F(a) a.x = 1 return a end", document), {**document, "x": 1})
     moved = call("function F(a) a.big, a.least = a.least, a.big return a end", document)
     assert (moved["big"], moved["least"]) == (-(2**63), 2**53 + 1)
 
 
-def test_a_table_may_be_in_two_places() -> None:
+def test_table_may_appear_in_two_places() -> None:
     source = "function F(a) local t = {x = 1} a.one = t a.two = t a.three = a.old a.four = {a.old, a.old} return a end"
     assert call(source, {"old": {"y": 2}}) == {
         "old": {"y": 2}, "one": {"x": 1}, "two": {"x": 1}, "three": {"y": 2}, "four": [{"y": 2}, {"y": 2}],
@@ -179,14 +181,14 @@ def test_a_table_may_be_in_two_places() -> None:
         ("a[0/0] = 1", "table index is NaN"),
     ],
 )
-def test_what_is_no_json_is_refused_with_its_place(source: str, text: str) -> None:
+def test_value_without_json_form_is_refused_with_its_path(source: str, text: str) -> None:
     with pytest.raises(LuaError) as caught:
         call(f"function F(a) {source} return a end", {"list": [1, 2, 3]})
     assert text in str(caught.value)
     assert caught.value.kind == "script"
 
 
-def test_large_documents_are_opened_in_parts() -> None:
+def test_large_documents_are_sent_in_several_messages() -> None:
     document = {
         "list": list(range(10_000)),
         "object": {f"k{i}": {"v": i} for i in range(9_000)},

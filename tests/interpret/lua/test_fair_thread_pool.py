@@ -1,4 +1,4 @@
-"""Turns on threads: shares of scripts, and who is next. Work waits for the test, never for time."""
+"""Turns and shares of scripts in a pool of threads. Calls wait for the test, never for time."""
 
 import asyncio
 import threading
@@ -14,7 +14,7 @@ from tests.waiting import NET
 
 
 class Work:
-    """Calls that run until the test lets them end."""
+    """Calls that run until the test ends them."""
 
     def __init__(self) -> None:
         self.started: list[str] = []
@@ -34,7 +34,7 @@ class Work:
         self._go.release(count)
 
     async def wait_for(self, count: int) -> None:
-        """Wait until as many more calls have started."""
+        """Wait until ``count`` further calls have started."""
         for _ in range(count):
             assert await asyncio.to_thread(self._changed.acquire, timeout=NET)
 
@@ -50,7 +50,7 @@ def ask(pool: FairThreadPool, work: Work, *names: str) -> list["asyncio.Task[Any
     return [asyncio.ensure_future(pool.run(name, work.of(name))) for name in names]
 
 
-async def test_scripts_take_turns_whatever_was_asked_first(work: Work) -> None:
+async def test_scripts_take_turns_regardless_of_arrival(work: Work) -> None:
     pool = FairThreadPool("turns", 1, share=1)
     tasks = ask(pool, work, *"aaaa", "b", "b", "c")
     for _ in tasks:
@@ -75,7 +75,9 @@ async def test_one_script_leaves_a_thread_to_the_others(work: Work) -> None:
     pool.close()
 
 
-async def test_places_are_limited_in_all_and_for_each_script(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_waiting_calls_are_limited_in_total_and_for_each_script(
+    work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(fair_thread_pool, "MAX_WAITING", 4)
     monkeypatch.setattr(fair_thread_pool, "MAX_WAITING_EACH", 3)
     pool = FairThreadPool("places", 1, share=1)
@@ -92,7 +94,7 @@ async def test_places_are_limited_in_all_and_for_each_script(work: Work, monkeyp
     pool.close()
 
 
-async def test_a_call_that_nobody_waits_for_gives_up_its_place(work: Work) -> None:
+async def test_cancelled_call_leaves_the_queue(work: Work) -> None:
     pool = FairThreadPool("gone", 1, share=1)
     running, gone, last = ask(pool, work, "a", "b", "c")
     await work.wait_for(1)
@@ -105,7 +107,7 @@ async def test_a_call_that_nobody_waits_for_gives_up_its_place(work: Work) -> No
     pool.close()
 
 
-async def test_an_error_is_the_callers(work: Work) -> None:
+async def test_error_of_a_call_is_raised_to_its_caller(work: Work) -> None:
     pool = FairThreadPool("error", 1, share=1)
 
     def fail() -> list[Any]:

@@ -33,7 +33,7 @@ from tests.interpret.lua.machines import call, value
         ("goto 1", 1, "a name is expected"),
     ],
 )
-def test_what_is_no_lua_is_refused_with_its_line(source: str, line: int, text: str) -> None:
+def test_invalid_lua_is_refused_with_its_line(source: str, line: int, text: str) -> None:
     with pytest.raises(LuaSyntaxError) as caught:
         parse_script(source)
     assert text in str(caught.value)
@@ -74,11 +74,11 @@ end
 """
 
 
-def test_all_of_the_language() -> None:
+def test_complete_syntax_of_lua_5_1_runs() -> None:
     assert call(EVERYTHING, {}) == "aA\"'\\ q.x-4t 28 38z"
 
 
-def test_lines_stay_where_they_are() -> None:
+def test_rewriting_keeps_line_numbers() -> None:
     source = "function F(a)\n  local x = {\n    b = 1 / 1,\n    c = {}\n  }\n  return a.nothing.more\nend"
     assert parse_script(source).runnable.count("\n") == source.count("\n")
     with pytest.raises(Exception, match=r"^script:6: attempt to index a nil value \(field 'nothing'\)$"):
@@ -138,7 +138,7 @@ def test_lines_stay_where_they_are() -> None:
         ("type(os.time()) .. type(os.date())", "numberstring"),
     ],
 )
-def test_arithmetic_and_texts_are_those_of_5_1(expression: str, expected: object) -> None:
+def test_arithmetic_and_strings_behave_as_in_gopher_lua(expression: str, expected: object) -> None:
     found = value(expression, {"large": 2**53 + 1, "largest": 2**63 - 1, "least": -(2**63)})
     assert found == expected
     assert isinstance(found, type(expected))
@@ -171,7 +171,7 @@ def test_pairs_in_the_order_of_insertion(source: str, expected: str) -> None:
     assert call(script, {"zeta": 1, "alpha": 2, "mid": {"b": 1, "a": 2}}) == expected
 
 
-def test_removing_while_going_through() -> None:
+def test_loop_can_remove_members() -> None:
     source = "function F(a) for k, v in pairs(a) do if v % 2 == 0 then a[k] = nil end end return a end"
     assert call(source, {f"k{i}": i for i in range(20)}) == {f"k{i}": i for i in range(1, 20, 2)}
 
@@ -192,7 +192,7 @@ def test_removing_while_going_through() -> None:
         ("repeat local done = true until done", []),
     ],
 )
-def test_what_looks_wrong(source: str, expected: list[str]) -> None:
+def test_suspicious_code_is_listed(source: str, expected: list[str]) -> None:
     known = frozenset({"pairs", "string", "_G"})
     found = [
         f"{one.line}: {one.text}" for one in parse_script(source, known=known).findings if "function F" not in one.text
@@ -219,11 +219,11 @@ def test_what_looks_wrong(source: str, expected: list[str]) -> None:
         ("return function() end", True),
     ],
 )
-def test_whether_every_way_returns_something(body: str, *, returns: bool) -> None:
+def test_function_returns_on_every_path(body: str, *, returns: bool) -> None:
     assert parse_script(f"function F(x, y) {body} end").functions["F"].returns is returns
 
 
-def test_a_body_is_a_function_that_returns_its_first_parameter() -> None:
+def test_wrapped_body_returns_its_first_parameter_by_default() -> None:
     body = wrap_body("a.x = b.y", name="F", parameters=("a", "b"))
     assert call(body, {"z": 1}, {"y": 2}) == {"z": 1, "x": 2}
     body = wrap_body("if b.y then return b end -- or nothing", name="F", parameters=("a", "b"))
@@ -234,6 +234,6 @@ def test_a_body_is_a_function_that_returns_its_first_parameter() -> None:
 
 
 @given(st.text(alphabet="function end()={}[]'\"\\.,;: \nxy12+-*/^%#~<>returnlocalif", max_size=80))
-def test_anything_is_read_or_refused(source: str) -> None:
+def test_random_source_is_parsed_or_refused(source: str) -> None:
     with contextlib.suppress(LuaSyntaxError):
         assert parse_script(source).runnable.count("\n") == source.count("\n")

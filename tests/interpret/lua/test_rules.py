@@ -20,7 +20,7 @@ def customization(**scripts: object) -> ParsedRules:
 
 
 BOMB = "\n".join([f"a{i}: &a{i} [" + ", ".join([f"*a{i - 1}" if i else "x"] * 10) + "]" for i in range(10)])
-"""What is short, and much when it is written out."""
+"""A short document that is huge after its aliases are resolved."""
 ENTRY = "apiVersion: example.com/v1\nkind: Foo\n"
 WHOLE = '"function Retain(desiredObj, runtimeObj) return desiredObj end"'
 
@@ -47,7 +47,7 @@ def test_retention_as_a_mapping_a_sequence_or_documents(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "---\n", "[]"])
-def test_nothing_is_nothing(text: str) -> None:
+def test_empty_config_map_has_no_rules(text: str) -> None:
     assert config(text) == ParsedRules([], [])
     assert read_config_map({"data": None}) == ParsedRules([], [])
 
@@ -69,13 +69,13 @@ def test_nothing_is_nothing(text: str) -> None:
         (f"- {{apiVersion: v1, kind: Pod, health.lua: {WHOLE}}}\n- {{apiVersion: v1, kind: Pod, health.lua: {WHOLE}}}", "data[retention.customizations][1]", "v1 Pod is already defined at data[retention.customizations][0]"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_place(text: str, place: str, problem: str) -> None:
+def test_problem_of_a_config_map_has_its_path(text: str, place: str, problem: str) -> None:
     found = config(text)
     assert [one.place for one in found.problems] == [place]
     assert problem in found.problems[0].text
 
 
-def test_a_customization_has_a_rule_for_each_script() -> None:
+def test_customization_has_a_rule_for_each_script() -> None:
     found = customization(
         retention="function Retain(d, o) return d end",
         healthInterpretation="function InterpretHealth(o) return true end",
@@ -97,14 +97,14 @@ def test_a_customization_has_a_rule_for_each_script() -> None:
         ({"retain": "function Retain() end"}, "retain", "unknown rule: use one of retention, replicaResource"),
     ],
 )
-def test_what_is_wrong_with_a_customization(scripts: dict[str, object], place: str, problem: str) -> None:
+def test_problem_of_a_customization_has_its_path(scripts: dict[str, object], place: str, problem: str) -> None:
     found = customization(**scripts)
     assert [one.place for one in found.problems] == [f"spec.customizations.{place}"]
     assert problem in found.problems[0].text
     assert found.rules == []
 
 
-def test_a_customization_needs_a_target_and_rules() -> None:
+def test_customization_needs_a_target_and_rules() -> None:
     found = read_customization({"metadata": {"name": "x"}, "spec": {"target": {"kind": ""}}})
     assert [one.place for one in found.problems] == [
         "spec.target.apiVersion",
@@ -150,6 +150,6 @@ def test_findings_are_about_the_users_script() -> None:
         ("local string = {rep = print} string.rep('a')", []),
     ],
 )
-def test_code_that_does_not_run_on_karmada(body: str, expected: list[str]) -> None:
+def test_unportable_code_is_listed(body: str, expected: list[str]) -> None:
     [rule] = customization(healthInterpretation=f"function InterpretHealth(o) {body} end").rules
     assert list(list_unportable(rule)) == expected

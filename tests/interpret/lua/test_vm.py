@@ -1,4 +1,4 @@
-"""What scripts can reach, what is left of them, and that limits hold."""
+"""The sandbox of a machine: its globals, the isolation of calls, and their limits."""
 
 import gc
 import weakref
@@ -19,17 +19,17 @@ REFUSED = {
 }  # fmt: skip
 
 
-def test_the_globals_are_these() -> None:
+def test_globals_are_exactly_those_of_the_sandbox() -> None:
     assert Machine().names() == EXPECTED_GLOBALS | REFUSED
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
-def test_what_is_refused_says_so(name: str) -> None:
+def test_refused_global_raises_an_error(name: str) -> None:
     with pytest.raises(LuaError, match=f"^script:1: {name} is not available to interpreters$"):
         call(f"function F(a) local x = {name}('') return a end", {})
 
 
-def test_the_libraries_have_these_members() -> None:
+def test_libraries_have_exactly_these_members() -> None:
     members = value(
         "(function() local t = {} for _, n in ipairs({'string', 'table', 'math', 'os'}) do t[n] = {} for k in pairs(_G[n]) do table.insert(t[n], k) end table.sort(t[n]) end return t end)()",
         {},
@@ -75,7 +75,7 @@ def test_nothing_survives_a_call(leak: str) -> None:
     assert call(look, {}, machine=machine) == expected
 
 
-def test_the_function_of_another_script_is_never_found() -> None:
+def test_function_of_another_script_is_never_found() -> None:
     machine = Machine()
     machine.call(program("function Retain(a) return a end"), "Retain", [{}], results=1, limits=Limits())
     with pytest.raises(LuaError, match="there is no function Retain") as caught:
@@ -83,7 +83,7 @@ def test_the_function_of_another_script_is_never_found() -> None:
     assert caught.value.kind == "missing"
 
 
-def test_a_changed_library_holds_within_the_call() -> None:
+def test_changed_library_affects_only_its_call() -> None:
     source = "string.upper = string.lower function F(a) return {('Ab'):upper(), string.upper('Ab')} end"
     assert call(source, {}) == ["ab", "ab"]
 
@@ -123,7 +123,7 @@ def test_kinds_of_errors(source: str, kind: str, text: str) -> None:
     assert len(str(caught.value)) < 1200
 
 
-def test_the_limit_of_instructions() -> None:
+def test_instructions_are_limited() -> None:
     with pytest.raises(LuaError, match="took more than 100000 instructions") as caught:
         call("function F() for i = 1, 1e9 do end end", {}, limits=Limits(10, 100_000))
     assert caught.value.kind == "instructions"
@@ -165,7 +165,7 @@ def test_work_of_library_functions_counts_as_instructions(work: str) -> None:
     assert caught.value.kind == "instructions"
 
 
-def test_a_machine_that_reached_a_limit_is_not_used_again() -> None:
+def test_machine_is_spoiled_after_reaching_a_limit() -> None:
     machine = Machine()
     with pytest.raises(LuaError):
         call("function F() error('x') end", {}, machine=machine)
@@ -175,7 +175,7 @@ def test_a_machine_that_reached_a_limit_is_not_used_again() -> None:
     assert machine.spoiled
 
 
-def test_a_script_may_catch_its_own_errors_but_not_limits() -> None:
+def test_pcall_catches_errors_but_not_limits() -> None:
     caught = "function F() local ok, e = pcall(error, 'mine') return {ok, e, (select(2, pcall(nil)))} end"
     assert call(caught, {}) == [False, "mine", "attempt to call a nil value"]
     source = "function F() while true do pcall(function() while true do end end) end end"
@@ -183,7 +183,7 @@ def test_a_script_may_catch_its_own_errors_but_not_limits() -> None:
         call(source, {}, limits=Limits(0.2, 10**9))
 
 
-def test_what_is_printed_is_kept_for_commands() -> None:
+def test_printed_lines_are_kept_for_commands() -> None:
     machine = Machine()
     call("function F(a) print('one', 2, nil, a, {}) print() return a end", {}, machine=machine)
     assert machine.printed() == ["one\t2\tnil\ttable\ttable", ""]
@@ -193,7 +193,7 @@ def test_what_is_printed_is_kept_for_commands() -> None:
     assert machine.printed() == []
 
 
-def test_a_machine_is_freed_when_nobody_has_it() -> None:
+def test_machine_without_references_is_freed() -> None:
     machine = Machine()
     call("function F(a) return a.x end", {"x": [1]}, machine=machine)
     reference = weakref.ref(machine)
@@ -219,7 +219,7 @@ def test_memory_of_earlier_calls_does_not_count() -> None:
 
 
 @pytest.mark.parametrize("name", ["error", "type", "next", "string", "table", "print", "os", "assert", "_G"])
-def test_a_global_can_be_taken_away_for_the_call(name: str) -> None:
+def test_script_can_remove_a_global_for_its_call(name: str) -> None:
     machine = Machine()
     assert call(f"{name} = nil function F() return {name} == nil end", {}, machine=machine) is True
     assert call(f"function F() {name} = 7 return {name} end", {}, machine=machine) == 7
