@@ -11,7 +11,6 @@ import pytest
 from aiohttp import web
 
 from app.asgi import Fleethook, create_app
-from app.patch import apply
 from app.settings import Settings
 from tests.asgi_client import call
 from tests.hook_server import Hook, hooking
@@ -60,10 +59,6 @@ async def explore(app: Fleethook, operation: str, document: Any = None, **reques
     response: dict[str, Any] = answer["response"]
     assert response["uid"] == "u-1"
     return response
-
-
-def patched(document: dict[str, Any], response: dict[str, Any]) -> Any:
-    return apply(document, json.loads(base64.b64decode(response["patch"])))
 
 
 async def test_hook_gets_an_explore_review_and_its_timeout(app: Fleethook, hook: Hook) -> None:
