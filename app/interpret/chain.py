@@ -133,7 +133,7 @@ class Chain:
 
         Args:
             question: The question.
-            off_loop: Runs work on a large question in a thread; None where nobody else waits.
+            off_loop: Runs work on a large question in a thread; None to run it on the event loop.
 
         Raises:
             ChainError: None has one, or it failed; the work that is returned raises it, too.
