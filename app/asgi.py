@@ -42,13 +42,13 @@ from app.dispatch.limits import RequestLimits
 from app.dispatch.own_endpoints import Address, OwnEndpoints, list_own_addresses
 from app.dispatch.validation.validator import ConfigurationValidator
 from app.interpret.chain import Chain
-from app.interpret.layers import chain_of
+from app.interpret.layers import assemble_chain
+from app.interpret.lua.admission import validate_scripts_in_slices
 from app.interpret.lua.customizations import Customizations
-from app.interpret.lua.review import validate_scripts_in_slices
 from app.interpret.lua.runner import Runner
 from app.interpret.lua.vm import Limits
-from app.interpret.registry import Interpreter, load
-from app.interpret.webhook import DEFINITIONS_BY_KIND, WebhookLayer
+from app.interpret.python_interpreter import Interpreter, load
+from app.interpret.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
 from app.lifetime import Cluster, follow_cluster, follow_manifests, run_in_background, settle_garbage_collector
 from app.outbound.call_slots import Quotas
 from app.outbound.client import HookClient
@@ -161,7 +161,7 @@ class Fleethook(FastAPI):
     def _make_interpret_routes(self) -> list[ReviewRoute]:
         settings = self.settings
         self.runner.prepare()
-        self.chain = chain_of(
+        self.chain = assemble_chain(
             self.customizations,
             WebhookLayer(self.store, self.hook_client, observe=self.metrics.count_hook_call),
             _load_interpreters(settings),
@@ -193,7 +193,9 @@ class Fleethook(FastAPI):
             own=OwnEndpoints(self._list_addresses),
         )
         validate = ConfigurationValidator(dispatcher.compiler, worker=dispatcher.worker, turns=dispatcher.turns).review
-        context = DispatchContext(dispatcher, self.store, self.synced, self._find_stale, self._make_access(), self.requests)
+        context = DispatchContext(
+            dispatcher, self.store, self.synced, self._find_stale, self._make_access(), self.requests
+        )
         return [
             *dispatch_routes(context, validate),
             *annotated_routes(context, NamedCallers(settings.dispatch_callers)),

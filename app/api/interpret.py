@@ -13,7 +13,7 @@ from app.api.review_lines import make_interpret_line
 from app.control.steps import Steps
 from app.interpret.access import InterpretError
 from app.interpret.chain import Chain, ChainError, Explained, Step
-from app.interpret.codec import Asked, decode_review, encode_answer, encode_failure, question_of
+from app.interpret.codec import DecodedReview, decode_review, encode_answer, encode_failure, read_question
 from app.interpret.question import Question
 from app.model.karmada import InterpretRequest
 
@@ -26,7 +26,7 @@ class Interpreted(NamedTuple):
     problem: InterpretError | None
 
 
-class InterpretEndpoint(ReviewEndpoint[Asked, InterpretRequest, bool, Interpreted]):
+class InterpretEndpoint(ReviewEndpoint[DecodedReview, InterpretRequest, bool, Interpreted]):
     """One interpreter route: its chain answers in the shape of the review.
 
     The only fact of a request is whether its caller wants to know which layers were asked.
@@ -48,10 +48,12 @@ class InterpretEndpoint(ReviewEndpoint[Asked, InterpretRequest, bool, Interprete
     def _inspect(self, scope: Scope) -> bool:
         return b"explain" in scope["query_string"] and _wants_explanation(scope)
 
-    def _decode(self, body: bytes) -> Asked:
+    def _decode(self, body: bytes) -> DecodedReview:
         return decode_review(body)
 
-    def _decide(self, received: Received[Asked, bool], request: InterpretRequest) -> Steps[tuple[Interpreted, bytes]]:
+    def _decide(
+        self, received: Received[DecodedReview, bool], request: InterpretRequest
+    ) -> Steps[tuple[Interpreted, bytes]]:
         del request
         review, explain = received.review, received.call
         question: Question | None = None
@@ -61,7 +63,7 @@ class InterpretEndpoint(ReviewEndpoint[Asked, InterpretRequest, bool, Interprete
             if is_large:
                 question = yield from self._read_large(received)
             else:
-                question = question_of(review, built_in=self._chain.built_in)
+                question = read_question(review, built_in=self._chain.built_in)
             explained = self._chain.begin(question, off_loop=self._off_loop if is_large else None)
             if not isinstance(explained, Explained):
                 explained = yield explained
@@ -77,9 +79,9 @@ class InterpretEndpoint(ReviewEndpoint[Asked, InterpretRequest, bool, Interprete
             return _encode_failure(received, Interpreted(question, steps, problem), problem)
         return Interpreted(question, steps, None), answer
 
-    def _read_large(self, received: Received[Asked, bool]) -> Steps[Question]:
+    def _read_large(self, received: Received[DecodedReview, bool]) -> Steps[Question]:
         # The chain is not asked in a thread, as the store may change its rules meanwhile.
-        decode = partial(question_of, received.review, built_in=lambda _kind, _operation: False)
+        decode = partial(read_question, received.review, built_in=lambda _kind, _operation: False)
         question: Question = yield self._off_loop(decode)
         return question._replace(large=True)
 
@@ -89,16 +91,18 @@ class InterpretEndpoint(ReviewEndpoint[Asked, InterpretRequest, bool, Interprete
         message, code, _reason = explain_failure(error, route=self._path, uid=uid)
         return InterpretError(message, code=code)
 
-    def _refuse(self, received: Received[Asked, bool], problem: Problem) -> tuple[Interpreted, bytes]:
+    def _refuse(self, received: Received[DecodedReview, bool], problem: Problem) -> tuple[Interpreted, bytes]:
         error = InterpretError(problem.message, code=problem.code)
         return _encode_failure(received, Interpreted(None, (), error), error)
 
-    def _classify(self, review: Asked, verdict: Interpreted) -> tuple[str, str]:
+    def _classify(self, review: DecodedReview, verdict: Interpreted) -> tuple[str, str]:
         del review
         operation = "" if verdict.question is None else verdict.question.operation.value
         return operation, "answered" if verdict.problem is None else "errored"
 
-    def _describe(self, received: Received[Asked, bool], verdict: Interpreted, *, seconds: float) -> InterpretLine:
+    def _describe(
+        self, received: Received[DecodedReview, bool], verdict: Interpreted, *, seconds: float
+    ) -> InterpretLine:
         return make_interpret_line(
             self._path,
             received.review,
@@ -111,7 +115,7 @@ class InterpretEndpoint(ReviewEndpoint[Asked, InterpretRequest, bool, Interprete
 
 
 def _encode_failure(
-    received: Received[Asked, bool], verdict: Interpreted, problem: InterpretError
+    received: Received[DecodedReview, bool], verdict: Interpreted, problem: InterpretError
 ) -> tuple[Interpreted, bytes]:
     return verdict, encode_failure(received.review, problem, verdict.steps if received.call else None)
 

@@ -7,7 +7,7 @@ import msgspec
 from app.api.codec import Decoded
 from app.api.logs import InterpretLine, ReviewLine, cut_text, milliseconds, stamp
 from app.interpret.chain import Step
-from app.interpret.codec import Asked
+from app.interpret.codec import DecodedReview
 from app.interpret.question import Question
 from app.model.admission import Response
 from app.model.json import JSON, as_object
@@ -47,7 +47,7 @@ def make_admission_line(
 
 def make_interpret_line(
     path: str,
-    review: Asked,
+    review: DecodedReview,
     question: Question | None,
     *,
     steps: tuple[Step, ...],

@@ -17,8 +17,8 @@ from app.control.slices import Sliced, Slices, run_at_once
 from app.control.turns import Executor
 from app.crds.instance.review import mutate_karmada, validate_karmada
 from app.dispatch.explain import Explanation
+from app.interpret.admission import validate_configuration
 from app.interpret.chain import Chain, PythonLayer
-from app.interpret.review import validate_configuration
 from app.interpret.samples.bar import bar
 from app.interpret.samples.foo import foo
 from app.model.admission import AdmissionRequest, AdmissionReview, Response

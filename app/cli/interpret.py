@@ -23,9 +23,9 @@ from app.cli.terminal import flush, write, write_document, write_error
 from app.cli.yaml_output import yaml_text
 from app.interpret.access import InterpretError
 from app.interpret.chain import ChainError, Step
-from app.interpret.fixtures import FixtureError, operation_of, question, results
-from app.interpret.hook_rules import problems
-from app.interpret.hooks import CONFIGURATIONS
+from app.interpret.fixtures import FixtureError, find_operation, make_question, name_results
+from app.interpret.hook_configuration import CONFIGURATIONS
+from app.interpret.hook_validation import problems
 from app.interpret.lua.runner import Runner
 from app.interpret.question import Question
 from app.model.json import JSON, JSONObject
@@ -117,8 +117,8 @@ def run(
     if len(given.objects) + (desired_file is not None) > 1:
         fail("-f and --desired-file give several objects: give only one")
     try:
-        asked = question(
-            operation_of(operation),
+        asked = make_question(
+            find_operation(operation),
             desired=given.objects[0] if given.objects else _read_object(desired_file),
             observed=_read_object(observed_file),
             items=items,
@@ -145,7 +145,7 @@ async def _answer(
     """Return the results by their names in a fixture, and the step of the layer that answered."""
     async with HookClient(allow_private=True) as client:
         explained = await build_chain(client, runner, interpreters, objects).answer(asked)
-        return results(asked, explained.answer), explained.steps[-1]
+        return name_results(asked, explained.answer), explained.steps[-1]
 
 
 def _print_answer(found: JSONObject, step: Step, output: RunOutput) -> None:

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from app.cli.exit_codes import fail
 from app.cli.lua_scripts import describe_problems
 from app.interpret.chain import Chain, ChainError
-from app.interpret.layers import chain_of
+from app.interpret.layers import assemble_chain
 from app.interpret.lua.customizations import Customizations
 from app.interpret.lua.runner import Runner
+from app.interpret.python_interpreter import Interpreter, LoadError, load
 from app.interpret.question import Question
-from app.interpret.registry import Interpreter, LoadError, load
-from app.interpret.webhook import DEFINITIONS_BY_KIND, WebhookLayer
+from app.interpret.webhook_layer import DEFINITIONS_BY_KIND, WebhookLayer
 from app.outbound.client import HookClient
 from app.settings import Settings
 from app.store import Store
@@ -50,7 +50,9 @@ def build_chain(
         fail("\nfleethook: ".join(problems))
     for document in objects:
         store.put(document.object)
-    return chain_of(customizations, hooks, load_interpreters(interpreters), runner, bundle=bundle, observe=_ignore)
+    return assemble_chain(
+        customizations, hooks, load_interpreters(interpreters), runner, bundle=bundle, observe=_ignore
+    )
 
 
 def _ignore(name: str, outcome: str, seconds: float) -> None:

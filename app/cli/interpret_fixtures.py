@@ -10,7 +10,7 @@ from app.cli.interpret_chain import explain_error
 from app.cli.interpret_output import FixtureResult
 from app.cli.manifests import list_files, read_mappings
 from app.interpret.chain import Chain, ChainError
-from app.interpret.fixtures import Difference, Fixture, FixtureError, differences, fixtures, is_fixture
+from app.interpret.fixtures import Difference, Fixture, FixtureError, compare_answer, is_fixture, read_fixtures
 from app.store.store import key_of
 from app.store.yaml_lines import FieldLines
 from app.store.yaml_reader import Document
@@ -66,7 +66,7 @@ def _read_cases(path: Path, document: Document) -> Iterator[FixtureCase]:
     lines, shared = FieldLines(), "tests" in document.object
     line, position = document.line, 0
     try:
-        for position, one in enumerate(fixtures(document.object), start=1):
+        for position, one in enumerate(read_fixtures(document.object), start=1):
             line = lines.line(document, f"tests[{position - 1}]") if shared else document.line
             yield FixtureCase(path, line, one)
     except FixtureError as error:
@@ -88,7 +88,7 @@ async def run_fixture(chain: Chain, case: FixtureCase) -> FixtureResult:
     try:
         explained = await chain.answer(question)
         layer = explained.steps[-1].layer
-        found = list(differences(case.fixture, explained.answer))
+        found = list(compare_answer(case.fixture, explained.answer))
     except ChainError as error:
         layer, failure = error.steps[-1].layer if error.steps else "", explain_error(question, error)
     seconds = time.perf_counter() - started

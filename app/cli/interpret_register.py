@@ -17,8 +17,8 @@ from app.cli.options import ContextOption, InterpretersOption
 from app.cli.terminal import write, write_document, write_error
 from app.cli.yaml_output import yaml_text
 from app.interpret.lua.runner import Runner
-from app.interpret.registrar import InterpreterRegistrar, encoded, read_others
-from app.interpret.registration import PLURAL, Answers, configuration_of
+from app.interpret.registrar import InterpreterRegistrar, encode_ca_bundle, select_from_store
+from app.interpret.registration import PLURAL, Answers, build_configuration
 from app.model.json import JSONObject
 from app.model.karmada import (
     CONFIG_MAP_NAME,
@@ -125,7 +125,7 @@ def _make_client_config(service: str | None, webhook_url: str | None, ca_file: P
         write_error("note: without --ca-file, Karmada trusts only the CAs of its system")
     reference = URLReference(webhook_url) if webhook_url is not None else service_of(service or "")
     client_config = reference.client_config(INTERPRET)
-    return {**client_config, "caBundle": encoded(bundle)} if bundle else client_config
+    return {**client_config, "caBundle": encode_ca_bundle(bundle)} if bundle else client_config
 
 
 async def _read_karmada(connection: "Connection") -> list[Document]:
@@ -152,9 +152,9 @@ def _make_configuration(
     objects: Sequence[Document], interpreters: Sequence[str], client_config: JSONObject, *, bundle: bool
 ) -> JSONObject:
     store, answers = _load(objects, interpreters, bundle=bundle)
-    found = read_others(store, answers)
+    found = select_from_store(store, answers)
     write_error(*(f"note: {one}" for one in found.left_out))
-    return configuration_of(found.rules, client_config)
+    return build_configuration(found.rules, client_config)
 
 
 def _print(configuration: JSONObject, output: Output) -> None:

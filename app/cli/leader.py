@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from app.asgi import Fleethook
 from app.control.leader_metrics import ControllerCounts, ControllerMetrics, LeaderMetrics, LeaderState
-from app.interpret.lua.announce import announce
+from app.interpret.lua.refusal_events import record_refusals
 from app.lifetime import pause_garbage_collector
 from app.model.karmada import CONFIG_MAP, CUSTOMIZATION, INTERPRETER_CONFIGURATION
 from app.model.openyurt import YURT_APP_OVERRIDER
@@ -113,7 +113,7 @@ async def _lead_once(
             registered = registrar.installed.wait if settings.registration == "all" else None
         if "interpret" in settings.engines:
             recorder = Recorder(connection, component="fleethook", now=lambda: datetime.now(UTC))
-            tasks.create_task(announce(app.customizations, recorder), name="customizations")
+            tasks.create_task(record_refusals(app.customizations, recorder), name="customizations")
         if settings.registers_interpreters:
             tasks.create_task(_register_interpreters(settings, app, connection, bundle), name="interpreters")
         if settings.controls:
@@ -140,7 +140,7 @@ async def _register(settings: Settings, registrar: "Registrar") -> None:
 async def _register_interpreters(
     settings: Settings, app: Fleethook, connection: "Connection", bundle: Callable[[], bytes]
 ) -> None:
-    from app.interpret.registrar import InterpreterRegistrar, encoded  # noqa: PLC0415 - see app.kube
+    from app.interpret.registrar import InterpreterRegistrar, encode_ca_bundle  # noqa: PLC0415 - see app.kube
 
     assert app.cluster is not None
     assert app.chain is not None
@@ -151,7 +151,7 @@ async def _register_interpreters(
         connection,
         app.store,
         answers=app.chain.answers,
-        client_config=lambda: {**reference.client_config(INTERPRET), "caBundle": encoded(bundle())},
+        client_config=lambda: {**reference.client_config(INTERPRET), "caBundle": encode_ca_bundle(bundle())},
     )
     await registrar.run()
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from app.interpret.lua.customizations import read_object
-from app.interpret.lua.rules import FUNCTIONS, Read, findings_of, identified, unportable_in
+from app.interpret.lua.rules import FUNCTIONS, ParsedRules, describe_object, list_findings, list_unportable
 from app.interpret.lua.runner import Runner
 from app.interpret.lua.vm import LuaError, Program
 from app.model.gvk import GroupVersionKind
@@ -34,7 +34,7 @@ def has_scripts(document: Document) -> bool:
     return key.group_kind == CUSTOMIZATION or (key.group_kind, key.name) == (CONFIG_MAP, CONFIG_MAP_NAME)
 
 
-def read_scripts(document: Document) -> Read:
+def read_scripts(document: Document) -> ParsedRules:
     """Return the rules of a customization or of ``karmada-config``, and its problems."""
     return read_object(key_of(document.object), document.object)
 
@@ -45,7 +45,7 @@ def describe_problems(documents: Iterable[Document]) -> Iterator[str]:
     for document in filter(has_scripts, documents):
         for problem in read_scripts(document).problems:
             place = f"{document.source}:{lines.line(document, problem.place)}"
-            yield f"{place}: {identified(document.object)}: {problem.place}: {problem.text}"
+            yield f"{place}: {describe_object(document.object)}: {problem.place}: {problem.text}"
 
 
 def warn_untested(documents: Iterable[Document], kinds: set[GroupVersionKind]) -> Iterator[str]:
@@ -54,7 +54,7 @@ def warn_untested(documents: Iterable[Document], kinds: set[GroupVersionKind]) -
         own = {rule.kind for rule in read_scripts(document).rules}
         if own and own.isdisjoint(kinds):
             names = ", ".join(sorted(f"{kind.api_version} {kind.kind}" for kind in own))
-            text = f"no fixture asks about {names}, for which {identified(document.object)} has scripts"
+            text = f"no fixture asks about {names}, for which {describe_object(document.object)} has scripts"
             yield f"{document.source}:{document.line}: warning: {text}"
 
 
@@ -65,7 +65,7 @@ def check_scripts(document: Document, runner: Runner) -> ScriptReport:
     warnings: list[str] = []
     refused = {problem.place for problem in read.problems}
     for rule in read.rules:
-        warnings += [f"{rule.place}: {text}" for text in (*findings_of(rule), *unportable_in(rule))]
+        warnings += [f"{rule.place}: {text}" for text in (*list_findings(rule), *list_unportable(rule))]
         problem = _run_top_level(rule.program, rule.function.name, runner)
         if problem:
             problems.append(f"{rule.place}: {problem}")
@@ -73,7 +73,7 @@ def check_scripts(document: Document, runner: Runner) -> ScriptReport:
     return ScriptReport(problems, warnings, list(_list_rules(document, read, refused)))
 
 
-def _list_rules(document: Document, read: Read, refused: set[str]) -> Iterator[str]:
+def _list_rules(document: Document, read: ParsedRules, refused: set[str]) -> Iterator[str]:
     """Yield a line for each rule that a customization may have, or for each rule of ``karmada-config``."""
     if key_of(document.object).group_kind != CUSTOMIZATION:
         for rule in read.rules:

@@ -18,7 +18,7 @@ from app.cli.options import ContextOption, InterpretersOption
 from app.cli.server_process import run_server
 from app.cli.workers import LISTENER_VARIABLE, LOCK_VARIABLE, Workers, listen
 from app.dispatch.credentials.files import CredentialFileError
-from app.interpret.registry import LoadError
+from app.interpret.python_interpreter import LoadError
 from app.kube.errors import APIError, UnreachableError
 from app.settings import CONFIG_VARIABLE, Settings
 

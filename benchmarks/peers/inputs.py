@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from app.interpret.lua.script import read
+from app.interpret.lua.parser import parse_script
 from app.interpret.lua.vm import Limits, Machine, Program
 from app.patch import apply
 from benchmarks import reviews, varied
@@ -22,7 +22,7 @@ def lua_inputs():
     """The scripts and arguments of the Lua benchmark, and what our machine makes of them."""
     machine, made = Machine(), []
     for script in SCRIPTS:
-        program = Program(script.function, script.function, read(script.source).runnable)
+        program = Program(script.function, script.function, parse_script(script.source).runnable)
         documents = json.loads(json.dumps(script.arguments))  # nothing in two places
         expected = machine.call(program, script.function, documents, results=1, limits=Limits())[0]
         made.append({

@@ -18,7 +18,7 @@ from app.asgi import Fleethook, create_app
 from app.control.slices import Slice, Sliced
 from app.interpret.chain import Chain, NativeLayer, PythonLayer
 from app.interpret.lua import runner
-from app.interpret.registry import interpreter
+from app.interpret.python_interpreter import interpreter
 from app.model.admission import MAX_NAME, AdmissionRequest, Response, allowed
 from app.overrider import findings, rehearsal, subject_review
 from app.overrider import render as overrider_render
@@ -204,7 +204,7 @@ async def test_large_questions_are_answered_in_a_thread(monkeypatch: pytest.Monk
         seen.append(on_loop())
         return int(document["spec"]["replicas"])
 
-    for name in ("question_of", "encode_answer"):
+    for name in ("read_question", "encode_answer"):
         noted.note(interpret_endpoint, name)
     chain = Chain([PythonLayer([made]), NativeLayer()])
     asked = InterpretEndpoint("/i", chain, metrics=Metrics(), body_limit=1 << 20, log=None)
@@ -213,7 +213,7 @@ async def test_large_questions_are_answered_in_a_thread(monkeypatch: pytest.Monk
     answer = await call(asked, "/i", question("Deployment", "InterpretReplica", SIZES[size]))
     assert answer.json()["response"]["replicas"] == 3
     assert seen == [size == "small"]
-    assert noted.seen == {"question_of": size == "small", "encode_answer": size == "small"}
+    assert noted.seen == {"read_question": size == "small", "encode_answer": size == "small"}
 
 
 @pytest.mark.parametrize("size", SIZES)

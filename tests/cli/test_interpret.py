@@ -82,7 +82,7 @@ def test_run_takes_customizations_by_the_option_of_karmadactl(tmp_path: Path) ->
         2, "fleethook: -f and --desired-file give several objects: give only one\n",
     )  # fmt: skip
     code, _, err = run(*ask)
-    assert (code, err) == (2, "fleethook: InterpretHealth takes an object, desired or observed\n")
+    assert (code, err) == (2, "fleethook: InterpretHealth needs a desired or an observed object\n")
 
 
 def test_check_reads_directories() -> None:

@@ -13,9 +13,9 @@ from tests.cli.interpreting import (
     ("text", "problem"),
     [
         ("name: x\noutput: {}\n", "operation is missing"),
-        ("name: x\noperation: Nothing\noutput: {a: 1}\n", "operation 'Nothing' is not known"),
+        ("name: x\noperation: Nothing\noutput: {a: 1}\n", "operation 'Nothing' is unknown"),
         ("name: x\noperation: InterpretHealth\noutput: {healed: true}\n", "InterpretHealth has no healed"),
-        ("name: x\noperation: Retain\noutput: {retained: {}}\n", "takes the desired and the observed object"),
+        ("name: x\noperation: Retain\noutput: {retained: {}}\n", "needs the desired and the observed object"),
         ("name: x\noperation: [\n", "bad.yaml:3"),
         ("", "no fixtures in "),
     ],
@@ -109,8 +109,8 @@ def test_an_empty_output_accepts_every_answer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tests", "problem"),
     [
-        ("tests: 7", "tests has to be a list"),
-        ("tests: [{name: x, operation: InterpretHealth, observedObj: nobody, output: {healthy: true}}]", "there is no object 'nobody'; objects has none"),
+        ("tests: 7", "tests must be a list"),
+        ("tests: [{name: x, operation: InterpretHealth, observedObj: nobody, output: {healthy: true}}]", "unknown object 'nobody': objects has none"),
         ("tests: [7]", "is not an object"),
         ("kind: Something", "neither a fixture (name, operation, output) nor a Kubernetes object to test"),
     ],
@@ -136,4 +136,4 @@ def test_a_failing_shared_fixture_is_reported_with_its_own_line(tmp_path: Path) 
     file.write_text(file.read_text() + f"- {{name: odd, operation: Nothing, {one}}}\n")
     code, _, err = run("test", str(file))
     assert code == 2
-    assert f"{file}:6: operation 'Nothing' is not known" in err
+    assert f"{file}:6: operation 'Nothing' is unknown" in err

@@ -45,7 +45,7 @@ def test_register_leaves_out_operations_of_other_configurations(tmp_path: Path) 
     assert code == 0
     assert err.splitlines() == [
         "note: without --ca-file, Karmada trusts only the CAs of its system",
-        "note: Retain of apps/v1 Deployment is left out: other/w.example.org is asked for it",
+        "note: Retain of apps/v1 Deployment is not registered: webhook other/w.example.org already has it",
     ]
     (webhook,) = yaml.safe_load(out)["webhooks"]
     (operations,) = (one["operations"] for one in webhook["rules"] if "Deployment" in one["kinds"])

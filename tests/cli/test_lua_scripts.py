@@ -19,8 +19,8 @@ from tests.cli.interpreting import (
         ("function InterpretHealth", "error('no')\n        function InterpretHealth", 1, "its top level fails: game/healthInterpretation:1: no"),
         ("function InterpretHealth(observedObj)", "if false then InterpretHealth = 1 end function x(observedObj)", 1, "there is no function InterpretHealth after its top level has run"),
         ('print("seen"', 'seen = true print("seen"', 0, "warning: spec.customizations.healthInterpretation.luaScript: line 2: seen is set as a global"),
-        ("return observed", "if observedObj then return true end -- observed", 0, "warning: spec.customizations.healthInterpretation.luaScript: line 1: InterpretHealth has a way through it that returns nothing"),
-        ("observedObj.status.ready", "observdObj.status.ready", 0, "observdObj is nothing that is there"),
+        ("return observed", "if observedObj then return true end -- observed", 0, "warning: spec.customizations.healthInterpretation.luaScript: line 1: InterpretHealth does not return a value on every path"),
+        ("observedObj.status.ready", "observdObj.status.ready", 0, "observdObj is undefined"),
     ],
 )  # fmt: skip
 def test_check_compiles_scripts_and_warns_of_suspicious_code(
