@@ -8,12 +8,12 @@ import platformdirs
 import typer
 
 from app.cli import crds_options as option
+from app.cli.crds_arguments import check_reach, chosen_of, read_file
 from app.cli.crds_cache import cache
-from app.cli.crds_choice import check_reach, chosen_of, read_file
 from app.cli.crds_controller import DATA_DIR
+from app.cli.crds_output import Output, leaving, show, warn
 from app.cli.crds_progress import Style, reporting
 from app.cli.crds_provenance import Wanted, document_provenance, format_provenance, pin_by
-from app.cli.crds_text import Output, leaving, show, warn
 from app.cli.later import Place, group_of
 from app.cli.terminal import write_error
 from app.crds.apply.trial import render_trial

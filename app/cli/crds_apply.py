@@ -10,9 +10,9 @@ import typer
 
 from app.cli import crds_options as option
 from app.cli.crds_instances import How, apply_to_instances, check_names
+from app.cli.crds_output import Output, leaving, show
 from app.cli.crds_release import Wanted, read_release
 from app.cli.crds_server import connected, kubeconfig_of, lines_of
-from app.cli.crds_text import Output, leaving, show
 from app.cli.json_output import write_json
 from app.cli.terminal import write_document, write_error
 from app.crds.apply.documents import Tree
@@ -20,7 +20,7 @@ from app.crds.apply.patches import Patch, rendered
 from app.crds.apply.yaml_text import dump
 
 if TYPE_CHECKING:
-    from app.crds.apply.applying import Applied
+    from app.crds.apply.apply import Applied
 
 
 class Form(StrEnum):
@@ -119,9 +119,9 @@ class _Target(NamedTuple):
 
 
 async def _apply(target: _Target, tree: Tree, patches: list[Patch]) -> None:
-    from app.crds.apply.applying import apply as apply_crds  # noqa: PLC0415 - see app.kube
+    from app.crds.apply.apply import apply as apply_crds  # noqa: PLC0415 - see app.kube
     from app.crds.apply.established import wait_established  # noqa: PLC0415 - as above
-    from app.crds.apply.planning import check_lost, plan  # noqa: PLC0415 - as above
+    from app.crds.apply.plan import check_lost, plan  # noqa: PLC0415 - as above
 
     async with contextlib.AsyncExitStack() as stack:
         connection = await connected(stack, target.kubeconfig)

@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from app.cli import crds_options as option
+from app.cli.crds_output import Output, leaving, show, warn
 from app.cli.crds_provenance import Wanted, document_provenance, format_provenance, pin_by
-from app.cli.crds_sizes import bytes_of, seconds_of
-from app.cli.crds_text import Output, leaving, show, warn
+from app.cli.crds_units import bytes_of, seconds_of
 from app.crds.cache.cache import Cache, Origin
-from app.crds.cache.guard import is_key
 from app.crds.cache.listing import Listed
+from app.crds.cache.permissions import is_key
 from app.crds.download.redaction import redacted
 from app.crds.failures import CRDsError, Exit
 from app.crds.source import Source

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from app.cli import crds_options as option
-from app.cli.crds_text import leaving
+from app.cli.crds_output import leaving
 from app.crds.cache.cache import Cache
 from app.crds.controller.options import Options, Reach
 from app.crds.failures import CRDsError, Exit

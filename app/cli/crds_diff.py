@@ -8,9 +8,9 @@ from typing import Annotated, Final
 import typer
 
 from app.cli import crds_options as option
+from app.cli.crds_output import Output, leaving, show
 from app.cli.crds_release import Wanted, read_release, read_tree
 from app.cli.crds_server import connected, kubeconfig_of, lines_of
-from app.cli.crds_text import Output, leaving, show
 from app.cli.failures import CHECK_FAILED
 from app.crds.apply.diff import CRDChange, compare
 from app.crds.apply.documents import Tree, read_files
@@ -70,7 +70,7 @@ def _files_in(directory: Path) -> dict[str, bytes]:
 
 
 async def _changes_on(kubeconfig: Path, tree: Tree, patches: list[Patch]) -> list[CRDChange]:
-    from app.crds.apply.planning import plan  # noqa: PLC0415 - see app.kube
+    from app.crds.apply.plan import plan  # noqa: PLC0415 - see app.kube
 
     async with contextlib.AsyncExitStack() as stack:
         return await plan(await connected(stack, kubeconfig), tree.crds, patches)

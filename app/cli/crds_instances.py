@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import typer
 
-from app.cli.crds_choice import read_file
+from app.cli.crds_arguments import read_file
+from app.cli.crds_output import Output
 from app.cli.crds_release import Wanted, read_instance_tree
 from app.cli.crds_server import connected, lines_of
-from app.cli.crds_text import Output
 from app.cli.json_output import write_json
 from app.cli.terminal import write, write_error
 from app.crds.apply.documents import Tree
@@ -22,7 +22,7 @@ from app.model.json import JSONObject, as_object
 from app.model.operator import KARMADA
 
 if TYPE_CHECKING:
-    from app.crds.apply.applying import Applied
+    from app.crds.apply.apply import Applied
     from app.crds.apply.target import Target
     from app.kube.connection import Connection
 
@@ -190,7 +190,7 @@ async def _apply_all(work: Sequence[_Work], how: How) -> list[_Outcome]:
 
 
 async def _outcome(work: _Work, how: How, slots: asyncio.Semaphore) -> _Outcome:
-    from app.crds.apply.applying import summary  # noqa: PLC0415 - see app.kube
+    from app.crds.apply.apply import summary  # noqa: PLC0415 - see app.kube
 
     one = work.instance
     if one.skipped:
@@ -207,9 +207,9 @@ async def _outcome(work: _Work, how: How, slots: asyncio.Semaphore) -> _Outcome:
 
 
 async def _applied(work: _Work, how: How) -> "Sequence[Applied]":
-    from app.crds.apply.applying import apply  # noqa: PLC0415 - see app.kube
+    from app.crds.apply.apply import apply  # noqa: PLC0415 - see app.kube
     from app.crds.apply.established import wait_established  # noqa: PLC0415 - as above
-    from app.crds.apply.planning import check_lost, plan  # noqa: PLC0415 - as above
+    from app.crds.apply.plan import check_lost, plan  # noqa: PLC0415 - as above
 
     assert work.tree is not None
     assert work.patches is not None

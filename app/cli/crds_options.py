@@ -7,8 +7,8 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from app.cli.crds_output import Output
 from app.cli.crds_progress import Style
-from app.cli.crds_text import Output
 from app.crds.provenance.identity import SOURCE
 from app.crds.source import Policy
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from app.cli import crds_options as option
-from app.cli.crds_choice import check_sha256
+from app.cli.crds_arguments import check_sha256
 from app.crds.failures import CRDsError, Exit
 from app.crds.provenance.attestation import MAX_BYTES, parse_attestation
 from app.crds.provenance.identity import BUILDER, SOURCE, Expected

@@ -6,9 +6,9 @@ from typing import Annotated, Any, NamedTuple, Self
 import typer
 
 from app.cli import crds_options as option
-from app.cli.crds_choice import check_reach, check_sha256, chosen_of, read_file
+from app.cli.crds_arguments import check_reach, check_sha256, chosen_of, read_file
+from app.cli.crds_output import warn
 from app.cli.crds_progress import Style, reporting
-from app.cli.crds_text import warn
 from app.cli.manifests import documents
 from app.crds.apply.documents import Tree, read_files
 from app.crds.apply.patches import Patch, patches_of
@@ -18,7 +18,7 @@ from app.crds.cache.cache import Cache
 from app.crds.download.redaction import redacted
 from app.crds.failures import CRDsError, Exit
 from app.crds.fetch import fetch
-from app.crds.instance.chosen import Chosen, source_of
+from app.crds.instance.source_selection import Chosen, source_of
 from app.crds.source import Policy
 from app.model.json import JSONObject, as_object
 from app.model.operator import KARMADA

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from app.cli import app
-from app.cli.crds_sizes import bytes_of, seconds_of
-from app.crds.instance.rules import problems
+from app.cli.crds_units import bytes_of, seconds_of
+from app.crds.instance.validation import problems
 from app.crds.source import Source
 from tests.crds.origin import Origin, endless, says, serving, tarball
 from tests.crds.tarballs import build, dotted, release, small

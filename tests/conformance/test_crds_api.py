@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from app.crds.failures import CRDsError, Exit
-from app.crds.instance.chosen import source_of
-from app.crds.instance.rules import aggregated, problems
+from app.crds.instance.source_selection import source_of
+from app.crds.instance.validation import aggregated, problems
 from app.crds.source import Source
 from app.model.go_url import parse_request_uri
 

@@ -6,7 +6,7 @@ import yaml
 
 from app.control.conditions import Condition
 from app.crds.controller.lifecycle import cascades, released, to_look_at
-from app.crds.controller.outcome import asking, failed, leaving, prepared
+from app.crds.controller.fetch_outcome import asking, failed, leaving, prepared
 from app.crds.failures import CRDsError, Exit
 from app.crds.fetch import Fetched
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.crds.download import resolving
+from app.crds.download import resolver
 from tests.waiting import NET
 
 
@@ -40,7 +40,7 @@ def naming(monkeypatch: pytest.MonkeyPatch, **addresses: list[str]) -> Iterator[
     """Have names, ``<name>.test`` each; ``hanging.test`` never ends within the block."""
     names = Names()
     names.addresses = {f"{name}.test": found for name, found in addresses.items()}
-    monkeypatch.setattr(resolving, "getaddrinfo", names)
+    monkeypatch.setattr(resolver, "getaddrinfo", names)
     try:
         yield names
     finally:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from app.crds.apply import server
+from app.crds.apply import crd_client
 from app.crds.failures import CRDsError, Exit
 from app.kube.connection import Connection
 from app.model.json import JSON, as_object
@@ -60,7 +60,7 @@ async def _wait(connection: Connection, pending: dict[str, str]) -> None:
 async def _conditions(connection: Connection, name: str, pending: dict[str, str]) -> dict[str, JSON] | None:
     """Return the conditions by type; None, with the reason noted, when they cannot be had now."""
     try:
-        found = await server.find(connection, name)
+        found = await crd_client.find(connection, name)
     except CRDsError as error:
         # Servers restart, and their answers then are of all kinds.
         pending[name] = str(error).removeprefix(f"{name}: ")

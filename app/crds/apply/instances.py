@@ -1,6 +1,6 @@
 """The instances of a host cluster, read once."""
 
-from app.crds.apply.asking import ask
+from app.crds.apply.api_requests import ask
 from app.crds.failures import CRDsError, Exit
 from app.kube.connection import Connection
 from app.model.json import JSONObject, as_object

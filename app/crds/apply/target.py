@@ -9,7 +9,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from app.crds.apply.asking import read_beside
+from app.crds.apply.api_requests import read_beside
 from app.crds.failures import CRDsError, Exit
 from app.crds.instance.kubeconfig import read_kubeconfig
 from app.crds.instance.naming import admin_config_secret_name, cert_secret_name

@@ -17,11 +17,11 @@ import msgspec
 
 from app.crds.archive import archive
 from app.crds.archive.limits import LIMITS, Limits
-from app.crds.cache.checking import check_entry, read_tarball, tree_problems
-from app.crds.cache.guard import has_tarball, on_disk
+from app.crds.cache.integrity import check_entry, read_tarball, tree_problems
 from app.crds.cache.layout import LOCK_SECONDS, Layout
 from app.crds.cache.listing import Listed, State, removable, size_of
 from app.crds.cache.metadata import TARBALL, TREE, Record, read_record, replace_record, write_record
+from app.crds.cache.permissions import has_tarball, on_disk
 from app.crds.cache.staging import Staged
 from app.crds.descriptors import EXISTING, FILE_MODE, opened, write_new
 from app.crds.failures import CRDsError, Exit

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from app.crds.cache.atomic_swap import Name, exchange
-from app.crds.cache.guard import is_key, on_disk, open_directory, open_entry
 from app.crds.cache.locks import Lock, exclusive, shared
+from app.crds.cache.permissions import is_key, on_disk, open_directory, open_entry
 from app.crds.cache.staging import Staged, staging, sweep
 from app.crds.descriptors import DIRECTORY_MODE, exists, names_in
 from app.crds.failures import CRDsError, Exit

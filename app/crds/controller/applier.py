@@ -12,11 +12,11 @@ from typing import Final
 
 import msgspec
 
-from app.control.priority_slots import PrioritySlots
-from app.crds.apply.applying import Applied, apply
+from app.control.slots import Slots
+from app.crds.apply.apply import Applied, apply
 from app.crds.apply.established import wait_established
 from app.crds.apply.placeholders import values_of
-from app.crds.apply.planning import check_stored
+from app.crds.apply.plan import check_stored
 from app.crds.apply.target import read_target
 from app.crds.cache.cache import Cache
 from app.crds.controller.verifier import Verifier
@@ -67,7 +67,7 @@ class Applier:
             fetched: The tarball.
 
         Raises:
-            CRDsError: USAGE, NETWORK, HTTP as `read_target` and `app.crds.apply.applying.apply`; StoredVersionsError if
+            CRDsError: USAGE, NETWORK, HTTP as `read_target` and `app.crds.apply.apply.apply`; StoredVersionsError if
                 it would drop a version that objects may be stored in. No secret is in the text.
         """
         target = await read_target(self._host, karmada, max_response_bytes=MAX_RESPONSE_BYTES)

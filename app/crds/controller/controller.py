@@ -20,19 +20,19 @@ from app.control.events import Recorder, Reference
 from app.control.queue import WorkQueue
 from app.control.shares import Shares
 from app.crds.cache.cache import Cache
-from app.crds.controller.application import Application, applied, known_application, not_applied
 from app.crds.controller.applier import Applier
+from app.crds.controller.apply_outcome import Application, applied, known_application, not_applied
+from app.crds.controller.fetch_outcome import PREPARED, READY, Outcome, Told, asking, failed, leaving, prepared, refused
 from app.crds.controller.fetcher import Fetcher
-from app.crds.controller.flights import Flight
 from app.crds.controller.lifecycle import cascades, ending, ensured, released, same, suspended, to_look_at
 from app.crds.controller.metrics import FetchMetrics
 from app.crds.controller.options import Options
-from app.crds.controller.outcome import PREPARED, READY, Outcome, Told, asking, failed, leaving, prepared, refused
+from app.crds.controller.singleflight import Flight
 from app.crds.controller.status import status_patch
 from app.crds.controller.verifier import Verifier
 from app.crds.download.redaction import redacted
 from app.crds.failures import CRDsError, Exit
-from app.crds.instance.chosen import source_of
+from app.crds.instance.source_selection import source_of
 from app.kube.connection import MERGE_PATCH, Connection
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSON, JSONObject, as_object

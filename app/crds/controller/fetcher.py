@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from typing import Final
 
-from app.control.priority_slots import PrioritySlots
-from app.crds.apply.asking import read_beside
+from app.control.slots import Slots
+from app.crds.apply.api_requests import read_beside
 from app.crds.archive.manifest import Manifest
 from app.crds.cache.cache import Cache
-from app.crds.controller.flights import Flight, Flights
 from app.crds.controller.metrics import FetchMetrics
 from app.crds.controller.options import Options
 from app.crds.controller.origins import Namespace, downloader_of
+from app.crds.controller.singleflight import Flight, Flights
 from app.crds.controller.verifier import Load, Verifier
 from app.crds.download.cancellation import Cancellation
 from app.crds.failures import CRDsError
 from app.crds.fetch import Fetched, fetch
-from app.crds.instance.chosen import Chosen
+from app.crds.instance.source_selection import Chosen
 from app.kube.connection import Connection
 from app.model.json import JSONObject
 from app.store import ObjectKey

@@ -17,8 +17,8 @@ from app.crds.download.partial import Partial
 from app.crds.download.retry import AttemptError
 from app.crds.failures import CRDsError, Exit
 from app.crds.fetch import Downloader
-from app.crds.instance.chosen import Chosen
 from app.crds.instance.secrets import with_secrets
+from app.crds.instance.source_selection import Chosen
 from app.crds.source import Source
 from app.model.json import JSON, JSONObject, as_object
 from app.model.operator import ConfigMapSource, LocalSource

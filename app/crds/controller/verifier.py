@@ -8,12 +8,12 @@ from typing import Final
 
 import msgspec
 
-from app.control.child_process import ChildProcess
-from app.control.priority_slots import PrioritySlots
-from app.crds.apply.encoded import EncodedCRDs
+from app.control.child import Child
+from app.control.slots import Slots
+from app.crds.apply.encoded_crds import EncodedCRDs
 from app.crds.apply.patches import Patch
 from app.crds.archive.manifest import Manifest
-from app.crds.controller.verifying import MODULE, Answer, Question
+from app.crds.controller.verifier_process import MODULE, Answer, Question
 from app.crds.failures import CRDsError, Exit
 
 AT_ONCE: Final = 2

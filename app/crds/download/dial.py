@@ -7,7 +7,7 @@ from urllib3.connection import HTTPConnection
 from urllib3.exceptions import ConnectTimeoutError
 
 from app.crds.download.cancellation import Cutoff, shut
-from app.crds.download.resolving import LOOKUPS, Info
+from app.crds.download.resolver import LOOKUPS, Info
 from app.crds.download.retry import CONNECT_SECONDS
 from app.outbound.addresses import PrivateAddressError, is_private, refuse_private_number
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from app.crds.download.cancellation import Cancellation
 from app.crds.download.partial import Partial
 from app.crds.download.redaction import redacted
-from app.crds.download.requests import Validators, check_credentials
+from app.crds.download.request_headers import Validators, check_credentials
 from app.crds.download.response import Address, address_of
 from app.crds.download.retry import ATTEMPTS, AttemptError, Timing, delay_after
 from app.crds.download.transfer import Job, Progress, Received, transfer

@@ -15,7 +15,7 @@ from app.crds.download.errors import cut_off, failure_of
 from app.crds.download.partial import Partial
 from app.crds.download.proxies import proxy_of
 from app.crds.download.redaction import redacted
-from app.crds.download.requests import Validators, conditions_of, identity_of
+from app.crds.download.request_headers import Validators, conditions_of, identity_of
 from app.crds.download.response import (
     REDIRECTS,
     SNIFFED_BYTES,
@@ -28,7 +28,7 @@ from app.crds.download.response import (
     strong_etag,
 )
 from app.crds.download.retry import AttemptError, Timing
-from app.crds.download.trust import context_of
+from app.crds.download.tls_context import context_of
 from app.crds.failures import Exit
 from app.crds.source import Source
 

@@ -5,7 +5,7 @@ from typing import Final
 from urllib.parse import quote
 
 from app.crds.failures import CRDsError, Exit
-from app.crds.instance.chosen import Chosen
+from app.crds.instance.source_selection import Chosen
 from app.crds.source import Credentials, Source
 
 SecretData = Mapping[str, bytes]

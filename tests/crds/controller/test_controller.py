@@ -11,14 +11,14 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from app.crds.apply.applying import Applied
+from app.crds.apply.apply import Applied
 from app.crds.cache.cache import Cache
 from app.crds.controller.controller import KarmadaController
-from app.crds.controller.flights import Flight
 from app.crds.controller.metrics import FetchMetrics
 from app.crds.controller.options import Options
+from app.crds.controller.singleflight import Flight
 from app.crds.failures import CRDsError, Exit
-from app.crds.instance.chosen import source_of
+from app.crds.instance.source_selection import source_of
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
 from app.model.operator import KARMADA

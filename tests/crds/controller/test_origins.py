@@ -13,7 +13,7 @@ from app.crds.controller.origins import Namespace, downloader_of
 from app.crds.download.cancellation import Cancellation
 from app.crds.failures import CRDsError, Exit
 from app.crds.fetch import Fetched, fetch
-from app.crds.instance.chosen import source_of
+from app.crds.instance.source_selection import source_of
 from app.model.json import JSONObject
 from tests.crds.origin import Asked, Connection, Origin, says, serving, tarball
 from tests.crds.tarballs import build, small

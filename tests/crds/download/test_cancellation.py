@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.crds.download import connection, dial, resolving, socks
+from app.crds.download import connection, dial, resolver, socks
 from app.crds.download.cancellation import Cancellation, Cutoff
 from app.crds.download.download import download
 from app.crds.failures import CRDsError, Exit
@@ -25,7 +25,7 @@ from tests.waiting import NET
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other end comes before that of the test."""
-    for module in (resolving, dial, socks, connection):
+    for module in (resolver, dial, socks, connection):
         monkeypatch.setattr(module, "CONNECT_SECONDS", 250.0)
     monkeypatch.setattr(connection, "IDLE_SECONDS", 250.0)
 
@@ -88,7 +88,7 @@ def test_while_a_name_is_looked_up(into: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_while_it_waits_for_other_lookups(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lookups = resolving.Lookups(limit=1)
+    lookups = resolver.Lookups(limit=1)
     monkeypatch.setattr(dial, "LOOKUPS", lookups)
     other = Cancellation()
     with naming(monkeypatch) as names, Cutoff(250, other) as cutoff:
@@ -102,8 +102,8 @@ def test_while_it_waits_for_other_lookups(into: Path, monkeypatch: pytest.Monkey
         assert not first.is_alive()
 
 
-def _looking_up_in_vain(lookups: resolving.Lookups, cutoff: Cutoff) -> None:
-    with pytest.raises(resolving.SlowLookupError):
+def _looking_up_in_vain(lookups: resolver.Lookups, cutoff: Cutoff) -> None:
+    with pytest.raises(resolver.SlowLookupError):
         lookups.find("hanging.test", 80, cutoff)
 
 

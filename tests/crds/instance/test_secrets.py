@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from app.crds.failures import CRDsError, Exit
-from app.crds.instance.chosen import source_of
 from app.crds.instance.secrets import with_secrets
+from app.crds.instance.source_selection import source_of
 from app.crds.source import Credentials, Source
 
 URL = "https://h/crds.tar.gz"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from app.crds.apply.applying import Applied, apply
+from app.crds.apply.apply import Applied, apply
 from app.crds.apply.established import wait_established
 from app.crds.apply.patches import Patch
 from app.crds.failures import CRDsError, Exit

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from app.crds.archive.archive import list_files, verify_tree
 from app.crds.archive.limits import Limits
-from app.crds.cache.guard import on_disk
 from app.crds.cache.metadata import TARBALL, Record, read_record
+from app.crds.cache.permissions import on_disk
 from app.crds.descriptors import exists, read_regular
 from app.crds.failures import CRDsError, Exit
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from app.crds.instance.review import mutate_karmada, validate_karmada
+from app.crds.instance.admission import mutate_karmada, validate_karmada
 from app.model.admission import AdmissionRequest, Response, StatusCause, allowed
 from tests.crds.anything import JSON, TARBALLS
 

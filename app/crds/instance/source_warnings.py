@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from app.crds.instance.http_rules import MAX_MIRRORS
+from app.crds.instance.http_validation import MAX_MIRRORS
 from app.crds.instance.images import instance_of
-from app.crds.instance.rules import FIELD
+from app.crds.instance.validation import FIELD
 from app.model.client_config import MAX_URL
 from app.model.go_url import RequestURI, parse_request_uri
 from app.model.json import JSON, JSONObject, as_object

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.download import dial, resolving, retry
+from app.crds.download import dial, resolver, retry
 from app.crds.download.cancellation import Cutoff
 from app.crds.download.errors import SlowLookupError
-from app.crds.download.resolving import Lookups
+from app.crds.download.resolver import Lookups
 from app.crds.failures import Exit
 from tests.crds.downloading import BODY, fetched, refused
 from tests.crds.names import naming
@@ -33,7 +33,7 @@ def test_its_addresses_are_dialled_in_order_until_one_takes_it(into: Path, monke
     dialled = []
     real = dial._dialled
 
-    def watched(info: resolving.Info, cutoff: Cutoff) -> socket.socket:
+    def watched(info: resolver.Info, cutoff: Cutoff) -> socket.socket:
         dialled.append(info[4][0])
         return real(info, cutoff)
 
@@ -50,14 +50,14 @@ def test_what_is_dialled_is_what_was_judged(into: Path, monkeypatch: pytest.Monk
     answers = [["8.8.8.8"], ["127.0.0.1"]]
     with naming(monkeypatch) as names, serving(tarball(BODY)) as origin:
 
-        def rebinding(name: str, *rest: int) -> list[resolving.Info]:
+        def rebinding(name: str, *rest: int) -> list[resolver.Info]:
             names.addresses[name] = answers.pop(0)
             return names(name, *rest)
 
-        monkeypatch.setattr(resolving, "getaddrinfo", rebinding)
+        monkeypatch.setattr(resolver, "getaddrinfo", rebinding)
         dialled = []
 
-        def refusing(info: resolving.Info, _: Cutoff) -> socket.socket:
+        def refusing(info: resolver.Info, _: Cutoff) -> socket.socket:
             dialled.append(info[4][0])
             raise OSError(22, "not for this test")
 
@@ -99,7 +99,7 @@ def test_one_private_address_of_several_is_enough_not_to_dial(
 def test_a_resolver_that_hangs_is_given_up_and_named(
     into: Path, allow_private: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resolving, "CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr(resolver, "CONNECT_SECONDS", 0.2)
     with naming(monkeypatch) as names, serving(tarball(BODY)) as origin:
         url = "http://hanging.test/x?token=S3CR3T"
         failure = refused(origin, into, Exit.NETWORK, url=url, allow_private=allow_private)
@@ -110,7 +110,7 @@ def test_a_resolver_that_hangs_is_given_up_and_named(
 
 
 def test_a_proxy_whose_name_hangs_is_said_to_be_the_proxy(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolving, "CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr(resolver, "CONNECT_SECONDS", 0.2)
     with naming(monkeypatch), serving(tarball(BODY)) as origin:
         for proxy in ("http://u:S3CR3T@hanging.test", "socks5h://u:S3CR3T@hanging.test"):
             failure = refused(origin, into, Exit.NETWORK, proxy_url=proxy)
@@ -119,7 +119,7 @@ def test_a_proxy_whose_name_hangs_is_said_to_be_the_proxy(into: Path, monkeypatc
 
 
 def test_the_total_time_ends_it_too(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolving, "CONNECT_SECONDS", NET)
+    monkeypatch.setattr(resolver, "CONNECT_SECONDS", NET)
     with naming(monkeypatch), serving(tarball(BODY)) as origin:
         failure = refused(origin, into, Exit.NETWORK, url="http://hanging.test/x", seconds=0.3)
     assert str(failure) == "http://hanging.test/x: not done within 0.3 s"
@@ -129,7 +129,7 @@ def test_a_mirror_is_asked_when_a_name_hangs(into: Path, monkeypatch: pytest.Mon
     with naming(monkeypatch), serving(tarball(BODY)) as origin:
 
         def attempts(seconds: float) -> int:
-            monkeypatch.setattr(resolving, "CONNECT_SECONDS", seconds)
+            monkeypatch.setattr(resolver, "CONNECT_SECONDS", seconds)
             into.unlink(missing_ok=True)
             return fetched(origin, into, url="http://hanging.test/x", mirrors=(origin.url,)).attempts
 
@@ -143,7 +143,7 @@ def test_a_proxy_is_looked_up_and_what_is_behind_it_is_not(into: Path, monkeypat
 
 
 def test_no_more_threads_are_left_behind_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolving, "CONNECT_SECONDS", 0.1)
+    monkeypatch.setattr(resolver, "CONNECT_SECONDS", 0.1)
     lookups = Lookups(limit=2)
     with naming(monkeypatch, crds=["192.0.2.1"]) as names, Cutoff(NET) as cutoff:
         for name in ("hanging.test", "hanging.test", "hanging.test", "crds.test"):
@@ -152,7 +152,7 @@ def test_no_more_threads_are_left_behind_than_there_may_be(monkeypatch: pytest.M
         assert names.looked_up == ["hanging.test", "hanging.test"]
         # An address needs no resolver.
         assert [info[4][0] for info in lookups.find("192.0.2.7", 80, cutoff)] == ["192.0.2.7"]
-        monkeypatch.setattr(resolving, "CONNECT_SECONDS", NET)
+        monkeypatch.setattr(resolver, "CONNECT_SECONDS", NET)
         threading.Timer(0.1, names.released.set).start()
         # It waits for one that has become free.
         assert [info[4] for info in lookups.find("crds.test", 80, cutoff)] == [("192.0.2.1", 80)]

@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from app.crds.controller.flights import Flight, Flights
+from app.crds.controller.singleflight import Flight, Flights
 from app.crds.failures import CRDsError, Exit
 from tests.waiting import NET
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from app.crds.instance.notices import warnings_of
-from app.crds.instance.rules import aggregated, problems
-from app.model.field_errors import Problem
+from app.crds.instance.source_warnings import warnings_of
+from app.crds.instance.validation import aggregated, problems
+from app.model.findings import Problem
 from tests.crds.anything import JSON, TARBALLS
 
 URL = "https://h/crds.tar.gz"

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from app.control.conditions import Condition
-from app.crds.apply.applying import Applied
-from app.crds.apply.planning import StoredVersionsError
-from app.crds.controller.application import APPLIED, applied, known_application, not_applied
+from app.control.conditions import Finding
+from app.crds.apply.apply import Applied
+from app.crds.apply.plan import StoredVersionsError
+from app.crds.controller.apply_outcome import APPLIED, applied, known_application, not_applied
 from app.crds.failures import CRDsError, Exit
 
 CRDS = [Applied("a", "created", patched=False), Applied("b", "unchanged", patched=True)]

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.crds.instance.test_review import karmada, review
 from typer.testing import CliRunner
 
 from app.cli.crds import crds
-from app.crds.instance.chosen import source_of
-from app.crds.instance.review import validate_karmada
-from app.crds.instance.rules import problems
-from app.crds.instance.unknown import unknown_problems
-from tests.crds.instance.test_review import karmada, review
+from app.crds.instance.admission import validate_karmada
+from app.crds.instance.source_selection import source_of
+from app.crds.instance.unknown_fields import unknown_problems
+from app.crds.instance.validation import problems
 
 URL = "https://h/crds.tar.gz"
 

@@ -9,8 +9,8 @@ import msgspec
 
 from app.crds.failures import CRDsError, Exit
 from app.crds.instance.images import instance_of
-from app.crds.instance.notices import by_version, warnings_of
-from app.crds.instance.rules import aggregated, problems
+from app.crds.instance.source_warnings import by_version, warnings_of
+from app.crds.instance.validation import aggregated, problems
 from app.crds.instance.version import release_of, release_url
 from app.crds.source import Policy, Source
 from app.model.json import JSON, JSONObject, as_object

@@ -7,7 +7,7 @@ from typing import Final
 
 from app.cli.manifests import documents
 from app.crds.failures import CRDsError, Exit
-from app.crds.instance.chosen import Chosen, source_of
+from app.crds.instance.source_selection import Chosen, source_of
 from app.crds.instance.version import is_release, release_of, release_url
 from app.crds.source import Policy, Source
 from app.model.operator import KARMADA, SHA256_FORM

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
-from app.crds.apply import server
+from app.crds.apply import crd_client
 from app.crds.apply.patches import Patch, check_patches, render_one
 from app.crds.failures import CRDsError
 from app.kube.connection import Connection
@@ -61,11 +61,11 @@ async def apply(
     done: dict[str, _Written] = {}
     try:
         for name in crds:
-            before = await server.find(connection, name)
+            before = await crd_client.find(connection, name)
             # A CRD that a dry run has created is not there to be patched.
             tried = render_one(name, crds, patches) if dry_run and before is None else crds[name]
             known = None if before is None else _digest(before)
-            done[name] = _Written(known, _digest(await server.apply(connection, name, tried, dry_run=dry_run)))
+            done[name] = _Written(known, _digest(await crd_client.apply(connection, name, tried, dry_run=dry_run)))
     except CRDsError as error:
         raise _stopped(_APPLYING, error, done, crds) from None
     for patch in patches:
@@ -85,11 +85,11 @@ def summary(crds: Sequence[Applied]) -> str:
 
 async def _patched(connection: Connection, patch: Patch, written: _Written, *, dry_run: bool) -> _Written:
     if not dry_run:
-        after = await server.patch(connection, patch, dry_run=False)
+        after = await crd_client.patch(connection, patch, dry_run=False)
         return written._replace(after=_digest(after), patched=True)
     if written.before is None:
         return written._replace(patched=True)
-    tried = _digest(await server.patch(connection, patch, dry_run=True))
+    tried = _digest(await crd_client.patch(connection, patch, dry_run=True))
     # Tried on the CRD as it is stored, and not as it has been tried: either of both tells that something changes.
     return written._replace(after=written.after if tried == written.before else tried, patched=True)
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from app.control.conditions import Condition, read_condition
-from app.crds.apply.applying import Applied, summary
-from app.crds.apply.planning import StoredVersionsError
-from app.crds.controller.outcome import READY, Retry, Told, cut
+from app.control.conditions import Finding, said
+from app.crds.apply.apply import Applied, summary
+from app.crds.apply.plan import StoredVersionsError
+from app.crds.controller.fetch_outcome import READY, Retry, Told, cut
 from app.crds.failures import CRDsError, Exit
 from app.model.json import JSON, as_object
 

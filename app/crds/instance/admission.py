@@ -1,8 +1,8 @@
 """Admission of instances of Karmada: defaults and validation of where their CRDs come from, and of nothing else."""
 
 from app.crds.instance.defaults import defaulted
-from app.crds.instance.notices import warnings_of
-from app.crds.instance.rules import aggregated, problems
+from app.crds.instance.source_warnings import warnings_of
+from app.crds.instance.validation import aggregated, problems
 from app.model import admission
 from app.model.admission import AdmissionRequest, Response, StatusCause, not_for_review
 from app.model.field_errors import first_problems

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from app.certs.authority import new_authority
 from app.crds.failures import CRDsError, Exit
-from app.crds.instance.chosen import Chosen, References, source_of
+from app.crds.instance.source_selection import Chosen, References, source_of
 from app.crds.source import Policy, Source
 from app.model.operator import ConfigMapSource, LocalSource
 from tests.crds.anything import TARBALLS

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.controller.outcome import asking, failed, leaving, prepared, refused
+from app.crds.controller.fetch_outcome import asking, failed, leaving, prepared, refused
 from app.crds.failures import CRDsError, Exit
 from app.crds.fetch import Fetched, Result
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from app.crds.apply import server
+from app.crds.apply import crd_client
 from app.crds.apply.diff import CRDChange, compare, lost_versions
 from app.crds.apply.patches import Patch, check_patches, render_one, rendered
 from app.crds.failures import CRDsError, Exit
@@ -20,11 +20,11 @@ async def plan(connection: Connection, crds: Mapping[str, JSONObject], patches: 
     release's groups, or of one of Karmada's, that the release does not have counts as removed; applying ignores it.
 
     Raises:
-        CRDsError: ARCHIVE when a patch does not fit; NETWORK, HTTP as `app.crds.apply.server`.
+        CRDsError: ARCHIVE when a patch does not fit; NETWORK, HTTP as `app.crds.apply.crd_client`.
     """
     wanted = rendered(crds, patches)
     groups = {_group(crd) for crd in crds.values()}
-    listed = {str(as_object(one.get("metadata")).get("name")): one for one in await server.find_all(connection)}
+    listed = {str(as_object(one.get("metadata")).get("name")): one for one in await crd_client.find_all(connection)}
     before = {
         name: crd for name, crd in listed.items() if name in crds or _group(crd) in groups or _group(crd).endswith(_OWN)
     }
@@ -33,7 +33,7 @@ async def plan(connection: Connection, crds: Mapping[str, JSONObject], patches: 
         stored = before.get(name)
         # The server refuses to drop a version that it stores objects in, also in a dry run.
         known = stored is not None and not lost_versions(stored, crd)
-        after[name] = await server.apply(connection, name, crd, dry_run=True) if known else crd
+        after[name] = await crd_client.apply(connection, name, crd, dry_run=True) if known else crd
     return compare(before, after)
 
 
@@ -60,12 +60,12 @@ async def check_stored(connection: Connection, crds: Mapping[str, JSONObject], p
 
     Raises:
         StoredVersionsError: It does.
-        CRDsError: ARCHIVE when a patch does not fit; NETWORK, HTTP as `app.crds.apply.server`.
+        CRDsError: ARCHIVE when a patch does not fit; NETWORK, HTTP as `app.crds.apply.crd_client`.
     """
     lost: dict[str, Sequence[str]] = {}
     check_patches(crds, patches)
     for name in crds:
-        stored = await server.find(connection, name)
+        stored = await crd_client.find(connection, name)
         if stored is not None and (versions := lost_versions(stored, render_one(name, crds, patches))):
             lost[name] = versions
     if lost:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from app.crds.apply.asking import ask
+from app.crds.apply.api_requests import ask
 from app.crds.apply.patches import Patch
 from app.crds.failures import CRDsError, Exit
 from app.kube.connection import APPLY_PATCH, Connection

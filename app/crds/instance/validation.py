@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import Final
 
-from app.crds.instance.http_rules import http_problems, reference_problems
-from app.crds.instance.unknown import unknown_problems
+from app.crds.instance.http_validation import http_problems, reference_problems
+from app.crds.instance.unknown_fields import unknown_problems
 from app.crds.instance.version import is_release
 from app.model.field_errors import Problem, choice_problems, invalid, mistyped, required, subdomain_problems, too_long
 from app.model.json import JSON, JSONObject, as_object

@@ -1,4 +1,4 @@
-"""Verifies tarballs for the controller, and reads them: ``python -m app.crds.controller.verifying``.
+"""Verifies tarballs for the controller, and reads them: ``python -m app.crds.controller.verifier_process``.
 
 See `app.control.child_process`. Each tarball is verified by a fork of this process with limits on memory and CPU time,
 so that nothing is left of one tarball when the next one comes. The process itself reads questions only.
@@ -22,7 +22,7 @@ from app.crds.archive.manifest import FileDigest, Manifest
 from app.crds.failures import CRDsError, Exit
 from app.model.json import JSON
 
-MODULE: Final = "app.crds.controller.verifying"
+MODULE: Final = "app.crds.controller.verifier_process"
 MAX_MEMORY_BYTES: Final = 512 * 1024 * 1024
 """Of data (RLIMIT_DATA). The interpreter with its libraries has 40 MiB, the largest tarball 16 MiB, its largest file
 8 MiB; YAML of 8 MiB takes some 250 MiB while it is read."""
