@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from app.cli import crds_options as option
-from app.cli.crds_instances import How, apply_to_instances, check_names
-from app.cli.crds_output import Output, leaving, show
-from app.cli.crds_release import Wanted, read_release
-from app.cli.crds_server import connected, kubeconfig_of, lines_of
+from app.cli.crds_instances import ApplyOptions, apply_to_instances, check_names
+from app.cli.crds_output import Output, exit_on_error, show
+from app.cli.crds_release import ReleaseOptions, read_release
+from app.cli.crds_server import connect, find_kubeconfig, format_changes
 from app.cli.json_output import write_json
 from app.cli.terminal import write_document, write_error
 from app.crds.apply.documents import Tree
-from app.crds.apply.patches import Patch, rendered
+from app.crds.apply.patches import Patch, render_crds
 from app.crds.apply.yaml_text import dump
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Form(StrEnum):
 @option.expand
 def render(
     context: typer.Context,
-    wanted: Wanted,
+    wanted: ReleaseOptions,
     *,
     output: Annotated[Form, typer.Option("--output", "-o", help="Output format.")] = Form.YAML,
 ) -> None:
@@ -43,9 +43,9 @@ def render(
     patch does not fit.
     """
     wanted = wanted.show_progress(shown=output is not Form.JSON)
-    with leaving():
+    with exit_on_error():
         tree, patches = read_release(context, wanted)
-        found = list(rendered(tree.crds, patches).values())
+        found = list(render_crds(tree.crds, patches).values())
         if output is Form.YAML:
             write_document(dump(found))
         else:
@@ -56,7 +56,7 @@ def render(
 @option.expand
 def apply(
     context: typer.Context,
-    wanted: Wanted,
+    wanted: ReleaseOptions,
     *,
     kubeconfig: Annotated[
         Path | None,
@@ -96,14 +96,14 @@ def apply(
     operator writes in the host cluster. One line per instance; the exit code is the highest of an instance.
     """
     wanted = wanted.show_progress(shown=output is not Output.JSON)
-    with leaving("what was applied stays, and running it again is safe"):
+    with exit_on_error("what was applied stays, and running it again is safe"):
         if one or every:
             check_names(one or (), wanted, every=every)
-            how = How(dry_run, force, wait_seconds, output)
-            apply_to_instances(context, wanted, one or (), kubeconfig=kubeconfig_of(kubeconfig), how=how)
+            options = ApplyOptions(dry_run, force, wait_seconds, output)
+            apply_to_instances(context, wanted, one or (), kubeconfig=find_kubeconfig(kubeconfig), options=options)
             return
         tree, patches = read_release(context, wanted)
-        target = _Target(kubeconfig_of(kubeconfig), dry_run, force, wait_seconds, output)
+        target = _Target(find_kubeconfig(kubeconfig), dry_run, force, wait_seconds, output)
         asyncio.run(_apply(target, tree, patches))
 
 
@@ -121,20 +121,20 @@ class _Target(NamedTuple):
 async def _apply(target: _Target, tree: Tree, patches: list[Patch]) -> None:
     from app.crds.apply.apply import apply as apply_crds  # noqa: PLC0415 - see app.kube
     from app.crds.apply.established import wait_established  # noqa: PLC0415 - as above
-    from app.crds.apply.plan import check_lost, plan  # noqa: PLC0415 - as above
+    from app.crds.apply.plan import check_lost_versions, plan  # noqa: PLC0415 - as above
 
     async with contextlib.AsyncExitStack() as stack:
-        connection = await connected(stack, target.kubeconfig)
+        connection = await connect(stack, target.kubeconfig)
         changes = await plan(connection, tree.crds, patches)
         # Standard output has the results, which are one JSON document perhaps.
-        write_error(*lines_of(changes))
+        write_error(*format_changes(changes))
         if not target.force:
-            check_lost(changes)
+            check_lost_versions(changes)
         applied = await apply_crds(connection, tree.crds, patches, dry_run=target.dry_run)
-        show(target.output, map(_line, applied), [one._asdict() for one in applied])
+        show(target.output, map(_format_line, applied), [one._asdict() for one in applied])
         if target.wait_seconds and not target.dry_run:
             await wait_established(connection, tree.crds, seconds=target.wait_seconds)
 
 
-def _line(one: "Applied") -> str:
+def _format_line(one: "Applied") -> str:
     return f"{one.result:<10} {one.name}{'  patched' if one.patched else ''}"

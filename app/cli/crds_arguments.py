@@ -7,17 +7,17 @@ from typing import Final
 
 from app.cli.manifests import documents
 from app.crds.failures import CRDsError, Exit
-from app.crds.instance.source_selection import Chosen, source_of
-from app.crds.instance.version import is_release, release_of, release_url
+from app.crds.instance.source_selection import SelectedSource, select_source
+from app.crds.instance.version import build_release_url, is_release, parse_release
 from app.crds.source import Policy, Source
 from app.model.operator import KARMADA, SHA256_FORM
 
 _SHA256: Final = re.compile(SHA256_FORM, re.ASCII)
 
 
-def chosen_of(
+def select_sources(
     url: str | None, karmada: list[Path] | None, version: str | None, *, follow_instance: bool, strict: bool
-) -> Iterator[Chosen]:
+) -> Iterator[SelectedSource]:
     """Yield the tarballs that a command is about: the one at an address, of a release, or of each instance in files.
 
     Raises:
@@ -28,15 +28,15 @@ def chosen_of(
             raise CRDsError(Exit.USAGE, "give an address or --karmada, not both")
         found = [one.object for one in documents(karmada) if one.object["kind"] == KARMADA.kind]
         if version:
-            release_of(version)
+            parse_release(version)
         if not found:
             raise CRDsError(Exit.USAGE, f"there is no {KARMADA.kind} in {', '.join(map(str, karmada))}")
         for one in found:
-            yield source_of(one, version=version or "", follow_instance=follow_instance, strict=strict)
+            yield select_source(one, version=version or "", follow_instance=follow_instance, strict=strict)
     elif url is not None:
-        yield Chosen(Source(url), Policy.IF_NOT_PRESENT)
+        yield SelectedSource(Source(url), Policy.IF_NOT_PRESENT)
     elif version is not None:
-        yield Chosen(Source(release_url(check_version(version))), Policy.IF_NOT_PRESENT)
+        yield SelectedSource(Source(build_release_url(check_version(version))), Policy.IF_NOT_PRESENT)
     else:
         raise CRDsError(Exit.USAGE, "give an address, --karmada FILE or --version RELEASE")
 
@@ -57,10 +57,10 @@ def check_version(text: str) -> str:
     raise CRDsError(Exit.USAGE, f"--version {text}: must be a release such as v1.18.0{hint}")
 
 
-def check_reach(chosen: Chosen) -> None:
+def check_reach(chosen: SelectedSource) -> None:
     """Refuse a tarball that only a controller in the cluster can read; raises CRDsError USAGE."""
     secrets = sorted({name for name in chosen.references if name})
-    if chosen.held is not None:
+    if chosen.non_http is not None:
         text = f"the tarball is at {chosen.source.url}, which is not downloaded: bring it in with `crds cache import`"
         raise CRDsError(Exit.USAGE, text)
     if secrets:

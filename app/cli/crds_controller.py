@@ -7,11 +7,11 @@ from typing import Annotated, Final
 import typer
 
 from app.cli import crds_options as option
-from app.cli.crds_output import leaving
+from app.cli.crds_output import exit_on_error
 from app.crds.cache.cache import Cache
 from app.crds.controller.options import Options, Reach
 from app.crds.failures import CRDsError, Exit
-from app.crds.instance.version import release_of
+from app.crds.instance.version import parse_release
 
 DATA_DIR: Final = Path("/var/lib/karmada")
 """Where the Go operator has its cache, which is not to be told otherwise."""
@@ -60,11 +60,11 @@ def controller(
 
     Alone it takes the Lease of Karmada's own operator, so that never both look after the same objects.
     """
-    with leaving():
+    with exit_on_error():
         if kubeconfig is None and "KUBERNETES_SERVICE_HOST" not in os.environ:
             raise CRDsError(Exit.USAGE, "give --kubeconfig, or run it in a pod")
         if version:
-            release_of(version)
+            parse_release(version)
         cache = context.find_object(Cache)
         assert cache is not None, "the group's callback made it"
         options = Options(
@@ -78,6 +78,6 @@ def controller(
             apply=apply,
             reach=Reach(not no_private, tuple(allow_host or ()), local_root),
         )
-        from app.cli.crds_process import Place, look_after  # noqa: PLC0415 - other commands need no web server
+        from app.cli.crds_process import ProcessOptions, run_controller  # noqa: PLC0415 - other commands need no web server
 
-        look_after(cache, options, Place(kubeconfig, namespace, lease_duration, host, port))
+        run_controller(cache, options, ProcessOptions(kubeconfig, namespace, lease_duration, host, port))

@@ -20,7 +20,7 @@ class Output(StrEnum):
 
 
 @contextlib.contextmanager
-def leaving(interrupted: str = "the cache is as it was") -> Iterator[None]:
+def exit_on_error(interrupted: str = "the cache is as it was") -> Iterator[None]:
     """Turn what goes wrong into a message and the exit code that goes with it; ``interrupted`` is said of Ctrl-C."""
     try:
         yield

@@ -35,7 +35,7 @@ _LEASE: Final = "fleethook-crds"
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
-class Place(NamedTuple):
+class ProcessOptions(NamedTuple):
     """The cluster, Lease and address of the process."""
 
     kubeconfig: Path | None
@@ -47,7 +47,7 @@ class Place(NamedTuple):
     port: int
 
 
-def look_after(cache: Cache, options: Options, place: Place) -> None:
+def run_controller(cache: Cache, options: Options, place: ProcessOptions) -> None:
     """Look after instances until SIGTERM or SIGINT; raises CRDsError NETWORK or HTTP if that cannot begin."""
     configure_logging()
     try:
@@ -58,7 +58,7 @@ def look_after(cache: Cache, options: Options, place: Place) -> None:
         raise CRDsError(Exit.HTTP, str(error)) from None
 
 
-async def _run(cache: Cache, options: Options, place: Place) -> None:
+async def _run(cache: Cache, options: Options, place: ProcessOptions) -> None:
     registry, ended = CollectorRegistry(), list[str]()
     metrics, stopping = FetchMetrics(registry), asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -67,7 +67,7 @@ async def _run(cache: Cache, options: Options, place: Place) -> None:
     async with Connection(place.kubeconfig) as connection:
         candidate = _Candidate(
             connection,
-            _lease(options, place),
+            _choose_lease(options, place),
             place.lease_seconds,
             lambda: KarmadaController(connection, cache, options, metrics),
         )
@@ -88,7 +88,7 @@ async def _run(cache: Cache, options: Options, place: Place) -> None:
         await serving
 
 
-def _lease(options: Options, place: Place) -> LeaseName:
+def _choose_lease(options: Options, place: ProcessOptions) -> LeaseName:
     return LeaseName(place.namespace, _LEASE if options.beside else _OPERATOR_LEASE)
 
 

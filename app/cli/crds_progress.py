@@ -29,13 +29,13 @@ class Style(enum.StrEnum):
 
 
 @contextlib.contextmanager
-def reporting(style: Style, what: str) -> Iterator[Report | None]:
+def display_progress(style: Style, what: str) -> Iterator[Report | None]:
     """Show progress on standard error while the context lasts; None where none is shown."""
     console = Console(stderr=True)
     if style is Style.NONE or (style is Style.AUTO and not console.is_terminal):
         yield None
     elif style is Style.PLAIN:
-        yield _lines(what)
+        yield _report_lines(what)
     else:
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn())
         with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
@@ -43,7 +43,7 @@ def reporting(style: Style, what: str) -> Iterator[Report | None]:
             yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
-def _lines(what: str) -> Report:
+def _report_lines(what: str) -> Report:
     told = 0.0
 
     def report(done: int, total: int | None) -> None:

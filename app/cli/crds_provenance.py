@@ -13,7 +13,7 @@ from app.crds.provenance.trust_root import read_trust_root
 from app.crds.provenance.verify import Provenance, verify_attestation
 
 
-class Wanted(NamedTuple):
+class ProvenanceOptions(NamedTuple):
     """Options of commands (`app.cli.crds_options.expand`)."""
 
     provenance: option.Provenance = None
@@ -23,7 +23,7 @@ class Wanted(NamedTuple):
     builder: option.Builder = None
 
 
-def pin_by(wanted: Wanted, *, sha256: str, strict: bool = False) -> tuple[Provenance | None, str]:
+def verify_provenance(wanted: ProvenanceOptions, *, sha256: str, strict: bool = False) -> tuple[Provenance | None, str]:
     """Verify the attestation of ``--provenance``, before any request, and take its digest as the tarball's pin.
 
     Args:
@@ -43,7 +43,7 @@ def pin_by(wanted: Wanted, *, sha256: str, strict: bool = False) -> tuple[Proven
     return found, sha256 if found is None else found.subject.sha256
 
 
-def _read_provenance(wanted: Wanted, *, sha256: str, strict: bool) -> Provenance | None:
+def _read_provenance(wanted: ProvenanceOptions, *, sha256: str, strict: bool) -> Provenance | None:
     if wanted.provenance is None:
         if any(value is not None for value in wanted):
             text = "--trust-root, --source-repository, --source-tag and --builder take --provenance"
@@ -51,17 +51,17 @@ def _read_provenance(wanted: Wanted, *, sha256: str, strict: bool) -> Provenance
         return None
     if wanted.trust_root is None:
         raise CRDsError(Exit.USAGE, "--provenance takes --trust-root: a trusted_root.json, or Fulcio's certificates")
-    root = read_trust_root(wanted.trust_root, _read_small(wanted.trust_root))
+    root = read_trust_root(wanted.trust_root, _read_limited(wanted.trust_root))
     expected = Expected(wanted.source_repository or SOURCE, wanted.source_tag or "", wanted.builder or BUILDER)
     try:
-        found = verify_attestation(parse_attestation(_read_small(wanted.provenance)), root, expected)
+        found = verify_attestation(parse_attestation(_read_limited(wanted.provenance)), root, expected)
     except CRDsError as error:
         raise CRDsError(error.exit, f"--provenance {wanted.provenance}: {error}") from None
-    _check(found, wanted.provenance, sha256=sha256, strict=strict)
+    _check_strictness(found, wanted.provenance, sha256=sha256, strict=strict)
     return found
 
 
-def _check(found: Provenance, path: Path, *, sha256: str, strict: bool) -> None:
+def _check_strictness(found: Provenance, path: Path, *, sha256: str, strict: bool) -> None:
     if sha256 not in {"", found.subject.sha256}:
         text = f"--provenance {path} is about {found.subject.sha256}, but --sha256 is {sha256}"
         raise CRDsError(Exit.INTEGRITY, text)
@@ -87,7 +87,7 @@ def document_provenance(found: Provenance | None) -> dict[str, Any]:
     return {"provenance": {"form": found.form, **found.identity._asdict(), "checks": checks}}
 
 
-def _read_small(path: Path) -> bytes:
+def _read_limited(path: Path) -> bytes:
     try:
         # Not a pipe, which would be waited for.
         if not stat.S_ISREG(path.stat().st_mode):

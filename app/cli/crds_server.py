@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 _HOME_CONFIG: Final = Path("~/.kube/config")
 
 
-def lines_of(changes: Sequence[CRDChange]) -> list[str]:
+def format_changes(changes: Sequence[CRDChange]) -> list[str]:
     """Return differences as lines for people."""
-    return [line for change in changes for line in change.lines()] or ["no differences"]
+    return [line for change in changes for line in change.format_lines()] or ["no differences"]
 
 
-def kubeconfig_of(given: Path | None) -> Path:
+def find_kubeconfig(given: Path | None) -> Path:
     """Return the kubeconfig to use: the one given, $KUBECONFIG or ~/.kube/config; raises CRDsError USAGE for none."""
     found = given or Path(os.environ.get("KUBECONFIG") or _HOME_CONFIG.expanduser())
     # KUBECONFIG may name several files, of which some may be missing.
@@ -30,7 +30,7 @@ def kubeconfig_of(given: Path | None) -> Path:
     return found
 
 
-async def connected(stack: contextlib.AsyncExitStack, kubeconfig: Path) -> "Connection":
+async def connect(stack: contextlib.AsyncExitStack, kubeconfig: Path) -> "Connection":
     """Return a connection that is closed with ``stack``; raises CRDsError USAGE for a kubeconfig of no use."""
     from app.kube.connection import Connection  # noqa: PLC0415 - see app.kube
 

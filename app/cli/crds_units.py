@@ -10,17 +10,17 @@ _BYTES: Final = {
 _NUMBER: Final = re.compile(r"(\d{1,15})\s*([A-Za-z]*)", re.ASCII)
 
 
-def seconds_of(text: str) -> int:
+def parse_age(text: str) -> int:
     """Return an age in seconds; raises ValueError."""
-    return _read(text, _SECONDS, "an age such as 30d or 12h")
+    return _parse(text, _SECONDS, "an age such as 30d or 12h")
 
 
-def bytes_of(text: str) -> int:
+def parse_size(text: str) -> int:
     """Return a size in bytes; raises ValueError."""
-    return _read(text, _BYTES, "a size such as 200MiB")
+    return _parse(text, _BYTES, "a size such as 200MiB")
 
 
-def _read(text: str, units: dict[str, int], wanted: str) -> int:
+def _parse(text: str, units: dict[str, int], wanted: str) -> int:
     match = _NUMBER.fullmatch(text.strip())
     unit = None if match is None else units.get(match[2].lower())
     if match is None or unit is None:

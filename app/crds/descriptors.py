@@ -28,7 +28,7 @@ Directory = int | Path
 
 
 @contextmanager
-def opened(path: str | Path, flags: int, parent: int | None = None) -> Iterator[int]:
+def open_at(path: str | Path, flags: int, parent: int | None = None) -> Iterator[int]:
     """Open a file or directory, relative to ``parent``, for as long as the block runs; raises OSError."""
     descriptor = os.open(path, flags, FILE_MODE, dir_fd=parent)
     try:
@@ -38,21 +38,21 @@ def opened(path: str | Path, flags: int, parent: int | None = None) -> Iterator[
 
 
 @contextmanager
-def opened_directory(directory: Directory) -> Iterator[int]:
+def open_directory_at(directory: Directory) -> Iterator[int]:
     """Open a directory for as long as the block runs, also one that is open already; raises OSError."""
     path, parent = (".", directory) if isinstance(directory, int) else (directory, None)
-    with opened(path, DIRECTORY, parent) as descriptor:
+    with open_at(path, DIRECTORY, parent) as descriptor:
         yield descriptor
 
 
 @contextmanager
-def opened_parent(root: int, path: str) -> Iterator[tuple[int, str]]:
+def open_parent(root: int, path: str) -> Iterator[tuple[int, str]]:
     """Open the directory of a path below ``root``, none of whose components may be a link; gives the last one too."""
     *parents, name = path.split("/")
     with ExitStack() as stack:
         descriptor = root
         for component in parents:
-            descriptor = stack.enter_context(opened(component, DIRECTORY, descriptor))
+            descriptor = stack.enter_context(open_at(component, DIRECTORY, descriptor))
         yield descriptor, name
 
 
@@ -68,7 +68,7 @@ def read_regular(path: str | Path, parent: int | None = None, *, most: int, foll
     Raises:
         OSError: EINVAL for other files than regular ones, EFBIG beyond ``most``.
     """
-    with opened(path, EXISTING & ~os.O_NOFOLLOW if follow else EXISTING, parent) as descriptor:
+    with open_at(path, EXISTING & ~os.O_NOFOLLOW if follow else EXISTING, parent) as descriptor:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
@@ -83,7 +83,7 @@ def read_regular(path: str | Path, parent: int | None = None, *, most: int, foll
 
 def write_new(name: str, parent: int, data: bytes) -> None:
     """Write a new file, on disk when this returns; raises OSError, also where there is one already."""
-    with opened(name, NEW, parent) as descriptor:
+    with open_at(name, NEW, parent) as descriptor:
         write_all(descriptor, data)
         os.fsync(descriptor)
 
@@ -104,7 +104,7 @@ def exists(name: str, parent: int) -> bool:
     return True
 
 
-def names_in(directory: int) -> list[str]:
+def list_names(directory: int) -> list[str]:
     """Return the names in an open directory; raises OSError."""
     with os.scandir(directory) as entries:
         return [entry.name for entry in entries]
@@ -120,8 +120,8 @@ def remove(name: str, parent: int, *, depth: int = 0) -> None:
         raise OSError(errno.EMFILE, f"more than {_MAX_DEPTH} levels of directories", name)
     with suppress(FileNotFoundError):
         try:
-            with opened(name, DIRECTORY, parent) as descriptor:
-                for below in names_in(descriptor):
+            with open_at(name, DIRECTORY, parent) as descriptor:
+                for below in list_names(descriptor):
                     remove(below, descriptor, depth=depth + 1)
         except OSError as error:
             if error.errno not in NO_DIRECTORY:

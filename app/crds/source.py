@@ -39,7 +39,7 @@ class Source(NamedTuple):
     credentials: Credentials = Credentials()
     seconds: float = 300.0
     """For all of it."""
-    most_bytes: int = 16 * 1024 * 1024
+    max_bytes: int = 16 * 1024 * 1024
 
     @property
     def key(self) -> str:

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from app.cli import app
-from app.cli.crds_units import bytes_of, seconds_of
-from app.crds.instance.validation import problems
+from app.cli.crds_units import parse_age, parse_size
+from app.crds.instance.validation import find_problems
 from app.crds.source import Source
 from tests.crds.origin import Origin, endless, says, serving, tarball
 from tests.crds.tarballs import build, dotted, release, small
@@ -207,17 +207,17 @@ def test_no_secret_of_an_address_is_printed(run: Any, origin: Origin) -> None:
 
 @pytest.mark.parametrize(("text", "seconds"), [("30d", 2_592_000), ("12h", 43_200), ("90s", 90), ("1W", 604_800)])
 def test_ages_are_read_as_people_write_them(text: str, seconds: int) -> None:
-    assert seconds_of(text) == seconds
+    assert parse_age(text) == seconds
 
 
 @pytest.mark.parametrize(("text", "size"), [("200MiB", 200 * 2**20), ("1kb", 1000), ("7", 7), ("3 GB", 3 * 10**9)])
 def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
-    assert bytes_of(text) == size
+    assert parse_size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1d", "1.5h", "9 fortnights"])
 def test_what_is_neither_is_refused(text: str) -> None:
-    for read in (seconds_of, bytes_of):
+    for read in (parse_age, parse_size):
         with pytest.raises(ValueError, match="is not"):
             read(text)
 
@@ -246,7 +246,7 @@ def test_what_pin_prints_is_taken_by_commands_and_manifests(run: Any, tmp_path: 
         file.write_bytes(build(small()))
         run("verify", file, "--sha256", digest.upper())
         source = {"url": origin.url, "sha256": digest}
-        assert not list(problems({"spec": {"crdTarball": {"httpSource": source}}}))
+        assert not list(find_problems({"spec": {"crdTarball": {"httpSource": source}}}))
 
 
 @pytest.mark.parametrize(

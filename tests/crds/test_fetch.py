@@ -219,7 +219,7 @@ def test_what_does_not_pass_by_itself_is_no_reason_for_stale(cache: Cache, answe
     assert cache.verify(key) == []
 
 
-class Told(Cache):
+class NotifyingCache(Cache):
     """Tells when somebody comes to the lock."""
 
     def __init__(self, root: Path) -> None:
@@ -233,7 +233,7 @@ class Told(Cache):
 
 @pytest.mark.parametrize(("answers", "requests"), [(0, 2), (1, 2), (2, 1)])
 def test_who_waited_through_two_answers_need_not_ask(cache: Cache, answers: int, requests: int) -> None:
-    waiting = Told(cache.directory.parent)
+    waiting = NotifyingCache(cache.directory.parent)
     results: list[str] = []
     with serving(tarball(OLD)) as origin:
         key = bring(cache, origin.url).key

@@ -286,7 +286,7 @@ def test_a_length_beyond_the_limit_is_refused_from_the_header(into: Path) -> Non
 
 def test_a_body_without_an_end_is_stopped_at_the_limit(into: Path) -> None:
     with serving(endless) as origin:
-        refused(origin, into, Exit.LIMIT, most_bytes=1_000_000)
+        refused(origin, into, Exit.LIMIT, max_bytes=1_000_000)
     assert len(origin.asked) == 1
     # What the system keeps between the two, and no more.
     assert origin.bytes_sent < 30_000_000
@@ -294,15 +294,15 @@ def test_a_body_without_an_end_is_stopped_at_the_limit(into: Path) -> None:
 
 def test_the_limit_itself_is_within_it(into: Path) -> None:
     with serving(chunked(BODY)) as origin:
-        assert fetched(origin, into, most_bytes=len(BODY)).changed
+        assert fetched(origin, into, max_bytes=len(BODY)).changed
         into.unlink()
-        refused(origin, into, Exit.LIMIT, most_bytes=len(BODY) - 1)
+        refused(origin, into, Exit.LIMIT, max_bytes=len(BODY) - 1)
 
 
 def test_a_part_cannot_get_around_the_limit(into: Path) -> None:
     big = says(BODY * 9, status="206 Partial Content", content_range=f"bytes 5000-{len(BODY) * 9 + 4999}/*")
     with serving(in_turn(chunked(BODY[:5000], end=b"", etag=TAG), big)) as origin:
-        refused(origin, into, Exit.LIMIT, most_bytes=300_000)
+        refused(origin, into, Exit.LIMIT, max_bytes=300_000)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,9 @@ _TOO_MANY_REQUESTS: Final = 429
 _SERVER_ERROR: Final = 500
 
 
-async def ask(connection: Connection, method: str, path: str, *, about: str, **rest: JSON) -> Mapping[str, JSON] | None:
+async def request_object(
+    connection: Connection, method: str, path: str, *, about: str, **rest: JSON
+) -> Mapping[str, JSON] | None:
     """Return the object that a request answers with, None if there is none.
 
     Args:
@@ -42,7 +44,7 @@ async def ask(connection: Connection, method: str, path: str, *, about: str, **r
         raise CRDsError(Exit.HTTP, f"{about}: {connection.host} does not answer like an apiserver") from None
 
 
-async def read_beside(host: Connection, namespace: str, plural: str, name: str) -> JSONObject | None:
+async def read_namespaced(host: Connection, namespace: str, plural: str, name: str) -> JSONObject | None:
     """Return an object of the core group in the namespace of an instance, None if there is none.
 
     Raises:

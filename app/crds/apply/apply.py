@@ -28,14 +28,14 @@ class Applied(NamedTuple):
     """Whether the tarball has a patch for it, and it went in."""
 
 
-class _Written(NamedTuple):
+class _CRDState(NamedTuple):
     """Digests of a CRD. Its texts would have to be kept for all CRDs of a release at once."""
 
     before: bytes | None
     after: bytes
     patched: bool = False
 
-    def applied(self, name: str) -> Applied:
+    def to_result(self, name: str) -> Applied:
         same = self.before == self.after
         return Applied(name, "created" if self.before is None else "unchanged" if same else "configured", self.patched)
 
@@ -45,7 +45,7 @@ async def apply(
 ) -> list[Applied]:
     """Apply every CRD, then every patch, and tell what became of each CRD. None is ever deleted.
 
-    These are two steps, and not one apply of what `rendered` gives, because Karmada's operator applies the CRDs as the
+    These are two steps, and not one apply of what `render_crds` gives, because Karmada's operator applies the CRDs as the
     same field manager: it would take away what we had applied and it does not, which is the conversion.
 
     Args:
@@ -58,43 +58,43 @@ async def apply(
         CRDsError: NETWORK or HTTP, with what had been applied before. Doing it all again does no harm.
     """
     check_patches(crds, patches)
-    done: dict[str, _Written] = {}
+    done: dict[str, _CRDState] = {}
     try:
         for name in crds:
             before = await crd_client.find(connection, name)
             # A CRD that a dry run has created is not there to be patched.
             tried = render_one(name, crds, patches) if dry_run and before is None else crds[name]
-            known = None if before is None else _digest(before)
-            done[name] = _Written(known, _digest(await crd_client.apply(connection, name, tried, dry_run=dry_run)))
+            known = None if before is None else _digest_crd(before)
+            done[name] = _CRDState(known, _digest_crd(await crd_client.apply(connection, name, tried, dry_run=dry_run)))
     except CRDsError as error:
-        raise _stopped(_APPLYING, error, done, crds) from None
+        raise _explain_stop(_APPLYING, error, done, crds) from None
     for patch in patches:
         try:
-            done[patch.crd] = await _patched(connection, patch, done[patch.crd], dry_run=dry_run)
+            done[patch.crd] = await _apply_patch(connection, patch, done[patch.crd], dry_run=dry_run)
         except CRDsError as error:
-            raise _stopped(_PATCHING, error, done, crds) from None
-    return [written.applied(name) for name, written in done.items()]
+            raise _explain_stop(_PATCHING, error, done, crds) from None
+    return [written.to_result(name) for name, written in done.items()]
 
 
-def summary(crds: Sequence[Applied]) -> str:
+def summarize(crds: Sequence[Applied]) -> str:
     """Return how many CRDs were created, configured and unchanged."""
     counts = Counter(one.result for one in crds)
     listed = ", ".join(f"{count} {result}" for result, count in sorted(counts.items()))
     return f"{len(crds)} CRDs ({listed})" if crds else "no CRDs"
 
 
-async def _patched(connection: Connection, patch: Patch, written: _Written, *, dry_run: bool) -> _Written:
+async def _apply_patch(connection: Connection, patch: Patch, written: _CRDState, *, dry_run: bool) -> _CRDState:
     if not dry_run:
         after = await crd_client.patch(connection, patch, dry_run=False)
-        return written._replace(after=_digest(after), patched=True)
+        return written._replace(after=_digest_crd(after), patched=True)
     if written.before is None:
         return written._replace(patched=True)
-    tried = _digest(await crd_client.patch(connection, patch, dry_run=True))
+    tried = _digest_crd(await crd_client.patch(connection, patch, dry_run=True))
     # Tried on the CRD as it is stored, and not as it has been tried: either of both tells that something changes.
     return written._replace(after=written.after if tried == written.before else tried, patched=True)
 
 
-def _digest(crd: Mapping[str, JSON]) -> bytes:
+def _digest_crd(crd: Mapping[str, JSON]) -> bytes:
     """Return a digest of all of a CRD but its status: others write that meanwhile, which changes the resource version.
 
     A dry run does not change the resource version, whatever it changes.
@@ -109,7 +109,9 @@ def _digest(crd: Mapping[str, JSON]) -> bytes:
     return hashlib.sha256(json.dumps([others, ours, rest], sort_keys=True).encode()).digest()
 
 
-def _stopped(words: str, error: CRDsError, done: Mapping[str, _Written], crds: Mapping[str, JSONObject]) -> CRDsError:
+def _explain_stop(
+    words: str, error: CRDsError, done: Mapping[str, _CRDState], crds: Mapping[str, JSONObject]
+) -> CRDsError:
     patched = [name for name, written in done.items() if written.patched]
     names = f": {', '.join(done)}" if done else ""
     more = f"; patched: {', '.join(patched)}" if patched else ""

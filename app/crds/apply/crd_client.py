@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from app.crds.apply.api_requests import ask
+from app.crds.apply.api_requests import request_object
 from app.crds.apply.patches import Patch
 from app.crds.failures import CRDsError, Exit
 from app.kube.connection import APPLY_PATCH, Connection
@@ -18,12 +18,12 @@ _KIND: Final = "customresourcedefinitions"
 
 async def find(connection: Connection, name: str) -> Mapping[str, JSON] | None:
     """Return a CRD as the server has it, None if it has none; raises CRDsError as the others here."""
-    return await _answer(connection, "GET", name)
+    return await _request(connection, "GET", name)
 
 
 async def find_all(connection: Connection) -> list[Mapping[str, JSON]]:
     """Return all CRDs that the server has; raises CRDsError as the others here."""
-    found = as_object(await _answer(connection, "GET", ""))
+    found = as_object(await _request(connection, "GET", ""))
     items = found.get("items")
     return [as_object(one) for one in items] if isinstance(items, list) else []
 
@@ -34,26 +34,26 @@ async def apply(connection: Connection, name: str, crd: JSONObject, *, dry_run: 
     Raises:
         CRDsError: NETWORK when there is no answer, HTTP with the server's words when it refuses.
     """
-    query = {"fieldManager": FIELD_MANAGER, "force": "true", **_dry(dry_run=dry_run)}
-    return await _written(connection, name, query=query, body=crd, content_type=APPLY_PATCH)
+    query = {"fieldManager": FIELD_MANAGER, "force": "true", **_build_dry_run_query(dry_run=dry_run)}
+    return await _write(connection, name, query=query, body=crd, content_type=APPLY_PATCH)
 
 
 async def patch(connection: Connection, one: Patch, *, dry_run: bool) -> Mapping[str, JSON]:
     """Send a patch and return what its CRD is then; raises as `apply`."""
-    query = {"fieldManager": FIELD_MANAGER, **_dry(dry_run=dry_run)}
-    return await _written(connection, one.crd, query=query, body=one.body, content_type=STRATEGIC_MERGE_PATCH)
+    query = {"fieldManager": FIELD_MANAGER, **_build_dry_run_query(dry_run=dry_run)}
+    return await _write(connection, one.crd, query=query, body=one.body, content_type=STRATEGIC_MERGE_PATCH)
 
 
-def _dry(*, dry_run: bool) -> dict[str, str]:
+def _build_dry_run_query(*, dry_run: bool) -> dict[str, str]:
     return {"dryRun": "All"} if dry_run else {}
 
 
-async def _written(connection: Connection, name: str, **rest: JSON) -> Mapping[str, JSON]:
-    found = await _answer(connection, "PATCH", name, **rest)
+async def _write(connection: Connection, name: str, **rest: JSON) -> Mapping[str, JSON]:
+    found = await _request(connection, "PATCH", name, **rest)
     if found is None:
         raise CRDsError(Exit.HTTP, f"{name}: the server has no such CRD")
     return found
 
 
-async def _answer(connection: Connection, method: str, name: str, **rest: JSON) -> Mapping[str, JSON] | None:
-    return await ask(connection, method, f"{_CRDS}/{name}".rstrip("/"), about=name or _KIND, **rest)
+async def _request(connection: Connection, method: str, name: str, **rest: JSON) -> Mapping[str, JSON] | None:
+    return await request_object(connection, method, f"{_CRDS}/{name}".rstrip("/"), about=name or _KIND, **rest)

@@ -30,7 +30,7 @@ class CRDChange(NamedTuple):
     lost: tuple[str, ...] = ()
     """Versions that go away and that objects may be stored in (``status.storedVersions``)."""
 
-    def lines(self) -> Iterator[str]:
+    def format_lines(self) -> Iterator[str]:
         """Yield what people read, the first line for the CRD and more for its parts."""
         yield f"{self.change:<8} {self.name}"
         for version in self.versions:
@@ -53,29 +53,29 @@ def compare(before: State, after: State) -> list[CRDChange]:
         before: For example the CRDs of a server, with the versions that it stores objects in.
         after: The state that is wanted.
     """
-    found = (_change(name, before.get(name), after.get(name)) for name in sorted({*before, *after}))
+    found = (_compare_crd(name, before.get(name), after.get(name)) for name in sorted({*before, *after}))
     return [change for change in found if change is not None]
 
 
-def lost_versions(before: Mapping[str, JSON], after: Mapping[str, JSON]) -> tuple[str, ...]:
+def find_lost_versions(before: Mapping[str, JSON], after: Mapping[str, JSON]) -> tuple[str, ...]:
     """Return the versions that a CRD stores objects in, or may have, and that it would not have any more."""
     stored = as_object(before.get("status")).get("storedVersions")
-    versions = _versions(after)
+    versions = _list_versions(after)
     return tuple(str(name) for name in (stored if isinstance(stored, list) else ()) if name not in versions)
 
 
-def _change(name: str, before: Mapping[str, JSON] | None, after: Mapping[str, JSON] | None) -> CRDChange | None:
+def _compare_crd(name: str, before: Mapping[str, JSON] | None, after: Mapping[str, JSON] | None) -> CRDChange | None:
     if after is None:
         return CRDChange(name, "removed")
     if before is None:
-        return CRDChange(name, "added", tuple(VersionChange(one, "added") for one in _versions(after)))
-    versions = tuple(_version_changes(_versions(before), _versions(after)))
-    fields = _differing(as_object(before.get("spec")), as_object(after.get("spec")), leave_out=(_VERSIONS,))
-    lost = lost_versions(before, after)
+        return CRDChange(name, "added", tuple(VersionChange(one, "added") for one in _list_versions(after)))
+    versions = tuple(_compare_versions(_list_versions(before), _list_versions(after)))
+    fields = _list_differing_fields(as_object(before.get("spec")), as_object(after.get("spec")), leave_out=(_VERSIONS,))
+    lost = find_lost_versions(before, after)
     return CRDChange(name, "changed", versions, fields, lost) if versions or fields or lost else None
 
 
-def _version_changes(
+def _compare_versions(
     before: Mapping[str, Mapping[str, JSON]], after: Mapping[str, Mapping[str, JSON]]
 ) -> Iterator[VersionChange]:
     for name in dict.fromkeys((*before, *after)):
@@ -83,16 +83,16 @@ def _version_changes(
             yield VersionChange(name, "removed")
         elif name not in before:
             yield VersionChange(name, "added")
-        elif fields := _differing(before[name], after[name]):
+        elif fields := _list_differing_fields(before[name], after[name]):
             yield VersionChange(name, "changed", fields)
 
 
-def _versions(crd: Mapping[str, JSON]) -> dict[str, Mapping[str, JSON]]:
+def _list_versions(crd: Mapping[str, JSON]) -> dict[str, Mapping[str, JSON]]:
     listed = as_object(crd.get("spec")).get(_VERSIONS)
     return {str(as_object(one).get("name")): as_object(one) for one in (listed if isinstance(listed, list) else ())}
 
 
-def _differing(
+def _list_differing_fields(
     before: Mapping[str, JSON], after: Mapping[str, JSON], *, leave_out: Sequence[str] = ()
 ) -> tuple[str, ...]:
     names = sorted({*before, *after} - set(leave_out))

@@ -30,12 +30,12 @@ def read_files(files: Mapping[str, bytes], limits: Limits = LIMITS) -> Tree:
             there is more YAML than one tarball may have.
     """
     budget = YAMLBudget(limits)
-    bases = [(path, first_document(path, files[path], budget)) for path in _walk(files, _BASES)]
-    patches = {path: _text(path, files[path]) for path in _walk(files, _PATCHES)}
-    return Tree({_name(path, document): document for path, document in bases}, patches)
+    bases = [(path, read_first_document(path, files[path], budget)) for path in _list_paths(files, _BASES)]
+    patches = {path: _decode(path, files[path]) for path in _list_paths(files, _PATCHES)}
+    return Tree({_read_name(path, document): document for path, document in bases}, patches)
 
 
-def first_document(path: str, body: bytes, budget: YAMLBudget) -> JSONObject:
+def read_first_document(path: str, body: bytes, budget: YAMLBudget) -> JSONObject:
     """Return the first document of a file, read as Kubernetes' tools read YAML.
 
     Raises:
@@ -47,20 +47,20 @@ def first_document(path: str, body: bytes, budget: YAMLBudget) -> JSONObject:
     return document
 
 
-def _walk(files: Mapping[str, bytes], below: str) -> list[str]:
+def _list_paths(files: Mapping[str, bytes], below: str) -> list[str]:
     # By the parts of the path, as Go's filepath.Walk goes: a directory `a` comes before a file `a.yaml`.
     names = [path for path in files if path.startswith(below) and path.endswith(".yaml")]
     return sorted(names, key=lambda path: path.split("/"))
 
 
-def _text(path: str, body: bytes) -> str:
+def _decode(path: str, body: bytes) -> str:
     try:
         return body.decode().removeprefix("\ufeff")
     except UnicodeDecodeError:
         raise CRDsError(Exit.ARCHIVE, f"{path} cannot be read: it is not UTF-8") from None
 
 
-def _name(path: str, document: JSONObject) -> str:
+def _read_name(path: str, document: JSONObject) -> str:
     name = as_object(document.get("metadata")).get("name")
     # It becomes a part of the address that is asked.
     if not isinstance(name, str) or not is_dns1123_subdomain(name):

@@ -30,34 +30,34 @@ async def wait_established(connection: Connection, names: Iterable[str], *, seco
     pending = dict.fromkeys(names, "not looked at")
     try:
         async with asyncio.timeout(seconds):
-            await _wait(connection, pending)
+            await _poll(connection, pending)
     except TimeoutError:
         missing = "; ".join(f"{name}: {state}" for name, state in pending.items())
         raise CRDsError(Exit.NETWORK, f"not Established within {seconds:g} s: {missing}", transient=True) from None
 
 
-async def _wait(connection: Connection, pending: dict[str, str]) -> None:
+async def _poll(connection: Connection, pending: dict[str, str]) -> None:
     clock = asyncio.get_running_loop().time
     settled = clock() + _SETTLING_SECONDS
     while True:
         for name in list(pending):
             asked = clock()
-            conditions = await _conditions(connection, name, pending)
+            conditions = await _read_conditions(connection, name, pending)
             if conditions is None:
                 continue
-            refused = _refusal(conditions)
+            refused = _find_refusal(conditions)
             if refused and asked >= settled:
                 raise CRDsError(Exit.HTTP, f"{name}: the server does not accept its names: {refused}")
             if not refused and as_object(conditions.get("Established")).get("status") == "True":
                 del pending[name]
             else:
-                pending[name] = ", ".join(map(_told, conditions.values())) or "no conditions yet"
+                pending[name] = ", ".join(map(_format_condition, conditions.values())) or "no conditions yet"
         if not pending:
             return
         await asyncio.sleep(_POLL_SECONDS)
 
 
-async def _conditions(connection: Connection, name: str, pending: dict[str, str]) -> dict[str, JSON] | None:
+async def _read_conditions(connection: Connection, name: str, pending: dict[str, str]) -> dict[str, JSON] | None:
     """Return the conditions by type; None, with the reason noted, when they cannot be had now."""
     try:
         found = await crd_client.find(connection, name)
@@ -73,12 +73,12 @@ async def _conditions(connection: Connection, name: str, pending: dict[str, str]
     return {str(one.get("type")): one for one in listed if isinstance(one, dict)}
 
 
-def _refusal(conditions: Mapping[str, JSON]) -> str:
+def _find_refusal(conditions: Mapping[str, JSON]) -> str:
     accepted = as_object(conditions.get("NamesAccepted"))
     return f"{accepted.get('reason')}: {accepted.get('message')}" if accepted.get("status") == "False" else ""
 
 
-def _told(condition: JSON) -> str:
+def _format_condition(condition: JSON) -> str:
     found = as_object(condition)
     reason = f" ({found['reason']}: {found.get('message')})" if found.get("reason") else ""
     return f"{found.get('type')}={found.get('status')}{reason}"

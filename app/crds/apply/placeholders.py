@@ -23,7 +23,7 @@ _FLAGS: Final = {CA_BUNDLE: "--ca-file", NAME: "--name", NAMESPACE: "--namespace
 _PLACEHOLDER: Final = re.compile(r"\{\{[^{}]*\}\}")
 
 
-def values_of(*, name: str = "", namespace: str = "", ca_pem: bytes | None = None) -> dict[str, str]:
+def build_values(*, name: str = "", namespace: str = "", ca_pem: bytes | None = None) -> dict[str, str]:
     """Return what the placeholders stand for, those left out for which nothing is given.
 
     Args:
@@ -36,15 +36,15 @@ def values_of(*, name: str = "", namespace: str = "", ca_pem: bytes | None = Non
     """
     values: dict[str, str] = {}
     if name:
-        values[NAME] = _label(webhook_name(name), f"the webhook of {name!r} would be called")
+        values[NAME] = _check_label(webhook_name(name), f"the webhook of {name!r} would be called")
     if namespace:
-        values[NAMESPACE] = _label(namespace, "the namespace is")
+        values[NAMESPACE] = _check_label(namespace, "the namespace is")
     if ca_pem is not None:
-        values[CA_BUNDLE] = base64.b64encode(_certificates(ca_pem)).decode()
+        values[CA_BUNDLE] = base64.b64encode(_check_certificates(ca_pem)).decode()
     return values
 
 
-def substituted(path: str, text: str, values: Mapping[str, str]) -> str:
+def substitute(path: str, text: str, values: Mapping[str, str]) -> str:
     """Return the text of a patch with values in place of its placeholders; a value that none asks for is not used.
 
     Args:
@@ -57,7 +57,7 @@ def substituted(path: str, text: str, values: Mapping[str, str]) -> str:
             for one whose value is not given.
     """
 
-    def value(found: re.Match[str]) -> str:
+    def look_up(found: re.Match[str]) -> str:
         placeholder = found[0]
         if placeholder in values:
             return values[placeholder]
@@ -66,16 +66,16 @@ def substituted(path: str, text: str, values: Mapping[str, str]) -> str:
             raise CRDsError(Exit.USAGE, text)
         raise CRDsError(Exit.ARCHIVE, f"{path} has the placeholder {placeholder}: known are {', '.join(_MEANINGS)}")
 
-    return _PLACEHOLDER.sub(value, text)
+    return _PLACEHOLDER.sub(look_up, text)
 
 
-def _label(text: str, what: str) -> str:
+def _check_label(text: str, what: str) -> str:
     if not is_dns1123_label(text):
         raise CRDsError(Exit.USAGE, f"{what} {text!r}, which is no DNS label")
     return text
 
 
-def _certificates(pem: bytes) -> bytes:
+def _check_certificates(pem: bytes) -> bytes:
     if not pem.strip():
         raise CRDsError(Exit.USAGE, "unexpected empty ca cert data")  # upstream's words
     if b"PRIVATE KEY-----" in pem:

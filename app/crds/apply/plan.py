@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from app.crds.apply import crd_client
-from app.crds.apply.diff import CRDChange, compare, lost_versions
-from app.crds.apply.patches import Patch, check_patches, render_one, rendered
+from app.crds.apply.diff import CRDChange, compare, find_lost_versions
+from app.crds.apply.patches import Patch, check_patches, render_crds, render_one
 from app.crds.failures import CRDsError, Exit
 from app.kube.connection import Connection
 from app.model.json import JSON, JSONObject, as_object
 
-_OWN: Final = ".karmada.io"
+_KARMADA_SUFFIX: Final = ".karmada.io"
 
 
 async def plan(connection: Connection, crds: Mapping[str, JSONObject], patches: Sequence[Patch]) -> list[CRDChange]:
@@ -22,17 +22,19 @@ async def plan(connection: Connection, crds: Mapping[str, JSONObject], patches: 
     Raises:
         CRDsError: ARCHIVE when a patch does not fit; NETWORK, HTTP as `app.crds.apply.crd_client`.
     """
-    wanted = rendered(crds, patches)
-    groups = {_group(crd) for crd in crds.values()}
+    wanted = render_crds(crds, patches)
+    groups = {_read_group(crd) for crd in crds.values()}
     listed = {str(as_object(one.get("metadata")).get("name")): one for one in await crd_client.find_all(connection)}
     before = {
-        name: crd for name, crd in listed.items() if name in crds or _group(crd) in groups or _group(crd).endswith(_OWN)
+        name: crd
+        for name, crd in listed.items()
+        if name in crds or _read_group(crd) in groups or _read_group(crd).endswith(_KARMADA_SUFFIX)
     }
     after: dict[str, Mapping[str, JSON]] = {}
     for name, crd in wanted.items():
         stored = before.get(name)
         # The server refuses to drop a version that it stores objects in, also in a dry run.
-        known = stored is not None and not lost_versions(stored, crd)
+        known = stored is not None and not find_lost_versions(stored, crd)
         after[name] = await crd_client.apply(connection, name, crd, dry_run=True) if known else crd
     return compare(before, after)
 
@@ -46,14 +48,16 @@ class StoredVersionsError(CRDsError):
         super().__init__(Exit.ARCHIVE, f"{text}: migrate them first, or {remedy}")
 
 
-def check_lost(changes: Sequence[CRDChange]) -> None:
+def check_lost_versions(changes: Sequence[CRDChange]) -> None:
     """Refuse changes that drop a version in which objects may be stored; raises StoredVersionsError."""
     lost = {one.name: one.lost for one in changes if one.lost}
     if lost:
         raise StoredVersionsError(lost, "give --force")
 
 
-async def check_stored(connection: Connection, crds: Mapping[str, JSONObject], patches: Sequence[Patch]) -> None:
+async def check_stored_versions(
+    connection: Connection, crds: Mapping[str, JSONObject], patches: Sequence[Patch]
+) -> None:
     """Refuse a release that drops a version in which objects may be stored, without a plan of all changes.
 
     The CRDs of the server are read one after the other, and of each only the names of versions are kept.
@@ -66,11 +70,11 @@ async def check_stored(connection: Connection, crds: Mapping[str, JSONObject], p
     check_patches(crds, patches)
     for name in crds:
         stored = await crd_client.find(connection, name)
-        if stored is not None and (versions := lost_versions(stored, render_one(name, crds, patches))):
+        if stored is not None and (versions := find_lost_versions(stored, render_one(name, crds, patches))):
             lost[name] = versions
     if lost:
         raise StoredVersionsError(lost, "run `crds apply --force`")
 
 
-def _group(crd: Mapping[str, JSON]) -> str:
+def _read_group(crd: Mapping[str, JSON]) -> str:
     return str(as_object(crd.get("spec")).get("group"))

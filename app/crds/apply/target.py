@@ -9,7 +9,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from app.crds.apply.api_requests import read_beside
+from app.crds.apply.api_requests import read_namespaced
 from app.crds.failures import CRDsError, Exit
 from app.crds.instance.kubeconfig import read_kubeconfig
 from app.crds.instance.naming import admin_config_secret_name, cert_secret_name
@@ -64,19 +64,19 @@ async def read_target(
         reason = "its Secrets are in the cluster that spec.hostCluster names, which is not asked"
         raise CRDsError(Exit.USAGE, f"{reason}: run `crds apply` with the kubeconfig of its API server")
     secret = admin_config_secret_name(name)
-    text = await _member(host, namespace, secret, _KUBECONFIG)
+    text = await _read_secret_key(host, namespace, secret, _KUBECONFIG)
     try:
         access = read_kubeconfig(text, max_response_bytes=max_response_bytes)
     except CRDsError as error:
         raise CRDsError(error.exit, f"the Secret {secret}, {_KUBECONFIG}: {error}") from None
     if ca_pem is None:
         # Beside it there is the key of the CA, which is of no use here and not decoded.
-        ca_pem = await _member(host, namespace, cert_secret_name(name), _AUTHORITY)
+        ca_pem = await _read_secret_key(host, namespace, cert_secret_name(name), _AUTHORITY)
     return Target(access, ca_pem)
 
 
-async def _member(host: Connection, namespace: str, name: str, key: str) -> bytes:
-    secret = await read_beside(host, namespace, "secrets", name)
+async def _read_secret_key(host: Connection, namespace: str, name: str, key: str) -> bytes:
+    secret = await read_namespaced(host, namespace, "secrets", name)
     if secret is None:
         raise CRDsError(Exit.USAGE, f"there is no Secret {namespace}/{name}", transient=True)
     try:

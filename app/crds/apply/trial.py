@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from app.crds.apply.documents import Tree, read_files
-from app.crds.apply.patches import patches_of, rendered
+from app.crds.apply.patches import build_patches, render_crds
 from app.crds.apply.placeholders import CA_BUNDLE, NAME, NAMESPACE
 from app.model.json import JSONObject
 
@@ -31,4 +31,4 @@ def render_trial(files: Mapping[str, bytes]) -> dict[str, JSONObject]:
 
 def render_tree(tree: Tree) -> dict[str, JSONObject]:
     """Return the CRDs of a tree, patched for an instance that does not exist; raises as `render_trial`."""
-    return rendered(tree.crds, patches_of(tree, _VALUES))
+    return render_crds(tree.crds, build_patches(tree, _VALUES))

@@ -35,11 +35,11 @@ def dump(objects: Iterable[JSON]) -> str:
     If a text has characters that act on a terminal, all characters beyond ASCII are YAML escapes.
     """
     found = list(objects)
-    text = _dumped(found, allow_unicode=True)
-    return text if is_inert(text.replace("\n", "")) else _dumped(found, allow_unicode=False)
+    text = _dump_all(found, allow_unicode=True)
+    return text if is_inert(text.replace("\n", "")) else _dump_all(found, allow_unicode=False)
 
 
-def _dumped(objects: list[JSON], *, allow_unicode: bool) -> str:
+def _dump_all(objects: list[JSON], *, allow_unicode: bool) -> str:
     text: str = yaml.dump_all(
         objects, Dumper=_Dumper, explicit_start=True, sort_keys=False, allow_unicode=allow_unicode
     )

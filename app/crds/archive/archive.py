@@ -13,12 +13,12 @@ from typing import Final, NamedTuple
 
 from app.crds.archive import tar
 from app.crds.archive.content import REQUIRED, Content
-from app.crds.archive.inflate import Inflated
+from app.crds.archive.inflate import GzipReader
 from app.crds.archive.limits import LIMITS, Limits
 from app.crds.archive.manifest import FileDigest, Manifest
 from app.crds.archive.names import TOP, Names
 from app.crds.archive.operator_rules import OperatorRules
-from app.crds.archive.tree import Written, differences, write_tree
+from app.crds.archive.tree import Written, find_differences, write_tree
 from app.crds.descriptors import Directory, read_regular
 from app.crds.failures import CRDsError, Exit
 
@@ -30,7 +30,7 @@ Tarball = bytes | Path
 """A tarball in memory, or a regular file."""
 
 
-class _Verified(NamedTuple):
+class _VerifiedTarball(NamedTuple):
     manifest: Manifest
     kept: list[Written] | None
     """The files, None if there are too many bytes of them."""
@@ -63,8 +63,8 @@ def verify(tarball: Tarball, *, limits: Limits = LIMITS, strict: bool = False, n
         CRDsError: INTEGRITY when it is cut or damaged, ARCHIVE when something in it may not be there or is missing,
             LIMIT when it is too large, DISK when it cannot be read.
     """
-    data, names = _bytes_of(tarball, limits), Names(normalize_dot=normalize_dot)
-    return _verified(data, limits, names, content=Content(limits), strict=strict, keep=0).manifest
+    data, names = _read_bytes(tarball, limits), Names(normalize_dot=normalize_dot)
+    return _verify_entries(data, limits, names, content=Content(limits), strict=strict, keep=0).manifest
 
 
 def unpack(
@@ -89,12 +89,12 @@ def unpack(
     Raises:
         CRDsError: As ``verify``, and DISK when it cannot be written.
     """
-    data, names = _bytes_of(tarball, limits), Names(normalize_dot=normalize_dot)
+    data, names = _read_bytes(tarball, limits), Names(normalize_dot=normalize_dot)
     content = Content(limits) if verified is None else None
-    found = _verified(data, limits, names, content=content, strict=strict, keep=_KEPT_BYTES)
+    found = _verify_entries(data, limits, names, content=content, strict=strict, keep=_KEPT_BYTES)
     if verified is not None and verified.sha256 != found.manifest.sha256:
         raise CRDsError(Exit.INTEGRITY, "another tarball was verified than the one that is unpacked")
-    write_tree(into, names.directories, _again(data, limits, names) if found.kept is None else found.kept)
+    write_tree(into, names.directories, _read_again(data, limits, names) if found.kept is None else found.kept)
     return verified or found.manifest
 
 
@@ -105,15 +105,17 @@ def read_files(
 
     ``again`` is for bytes that have been verified before: their content is not parsed.
     """
-    data, names = _bytes_of(tarball, limits), Names(normalize_dot=normalize_dot)
+    data, names = _read_bytes(tarball, limits), Names(normalize_dot=normalize_dot)
     content = None if again else Content(limits)
-    found = _verified(data, limits, names, content=content, strict=strict, keep=limits.unpacked_bytes)
+    found = _verify_entries(data, limits, names, content=content, strict=strict, keep=limits.unpacked_bytes)
     return found.manifest, {file.path: file.body for file in found.kept or ()}
 
 
 def list_files(tarball: bytes, *, limits: Limits = LIMITS, normalize_dot: bool = False) -> Manifest:
     """Tell which files a tarball has that has been verified before: as ``verify``, but the content is not parsed."""
-    return _verified(tarball, limits, Names(normalize_dot=normalize_dot), content=None, strict=False, keep=0).manifest
+    return _verify_entries(
+        tarball, limits, Names(normalize_dot=normalize_dot), content=None, strict=False, keep=0
+    ).manifest
 
 
 def verify_tree(directory: Directory, manifest: Manifest) -> list[str]:
@@ -122,17 +124,17 @@ def verify_tree(directory: Directory, manifest: Manifest) -> list[str]:
     Raises:
         CRDsError: DISK when it cannot be read.
     """
-    return differences(directory, manifest.files, top=TOP, required=REQUIRED)
+    return find_differences(directory, manifest.files, top=TOP, required=REQUIRED)
 
 
-def _bytes_of(tarball: Tarball, limits: Limits) -> bytes:
+def _read_bytes(tarball: Tarball, limits: Limits) -> bytes:
     return tarball if isinstance(tarball, bytes) else load(tarball, limits=limits)
 
 
-def _verified(
+def _verify_entries(
     data: bytes, limits: Limits, names: Names, *, content: Content | None, strict: bool, keep: int
-) -> _Verified:
-    inflated = Inflated(data, limits=limits)
+) -> _VerifiedTarball:
+    inflated = GzipReader(data, limits=limits)
     operator = OperatorRules()
     files: dict[str, FileDigest] = {}
     kept: list[Written] | None = []
@@ -156,10 +158,12 @@ def _verified(
         raise
     if strict and warnings:
         raise CRDsError(Exit.ARCHIVE, "; ".join(warnings))
-    return _Verified(Manifest(hashlib.sha256(data).hexdigest(), len(data), files, warnings, operator.problems()), kept)
+    return _VerifiedTarball(
+        Manifest(hashlib.sha256(data).hexdigest(), len(data), files, warnings, operator.problems()), kept
+    )
 
 
-def _again(data: bytes, limits: Limits, names: Names) -> Iterator[Written]:
-    for entry in tar.entries(Inflated(data, limits=limits).take, limits):
+def _read_again(data: bytes, limits: Limits, names: Names) -> Iterator[Written]:
+    for entry in tar.entries(GzipReader(data, limits=limits).take, limits):
         if entry.kind == tar.FILE:
             yield Written(names.path_of(entry.name), entry.body, entry.mtime)

@@ -59,7 +59,7 @@ class Content:
         if not self._crds:
             raise CRDsError(Exit.ARCHIVE, "there is no CRD under crds/bases")
         for path in self._patches:
-            target = patched_crd(path)
+            target = name_patched_crd(path)
             if target not in self._crds:
                 raise CRDsError(Exit.ARCHIVE, f"{path} patches {target}, which the tarball does not have")
         return tuple(self.warnings)
@@ -69,14 +69,14 @@ class Content:
         crd = as_object(document)
         if (crd.get("apiVersion"), crd.get("kind")) != (_API_VERSION, _KIND):
             raise CRDsError(Exit.ARCHIVE, f"{path} is not a {_KIND} of {_API_VERSION}")
-        name, group = _name_and_group(path, crd)
+        name, group = _read_name_and_group(path, crd)
         if other := self._crds.get(name):
             raise CRDsError(Exit.ARCHIVE, f"{path} has the same CRD as {other}: {name}")
         self._crds[name] = path
-        self.warnings.extend(_warnings(path, group, documents))
+        self.warnings.extend(_find_warnings(path, group, documents))
 
 
-def _name_and_group(path: str, crd: Mapping[str, JSON]) -> tuple[str, str]:
+def _read_name_and_group(path: str, crd: Mapping[str, JSON]) -> tuple[str, str]:
     name, group = as_object(crd.get("metadata")).get("name"), as_object(crd.get("spec")).get("group")
     if not isinstance(name, str) or not is_dns1123_subdomain(name):
         raise CRDsError(Exit.ARCHIVE, f"{path} is called {name!r:.500}, which is no DNS subdomain")
@@ -86,13 +86,13 @@ def _name_and_group(path: str, crd: Mapping[str, JSON]) -> tuple[str, str]:
     return name, group
 
 
-def patched_crd(path: str) -> str:
+def name_patched_crd(path: str) -> str:
     """Tell which CRD a patch is for, by its file name alone (upstream: patches in karmadaresource.go; research 2.5)."""
     name = posixpath.basename(path).rpartition("_")[2]
     return f"{name.partition('.')[0]}.{_PATCHED_GROUP}"
 
 
-def _warnings(path: str, group: str, documents: int) -> Iterator[str]:
+def _find_warnings(path: str, group: str, documents: int) -> Iterator[str]:
     if not f".{group}".endswith(_GROUPS):
         yield f"{path} has a CRD of group {group}, which is none of Karmada's"
     if documents > 1:

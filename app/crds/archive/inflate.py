@@ -16,11 +16,11 @@ _GZIP_ONLY: Final = 31  # zlib: 15 bits of window, and 16 for "a gzip header and
 _MAGIC: Final = b"\x1f\x8b"
 
 
-class Inflated:
+class GzipReader:
     """The content of a gzip file, taken from the front."""
 
     def __init__(self, packed: bytes, *, limits: Limits) -> None:
-        self._pieces: Final = _inflate(packed, limits.most_unpacked(len(packed)), limits)
+        self._pieces: Final = _inflate(packed, limits.max_unpacked(len(packed)), limits)
         self._piece = memoryview(b"")
 
     def take(self, size: int) -> bytes:
@@ -49,20 +49,20 @@ class Inflated:
         return bool(self._piece)
 
 
-def _inflate(packed: bytes, most: int, limits: Limits) -> Iterator[bytes]:
+def _inflate(packed: bytes, max_bytes: int, limits: Limits) -> Iterator[bytes]:
     stream = zlib.decompressobj(_GZIP_ONLY)
     rest, waiting, total = memoryview(packed), b"", 0
     while not stream.eof:
         if not waiting:
             waiting, rest = bytes(rest[:_PIECE]), rest[_PIECE:]
         given = waiting
-        piece = _decompressed(stream, given, first=total == 0)
+        piece = _decompress(stream, given, first=total == 0)
         waiting = stream.unconsumed_tail
         if not given and not piece:
             raise CRDsError(Exit.INTEGRITY, "the gzip stream is not complete: the file is cut off")
         total += len(piece)
-        if total > most:
-            raise CRDsError(Exit.LIMIT, _too_much(most, limits))
+        if total > max_bytes:
+            raise CRDsError(Exit.LIMIT, _describe_excess(max_bytes, limits))
         if piece:
             yield piece
     after = stream.unused_data or bytes(rest[: len(_MAGIC)])
@@ -71,7 +71,7 @@ def _inflate(packed: bytes, most: int, limits: Limits) -> Iterator[bytes]:
         raise CRDsError(Exit.INTEGRITY, f"the gzip stream is followed by {what}")
 
 
-def _decompressed(stream: "zlib._Decompress", data: bytes, *, first: bool) -> bytes:
+def _decompress(stream: "zlib._Decompress", data: bytes, *, first: bool) -> bytes:
     try:
         return stream.decompress(data, _PIECE)
     except zlib.error as error:
@@ -81,7 +81,7 @@ def _decompressed(stream: "zlib._Decompress", data: bytes, *, first: bool) -> by
         raise CRDsError(Exit.INTEGRITY, f"the gzip stream is damaged: {error}") from None
 
 
-def _too_much(most: int, limits: Limits) -> str:
-    if most == limits.unpacked_bytes:
-        return f"the tarball holds more than {most} bytes"
-    return f"the tarball holds more than {most} bytes, over {limits.ratio} times its own size"
+def _describe_excess(max_bytes: int, limits: Limits) -> str:
+    if max_bytes == limits.unpacked_bytes:
+        return f"the tarball holds more than {max_bytes} bytes"
+    return f"the tarball holds more than {max_bytes} bytes, over {limits.ratio} times its own size"

@@ -27,7 +27,7 @@ class Limits(NamedTuple):
     yaml_depth: int = 200
     """Open mappings and sequences: a CRD with a pod template in its schema has about 50."""
 
-    def most_unpacked(self, packed: int) -> int:
+    def max_unpacked(self, packed: int) -> int:
         """Return how many bytes a gzip file of ``packed`` bytes may inflate to."""
         return min(self.unpacked_bytes, max(self.ratio_from_bytes, self.ratio * packed))
 

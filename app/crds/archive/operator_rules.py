@@ -23,13 +23,13 @@ class OperatorRules:
     def look(self, entry: tar.Entry) -> None:
         """Look at the next entry, which our own rules have admitted."""
         if len(self._problems) < _MAX_PROBLEMS:
-            self._problems.extend([problem] if (problem := self._problem(entry)) else [])
+            self._problems.extend([problem] if (problem := self._find_problem(entry)) else [])
 
     def problems(self) -> tuple[str, ...]:
         """Return why the operator cannot use the tarball, the first ones of many; none if it can."""
         return tuple(self._problems)
 
-    def _problem(self, entry: tar.Entry) -> str:
+    def _find_problem(self, entry: tar.Entry) -> str:
         if entry.kind == tar.PAX_GLOBAL:
             return "it has a pax global header, as `git archive` writes it (unknown type: 103)"
         path = entry.name.removesuffix("/")

@@ -55,19 +55,19 @@ def entries(take: Take, limits: Limits) -> Iterator[Entry]:
     """
     attributes = Attributes()
     for count in itertools.count():
-        block = _exactly(take, BLOCK)
+        block = _read_exactly(take, BLOCK)
         if not any(block):
             break
         if count == limits.entries:
             raise CRDsError(Exit.LIMIT, f"the tarball has more than {limits.entries} entries")
         header = parse_header(block)
         if header.kind in {_GNU_NAME, _GNU_LINK, _PAX}:
-            attributes = _with_attributes(attributes, header, take)
+            attributes = _add_attributes(attributes, header, take)
             continue
         if header.kind == PAX_GLOBAL and attributes != Attributes():
             raise distrust("a pax global header between an entry and its own headers")
-        header, attributes = _merged(header, attributes), Attributes()
-        yield _entry(take, header, limits)
+        header, attributes = _merge(header, attributes), Attributes()
+        yield _read_entry(take, header, limits)
         if header.kind not in _READ:
             # Some readers skip a body, others have more headers or none: the rest would depend on the reader.
             raise distrust(f"an entry of type {header.kind}")
@@ -76,8 +76,8 @@ def entries(take: Take, limits: Limits) -> Iterator[Entry]:
     _check_end(take)
 
 
-def _with_attributes(attributes: Attributes, header: Header, take: Take) -> Attributes:
-    body = _body(take, header.size, _MAX_ATTRIBUTES, "a header")
+def _add_attributes(attributes: Attributes, header: Header, take: Take) -> Attributes:
+    body = _read_body(take, header.size, _MAX_ATTRIBUTES, "a header")
     if header.kind == _GNU_NAME:
         return attributes.with_gnu_name(body)
     if header.kind == _GNU_LINK:
@@ -85,38 +85,38 @@ def _with_attributes(attributes: Attributes, header: Header, take: Take) -> Attr
     return attributes.with_pax(body)
 
 
-def _merged(header: Header, attributes: Attributes) -> Header:
+def _merge(header: Header, attributes: Attributes) -> Header:
     size = header.size if attributes.size is None else attributes.size
     return header._replace(name=attributes.name or header.name, link=attributes.link or header.link, size=size)
 
 
-def _entry(take: Take, header: Header, limits: Limits) -> Entry:
-    name, kind = _text(header.name), header.kind
+def _read_entry(take: Take, header: Header, limits: Limits) -> Entry:
+    name, kind = _decode_name(header.name), header.kind
     mtime = min(max(header.mtime, 0), _MAX_MTIME)
     if kind == PAX_GLOBAL:
-        check_global(_body(take, header.size, _MAX_ATTRIBUTES, "a header"))
+        check_global(_read_body(take, header.size, _MAX_ATTRIBUTES, "a header"))
         return Entry(name, kind, mtime)
     if kind == _OLD_FILE:
         kind = DIRECTORY if name.endswith("/") else FILE
     if kind in {FILE, DIRECTORY} and header.link:
         raise distrust(f"a file or directory with the target of a link: {name}")
     if kind == FILE:
-        return Entry(name, FILE, mtime, _body(take, header.size, limits.file_bytes, name))
+        return Entry(name, FILE, mtime, _read_body(take, header.size, limits.file_bytes, name))
     if kind == DIRECTORY and header.size:
         raise distrust(f"a directory with a body: {name}")
     return Entry(name, kind, mtime)
 
 
-def _body(take: Take, size: int, most: int, name: str) -> bytes:
-    if size > most:
-        raise CRDsError(Exit.LIMIT, f"{name} has {size} bytes, more than {most}")
-    body = _exactly(take, size)
-    _exactly(take, -size % BLOCK)
+def _read_body(take: Take, size: int, limit: int, name: str) -> bytes:
+    if size > limit:
+        raise CRDsError(Exit.LIMIT, f"{name} has {size} bytes, more than {limit}")
+    body = _read_exactly(take, size)
+    _read_exactly(take, -size % BLOCK)
     return body
 
 
 def _check_end(take: Take) -> None:
-    if any(_exactly(take, BLOCK)):
+    if any(_read_exactly(take, BLOCK)):
         raise distrust("an end-of-archive mark that is only half there")
     while rest := take(_MAX_ATTRIBUTES):
         if rest.strip(b"\0"):
@@ -125,14 +125,14 @@ def _check_end(take: Take) -> None:
             raise distrust("a length that is no multiple of 512")
 
 
-def _exactly(take: Take, size: int) -> bytes:
+def _read_exactly(take: Take, size: int) -> bytes:
     taken = take(size)
     if len(taken) < size:
         raise distrust("an end before the end-of-archive mark")
     return taken
 
 
-def _text(name: bytes) -> str:
+def _decode_name(name: bytes) -> str:
     try:
         return name.decode()
     except UnicodeDecodeError:

@@ -51,20 +51,20 @@ class Attributes(NamedTuple):
             raise distrust("several headers that name one entry")
         records = read_records(body)
         for key, value in records.items():
-            _check(key, value)
+            _check_record(key, value)
         return Attributes(pax=records)
 
     def with_gnu_name(self, body: bytes) -> "Attributes":
         """Add the body of a GNU long name; raises CRDsError ARCHIVE as `with_pax`."""
         if self.pax is not None or self.gnu_name is not None:
             raise distrust("several headers that name one entry")
-        return self._replace(gnu_name=_gnu_text(body))
+        return self._replace(gnu_name=_parse_gnu_text(body))
 
     def with_gnu_link(self, body: bytes) -> "Attributes":
         """Add the body of a GNU long link target; raises CRDsError ARCHIVE as `with_pax`."""
         if self.pax is not None or self.gnu_link is not None:
             raise distrust("several headers that name one entry")
-        return self._replace(gnu_link=_gnu_text(body))
+        return self._replace(gnu_link=_parse_gnu_text(body))
 
 
 def check_global(body: bytes) -> None:
@@ -80,14 +80,14 @@ def check_global(body: bytes) -> None:
 def read_records(body: bytes) -> dict[bytes, bytes]:
     """Return the records of a pax header; raises CRDsError ARCHIVE for a malformed one, and for a key twice."""
     records: dict[bytes, bytes] = {}
-    for key, value in _records(body):
+    for key, value in _parse_records(body):
         if key in records:
             raise distrust(f"a pax header with {key[:100]!r} twice")
         records[key] = value
     return records
 
 
-def _records(body: bytes) -> Iterator[tuple[bytes, bytes]]:
+def _parse_records(body: bytes) -> Iterator[tuple[bytes, bytes]]:
     position = 0
     while position < len(body):
         length = _RECORD.match(body, position)
@@ -99,7 +99,7 @@ def _records(body: bytes) -> Iterator[tuple[bytes, bytes]]:
         position = end
 
 
-def _check(key: bytes, value: bytes) -> None:
+def _check_record(key: bytes, value: bytes) -> None:
     if key.startswith(_SPARSE):
         raise distrust("a sparse file")
     if b"\0" in key or (key in _STRINGS and b"\0" in value):
@@ -109,7 +109,7 @@ def _check(key: bytes, value: bytes) -> None:
         raise distrust(f"a pax header with a bad {key.decode()}")
 
 
-def _gnu_text(body: bytes) -> bytes:
+def _parse_gnu_text(body: bytes) -> bytes:
     text, _, rest = body.partition(b"\0")
     if not text or rest.strip(b"\0"):
         raise distrust("a GNU long name that is empty, or goes on behind its end")

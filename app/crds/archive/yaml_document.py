@@ -46,9 +46,9 @@ def read_document(path: str, body: bytes, budget: YAMLBudget) -> YAMLDocument:
     try:
         text = body.decode().removeprefix(_BYTE_ORDER_MARK)
     except UnicodeDecodeError:
-        raise _unreadable(path, "it is not UTF-8") from None
+        raise _make_error(path, "it is not UTF-8") from None
     if _DIRECTIVE.search(text):
-        raise _unreadable(path, "it has a directive (a line that begins with %)")
+        raise _make_error(path, "it has a directive (a line that begins with %)")
     documents, end = _check_events(path, text, budget)
     try:
         values = read_values(text[:end] if documents > 1 else text, source=path)
@@ -68,17 +68,17 @@ def _check_events(path: str, text: str, budget: YAMLBudget) -> tuple[int, int]:
                 budget.take_node(path)
                 depth += 1
                 if depth > budget.limits.yaml_depth:
-                    raise _unreadable(path, f"it has more than {budget.limits.yaml_depth} levels")
+                    raise _make_error(path, f"it has more than {budget.limits.yaml_depth} levels")
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
             elif isinstance(event, yaml.AliasEvent):
-                raise _unreadable(path, "it has aliases")
+                raise _make_error(path, "it has aliases")
             elif isinstance(event, yaml.DocumentEndEvent):
                 documents += 1
                 mark: Any = event.end_mark
                 end = mark.index if documents == 1 else end
     except yaml.YAMLError as error:
-        raise _unreadable(path, _describe(error)) from None
+        raise _make_error(path, _describe(error)) from None
     return documents, end
 
 
@@ -88,5 +88,5 @@ def _describe(error: yaml.YAMLError) -> str:
     return f"it is not YAML{where}: {getattr(error, 'problem', None) or 'a character that YAML does not allow'}"
 
 
-def _unreadable(path: str, reason: str) -> CRDsError:
+def _make_error(path: str, reason: str) -> CRDsError:
     return CRDsError(Exit.ARCHIVE, f"{path} cannot be read: {reason}")

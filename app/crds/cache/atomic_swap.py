@@ -10,14 +10,14 @@ _RENAME_EXCHANGE: Final = 2
 _CANNOT: Final = (errno.ENOSYS, errno.EINVAL, errno.EPERM)
 
 
-class Name(NamedTuple):
+class EntryName(NamedTuple):
     """A name in an open directory."""
 
     directory: int
     name: str
 
 
-def exchange(one: Name, other: Name) -> bool:
+def exchange(one: EntryName, other: EntryName) -> bool:
     """Let two existing names of a file system change places; False, with nothing done, where that is not to be had.
 
     Links are exchanged, not followed.

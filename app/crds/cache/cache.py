@@ -17,13 +17,13 @@ import msgspec
 
 from app.crds.archive import archive
 from app.crds.archive.limits import LIMITS, Limits
-from app.crds.cache.integrity import check_entry, read_tarball, tree_problems
+from app.crds.cache.integrity import check_entry, find_tree_problems, read_tarball
 from app.crds.cache.layout import LOCK_SECONDS, Layout
-from app.crds.cache.listing import Listed, State, removable, size_of
+from app.crds.cache.listing import Listed, State, measure_size, select_removable
 from app.crds.cache.metadata import TARBALL, TREE, Record, read_record, replace_record, write_record
-from app.crds.cache.permissions import has_tarball, on_disk
+from app.crds.cache.permissions import has_tarball, translate_os_errors
 from app.crds.cache.staging import Staged
-from app.crds.descriptors import EXISTING, FILE_MODE, opened, write_new
+from app.crds.descriptors import EXISTING, FILE_MODE, open_at, write_new
 from app.crds.failures import CRDsError, Exit
 
 
@@ -62,7 +62,7 @@ class Origin(NamedTuple):
     """How often the origin was asked: not at all for what lay there already."""
 
 
-def _now() -> datetime:
+def _read_clock() -> datetime:
     return datetime.now(UTC)
 
 
@@ -74,7 +74,7 @@ class Cache(Layout):
         root: Path,
         *,
         limits: Limits = LIMITS,
-        clock: Callable[[], datetime] = _now,
+        clock: Callable[[], datetime] = _read_clock,
         verify: Verify | None = None,
         reading: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
@@ -129,9 +129,9 @@ class Cache(Layout):
 
     def entries(self) -> list[Listed]:
         """Return everything that is in the place of an entry; raises CRDsError DISK."""
-        return [listed for key in self.keys() if (listed := self._listed(key)) is not None]
+        return [listed for key in self.keys() if (listed := self._list_entry(key)) is not None]
 
-    def _listed(self, key: str) -> Listed | None:
+    def _list_entry(self, key: str) -> Listed | None:
         path = self.path(key)
         try:
             changed = datetime.fromtimestamp(os.lstat(path).st_mtime, UTC)
@@ -145,9 +145,9 @@ class Cache(Layout):
         except CRDsError as error:
             return Listed(key, path, "refused", 0, changed, None, str(error))
         if record is None:
-            return Listed(key, path, "bare", size_of(path), changed, None)
+            return Listed(key, path, "bare", measure_size(path), changed, None)
         state: State = "changed" if problems else "ready"
-        return Listed(key, path, state, size_of(path), record.asked_at, record, "; ".join(problems))
+        return Listed(key, path, state, measure_size(path), record.asked_at, record, "; ".join(problems))
 
     # --- Bringing in --------------------------------------------------------------------------------------------------
 
@@ -212,16 +212,16 @@ class Cache(Layout):
             before = read_record(directory)
             normalize_dot = normalize_dot or (before is not None and before.normalize_dot)
             with self.staging() as staged:
-                with self._reading(), on_disk(f"copying the tarball of {key}"):
+                with self._reading(), translate_os_errors(f"copying the tarball of {key}"):
                     tarball = read_tarball(directory, self._limits)
                     if before is not None and hashlib.sha256(tarball).hexdigest() != before.sha256:
                         return None
                     write_new(TARBALL, staged.directory, tarball)
                     del tarball
-                record = self._build(key, staged, _origin_of(before, url), strict=strict, normalize_dot=normalize_dot)
+                record = self._build(key, staged, _read_origin(before, url), strict=strict, normalize_dot=normalize_dot)
                 with self._reading():
                     tarball = read_tarball(staged.directory, self._limits)
-                    found = tree_problems(directory, TREE, tarball, self._limits, normalize_dot=normalize_dot)
+                    found = find_tree_problems(directory, TREE, tarball, self._limits, normalize_dot=normalize_dot)
                 self.put(key, staged, seconds=seconds)
         return Adopted(Entry(key, self.path(key), record), tuple(found))
 
@@ -248,9 +248,9 @@ class Cache(Layout):
         Raises:
             CRDsError: USAGE when the file cannot be read or is no regular file; LIMIT; else as `commit`.
         """
-        tarball = _load(file, self._limits)
+        tarball = _load_file(file, self._limits)
         with self.lock(key), self.staging() as staged:
-            with on_disk(f"copying {file}"):
+            with translate_os_errors(f"copying {file}"):
                 write_new(TARBALL, staged.directory, tarball)
             return self.commit(key, staged, origin, sha256=sha256, strict=strict, normalize_dot=normalize_dot)
 
@@ -261,7 +261,11 @@ class Cache(Layout):
             entry.record, url=origin.url, final_url=origin.final_url, etag=origin.etag,
             last_modified=origin.last_modified, asked_at=now, asked=entry.record.asked + origin.asked,
         )  # fmt: skip
-        with on_disk(f"recording {entry.key}"), self.opened(entry.key) as directory, self.staging() as staged:
+        with (
+            translate_os_errors(f"recording {entry.key}"),
+            self.opened(entry.key) as directory,
+            self.staging() as staged,
+        ):
             if directory is not None:
                 replace_record(directory, staged.directory, record)
         return entry._replace(record=record)
@@ -283,7 +287,7 @@ class Cache(Layout):
         self,
         *,
         older_than: timedelta | None = None,
-        most_bytes: int | None = None,
+        max_bytes: int | None = None,
         keep: int = 0,
         dry_run: bool = False,
     ) -> list[Listed]:
@@ -295,10 +299,12 @@ class Cache(Layout):
         Raises:
             CRDsError: DISK.
         """
-        going = removable(self.entries(), now=self._clock(), older_than=older_than, most_bytes=most_bytes, keep=keep)
-        return going if dry_run else [entry for entry in going if self._removed(entry.key)]
+        going = select_removable(
+            self.entries(), now=self._clock(), older_than=older_than, max_bytes=max_bytes, keep=keep
+        )
+        return going if dry_run else [entry for entry in going if self._try_remove(entry.key)]
 
-    def _removed(self, key: str) -> bool:
+    def _try_remove(self, key: str) -> bool:
         try:
             return self.remove(key, seconds=0)
         except CRDsError as error:
@@ -322,15 +328,15 @@ class Cache(Layout):
             )
         if sha256 and manifest.sha256 != sha256.strip().lower():
             raise CRDsError(Exit.INTEGRITY, f"the tarball is {manifest.sha256}, and {sha256.strip().lower()} is wanted")
-        with on_disk(f"recording {key}"):
-            with opened(TARBALL, EXISTING, staged.directory) as file:
+        with translate_os_errors(f"recording {key}"):
+            with open_at(TARBALL, EXISTING, staged.directory) as file:
                 os.fchmod(file, FILE_MODE)
-            record = self._record(manifest, origin, normalize_dot=normalize_dot)
+            record = self._make_record(manifest, origin, normalize_dot=normalize_dot)
             write_record(staged.directory, record)
             os.fsync(staged.directory)
         return record
 
-    def _record(self, manifest: archive.Manifest, origin: Origin, *, normalize_dot: bool) -> Record:
+    def _make_record(self, manifest: archive.Manifest, origin: Origin, *, normalize_dot: bool) -> Record:
         now = self._clock()
         return Record(
             url=origin.url, final_url=origin.final_url, sha256=manifest.sha256, size=manifest.size, etag=origin.etag,
@@ -339,7 +345,7 @@ class Cache(Layout):
         )  # fmt: skip
 
 
-def _load(file: Path, limits: Limits) -> bytes:
+def _load_file(file: Path, limits: Limits) -> bytes:
     try:
         return archive.load(file, limits=limits)
     except CRDsError as error:
@@ -349,11 +355,11 @@ def _load(file: Path, limits: Limits) -> bytes:
 
 
 def _load_staged(key: str, staged: Staged, limits: Limits) -> bytes:
-    with on_disk(f"reading what came for {key}"):
+    with translate_os_errors(f"reading what came for {key}"):
         return read_tarball(staged.directory, limits)
 
 
-def _origin_of(record: Record | None, url: str) -> Origin:
+def _read_origin(record: Record | None, url: str) -> Origin:
     if record is None:
         return Origin(url=url, asked=0)
     return Origin(record.url, record.final_url, record.etag, record.last_modified, record.asked)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from app.crds.archive.archive import list_files, verify_tree
 from app.crds.archive.limits import Limits
 from app.crds.cache.metadata import TARBALL, Record, read_record
-from app.crds.cache.permissions import on_disk
+from app.crds.cache.permissions import translate_os_errors
 from app.crds.descriptors import exists, read_regular
 from app.crds.failures import CRDsError, Exit
 
@@ -58,9 +58,9 @@ def check_entry(directory: int, limits: Limits) -> Checked:
     return Checked(record, tarball, verify_tree(directory, manifest))
 
 
-def tree_problems(directory: int, tree: str, tarball: bytes, limits: Limits, *, normalize_dot: bool) -> list[str]:
+def find_tree_problems(directory: int, tree: str, tarball: bytes, limits: Limits, *, normalize_dot: bool) -> list[str]:
     """Return what of an entry's tree is not as in a tarball; nothing if there is no tree. Raises CRDsError."""
-    with on_disk("looking at the cache"):
+    with translate_os_errors("looking at the cache"):
         if not exists(tree, directory):
             return []
     return verify_tree(directory, list_files(tarball, limits=limits, normalize_dot=normalize_dot))

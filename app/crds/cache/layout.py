@@ -14,11 +14,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from app.crds.cache.atomic_swap import Name, exchange
-from app.crds.cache.locks import Lock, exclusive, shared
-from app.crds.cache.permissions import is_key, on_disk, open_directory, open_entry
-from app.crds.cache.staging import Staged, staging, sweep
-from app.crds.descriptors import DIRECTORY_MODE, exists, names_in
+from app.crds.cache.atomic_swap import EntryName, exchange
+from app.crds.cache.locks import Lock, lock_exclusive, lock_shared
+from app.crds.cache.permissions import is_key, open_directory, open_entry, translate_os_errors
+from app.crds.cache.staging import Staged, create_staging, sweep
+from app.crds.descriptors import DIRECTORY_MODE, exists, list_names
 from app.crds.failures import CRDsError, Exit
 
 LOCK_SECONDS: Final = 300.0
@@ -43,17 +43,17 @@ class Layout:
 
     def keys(self) -> list[str]:
         """Return the names that are in the place of an entry, in order; raises CRDsError DISK."""
-        with on_disk("listing the cache"), self._opened() as root:
-            return [] if root is None else sorted(filter(is_key, names_in(root)))
+        with translate_os_errors("listing the cache"), self._open_root() as root:
+            return [] if root is None else sorted(filter(is_key, list_names(root)))
 
     def exists(self, key: str) -> bool:
         """Tell whether there is a file of any type in the place of an entry; raises CRDsError DISK."""
         name = self.path(key).name
-        with on_disk("looking at the cache"), self._opened() as root:
+        with translate_os_errors("looking at the cache"), self._open_root() as root:
             return root is not None and exists(name, root)
 
     @contextmanager
-    def opened(self, key: str) -> Iterator[int | None]:
+    def open_at(self, key: str) -> Iterator[int | None]:
         """Open the directory of an entry for as long as the block runs; None if there is none.
 
         So of an entry that is replaced meanwhile one state is seen, and not a mixture.
@@ -63,8 +63,8 @@ class Layout:
         """
         path = self.path(key)
         with ExitStack() as held:
-            with on_disk("looking at the cache"):
-                root = held.enter_context(self._opened())
+            with translate_os_errors("looking at the cache"):
+                root = held.enter_context(self._open_root())
             entry = None if root is None else open_entry(path, root)
             if entry is not None:
                 held.callback(os.close, entry)
@@ -74,9 +74,9 @@ class Layout:
     def lock(self, key: str, seconds: float = LOCK_SECONDS) -> Iterator[None]:
         """Be the only one who brings this entry in; raises CRDsError LOCKED (with who does) or DISK."""
         with ExitStack() as held:
-            with on_disk("locking the cache"):
-                root = held.enter_context(self._made())
-                held.enter_context(exclusive(self._lock_file(held, root, key, ".fetch.lock"), seconds=seconds))
+            with translate_os_errors("locking the cache"):
+                root = held.enter_context(self._open_ensured())
+                held.enter_context(lock_exclusive(self._open_lock(held, root, key, ".fetch.lock"), seconds=seconds))
             yield
 
     @contextmanager
@@ -86,24 +86,24 @@ class Layout:
         Who reads an entry and fetches it within the block waits for itself.
         """
         with ExitStack() as held:
-            with on_disk("locking the cache"):
+            with translate_os_errors("locking the cache"):
                 with suppress(OSError):  # it may be there already, in a cache that cannot be written to
-                    self._make()
-                root = held.enter_context(self._opened())
+                    self._make_directories()
+                root = held.enter_context(self._open_root())
                 if root is not None and exists(_LOCKS, root):
-                    held.enter_context(shared(self._lock_file(held, root, key, ".lock"), seconds=seconds))
+                    held.enter_context(lock_shared(self._open_lock(held, root, key, ".lock"), seconds=seconds))
             yield
 
     @contextmanager
     def staging(self) -> Iterator[Staged]:
         """Give an empty directory on the cache's file system; what is still in it afterwards is removed."""
         with ExitStack() as held:
-            with on_disk("preparing the cache"):
-                root = held.enter_context(self._made())
-                parent, trash = (self._there(held, root, name) for name in (_STAGING, _TRASH))
+            with translate_os_errors("preparing the cache"):
+                root = held.enter_context(self._open_ensured())
+                parent, trash = (self._open_subdirectory(held, root, name) for name in (_STAGING, _TRASH))
                 sweep(parent)
                 sweep(trash)
-                staged = held.enter_context(staging(parent, self.directory / _STAGING))
+                staged = held.enter_context(create_staging(parent, self.directory / _STAGING))
             yield staged
 
     def put(self, key: str, staged: Staged, *, seconds: float = LOCK_SECONDS) -> None:
@@ -115,48 +115,50 @@ class Layout:
             CRDsError: LOCKED while it is read; DISK.
         """
         with ExitStack() as held:
-            held.enter_context(on_disk(f"putting {key} in its place"))
-            root = held.enter_context(self._made())
-            held.enter_context(exclusive(self._lock_file(held, root, key, ".lock"), seconds=seconds))
-            place = Name(root, key)
+            held.enter_context(translate_os_errors(f"putting {key} in its place"))
+            root = held.enter_context(self._open_ensured())
+            held.enter_context(lock_exclusive(self._open_lock(held, root, key, ".lock"), seconds=seconds))
+            target = EntryName(root, key)
             if not exists(key, root):
-                _rename(staged.place, place)
-            elif not exchange(staged.place, place):
+                _rename(staged.location, target)
+            elif not exchange(staged.location, target):
                 # A crash between the two leaves no entry, which is a miss and no lie.
-                _rename(place, Name(self._there(held, root, _TRASH), uuid.uuid4().hex))
-                _rename(staged.place, place)
+                _rename(target, EntryName(self._open_subdirectory(held, root, _TRASH), uuid.uuid4().hex))
+                _rename(staged.location, target)
             os.fsync(root)
 
     def remove(self, key: str, *, seconds: float = LOCK_SECONDS) -> bool:
         """Take the entry away, whatever it is; tells whether there was one. Raises CRDsError LOCKED or DISK."""
         if not self.exists(key):
             return False
-        with self.lock(key, seconds), on_disk(f"removing {key}"), ExitStack() as held:
-            root = held.enter_context(self._made())
-            held.enter_context(exclusive(self._lock_file(held, root, key, ".lock"), seconds=seconds))
+        with self.lock(key, seconds), translate_os_errors(f"removing {key}"), ExitStack() as held:
+            root = held.enter_context(self._open_ensured())
+            held.enter_context(lock_exclusive(self._open_lock(held, root, key, ".lock"), seconds=seconds))
             if not exists(key, root):
                 return False
-            trash = self._there(held, root, _TRASH)
-            _rename(Name(root, key), Name(trash, uuid.uuid4().hex))
+            trash = self._open_subdirectory(held, root, _TRASH)
+            _rename(EntryName(root, key), EntryName(trash, uuid.uuid4().hex))
             os.fsync(root)
             sweep(trash)
         return True
 
-    def _lock_file(self, held: ExitStack, root: int, key: str, suffix: str) -> Lock:
+    def _open_lock(self, held: ExitStack, root: int, key: str, suffix: str) -> Lock:
         """Return a lock of the entry: ``.fetch.lock`` for changing anything about it, ``.lock`` for its content."""
-        return Lock(self._there(held, root, _LOCKS), self.directory / _LOCKS / f"{self.path(key).name}{suffix}")
+        return Lock(
+            self._open_subdirectory(held, root, _LOCKS), self.directory / _LOCKS / f"{self.path(key).name}{suffix}"
+        )
 
     @contextmanager
-    def _made(self) -> Iterator[int]:
+    def _open_ensured(self) -> Iterator[int]:
         """Open the cache's directory, made if need be with what belongs into it."""
-        self._make()
-        with self._opened() as root:
+        self._make_directories()
+        with self._open_root() as root:
             if root is None:
                 raise FileNotFoundError(2, "it was removed meanwhile", str(self.directory))
             yield root
 
     @contextmanager
-    def _opened(self) -> Iterator[int | None]:
+    def _open_root(self) -> Iterator[int | None]:
         root = open_directory(self.directory)
         try:
             yield root
@@ -164,16 +166,16 @@ class Layout:
             if root is not None:
                 os.close(root)
 
-    def _make(self) -> None:
+    def _make_directories(self) -> None:
         self.directory.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):
             self.directory.mkdir(DIRECTORY_MODE)
-        with self._opened() as root:
+        with self._open_root() as root:
             for name in (_LOCKS, _STAGING, _TRASH) if root is not None else ():
                 with suppress(FileExistsError):
                     os.mkdir(name, DIRECTORY_MODE, dir_fd=root)
 
-    def _there(self, held: ExitStack, root: int, name: str) -> int:
+    def _open_subdirectory(self, held: ExitStack, root: int, name: str) -> int:
         descriptor = open_directory(self.directory / name, root)
         if descriptor is None:
             raise FileNotFoundError(2, "it was removed meanwhile", str(self.directory / name))
@@ -181,5 +183,5 @@ class Layout:
         return descriptor
 
 
-def _rename(one: Name, other: Name) -> None:
+def _rename(one: EntryName, other: EntryName) -> None:
     os.rename(one.name, other.name, src_dir_fd=one.directory, dst_dir_fd=other.directory)

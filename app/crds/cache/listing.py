@@ -26,7 +26,7 @@ class Listed(NamedTuple):
     problem: str = ""
 
 
-def size_of(path: Path) -> int:
+def measure_size(path: Path) -> int:
     """Return the bytes in the files below a directory; symbolic links, the path itself too, are not followed."""
     total = 0
     for _, _, files, directory in os.fwalk(path):
@@ -38,12 +38,12 @@ def size_of(path: Path) -> int:
     return total
 
 
-def removable(
+def select_removable(
     entries: Sequence[Listed],
     *,
     now: datetime,
     older_than: timedelta | None = None,
-    most_bytes: int | None = None,
+    max_bytes: int | None = None,
     keep: int = 0,
 ) -> list[Listed]:
     """Return what to remove, oldest first: what is too old, and then what does not fit.
@@ -55,7 +55,7 @@ def removable(
     going = []
     for entry in youngest_first[keep:]:
         old = older_than is not None and now - entry.asked_at > older_than
-        if old or (most_bytes is not None and total + entry.size > most_bytes):
+        if old or (max_bytes is not None and total + entry.size > max_bytes):
             going.append(entry)
         else:
             total += entry.size

@@ -34,7 +34,7 @@ class Lock(NamedTuple):
 
 
 @contextmanager
-def exclusive(lock: Lock, *, seconds: float) -> Iterator[None]:
+def lock_exclusive(lock: Lock, *, seconds: float) -> Iterator[None]:
     """Hold the lock alone; whoever waits for it meanwhile can read our pid and host in the file.
 
     Raises:
@@ -44,18 +44,18 @@ def exclusive(lock: Lock, *, seconds: float) -> Iterator[None]:
     descriptor = _open(lock, os.O_RDWR | os.O_CREAT)
     try:
         _wait(lock, descriptor, fcntl.LOCK_EX, seconds)
-        _name_holder(descriptor, f"pid {os.getpid()} on host {socket.gethostname()}\n")
+        _write_holder(descriptor, f"pid {os.getpid()} on host {socket.gethostname()}\n")
         try:
             yield
         finally:
             # A name left behind would blame an ended process for the locks of readers.
-            _name_holder(descriptor, "")
+            _write_holder(descriptor, "")
     finally:
         os.close(descriptor)
 
 
 @contextmanager
-def shared(lock: Lock, *, seconds: float) -> Iterator[None]:
+def lock_shared(lock: Lock, *, seconds: float) -> Iterator[None]:
     """Hold the lock together with other readers.
 
     A file that is not there on a file system that cannot be written to locks out nobody, and needs not to.
@@ -64,7 +64,7 @@ def shared(lock: Lock, *, seconds: float) -> Iterator[None]:
         CRDsError: LOCKED after ``seconds``; DISK for a file that is no lock of ours.
         OSError: The file can be neither opened nor made.
     """
-    descriptor = _opened_for_reading(lock)
+    descriptor = _open_for_reading(lock)
     if descriptor is None:
         yield
         return
@@ -77,12 +77,12 @@ def shared(lock: Lock, *, seconds: float) -> Iterator[None]:
 
 def try_exclusive(descriptor: int) -> bool:
     """Lock an open file or directory alone until it is closed; tells whether nobody else had it."""
-    return _try(descriptor, fcntl.LOCK_EX)
+    return _try_lock(descriptor, fcntl.LOCK_EX)
 
 
 def _wait(lock: Lock, descriptor: int, kind: int, seconds: float) -> None:
     deadline = time.monotonic() + seconds
-    while not _try(descriptor, kind):
+    while not _try_lock(descriptor, kind):
         if time.monotonic() >= deadline:
             holder = os.pread(descriptor, _MAX_HOLDER_BYTES, 0).decode(errors="replace").strip() or "readers"
             text = f"{lock.path} is held by {holder}; waited {seconds:g} s"
@@ -90,7 +90,7 @@ def _wait(lock: Lock, descriptor: int, kind: int, seconds: float) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def _try(descriptor: int, kind: int) -> bool:
+def _try_lock(descriptor: int, kind: int) -> bool:
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -98,14 +98,14 @@ def _try(descriptor: int, kind: int) -> bool:
     return True
 
 
-def _name_holder(descriptor: int, text: str) -> None:
+def _write_holder(descriptor: int, text: str) -> None:
     with suppress(OSError):  # a full disk must not keep anybody from locking: the name is for people
         os.ftruncate(descriptor, 0)
         os.lseek(descriptor, 0, os.SEEK_SET)
         write_all(descriptor, text.encode())
 
 
-def _opened_for_reading(lock: Lock) -> int | None:
+def _open_for_reading(lock: Lock) -> int | None:
     try:
         return _open(lock, os.O_RDONLY | os.O_CREAT)
     except OSError as error:
@@ -123,14 +123,14 @@ def _open(lock: Lock, flags: int) -> int:
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
-        raise _refused(lock, "is a symbolic link") from None
+        raise _make_refusal(lock, "is a symbolic link") from None
     status = os.fstat(descriptor)
     # A second name of a file of somebody's would have that file truncated.
     if stat.S_ISREG(status.st_mode) and status.st_nlink <= 1:
         return descriptor
     os.close(descriptor)
-    raise _refused(lock, "has another name" if stat.S_ISREG(status.st_mode) else "is no regular file")
+    raise _make_refusal(lock, "has another name" if stat.S_ISREG(status.st_mode) else "is no regular file")
 
 
-def _refused(lock: Lock, wrong: str) -> CRDsError:
+def _make_refusal(lock: Lock, wrong: str) -> CRDsError:
     return CRDsError(Exit.DISK, f"{lock.path} {wrong}: refused; remove it")

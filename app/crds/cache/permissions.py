@@ -21,7 +21,7 @@ def is_key(name: str) -> bool:
 
 
 @contextmanager
-def on_disk(doing: str) -> Iterator[None]:
+def translate_os_errors(doing: str) -> Iterator[None]:
     """Word what the operating system says: DISK, with what we were doing and the path."""
     try:
         yield
@@ -48,9 +48,9 @@ def open_directory(path: Path, parent: int | None = None) -> int | None:
     except OSError as error:
         if error.errno not in NO_DIRECTORY:
             raise
-        status = _status(path if parent is None else path.name, parent)
+        status = _stat(path if parent is None else path.name, parent)
         linked = status is not None and stat.S_ISLNK(status.st_mode)
-        raise _refused(path, "is a symbolic link" if linked else "is no directory") from None
+        raise _make_refusal(path, "is a symbolic link" if linked else "is no directory") from None
 
 
 def open_entry(path: Path, parent: int) -> int | None:
@@ -63,15 +63,15 @@ def open_entry(path: Path, parent: int) -> int | None:
     Raises:
         CRDsError: DISK for a directory that is refused or cannot be opened.
     """
-    with on_disk("looking at the cache"):
+    with translate_os_errors("looking at the cache"):
         directory = open_directory(path, parent)
         if directory is None:
             return None
         try:
-            _refuse(path, os.fstat(directory), stat.S_ISDIR, "directory")
-            tarball = _status(TARBALL, directory)
+            _check_owner_and_mode(path, os.fstat(directory), stat.S_ISDIR, "directory")
+            tarball = _stat(TARBALL, directory)
             if tarball is not None:
-                _refuse(path / TARBALL, tarball, stat.S_ISREG, "regular file")
+                _check_owner_and_mode(path / TARBALL, tarball, stat.S_ISREG, "regular file")
         except BaseException:
             os.close(directory)
             raise
@@ -80,18 +80,18 @@ def open_entry(path: Path, parent: int) -> int | None:
 
 def has_tarball(directory: int) -> bool:
     """Tell whether an open entry has a tarball with something in it."""
-    tarball = _status(TARBALL, directory)
+    tarball = _stat(TARBALL, directory)
     return tarball is not None and tarball.st_size > 0
 
 
-def _status(path: str | Path, parent: int | None) -> os.stat_result | None:
+def _stat(path: str | Path, parent: int | None) -> os.stat_result | None:
     try:
         return os.stat(path, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
         return None
 
 
-def _refuse(path: Path, status: os.stat_result, is_kind: Callable[[int], bool], kind: str) -> None:
+def _check_owner_and_mode(path: Path, status: os.stat_result, is_kind: Callable[[int], bool], kind: str) -> None:
     if stat.S_ISLNK(status.st_mode):
         wrong = "is a symbolic link"
     elif not is_kind(status.st_mode):
@@ -102,8 +102,8 @@ def _refuse(path: Path, status: os.stat_result, is_kind: Callable[[int], bool], 
         wrong = "can be written by everybody"
     else:
         return
-    raise _refused(path, wrong)
+    raise _make_refusal(path, wrong)
 
 
-def _refused(path: Path, wrong: str) -> CRDsError:
+def _make_refusal(path: Path, wrong: str) -> CRDsError:
     return CRDsError(Exit.DISK, f"{path} {wrong}: refused; remove it or put it right")

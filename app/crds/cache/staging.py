@@ -7,16 +7,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from app.crds.cache.atomic_swap import Name
+from app.crds.cache.atomic_swap import EntryName
 from app.crds.cache.locks import try_exclusive
-from app.crds.descriptors import DIRECTORY, DIRECTORY_MODE, NO_DIRECTORY, names_in, opened, remove
+from app.crds.descriptors import DIRECTORY, DIRECTORY_MODE, NO_DIRECTORY, list_names, open_at, remove
 from app.crds.failures import CRDsError
 
 
 class Staged(NamedTuple):
     """A directory in which an entry is built."""
 
-    place: Name
+    location: EntryName
     """Where it is."""
     directory: int
     """Its descriptor."""
@@ -25,7 +25,7 @@ class Staged(NamedTuple):
 
 
 @contextmanager
-def staging(parent: int, shown: Path) -> Iterator[Staged]:
+def create_staging(parent: int, shown: Path) -> Iterator[Staged]:
     """Give an empty directory for as long as the block runs, and remove it afterwards.
 
     The directory itself is locked meanwhile: that is how `sweep` tells work from leftovers, also among containers,
@@ -35,12 +35,12 @@ def staging(parent: int, shown: Path) -> Iterator[Staged]:
         parent: The open directory to make it in.
         shown: The path of ``parent``, for errors.
     """
-    name, descriptor = _made(parent)
+    name, descriptor = _make_directory(parent)
     # By process id, and not as /proc/self: so that a child may read the directory.
     over = Path(f"/proc/{os.getpid()}/fd/{descriptor}")
     path = over if over.exists() else shown / name
     try:
-        yield Staged(Name(parent, name), descriptor, path)
+        yield Staged(EntryName(parent, name), descriptor, path)
     except CRDsError as error:
         if str(path) not in str(error):
             raise
@@ -54,7 +54,7 @@ def staging(parent: int, shown: Path) -> Iterator[Staged]:
         os.close(descriptor)
 
 
-def _made(parent: int) -> tuple[str, int]:
+def _make_directory(parent: int) -> tuple[str, int]:
     while True:
         name = uuid.uuid4().hex
         os.mkdir(name, DIRECTORY_MODE, dir_fd=parent)
@@ -62,12 +62,12 @@ def _made(parent: int) -> tuple[str, int]:
             descriptor = os.open(name, DIRECTORY, dir_fd=parent)
         except FileNotFoundError:  # a sweep came between
             continue
-        if try_exclusive(descriptor) and _is_there(name, parent, descriptor):
+        if try_exclusive(descriptor) and _is_same_directory(name, parent, descriptor):
             return name, descriptor
         os.close(descriptor)
 
 
-def _is_there(name: str, parent: int, descriptor: int) -> bool:
+def _is_same_directory(name: str, parent: int, descriptor: int) -> bool:
     try:
         there = os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
@@ -77,10 +77,10 @@ def _is_there(name: str, parent: int, descriptor: int) -> bool:
 
 def sweep(parent: int) -> None:
     """Remove what nobody holds in an open directory; several may do that at once. Links are removed, not followed."""
-    for name in names_in(parent):
+    for name in list_names(parent):
         with suppress(OSError):
             try:
-                with opened(name, DIRECTORY, parent) as descriptor:
+                with open_at(name, DIRECTORY, parent) as descriptor:
                     if try_exclusive(descriptor):
                         remove(name, parent)
             except OSError as error:

@@ -15,8 +15,8 @@ import msgspec
 from app.control.slots import Slots
 from app.crds.apply.apply import Applied, apply
 from app.crds.apply.established import wait_established
-from app.crds.apply.placeholders import values_of
-from app.crds.apply.plan import check_stored
+from app.crds.apply.placeholders import build_values
+from app.crds.apply.plan import check_stored_versions
 from app.crds.apply.target import read_target
 from app.crds.cache.cache import Cache
 from app.crds.controller.verifier import Verifier
@@ -71,7 +71,7 @@ class Applier:
                 it would drop a version that objects may be stored in. No secret is in the text.
         """
         target = await read_target(self._host, karmada, max_response_bytes=MAX_RESPONSE_BYTES)
-        values = values_of(name=key.name, namespace=key.namespace, ca_pem=target.ca_pem)
+        values = build_values(name=key.name, namespace=key.namespace, ca_pem=target.ca_pem)
         try:
             async with Connection(target.access) as connection:
                 await _probe(connection)
@@ -100,7 +100,7 @@ class Applier:
             raise
         try:
             async with asyncio.timeout(MAX_APPLY_SECONDS):
-                await check_stored(connection, crds, patches)
+                await check_stored_versions(connection, crds, patches)
                 return await apply(connection, crds, patches)
         except TimeoutError:
             text = f"{connection.host}: applying takes more than {MAX_APPLY_SECONDS:g} s"

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from app.control.conditions import Finding, said
-from app.crds.apply.apply import Applied, summary
+from app.crds.apply.apply import Applied, summarize
 from app.crds.apply.plan import StoredVersionsError
-from app.crds.controller.fetch_outcome import READY, Retry, Told, cut
+from app.crds.controller.fetch_outcome import READY, Event, Retry, shorten
 from app.crds.failures import CRDsError, Exit
 from app.model.json import JSON, as_object
 
@@ -18,50 +18,50 @@ _FAILED: Final = {
 }  # fmt: skip
 
 
-class Application(NamedTuple):
+class ApplyOutcome(NamedTuple):
     """How applying the CRDs of an instance ended."""
 
-    finding: Condition
-    event: Told
+    finding: Finding
+    event: Event
     retry: Retry = "never"
 
     @property
-    def well(self) -> bool:
+    def succeeded(self) -> bool:
         """Whether the CRDs are on the API server of the instance."""
         return self.finding.status == "True"
 
     def ready(self, prepared: Condition) -> Condition:
         """Return the condition ``Ready``, given the one that holds without applying."""
-        if self.well or prepared.status != "True":
+        if self.succeeded or prepared.status != "True":
             return prepared
         return Condition(READY, "False", "Failed", self.finding.message)
 
 
-def applied(sha256: str, crds: Sequence[Applied]) -> Application:
+def report_applied(sha256: str, crds: Sequence[Applied]) -> ApplyOutcome:
     """Return what follows if the CRDs of the tarball with this digest are applied."""
-    text = f"{_prefix(sha256)}{summary(crds)}"
-    return Application(Condition(APPLIED, "True", _SUCCEEDED, text), Told("Normal", "CRDsApplied", text))
+    text = f"{_format_prefix(sha256)}{summarize(crds)}"
+    return ApplyOutcome(Finding(APPLIED, "True", _SUCCEEDED, text), Event("Normal", "CRDsApplied", text))
 
 
-def not_applied(error: CRDsError) -> Application:
+def report_not_applied(error: CRDsError) -> ApplyOutcome:
     """Return what follows if applying failed."""
     kept = isinstance(error, StoredVersionsError)
-    text, reason = cut(str(error)), "StoredVersionsKept" if kept else _FAILED.get(error.exit, "ApplyFailed")
+    text, reason = shorten(str(error)), "StoredVersionsKept" if kept else _FAILED.get(error.exit, "ApplyFailed")
     retry: Retry = "soon" if error.transient else "slowly"
-    return Application(Condition(APPLIED, "False", reason, text), Told("Warning", f"CRDs{reason}", text), retry)
+    return ApplyOutcome(Finding(APPLIED, "False", reason, text), Event("Warning", f"CRDs{reason}", text), retry)
 
 
-def known_application(conditions: JSON, sha256: str, generation: int) -> Application | None:
+def find_stored_outcome(conditions: JSON, sha256: str, generation: int) -> ApplyOutcome | None:
     """Return the success that stored conditions report for a tarball and a generation of the instance, if any."""
-    status, reason, message = read_condition(conditions, APPLIED)
-    if status != "True" or not isinstance(message, str) or not message.startswith(_prefix(sha256)):
+    status, reason, message = said(conditions, APPLIED)
+    if status != "True" or not isinstance(message, str) or not message.startswith(_format_prefix(sha256)):
         return None
     stored = conditions if isinstance(conditions, list) else []
     generations = [one.get("observedGeneration") for one in map(as_object, stored) if one.get("type") == APPLIED]
     if generations != [generation]:
         return None
-    return Application(Condition(APPLIED, "True", str(reason), message), Told("Normal", "CRDsApplied", message))
+    return ApplyOutcome(Finding(APPLIED, "True", str(reason), message), Event("Normal", "CRDsApplied", message))
 
 
-def _prefix(sha256: str) -> str:
+def _format_prefix(sha256: str) -> str:
     return f"sha256:{sha256}: "

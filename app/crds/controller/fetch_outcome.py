@@ -17,7 +17,7 @@ PREPARED: Final = "CRDsPrepared"
 Retry = Literal["never", "soon", "slowly"]
 """Not before the spec changes; after a pause that grows from a second; after minutes, as nothing passes by itself."""
 
-_LONGEST: Final = 4096
+_MAX_MESSAGE: Final = 4096
 _SUCCEEDED: Final[dict[Result, str]] = {
     "downloaded": "Downloaded", "revalidated": "Revalidated", "cached": "Cached", "adopted": "Adopted",
     "stale": "Stale",
@@ -30,7 +30,7 @@ _FAILED: Final = {
 _IN_ARCHIVE: Final = (Exit.INTEGRITY, Exit.ARCHIVE, Exit.LIMIT)
 
 
-class Told(NamedTuple):
+class Event(NamedTuple):
     """An event."""
 
     level: Literal["Normal", "Warning"]
@@ -38,23 +38,23 @@ class Told(NamedTuple):
     message: str
 
 
-class Outcome(NamedTuple):
+class FetchOutcome(NamedTuple):
     """How looking at an instance ended."""
 
-    ready: Condition
-    prepared: Condition
-    event: Told
+    ready: Finding
+    prepared: Finding
+    event: Event
     retry: Retry = "never"
     fetched: Fetched | None = None
     """The tarball, if it is there."""
 
     @property
-    def well(self) -> bool:
+    def succeeded(self) -> bool:
         """Whether the CRDs are there."""
         return self.prepared.status == "True"
 
 
-def asking(url: str) -> tuple[Condition, Condition]:
+def report_download(url: str) -> tuple[Finding, Finding]:
     """Return what is said while the origin is being asked; the address is redacted."""
     return (
         Condition(READY, "False", "Progressing", "karmada init job is in progressing"),
@@ -62,54 +62,54 @@ def asking(url: str) -> tuple[Condition, Condition]:
     )
 
 
-def leaving() -> Condition:
+def report_deletion() -> Finding:
     """Return what is said while an instance is being taken down."""
     return Condition(READY, "False", "Progressing", "karmada deinit job is in progressing")
 
 
-def prepared(fetched: Fetched) -> Outcome:
+def report_prepared(fetched: Fetched) -> FetchOutcome:
     """Return what is said when the CRDs are there."""
     reason = _SUCCEEDED[fetched.result]
     text = f"sha256:{fetched.sha256}, {fetched.size} bytes, of {fetched.url}"
     if fetched.warnings:
         text += f"; {'; '.join(fetched.warnings)}"
-    text = cut(text)
+    text = shorten(text)
     if fetched.result == "stale":
-        event = Told("Warning", "CRDsStale", text)
+        event = Event("Warning", "CRDsStale", text)
     else:
-        event = Told("Normal", "CRDsDownloaded" if fetched.result == "downloaded" else "CRDsCacheHit", text)
-    return Outcome(
-        Condition(READY, "True", "Completed", "karmada init job is completed"),
-        Condition(PREPARED, "True", reason, text),
+        event = Event("Normal", "CRDsDownloaded" if fetched.result == "downloaded" else "CRDsCacheHit", text)
+    return FetchOutcome(
+        Finding(READY, "True", "Completed", "karmada init job is completed"),
+        Finding(PREPARED, "True", reason, text),
         event,
         fetched=fetched,
     )
 
 
-def failed(error: CRDsError) -> Outcome:
+def report_failed(error: CRDsError) -> FetchOutcome:
     """Return what is said when a job failed."""
-    text, reason = cut(str(error)), _FAILED.get(error.exit, "DownloadFailed")
+    text, reason = shorten(str(error)), _FAILED.get(error.exit, "DownloadFailed")
     step = "[unpack] inValid crd tar, err: " if error.exit in _IN_ARCHIVE else "failed to download CRD tar, err: "
-    return Outcome(
-        Condition(READY, "False", "Failed", step + text),
-        Condition(PREPARED, "False", reason, text),
-        Told("Warning", f"CRDs{reason}", text),
+    return FetchOutcome(
+        Finding(READY, "False", "Failed", step + text),
+        Finding(PREPARED, "False", reason, text),
+        Event("Warning", f"CRDs{reason}", text),
         "soon" if error.transient else "slowly",
     )
 
 
-def refused(error: CRDsError) -> Outcome:
+def report_invalid(error: CRDsError) -> FetchOutcome:
     """Return what is said of an instance that says what cannot be."""
-    text = cut(str(error))
-    return Outcome(
-        Condition(READY, "False", "ValidationError", text),
-        Condition(PREPARED, "False", "SourceInvalid", text),
-        Told("Warning", "ValidationError", text),
+    text = shorten(str(error))
+    return FetchOutcome(
+        Finding(READY, "False", "ValidationError", text),
+        Finding(PREPARED, "False", "SourceInvalid", text),
+        Event("Warning", "ValidationError", text),
     )
 
 
-def cut(text: str) -> str:
+def shorten(text: str) -> str:
     """Return a text as a condition can have it: escaped, and of limited length."""
     # Escaped here too: the text of a condition is compared with the stored one.
     text = escape(text)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return text if len(text) <= _MAX_MESSAGE else f"{text[: _MAX_MESSAGE - 3]}..."

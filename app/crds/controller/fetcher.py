@@ -7,18 +7,18 @@ from contextlib import AsyncExitStack, contextmanager
 from typing import Final
 
 from app.control.slots import Slots
-from app.crds.apply.api_requests import read_beside
+from app.crds.apply.api_requests import read_namespaced
 from app.crds.archive.manifest import Manifest
 from app.crds.cache.cache import Cache
 from app.crds.controller.metrics import FetchMetrics
 from app.crds.controller.options import Options
-from app.crds.controller.origins import Namespace, downloader_of
-from app.crds.controller.singleflight import Flight, Flights
+from app.crds.controller.origins import Namespace, build_downloader
+from app.crds.controller.singleflight import SharedCall, SingleFlight
 from app.crds.controller.verifier import Load, Verifier
 from app.crds.download.cancellation import Cancellation
 from app.crds.failures import CRDsError
 from app.crds.fetch import Fetched, fetch
-from app.crds.instance.source_selection import Chosen
+from app.crds.instance.source_selection import SelectedSource
 from app.kube.connection import Connection
 from app.model.json import JSONObject
 from app.store import ObjectKey
@@ -49,24 +49,22 @@ class Fetcher:
         self._verifier: Final = verifier
         self._options: Final = options
         self._metrics: Final = metrics
-        self._flights: Final[Flights[Fetched]] = Flights()
-        self._reading: Final = PrioritySlots(READING, reserved=RESERVED)
+        self._calls: Final[SingleFlight[Fetched]] = SingleFlight()
+        self._reading: Final = Slots(READING, reserved=RESERVED)
         self._cancellation: Final = Cancellation()
 
     def close(self) -> None:
         """End all downloads."""
         self._cancellation.cancel()
 
-    def join(self, chosen: Chosen, instance: ObjectKey) -> Flight[Fetched]:
+    def join(self, chosen: SelectedSource, instance: ObjectKey) -> SharedCall[Fetched]:
         """Return the fetch of a tarball that is under way, or begin it for an instance."""
         # Secrets and ConfigMaps of one name are two in two namespaces.
-        named = instance.namespace if any(chosen.references) or chosen.held is not None else ""
-        key = (chosen.source, chosen.policy, chosen.references, chosen.held, named)
-        return self._flights.join(
-            key, functools.partial(self._fetch, chosen, instance), name=f"crds {chosen.source.key}"
-        )
+        named = instance.namespace if any(chosen.references) or chosen.non_http is not None else ""
+        key = (chosen.source, chosen.policy, chosen.references, chosen.non_http, named)
+        return self._calls.join(key, functools.partial(self._fetch, chosen, instance), name=f"crds {chosen.source.key}")
 
-    def _fetch(self, chosen: Chosen, instance: ObjectKey, flight: Flight[Fetched]) -> Fetched:
+    def _fetch(self, chosen: SelectedSource, instance: ObjectKey, flight: SharedCall[Fetched]) -> Fetched:
         """Bring in the tarball; runs on a thread."""
         options, namespace = self._options, instance.namespace
 
@@ -74,7 +72,7 @@ class Fetcher:
             return flight.call(self._verifier.verify(load, lane=namespace, strict=strict, normalize_dot=normalize_dot))
 
         def read(plural: str, name: str) -> JSONObject | None:
-            found: JSONObject | None = flight.call(read_beside(self._connection, namespace, plural, name))
+            found: JSONObject | None = flight.call(read_namespaced(self._connection, namespace, plural, name))
             return found
 
         beside = Namespace(functools.partial(read, "secrets"), functools.partial(read, "configmaps"))
@@ -87,7 +85,7 @@ class Fetcher:
                 stale_if_error=options.stale_if_error,
                 strict=options.strict,
                 env_proxies=options.env_proxies,
-                downloader=downloader_of(
+                downloader=build_downloader(
                     chosen, beside, options.reach, cancellation=self._cancellation, starting=flight.starting
                 ),
             )
@@ -98,7 +96,7 @@ class Fetcher:
         return fetched
 
     @contextmanager
-    def _hold(self, flight: Flight[Fetched], namespace: str) -> Iterator[None]:
+    def _hold(self, flight: SharedCall[Fetched], namespace: str) -> Iterator[None]:
         """Hold a slot for a tarball in memory; called on a thread."""
         holding = AsyncExitStack()
         flight.call(holding.enter_async_context(self._reading.hold(namespace)))

@@ -6,7 +6,7 @@ other one.
 
 from typing import Final
 
-from app.crds.instance.defaults import defaulted
+from app.crds.instance.defaults import build_default_patch
 from app.crds.source import Policy
 from app.model.json import JSON, JSONObject, as_object
 
@@ -15,35 +15,39 @@ CASCADE_LABEL: Final = "operator.karmada.io/disable-cascading-deletion"
 _CASCADES: Final = "false"
 
 
-def suspended(karmada: JSONObject) -> bool:
+def is_suspended(karmada: JSONObject) -> bool:
     """Tell whether nothing at all is to be done about an instance, not even about its end."""
     return as_object(karmada.get("spec")).get("suspend") is True
 
 
-def ending(karmada: JSONObject) -> bool:
+def is_being_deleted(karmada: JSONObject) -> bool:
     """Tell whether an instance is being deleted."""
     return bool(as_object(karmada.get("metadata")).get("deletionTimestamp"))
 
 
-def cascades(karmada: JSONObject) -> bool:
+def cascades_deletion(karmada: JSONObject) -> bool:
     """Tell whether what belongs to an instance is to go with it."""
     labels = as_object(as_object(karmada.get("metadata")).get("labels"))
     return bool(labels.get(CASCADE_LABEL, _CASCADES) == _CASCADES)
 
 
-def to_look_at(before: JSONObject | None, after: JSONObject) -> bool:
+def needs_reconcile(before: JSONObject | None, after: JSONObject) -> bool:
     """Tell whether a change is one to act upon: it came, it is to go, or its spec is another."""
-    if suspended(after):
+    if is_suspended(after):
         return False
-    return not same(before, after) or ending(after) or as_object(before).get("spec") != after.get("spec")
+    return (
+        not is_same_instance(before, after)
+        or is_being_deleted(after)
+        or as_object(before).get("spec") != after.get("spec")
+    )
 
 
-def same(before: JSONObject | None, after: JSONObject) -> bool:
+def is_same_instance(before: JSONObject | None, after: JSONObject) -> bool:
     """Tell whether it is the instance that was known by its name."""
     return before is not None and _uid(before) == _uid(after)
 
 
-def ensured(karmada: JSONObject) -> JSONObject | None:
+def build_ownership_patch(karmada: JSONObject) -> JSONObject | None:
     """Return the merge patch that gives an instance what the operator wants it to have; None if it has."""
     metadata = as_object(karmada.get("metadata"))
     change: JSONObject = {}
@@ -51,12 +55,12 @@ def ensured(karmada: JSONObject) -> JSONObject | None:
         change["metadata"] = {"finalizers": [*_finalizers(karmada), FINALIZER]}
     if CASCADE_LABEL not in as_object(metadata.get("labels")):
         change.setdefault("metadata", {})["labels"] = {CASCADE_LABEL: _CASCADES}
-    if defaulted(karmada):
+    if build_default_patch(karmada):
         change["spec"] = {"crdTarball": {"crdDownloadPolicy": Policy.IF_NOT_PRESENT.value}}
     return change or None
 
 
-def released(karmada: JSONObject) -> JSONObject | None:
+def build_release_patch(karmada: JSONObject) -> JSONObject | None:
     """Return the merge patch that lets an instance go; None if we do not hold it."""
     finalizers = _finalizers(karmada)
     if FINALIZER not in finalizers:

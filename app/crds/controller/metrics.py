@@ -5,7 +5,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from app.crds.cache.cache import Cache
-from app.crds.cache.listing import size_of
+from app.crds.cache.listing import measure_size
 from app.crds.failures import CRDsError
 from app.crds.fetch import Fetched
 
@@ -58,6 +58,6 @@ class FetchMetrics:
 
     def measure(self, cache: Cache) -> None:
         """Look at the cache; raises CRDsError DISK."""
-        sizes = list(map(size_of, map(cache.path, cache.keys())))
+        sizes = list(map(measure_size, map(cache.path, cache.keys())))
         self._entries.set(len(sizes))
         self._disk.set(sum(sizes))

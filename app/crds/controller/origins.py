@@ -17,8 +17,8 @@ from app.crds.download.partial import Partial
 from app.crds.download.retry import AttemptError
 from app.crds.failures import CRDsError, Exit
 from app.crds.fetch import Downloader
-from app.crds.instance.secrets import with_secrets
-from app.crds.instance.source_selection import Chosen
+from app.crds.instance.secrets import apply_secrets
+from app.crds.instance.source_selection import SelectedSource
 from app.crds.source import Source
 from app.model.json import JSON, JSONObject, as_object
 from app.model.operator import ConfigMapSource, LocalSource
@@ -33,8 +33,8 @@ class Namespace(NamedTuple):
     config_map: Callable[[str], JSONObject | None]
 
 
-def downloader_of(
-    chosen: Chosen, beside: Namespace, reach: Reach, *, cancellation: Cancellation, starting: Callable[[], None]
+def build_downloader(
+    chosen: SelectedSource, beside: Namespace, reach: Reach, *, cancellation: Cancellation, starting: Callable[[], None]
 ) -> Downloader:
     """Return what brings in the bytes of a tarball, wherever it is; it is to be called in a thread.
 
@@ -50,13 +50,15 @@ def downloader_of(
         source: Source, into: Path, *, validators: Validators | None, progress: Progress | None, env_proxies: bool
     ) -> Downloaded:
         starting()
-        if isinstance(chosen.held, LocalSource):
-            with _opened(Path(chosen.held.path), reach.local) as pieces:
-                return _kept(pieces, into, source)
-        if isinstance(chosen.held, ConfigMapSource):
-            return _kept([_member(chosen.held, beside.config_map(chosen.held.name))], into, source)
+        if isinstance(chosen.non_http, LocalSource):
+            with _open_local(Path(chosen.non_http.path), reach.local) as pieces:
+                return _copy_to_file(pieces, into, source)
+        if isinstance(chosen.non_http, ConfigMapSource):
+            return _copy_to_file(
+                [_read_config_map_key(chosen.non_http, beside.config_map(chosen.non_http.name))], into, source
+            )
         return download(
-            with_secrets(chosen, _secrets(chosen, beside)),
+            apply_secrets(chosen, _read_secrets(chosen, beside)),
             into,
             validators=validators,
             progress=progress,
@@ -69,9 +71,9 @@ def downloader_of(
     return bring
 
 
-def _kept(pieces: Iterator[bytes] | list[bytes], into: Path, source: Source) -> Downloaded:
+def _copy_to_file(pieces: Iterator[bytes] | list[bytes], into: Path, source: Source) -> Downloaded:
     try:
-        with Partial(into, most_bytes=source.most_bytes) as partial:
+        with Partial(into, max_bytes=source.max_bytes) as partial:
             for piece in pieces:
                 partial.add(piece)
             digest = partial.finish()
@@ -81,7 +83,7 @@ def _kept(pieces: Iterator[bytes] | list[bytes], into: Path, source: Source) -> 
 
 
 @contextmanager
-def _opened(path: Path, allowed: Path | None) -> Iterator[Iterator[bytes]]:
+def _open_local(path: Path, allowed: Path | None) -> Iterator[Iterator[bytes]]:
     if allowed is None:
         raise CRDsError(Exit.USAGE, f"{path}: this controller was started without a directory of local tarballs")
     try:
@@ -99,25 +101,25 @@ def _opened(path: Path, allowed: Path | None) -> Iterator[Iterator[bytes]]:
         raise CRDsError(Exit.DISK, f"cannot read {path}: {error.strerror or error}", transient=True) from error
 
 
-def _member(held: ConfigMapSource, config_map: JSONObject | None) -> bytes:
+def _read_config_map_key(held: ConfigMapSource, config_map: JSONObject | None) -> bytes:
     if config_map is None:
         raise CRDsError(Exit.USAGE, f"there is no ConfigMap {held.name}", transient=True)
     text = as_object(config_map.get("binaryData")).get(held.key)
     if not isinstance(text, str):
         raise CRDsError(Exit.USAGE, f"the ConfigMap {held.name} has no {held.key} in binaryData")
-    return _decoded(text)
+    return _decode_base64(text)
 
 
-def _secrets(chosen: Chosen, beside: Namespace) -> Mapping[str, Mapping[str, bytes]]:
+def _read_secrets(chosen: SelectedSource, beside: Namespace) -> Mapping[str, Mapping[str, bytes]]:
     found = {name: beside.secret(name) for name in set(chosen.references) if name}
-    return {name: _data(secret) for name, secret in found.items() if secret is not None}
+    return {name: _decode_data(secret) for name, secret in found.items() if secret is not None}
 
 
-def _data(secret: JSONObject) -> Mapping[str, bytes]:
-    return {name: _decoded(value) for name, value in as_object(secret.get("data")).items()}
+def _decode_data(secret: JSONObject) -> Mapping[str, bytes]:
+    return {name: _decode_base64(value) for name, value in as_object(secret.get("data")).items()}
 
 
-def _decoded(value: JSON) -> bytes:
+def _decode_base64(value: JSON) -> bytes:
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, TypeError, ValueError):

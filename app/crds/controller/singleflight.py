@@ -15,14 +15,14 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Flight(Generic[T]):
+class SharedCall(Generic[T]):
     """Work under way."""
 
-    def __init__(self, work: Callable[["Flight[T]"], T], *, name: str) -> None:
+    def __init__(self, work: Callable[["SharedCall[T]"], T], *, name: str) -> None:
         """Begin; ``work`` is called on a thread."""
         self._loop: Final = asyncio.get_running_loop()
         self._asking: Final[asyncio.Future[None]] = self._loop.create_future()
-        self.landed: Final[asyncio.Future[T]] = self._loop.create_future()
+        self.future: Final[asyncio.Future[T]] = self._loop.create_future()
         threading.Thread(target=self._run, args=(work,), name=name, daemon=True).start()
 
     def starting(self) -> None:
@@ -41,13 +41,13 @@ class Flight(Generic[T]):
 
     async def wait(self, asked: Callable[[], Awaitable[None]]) -> T:
         """Return what comes of it; ``asked`` is awaited if the origin is asked meanwhile."""
-        events: list[asyncio.Future[Any]] = [self._asking, self.landed]
+        events: list[asyncio.Future[Any]] = [self._asking, self.future]
         await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
-        if self._asking.done() and not self.landed.done():
+        if self._asking.done() and not self.future.done():
             await asked()
-        return await asyncio.shield(self.landed)
+        return await asyncio.shield(self.future)
 
-    def _run(self, work: Callable[["Flight[T]"], T]) -> None:
+    def _run(self, work: Callable[["SharedCall[T]"], T]) -> None:
         try:
             result = work(self)
         except BaseException as error:  # noqa: BLE001 - whatever it is, who waits is to know
@@ -56,7 +56,7 @@ class Flight(Generic[T]):
             )
             self._soon(lambda: self._fail(failure))
         else:
-            self._soon(lambda: self._settle(self.landed, result))
+            self._soon(lambda: self._settle(self.future, result))
 
     def _soon(self, call: Callable[[], None]) -> None:
         try:
@@ -71,22 +71,22 @@ class Flight(Generic[T]):
             future.set_result(result)
 
     def _fail(self, error: Exception) -> None:
-        if not self.landed.done():
-            self.landed.set_exception(error)
+        if not self.future.done():
+            self.future.set_exception(error)
             # One that nobody waits for any more is nobody's failure.
-            self.landed.exception()
+            self.future.exception()
 
 
-class Flights(Generic[T]):
+class SingleFlight(Generic[T]):
     """Work under way, by what it is for."""
 
     def __init__(self) -> None:
-        self._flights: Final[dict[Hashable, Flight[T]]] = {}
+        self._calls: Final[dict[Hashable, SharedCall[T]]] = {}
 
-    def join(self, key: Hashable, work: Callable[[Flight[T]], T], *, name: str) -> Flight[T]:
+    def join(self, key: Hashable, work: Callable[[SharedCall[T]], T], *, name: str) -> SharedCall[T]:
         """Return the work for ``key`` that is under way, or begin it."""
-        flight = self._flights.get(key)
+        flight = self._calls.get(key)
         if flight is None:
-            flight = self._flights[key] = Flight(work, name=name)
-            flight.landed.add_done_callback(lambda _: self._flights.pop(key, None))
+            flight = self._calls[key] = SharedCall(work, name=name)
+            flight.future.add_done_callback(lambda _: self._calls.pop(key, None))
         return flight

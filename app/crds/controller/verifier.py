@@ -71,7 +71,7 @@ class Verifier:
 
         Args:
             load: Returns its bytes.
-            values: Of the placeholders in patches (`app.crds.apply.placeholders.values_of`).
+            values: Of the placeholders in patches (`app.crds.apply.placeholders.build_values`).
             lane: The namespace that it is for; namespaces take turns.
             whole: Whether it may take more than a first try may.
 
@@ -92,7 +92,7 @@ class Verifier:
     async def _ask(self, question: Question, load: Load, lane: Hashable) -> Answer:
         async with self._slots.hold(lane, long=question.scale == _WHOLE):
             child = self._free.pop()
-            asking = asyncio.get_running_loop().run_in_executor(self._threads, _answer, child, question, load)
+            asking = asyncio.get_running_loop().run_in_executor(self._threads, _ask_child, child, question, load)
             try:
                 answer = await asyncio.shield(asking)
             except asyncio.CancelledError:
@@ -105,5 +105,5 @@ class Verifier:
         return msgspec.msgpack.decode(answer, type=Answer)
 
 
-def _answer(child: ChildProcess, question: Question, load: Load) -> bytes | None:
+def _ask_child(child: Child, question: Question, load: Load) -> bytes | None:
     return child.ask(msgspec.msgpack.encode(msgspec.structs.replace(question, tarball=load())))

@@ -15,7 +15,7 @@ import msgspec
 
 from app.control.child_process import answer_questions
 from app.crds.apply.documents import read_files
-from app.crds.apply.patches import patches_of, rendered
+from app.crds.apply.patches import build_patches, render_crds
 from app.crds.archive import archive
 from app.crds.archive.limits import LIMITS, Limits
 from app.crds.archive.manifest import FileDigest, Manifest
@@ -71,12 +71,12 @@ class Answer(msgspec.Struct, frozen=True):
         return Manifest(self.sha256, self.size, files, self.warnings, self.operator_problems)
 
 
-def limits_of(scale: int) -> Limits:
+def scale_limits(scale: int) -> Limits:
     """Return the limits with those on the work that a tarball is divided by ``scale``."""
     return LIMITS._replace(**{name: getattr(LIMITS, name) // scale for name in _WORK})
 
 
-def answer(message: bytes) -> bytes:
+def answer_question(message: bytes) -> bytes:
     """Return the answer to a question, which a fork of this process gives."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -87,13 +87,13 @@ def answer(message: bytes) -> bytes:
     with os.fdopen(reading, "rb") as stream:
         found = stream.read()
     _, status = os.waitpid(child, 0)
-    return found if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0 else _encoded(_killed(status))
+    return found if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0 else _encode(_explain_death(status))
 
 
-def verified(message: bytes) -> Answer:
+def process_question(message: bytes) -> Answer:
     """Verify or read the tarball of a question in this process."""
     question = msgspec.msgpack.decode(message, type=Question)
-    limits, strict, normalize_dot = limits_of(question.scale), question.strict, question.normalize_dot
+    limits, strict, normalize_dot = scale_limits(question.scale), question.strict, question.normalize_dot
     try:
         if question.values is not None:
             return _read(question, question.values, limits)
@@ -101,7 +101,7 @@ def verified(message: bytes) -> Answer:
     except CRDsError as error:
         return Answer(exit=error.exit, text=str(error))
     except MemoryError:
-        return _refused(f"verifying the tarball takes more than {MAX_MEMORY_BYTES // 2**20} MiB of memory")
+        return _make_limit_answer(f"verifying the tarball takes more than {MAX_MEMORY_BYTES // 2**20} MiB of memory")
     files = {path: (one.size, one.sha256) for path, one in found.files.items()}
     return Answer(found.sha256, found.size, files, found.warnings, found.operator_problems)
 
@@ -109,13 +109,13 @@ def verified(message: bytes) -> Answer:
 def _read(question: Question, values: dict[str, str], limits: Limits) -> Answer:
     _, files = archive.read_files(question.tarball, limits=limits, normalize_dot=question.normalize_dot, again=True)
     tree = read_files(files, limits)
-    patches = patches_of(tree, values, limits)
-    rendered(tree.crds, patches)
+    patches = build_patches(tree, values, limits)
+    render_crds(tree.crds, patches)
     # Not by msgspec: a schema may have integers of more than 64 bits.
-    return Answer(crds={name: _json(crd) for name, crd in tree.crds.items()}, patches=_json(patches))
+    return Answer(crds={name: _encode_json(crd) for name, crd in tree.crds.items()}, patches=_encode_json(patches))
 
 
-def _json(value: JSON) -> bytes:
+def _encode_json(value: JSON) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
@@ -124,16 +124,16 @@ def _answer_and_exit(message: bytes, writing: int) -> NoReturn:
         # The end of the parent process must close its output: `Child.stop` waits for that.
         os.closerange(0, sys.stderr.fileno())
         os.closerange(sys.stderr.fileno() + 1, writing)
-        _limit()
+        _set_limits()
         with os.fdopen(writing, "wb") as stream:
-            stream.write(_encoded(verified(message)))
+            stream.write(_encode(process_question(message)))
     except BaseException as error:  # noqa: BLE001 - this is a fork: nothing of its parent may go on in it
         sys.stderr.write(f"verifying a tarball failed: {error!a}\n")
         os._exit(1)
     os._exit(0)
 
 
-def _limit() -> None:
+def _set_limits() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_SECONDS, MAX_CPU_SECONDS + 1))
     resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -141,21 +141,21 @@ def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
-def _killed(status: int) -> Answer:
+def _explain_death(status: int) -> Answer:
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL):
-        return _refused(
+        return _make_limit_answer(
             f"verifying the tarball takes more than {MAX_CPU_SECONDS} s of CPU time or more memory than there is"
         )
     return Answer(exit=Exit.INTERNAL, text=f"the process that verifies the tarball ended with status {status}")
 
 
-def _refused(text: str) -> Answer:
+def _make_limit_answer(text: str) -> Answer:
     return Answer(exit=Exit.LIMIT, text=text)
 
 
-def _encoded(found: Answer) -> bytes:
+def _encode(found: Answer) -> bytes:
     return msgspec.msgpack.encode(found)
 
 
 if __name__ == "__main__":
-    answer_questions(answer)
+    answer_questions(answer_question)

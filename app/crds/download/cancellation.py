@@ -41,7 +41,7 @@ class Cancellation:
         return self._event.wait(min(seconds, threading.TIMEOUT_MAX))
 
     @contextlib.contextmanager
-    def telling(self, callback: Callable[[], object]) -> Iterator[None]:
+    def on_cancel(self, callback: Callable[[], object]) -> Iterator[None]:
         """Have it tell the code that waits within the block, at once if it was made before.
 
         Args:
@@ -58,7 +58,7 @@ class Cancellation:
                 self._callbacks.remove(callback)
 
 
-class Cutoff(Cancellation):
+class Deadline(Cancellation):
     """The end of one attempt: its time is over, or its download was cancelled; a context manager around the attempt."""
 
     def __init__(self, seconds: float, cancellation: Cancellation | None = None) -> None:
@@ -75,12 +75,12 @@ class Cutoff(Cancellation):
         """
         duplicate = connected.dup()
         self._stack.callback(duplicate.close)
-        self._stack.enter_context(self.telling(partial(shut, duplicate)))
+        self._stack.enter_context(self.on_cancel(partial(shut_down, duplicate)))
 
     def __enter__(self) -> Self:
         self._timer.start()
         self._stack.callback(self._timer.cancel)
-        self._stack.enter_context(self._download.telling(self.cancel))
+        self._stack.enter_context(self._download.on_cancel(self.cancel))
         return self
 
     def __exit__(
@@ -89,7 +89,7 @@ class Cutoff(Cancellation):
         self._stack.close()
 
 
-def shut(connected: socket.socket) -> None:
+def shut_down(connected: socket.socket) -> None:
     """End a connection, or one that is being made; the thread that uses it notices at once."""
     # The other side may have been faster.
     with contextlib.suppress(OSError):

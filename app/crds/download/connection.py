@@ -16,12 +16,12 @@ from urllib3.exceptions import NewConnectionError
 from urllib3.response import BaseHTTPResponse
 from urllib3.util import Timeout, make_headers
 
-from app.crds.download.cancellation import Cutoff
-from app.crds.download.dial import dialled
+from app.crds.download.cancellation import Deadline
+from app.crds.download.dial import dial_host
 from app.crds.download.errors import MalformedError
-from app.crds.download.redaction import redacted
+from app.crds.download.redaction import redact
 from app.crds.download.retry import CONNECT_SECONDS, IDLE_SECONDS
-from app.crds.download.socks import SCHEMES, dialled_through, socks_of
+from app.crds.download.socks import SCHEMES, dial_through_socks, parse_socks_proxy
 from app.crds.failures import CRDsError, Exit
 from app.outbound.addresses import PrivateAddressError
 
@@ -45,12 +45,12 @@ class Request(NamedTuple):
     allow_private_proxy: bool = True
 
 
-class _Dialler(Protocol):
+class _Dial(Protocol):
     def __call__(self, host: str, port: int) -> socket.socket: ...
 
 
 @contextlib.contextmanager
-def answer_to(request: Request, cutoff: Cutoff) -> Iterator[BaseHTTPResponse]:
+def send_request(request: Request, deadline: Deadline) -> Iterator[BaseHTTPResponse]:
     """Send a GET and yield the response with its body unread and undecoded; redirects and failures are the caller's.
 
     Raises:
@@ -60,11 +60,11 @@ def answer_to(request: Request, cutoff: Cutoff) -> Iterator[BaseHTTPResponse]:
         urllib3.exceptions.HTTPError: All else.
     """
     _LOGGER.setLevel(max(_LOGGER.level, logging.INFO))
-    proxy = _split(request.proxy_url)
-    with _manager(request, proxy) as manager:
-        dial = _dialler(request, proxy, cutoff)
+    proxy = _split_proxy_url(request.proxy_url)
+    with _build_manager(request, proxy) as manager:
+        dial = _choose_dialler(request, proxy, deadline)
         manager.pool_classes_by_scheme = {
-            scheme: _pool_made_by(pool, dial) for scheme, pool in manager.pool_classes_by_scheme.items()
+            scheme: _make_pool_class(pool, dial) for scheme, pool in manager.pool_classes_by_scheme.items()
         }
         response = manager.urlopen(
             "GET",
@@ -83,23 +83,23 @@ def answer_to(request: Request, cutoff: Cutoff) -> Iterator[BaseHTTPResponse]:
             response.close()
 
 
-def _split(proxy_url: str) -> SplitResult:
+def _split_proxy_url(proxy_url: str) -> SplitResult:
     try:
         parts = urlsplit(proxy_url)
     except ValueError:
-        raise CRDsError(Exit.USAGE, f"invalid proxy URL: {redacted(proxy_url)}: it must have a host") from None
+        raise CRDsError(Exit.USAGE, f"invalid proxy URL: {redact(proxy_url)}: it must have a host") from None
     if "@" in parts.path + parts.query + parts.fragment:
         # A password with a bare slash: the apparent host is a part of the secret.
         raise CRDsError(Exit.USAGE, "invalid proxy URL: percent-encode the user and the password before its @")
     return parts
 
 
-def _manager(request: Request, parts: SplitResult) -> urllib3.PoolManager:
+def _build_manager(request: Request, parts: SplitResult) -> urllib3.PoolManager:
     if not request.proxy_url or parts.scheme in SCHEMES:
         # A SOCKS proxy is below HTTP: requests through it are the same as without it.
         return urllib3.PoolManager(ssl_context=request.context)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        shown = redacted(request.proxy_url)
+        shown = redact(request.proxy_url)
         raise CRDsError(Exit.USAGE, f"invalid proxy URL: {shown}: it must be http, https or socks5")
     headers: dict[str, str] = {}
     if parts.username is not None:
@@ -111,18 +111,18 @@ def _manager(request: Request, parts: SplitResult) -> urllib3.PoolManager:
     )
 
 
-def _dialler(request: Request, parts: SplitResult, cutoff: Cutoff) -> _Dialler:
+def _choose_dialler(request: Request, parts: SplitResult, deadline: Deadline) -> _Dial:
     """Return the function that connects to urllib3's peer: the origin, or an HTTP proxy before it."""
     behind, proxied = request.allow_private, request.allow_private_proxy
     if parts.scheme in SCHEMES:
-        proxy = socks_of(parts)
-        return partial(dialled_through, proxy, cutoff=cutoff, allow_private=behind, allow_private_proxy=proxied)
-    return partial(dialled, cutoff=cutoff, allow_private=proxied if request.proxy_url else behind)
+        proxy = parse_socks_proxy(parts)
+        return partial(dial_through_socks, proxy, deadline=deadline, allow_private=behind, allow_private_proxy=proxied)
+    return partial(dial_host, deadline=deadline, allow_private=proxied if request.proxy_url else behind)
 
 
-def _pool_made_by(pool: Any, dial: _Dialler) -> Any:
+def _make_pool_class(pool: Any, dial: _Dial) -> Any:
     """Return a pool class whose connections are made by ``dial``."""
-    connection = type("Made", (_Made, pool.ConnectionCls), {"dial": staticmethod(dial)})
+    connection = type("Made", (_DialledConnection, pool.ConnectionCls), {"dial": staticmethod(dial)})
     return type("PoolOfMade", (pool,), {"ConnectionCls": connection})
 
 
@@ -144,9 +144,9 @@ class _Response(HTTPResponse):
             raise MalformedError("two lengths of one body")
 
 
-class _Made(HTTPConnection):
+class _DialledConnection(HTTPConnection):
     response_class = _Response
-    dial: ClassVar[_Dialler]
+    dial: ClassVar[_Dial]
 
     def _new_conn(self) -> socket.socket:
         try:

@@ -6,13 +6,13 @@ from functools import partial
 from urllib3.connection import HTTPConnection
 from urllib3.exceptions import ConnectTimeoutError
 
-from app.crds.download.cancellation import Cutoff, shut
+from app.crds.download.cancellation import Deadline, shut_down
 from app.crds.download.resolver import LOOKUPS, Info
 from app.crds.download.retry import CONNECT_SECONDS
 from app.outbound.addresses import PrivateAddressError, is_private, refuse_private_number
 
 
-def dialled(host: str, port: int, cutoff: Cutoff, *, allow_private: bool) -> socket.socket:
+def dial_host(host: str, port: int, deadline: Deadline, *, allow_private: bool) -> socket.socket:
     """Return a connection to the first of a host's addresses that takes one.
 
     Raises:
@@ -21,11 +21,11 @@ def dialled(host: str, port: int, cutoff: Cutoff, *, allow_private: bool) -> soc
         OSError: The host has none, or the last one does not take it.
     """
     last: OSError = ConnectionAbortedError()
-    for info in addresses_of(host, port, cutoff, allow_private=allow_private):
-        if cutoff.cancelled:
+    for info in resolve_addresses(host, port, deadline, allow_private=allow_private):
+        if deadline.cancelled:
             break
         try:
-            return _dialled(info, cutoff)
+            return _connect(info, deadline)
         except OSError as error:
             last = error
     if isinstance(last, TimeoutError):
@@ -33,7 +33,7 @@ def dialled(host: str, port: int, cutoff: Cutoff, *, allow_private: bool) -> soc
     raise last
 
 
-def addresses_of(host: str, port: int, cutoff: Cutoff, *, allow_private: bool) -> list[Info]:
+def resolve_addresses(host: str, port: int, deadline: Deadline, *, allow_private: bool) -> list[Info]:
     """Return a host's addresses in the order in which they are to be tried.
 
     The addresses that are judged are the ones that are dialled: a name that resolves to another address a moment later
@@ -43,14 +43,14 @@ def addresses_of(host: str, port: int, cutoff: Cutoff, *, allow_private: bool) -
         PrivateAddressError: One of them is private, and may not be dialled.
         OSError: There is none.
     """
-    found = LOOKUPS.find(host.strip("[]"), port, cutoff)
+    found = LOOKUPS.find(host.strip("[]"), port, deadline)
     private = [str(info[4][0]) for info in found if is_private(str(info[4][0]))]
     if private and not allow_private:
         raise PrivateAddressError(private[0])
     return found
 
 
-def _dialled(info: Info, cutoff: Cutoff) -> socket.socket:
+def _connect(info: Info, deadline: Deadline) -> socket.socket:
     family, kind, protocol, _, address = info
     made = socket.socket(family, kind, protocol)
     try:
@@ -58,9 +58,9 @@ def _dialled(info: Info, cutoff: Cutoff) -> socket.socket:
             made.setsockopt(*option)
         made.settimeout(CONNECT_SECONDS)
         # Not watched for longer than that: a duplicate would keep a connection alive that is given up here.
-        with cutoff.telling(partial(shut, made)):
+        with deadline.on_cancel(partial(shut_down, made)):
             made.connect(address)
-        cutoff.watch(made)
+        deadline.watch(made)
     except BaseException:
         made.close()
         raise

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from app.crds.download.cancellation import Cancellation
 from app.crds.download.partial import Partial
-from app.crds.download.redaction import redacted
+from app.crds.download.redaction import redact
 from app.crds.download.request_headers import Validators, check_credentials
-from app.crds.download.response import Address, address_of
-from app.crds.download.retry import ATTEMPTS, AttemptError, Timing, delay_after
+from app.crds.download.response import Address, parse_address
+from app.crds.download.retry import ATTEMPTS, AttemptError, Timing, choose_delay
 from app.crds.download.transfer import Job, Progress, Received, transfer
 from app.crds.failures import CRDsError, Exit
 from app.crds.source import Source
@@ -62,9 +62,9 @@ def download(  # noqa: PLR0913 - one parameter for each wish that a caller can h
     """
     cancellation = cancellation or Cancellation()
     timing = timing or Timing(sleep=cancellation.wait)
-    addresses = _addresses(source)
+    addresses = _parse_addresses(source)
     check_credentials(source)
-    with Partial(into, most_bytes=source.most_bytes) as partial:
+    with Partial(into, max_bytes=source.max_bytes) as partial:
         job = Job(
             source=source,
             partial=partial,
@@ -76,18 +76,18 @@ def download(  # noqa: PLR0913 - one parameter for each wish that a caller can h
             allow_private=allow_private,
             allow_hosts=allow_hosts,
         )
-        return _from_any(job, addresses, (validators or Validators()).usable())
+        return _download_from_any(job, addresses, (validators or Validators()).usable())
 
 
-def _addresses(source: Source) -> list[Address]:
-    found = [(url, address_of(url)) for url in (source.url, *source.mirrors)]
+def _parse_addresses(source: Source) -> list[Address]:
+    found = [(url, parse_address(url)) for url in (source.url, *source.mirrors)]
     for url, address in found:
         if address is None:
-            raise CRDsError(Exit.USAGE, f"{redacted(url)}: it must be an address of http or https with a host")
+            raise CRDsError(Exit.USAGE, f"{redact(url)}: it must be an address of http or https with a host")
     return [address for _, address in found if address is not None]
 
 
-def _from_any(job: Job, addresses: list[Address], validators: Validators) -> Downloaded:
+def _download_from_any(job: Job, addresses: list[Address], validators: Validators) -> Downloaded:
     attempts, failures = 0, list[AttemptError]()
     for place, address in enumerate(addresses):
         if place:
@@ -97,47 +97,47 @@ def _from_any(job: Job, addresses: list[Address], validators: Validators) -> Dow
         for attempt in range(1, ATTEMPTS + 1):
             attempts += 1
             try:
-                received = _checked(job, transfer(job, address, validators))
+                received = _check_digest(job, transfer(job, address, validators))
             except AttemptError as failure:
                 _check_cancelled(job)
-                if not _waited(job, failure, attempt):
+                if not _wait_before_retry(job, failure, attempt):
                     failures.append(failure)
                     break
             else:
-                return _downloaded(job.partial, received, attempts=attempts, own=not place)
-    raise _together(failures, attempts)
+                return _finish(job.partial, received, attempts=attempts, own=not place)
+    raise _combine_failures(failures, attempts)
 
 
 def _check_cancelled(job: Job) -> None:
     if job.cancellation.cancelled:
-        raise CRDsError(Exit.INTERRUPTED, f"{redacted(job.source.url)}: cancelled", transient=True) from None
+        raise CRDsError(Exit.INTERRUPTED, f"{redact(job.source.url)}: cancelled", transient=True) from None
 
 
-def _checked(job: Job, received: Received) -> Received:
+def _check_digest(job: Job, received: Received) -> Received:
     wanted, found = job.source.sha256.strip().lower(), job.partial.sha256
     if received.changed and wanted and wanted != found:
-        raise AttemptError(Exit.INTEGRITY, f"{redacted(received.url)}: its sha256 is {found}, but should be {wanted}")
+        raise AttemptError(Exit.INTEGRITY, f"{redact(received.url)}: its sha256 is {found}, but should be {wanted}")
     return received
 
 
-def _waited(job: Job, failure: AttemptError, attempt: int) -> bool:
+def _wait_before_retry(job: Job, failure: AttemptError, attempt: int) -> bool:
     """Wait before another attempt; return False without waiting if there is none to be made."""
-    delay = delay_after(failure, attempt, job.timing.random)
+    delay = choose_delay(failure, attempt, job.timing.random)
     if delay is None or job.timing.clock() + delay >= job.deadline:
         return False
     job.timing.sleep(delay)
     return True
 
 
-def _downloaded(partial: Partial, received: Received, *, attempts: int, own: bool) -> Downloaded:
+def _finish(partial: Partial, received: Received, *, attempts: int, own: bool) -> Downloaded:
     validators = received.validators if own else Validators()
-    final_url = redacted(received.url)
+    final_url = redact(received.url)
     if not received.changed:
         return Downloaded(False, "", 0, validators, final_url, attempts)
     return Downloaded(True, partial.finish(), partial.size, validators, final_url, attempts)
 
 
-def _together(failures: list[AttemptError], attempts: int) -> CRDsError:
+def _combine_failures(failures: list[AttemptError], attempts: int) -> CRDsError:
     """Return one error for all addresses, of the kind of the first one."""
     text = "; mirror ".join(str(failure) for failure in failures)
     if attempts > len(failures):

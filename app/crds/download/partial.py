@@ -22,7 +22,7 @@ class Partial:
         total: How many there will be; None if that was not said.
     """
 
-    def __init__(self, path: Path, *, most_bytes: int) -> None:
+    def __init__(self, path: Path, *, max_bytes: int) -> None:
         """Create the file.
 
         Raises:
@@ -32,10 +32,10 @@ class Partial:
         self.etag = ""
         self.total: int | None = None
         self._path = path
-        self._most = most_bytes
+        self._most = max_bytes
         self._digest = hashlib.sha256()
         self._finished = False
-        with _disk(path):
+        with _translate_os_errors(path):
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
     def restart(self, etag: str = "", total: int | None = None) -> None:
@@ -45,8 +45,8 @@ class Partial:
             AttemptError: The body will be too large.
         """
         if total is not None and total > self._most:
-            raise self._too_large(f"{total} bytes")
-        with _disk(self._path):
+            raise self._make_too_large_error(f"{total} bytes")
+        with _translate_os_errors(self._path):
             os.ftruncate(self._file, 0)
             os.lseek(self._file, 0, os.SEEK_SET)
         self._digest = hashlib.sha256()
@@ -60,21 +60,21 @@ class Partial:
             CRDsError: The disk does not take it.
         """
         if self.size + len(data) > self._most:
-            raise self._too_large("the body goes on")
-        with _disk(self._path):
+            raise self._make_too_large_error("the body goes on")
+        with _translate_os_errors(self._path):
             view = memoryview(data)
             while view:
                 view = view[os.write(self._file, view) :]
         self._digest.update(data)
         self.size += len(data)
 
-    def beginning(self, count: int) -> bytes:
+    def read_beginning(self, count: int) -> bytes:
         """Return its first bytes."""
         return os.pread(self._file, count, 0)
 
     def finish(self) -> str:
         """Bring it to the disk, keep it, and return its SHA-256."""
-        with _disk(self._path):
+        with _translate_os_errors(self._path):
             os.fsync(self._file)
         self._finished = True
         return self._digest.hexdigest()
@@ -84,7 +84,7 @@ class Partial:
         """The digest of the received part."""
         return self._digest.hexdigest()
 
-    def _too_large(self, what: str) -> AttemptError:
+    def _make_too_large_error(self, what: str) -> AttemptError:
         return AttemptError(Exit.LIMIT, f"larger than the limit of {self._most} bytes: {what}")
 
     def __enter__(self) -> Self:
@@ -99,7 +99,7 @@ class Partial:
 
 
 @contextmanager
-def _disk(path: Path) -> Iterator[None]:
+def _translate_os_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

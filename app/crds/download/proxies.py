@@ -7,7 +7,7 @@ from urllib.parse import SplitResult, urlsplit
 from app.crds.source import Source
 
 
-def proxy_of(url: str, source: Source, environment: Mapping[str, str]) -> str:
+def choose_proxy(url: str, source: Source, environment: Mapping[str, str]) -> str:
     """Return the URL of the proxy for an address; ``""`` for none.
 
     The source's proxy wins over the environment's, and then only the source's own exceptions count.
@@ -19,18 +19,18 @@ def proxy_of(url: str, source: Source, environment: Mapping[str, str]) -> str:
     """
     parts = urlsplit(url)
     if source.proxy_url:
-        return "" if bypassed(parts, source.no_proxy) else source.proxy_url
+        return "" if bypasses_proxy(parts, source.no_proxy) else source.proxy_url
     if _is_loopback(parts.hostname or ""):
         return ""
     # HTTP_PROXY is what a CGI server makes of a request's Proxy header (httpoxy, CVE-2016-5386).
     untrusted = parts.scheme == "http" and "REQUEST_METHOD" in environment
-    proxy = _variable(environment, f"{parts.scheme}_proxy", upper=not untrusted)
-    if not proxy or bypassed(parts, _variable(environment, "no_proxy").split(",")):
+    proxy = _read_variable(environment, f"{parts.scheme}_proxy", upper=not untrusted)
+    if not proxy or bypasses_proxy(parts, _read_variable(environment, "no_proxy").split(",")):
         return ""
     return proxy if "://" in proxy else f"http://{proxy}"
 
 
-def bypassed(url: SplitResult, patterns: Iterable[str]) -> bool:
+def bypasses_proxy(url: SplitResult, patterns: Iterable[str]) -> bool:
     """Return whether an address is one of those that no proxy is used for.
 
     Args:
@@ -50,7 +50,7 @@ def _matches(host: str, port: int, pattern: str) -> bool:
     if pattern in ("", "*"):
         return pattern == "*"
     if "/" in pattern:
-        return _in_network(host, pattern)
+        return _is_in_network(host, pattern)
     name, colon, wanted = pattern.rpartition(":")
     if colon and wanted.isdigit() and (":" not in name or name.endswith("]")):
         if int(wanted) != port:
@@ -62,7 +62,7 @@ def _matches(host: str, port: int, pattern: str) -> bool:
     return host == pattern or host.endswith(f".{pattern}")
 
 
-def _in_network(host: str, network: str) -> bool:
+def _is_in_network(host: str, network: str) -> bool:
     try:
         return ipaddress.ip_address(host) in ipaddress.ip_network(network, strict=False)
     except ValueError:
@@ -77,5 +77,5 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _variable(environment: Mapping[str, str], name: str, *, upper: bool = True) -> str:
+def _read_variable(environment: Mapping[str, str], name: str, *, upper: bool = True) -> str:
     return (environment.get(name.upper(), "") if upper else "") or environment.get(name, "")

@@ -18,17 +18,17 @@ _SECRET: Final = re.compile(
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x20\x7f-\xa0\u2028\u2029\ud800-\udfff]")
 
 
-def redacted(url: str) -> str:
+def redact(url: str) -> str:
     """Return an address without its userinfo and without the values of query keys that sound like secrets.
 
     A text that is no URL is returned as it is, without the part that looks like userinfo; nothing raises.
     """
     shown = _BROKEN_USERINFO.sub(rf"\1{HIDDEN}@", url.strip(), count=1)
     shown = _USERINFO.sub(rf"\1{HIDDEN}@", shown, count=1)
-    shown = _PAIR.sub(_pair, shown)
+    shown = _PAIR.sub(_redact_pair, shown)
     return _UNPRINTABLE.sub(lambda found: f"%{ord(found[0]):02X}", shown)
 
 
-def _pair(found: re.Match[str]) -> str:
+def _redact_pair(found: re.Match[str]) -> str:
     name, value = found.groups()
     return f"{name}={HIDDEN if value and _SECRET.search(unquote_plus(name)) else value}"

@@ -24,7 +24,7 @@ class Validators(NamedTuple):
 
     def usable(self) -> "Validators":
         """Return those that can be sent as they are."""
-        return Validators(*(value if _can_be_sent(value) else "" for value in self))
+        return Validators(*(value if _is_sendable(value) else "" for value in self))
 
 
 def check_credentials(source: Source) -> None:
@@ -39,7 +39,7 @@ def check_credentials(source: Source) -> None:
             raise CRDsError(Exit.USAGE, f"the header {shown} of the source's credentials cannot be sent")
 
 
-def identity_of(source: Source, address: Address, *, own: bool) -> dict[str, str]:
+def build_credential_headers(source: Source, address: Address, *, own: bool) -> dict[str, str]:
     """Return the headers that carry credentials.
 
     Args:
@@ -59,7 +59,7 @@ def identity_of(source: Source, address: Address, *, own: bool) -> dict[str, str
     return headers
 
 
-def conditions_of(validators: Validators, *, size: int, etag: str) -> dict[str, str]:
+def build_condition_headers(validators: Validators, *, size: int, etag: str) -> dict[str, str]:
     """Return the headers that make a request conditional: on the received part of a body, or on an older body.
 
     Args:
@@ -73,5 +73,5 @@ def conditions_of(validators: Validators, *, size: int, etag: str) -> dict[str, 
     return {name: value for name, value in conditions.items() if value}
 
 
-def _can_be_sent(value: str) -> bool:
+def _is_sendable(value: str) -> bool:
     return len(value) <= _MAX_VALIDATOR and _VALUE.fullmatch(value) is not None

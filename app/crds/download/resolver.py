@@ -17,7 +17,7 @@ from typing import Any, Final
 from urllib3.exceptions import LocationParseError
 from urllib3.util.connection import allowed_gai_family
 
-from app.crds.download.cancellation import Cutoff
+from app.crds.download.cancellation import Deadline
 from app.crds.download.errors import SlowLookupError
 from app.crds.download.retry import CONNECT_SECONDS
 from app.outbound.daemon_thread import call_in_daemon_thread
@@ -36,29 +36,29 @@ class Lookups:
         self._running = 0
         self._changed = threading.Condition()
 
-    def find(self, name: str, port: int, cutoff: Cutoff) -> list[Info]:
+    def find(self, name: str, port: int, deadline: Deadline) -> list[Info]:
         """Return a name's addresses in the order in which they are to be dialled.
 
         Raises:
-            SlowLookupError: There was no answer in time, or the cutoff fired.
+            SlowLookupError: There was no answer in time, or the deadline passed.
             socket.gaierror: There is no such name, or none can be asked.
             LocationParseError: It is no name.
         """
         if _is_number(name):
             return _look_up(name, port)
         until = time.monotonic() + CONNECT_SECONDS
-        with cutoff.telling(self._wake), self._changed:
-            if self._wait(lambda: self._running < self._limit, cutoff, until):
+        with deadline.on_cancel(self._wake), self._changed:
+            if self._wait(lambda: self._running < self._limit, deadline, until):
                 answer = call_in_daemon_thread(partial(_look_up, name, port), name="lookup")
                 self._running += 1
                 answer.add_done_callback(self._end)
-                if self._wait(answer.done, cutoff, until):
+                if self._wait(answer.done, deadline, until):
                     return answer.result()
         raise SlowLookupError(name)
 
-    def _wait(self, is_ready: Callable[[], bool], cutoff: Cutoff, until: float) -> bool:
-        self._changed.wait_for(lambda: cutoff.cancelled or is_ready(), until - time.monotonic())
-        return is_ready() and not cutoff.cancelled
+    def _wait(self, is_ready: Callable[[], bool], deadline: Deadline, until: float) -> bool:
+        self._changed.wait_for(lambda: deadline.cancelled or is_ready(), until - time.monotonic())
+        return is_ready() and not deadline.cancelled
 
     def _end(self, _: "Future[list[Info]]") -> None:
         with self._changed:

@@ -9,9 +9,9 @@ from urllib.parse import urljoin, urlsplit
 from urllib3.exceptions import LocationParseError
 from urllib3.util import parse_url
 
-from app.crds.download.errors import proxy_wants_credentials
-from app.crds.download.redaction import redacted
-from app.crds.download.retry import RETRIED, AttemptError, retry_after
+from app.crds.download.errors import make_proxy_credentials_error
+from app.crds.download.redaction import redact
+from app.crds.download.retry import RETRIED, AttemptError, parse_retry_after
 from app.crds.failures import Exit
 
 REDIRECTS: Final = 5
@@ -32,7 +32,7 @@ class Address(NamedTuple):
     userinfo: str
 
 
-def address_of(url: str) -> Address | None:
+def parse_address(url: str) -> Address | None:
     """Return an address, encoded as it must be; None if it is not one of http or https with a host."""
     try:
         parsed = parse_url(url.strip())
@@ -45,7 +45,7 @@ def address_of(url: str) -> Address | None:
     return Address(plain.url, (parsed.scheme, parsed.host.lower(), port), parsed.auth or "")
 
 
-def redirect_of(status: int, headers: Mapping[str, str], url: str) -> str | None:
+def find_redirect(status: int, headers: Mapping[str, str], url: str) -> str | None:
     """Return where a response sends us; None if it does not.
 
     Raises:
@@ -55,26 +55,26 @@ def redirect_of(status: int, headers: Mapping[str, str], url: str) -> str | None
     if status not in _REDIRECTING or not location:
         return None
     # http.client reads headers as Latin-1, servers write UTF-8.
-    target = _joined(url, location.encode("latin-1", "replace").decode("utf-8", "replace").strip())
-    address = address_of(target)
+    target = _join(url, location.encode("latin-1", "replace").decode("utf-8", "replace").strip())
+    address = parse_address(target)
     if address is None:
-        raise AttemptError(Exit.HTTP, f"redirected to what cannot be asked: {redacted(target)[:300]}")
+        raise AttemptError(Exit.HTTP, f"redirected to what cannot be asked: {redact(target)[:300]}")
     if urlsplit(url).scheme == "https" and address.origin[0] == "http":
-        raise AttemptError(Exit.HTTP, f"redirected from https to http, which is refused: {redacted(address.url)[:300]}")
+        raise AttemptError(Exit.HTTP, f"redirected from https to http, which is refused: {redact(address.url)[:300]}")
     return address.url
 
 
-def _joined(url: str, location: str) -> str:
+def _join(url: str, location: str) -> str:
     try:
         return urljoin(url, location)
     except ValueError:
         return location
 
 
-def refusal_of(status: int, headers: Mapping[str, str], now: datetime) -> AttemptError:
+def make_status_error(status: int, headers: Mapping[str, str], now: datetime) -> AttemptError:
     """Return the error for a status without a usable body."""
     if status == 407:
-        return proxy_wants_credentials()
+        return make_proxy_credentials_error()
     again = status in RETRIED
     hint = _HINTS.get(status, "")
     return AttemptError(
@@ -82,7 +82,7 @@ def refusal_of(status: int, headers: Mapping[str, str], now: datetime) -> Attemp
         f"HTTP {status}{hint}",
         transient=again or status >= 500,
         again=again,
-        after=retry_after(headers, now) if again else None,
+        after=parse_retry_after(headers, now) if again else None,
     )
 
 
@@ -96,7 +96,7 @@ _HINTS: Final = {
 }
 
 
-def continues(headers: Mapping[str, str], *, size: int, etag: str, total: int | None) -> bool:
+def continues_partial(headers: Mapping[str, str], *, size: int, etag: str, total: int | None) -> bool:
     """Return whether a 206 continues the partial file: from the next byte to the end, of the same body."""
     found = _CONTENT_RANGE.fullmatch(headers.get("Content-Range", "").strip())
     if found is None or headers.get("ETag", etag) != etag:
@@ -106,7 +106,7 @@ def continues(headers: Mapping[str, str], *, size: int, etag: str, total: int | 
     return int(first) == size and complete in ("*", str(whole)) and total in (None, whole)
 
 
-def strong_etag(headers: Mapping[str, str]) -> str:
+def read_strong_etag(headers: Mapping[str, str]) -> str:
     """Return an ETag that promises the same bytes (RFC 9110 8.8.3); ``""`` if there is none."""
     etag = headers.get("ETag", "").strip()
     return etag if len(etag) > 2 and etag.startswith('"') and etag.endswith('"') else ""

@@ -46,7 +46,7 @@ class AttemptError(CRDsError):
         self.after: Final = after
 
 
-def delay_after(failure: AttemptError, attempt: int, random: Callable[[float, float], float]) -> float | None:
+def choose_delay(failure: AttemptError, attempt: int, random: Callable[[float, float], float]) -> float | None:
     """Return how many seconds to wait before the next attempt; None if there is to be none.
 
     Full jitter: anything between nothing and a bound that doubles from 1 s to 30 s, so that a fleet of operators does
@@ -64,7 +64,7 @@ def delay_after(failure: AttemptError, attempt: int, random: Callable[[float, fl
     return random(0.0, min(_CAP_SECONDS, _BASE_SECONDS * 2 ** (attempt - 1)))
 
 
-def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
+def parse_retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
     """Return the seconds of a Retry-After, a number or a date (RFC 9110 10.2.3); None without a usable one."""
     value = headers.get("Retry-After", "").strip()
     if value.isascii() and value.isdigit():

@@ -12,8 +12,8 @@ import python_socks
 from python_socks.sync import Proxy
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, LocationParseError, ProxyError
 
-from app.crds.download.cancellation import Cutoff
-from app.crds.download.dial import addresses_of, dialled
+from app.crds.download.cancellation import Deadline
+from app.crds.download.dial import dial_host, resolve_addresses
 from app.crds.download.retry import CONNECT_SECONDS, AttemptError
 from app.crds.failures import CRDsError, Exit
 
@@ -51,18 +51,18 @@ class _RefusedError(AttemptError):
     """A proxy that talks to us, and does not connect to an address."""
 
 
-class _Made(Proxy):
+class _ExistingConnection(Proxy):
     """An existing connection, in the form in which python-socks takes the way to the proxy."""
 
-    def __init__(self, made: socket.socket) -> None:
-        self._made = made
+    def __init__(self, connection: socket.socket) -> None:
+        self._made = connection
 
     def connect(self, dest_host: str, dest_port: int, timeout: float | None = None, **kwargs: Any) -> socket.socket:
         del dest_host, dest_port, timeout, kwargs
         return self._made
 
 
-def socks_of(parts: SplitResult) -> SocksProxy:
+def parse_socks_proxy(parts: SplitResult) -> SocksProxy:
     """Return the proxy of a URL whose scheme is one of `SCHEMES`.
 
     Raises:
@@ -82,8 +82,8 @@ def socks_of(parts: SplitResult) -> SocksProxy:
     return SocksProxy(parts.hostname, port, username, password, parts.scheme == "socks5h")
 
 
-def dialled_through(
-    proxy: SocksProxy, host: str, port: int, cutoff: Cutoff, *, allow_private: bool, allow_private_proxy: bool
+def dial_through_socks(
+    proxy: SocksProxy, host: str, port: int, deadline: Deadline, *, allow_private: bool, allow_private_proxy: bool
 ) -> socket.socket:
     """Return a connection to a host by way of a proxy; each of its addresses is tried where they are looked up here.
 
@@ -98,50 +98,56 @@ def dialled_through(
         raise LocationParseError(host)
     targets = [host.strip("[]")]
     if not proxy.resolves:
-        found = addresses_of(host, port, cutoff, allow_private=allow_private)
+        found = resolve_addresses(host, port, deadline, allow_private=allow_private)
         targets = list(dict.fromkeys(str(info[4][0]) for info in found))
     for target in targets[:-1]:
         try:
-            return _through(proxy, target, port, cutoff, allow_private_proxy)
+            return _connect_through(proxy, target, port, deadline, allow_private_proxy)
         except _RefusedError:
             continue
-    return _through(proxy, targets[-1], port, cutoff, allow_private_proxy)
+    return _connect_through(proxy, targets[-1], port, deadline, allow_private_proxy)
 
 
-def _through(proxy: SocksProxy, target: str, port: int, cutoff: Cutoff, allow_private: bool) -> socket.socket:  # noqa: FBT001 - handed through
+def _connect_through(
+    proxy: SocksProxy,
+    target: str,
+    port: int,
+    deadline: Deadline,
+    allow_private: bool,  # noqa: FBT001 - handed through
+) -> socket.socket:
     try:
-        made = dialled(proxy.host, proxy.port, cutoff, allow_private=allow_private)
+        connection = dial_host(proxy.host, proxy.port, deadline, allow_private=allow_private)
         try:
-            _ask(proxy, made, target, port)
+            _request_connection(proxy, connection, target, port)
         except BaseException:
-            made.close()
+            connection.close()
             raise
     # urllib3 raises the same for an HTTP proxy.
     except (OSError, HTTPError) as error:
         raise ProxyError("", error) from None
-    return made
+    return connection
 
 
-def _ask(proxy: SocksProxy, made: socket.socket, target: str, port: int) -> None:
+def _request_connection(proxy: SocksProxy, connection: socket.socket, target: str, port: int) -> None:
     """Have the proxy connect to a target."""
     way = Proxy(
         python_socks.ProxyType.SOCKS5, proxy.host, proxy.port, proxy.username, proxy.password, rdns=True,
-        forward=_Made(made),
+        forward=_ExistingConnection(connection),
     )  # fmt: skip
     # A proxy that sends a byte now and then would go on for as long as it likes.
-    with Cutoff(CONNECT_SECONDS) as cutoff:
-        cutoff.watch(made)
+    with Deadline(CONNECT_SECONDS) as deadline:
+        deadline.watch(connection)
         try:
             way.connect(target, port)
         except (python_socks.ProxyError, OSError) as error:
-            if cutoff.cancelled or isinstance(error, TimeoutError):
+            if deadline.cancelled or isinstance(error, TimeoutError):
                 raise ConnectTimeoutError from None
             if isinstance(error, OSError):
                 raise
-            raise _refusal(error) from None
+            raise _classify_refusal(error) from None
 
 
-def _refusal(error: python_socks.ProxyError) -> AttemptError:
+def _classify_refusal(error: python_socks.ProxyError) -> AttemptError:
     if error.error_code is not None:
         text, again = _REPLIES[error.error_code]
         return _RefusedError(Exit.NETWORK, f"the SOCKS proxy refused: {text}", transient=again, again=again)

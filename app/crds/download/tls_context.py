@@ -9,7 +9,7 @@ from app.outbound.credential import Credential, CredentialError
 from app.outbound.trust import TrustError, create_context
 
 
-def context_of(source: Source, *, identified: bool) -> ssl.SSLContext:
+def build_tls_context(source: Source, *, identified: bool) -> ssl.SSLContext:
     """Return a context that trusts the source's authorities, or the system's if it has none.
 
     Args:

@@ -1,8 +1,8 @@
 """Admission of instances of Karmada: defaults and validation of where their CRDs come from, and of nothing else."""
 
-from app.crds.instance.defaults import defaulted
-from app.crds.instance.source_warnings import warnings_of
-from app.crds.instance.validation import aggregated, problems
+from app.crds.instance.defaults import build_default_patch
+from app.crds.instance.source_warnings import find_warnings
+from app.crds.instance.validation import aggregate_problems, find_problems
 from app.model import admission
 from app.model.admission import AdmissionRequest, Response, StatusCause, not_for_review
 from app.model.field_errors import first_problems
@@ -15,7 +15,7 @@ def mutate_karmada(request: AdmissionRequest) -> Response:
     answer = not_for_review(request, (KARMADA,))
     if answer is not None:
         return answer
-    operations = defaulted(request.object)
+    operations = build_default_patch(request.object)
     return admission.patched(operations) if operations else admission.allowed()
 
 
@@ -31,9 +31,9 @@ def validate_karmada(request: AdmissionRequest) -> Response:
     old = dict(as_object(request.old_object)) if request.operation == "UPDATE" else None
     if old is not None and old.get("spec") == request.object.get("spec"):
         return admission.allowed()
-    warnings = tuple(warnings_of(request.object))
-    found = first_problems(problems(request.object, old=old))
+    warnings = tuple(find_warnings(request.object))
+    found = first_problems(find_problems(request.object, old=old))
     if not found:
         return admission.allowed(warnings=warnings)
     causes = [StatusCause(field, text, "FieldValueInvalid") for field, text in found]
-    return admission.invalid(aggregated(found), causes, warnings=warnings)
+    return admission.invalid(aggregate_problems(found), causes, warnings=warnings)

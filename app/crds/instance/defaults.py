@@ -4,7 +4,7 @@ from app.crds.source import Policy
 from app.model.json import JSONObject, as_object
 
 
-def defaulted(karmada: JSONObject) -> list[JSONObject]:
+def build_default_patch(karmada: JSONObject) -> list[JSONObject]:
     """Return the RFC 6902 operations that put the defaults in.
 
     It is the policy alone, as the schema upstream has it, and only where there is a ``crdTarball``. The effective URL

@@ -16,8 +16,8 @@ _COMPONENTS: Final = (
     "karmadaSearch",
     "karmadaMetricsAdapter",
 )
-_LONGEST_TAG: Final = 128
-_PLACE: Final = "spec.components"
+_MAX_TAG: Final = 128
+_FIELD: Final = "spec.components"
 
 
 class Instance(NamedTuple):
@@ -29,22 +29,22 @@ class Instance(NamedTuple):
     """Why not, ``""`` if there is nothing to say."""
 
 
-def instance_of(karmada: JSONObject) -> Instance:
+def read_instance_release(karmada: JSONObject) -> Instance:
     """Return which release the components of an instance have in common; members may have any type."""
-    tags = dict(_tags(karmada))
+    tags = dict(_read_tags(karmada))
     distinct = sorted(set(tags.values()))
     if not distinct:
         return Instance("", "")
     if len(distinct) > 1:
         listed = ", ".join(f"{component} {tag}" for component, tag in tags.items())
-        return Instance("", f"{_PLACE}: image tags disagree ({listed}), so they say nothing about the CRDs")
+        return Instance("", f"{_FIELD}: image tags disagree ({listed}), so they say nothing about the CRDs")
     (tag,) = distinct
     if not is_release(tag):
-        return Instance("", f"{_PLACE}: the image tag {tag} is no release, so it says nothing about the CRDs")
+        return Instance("", f"{_FIELD}: the image tag {tag} is no release, so it says nothing about the CRDs")
     return Instance(tag, "")
 
 
-def _tags(karmada: JSONObject) -> Iterator[tuple[str, str]]:
+def _read_tags(karmada: JSONObject) -> Iterator[tuple[str, str]]:
     components = as_object(as_object(karmada.get("spec")).get("components"))
     for name in _COMPONENTS:
         tag = as_object(components.get(name)).get("imageTag")
@@ -52,5 +52,5 @@ def _tags(karmada: JSONObject) -> Iterator[tuple[str, str]]:
             continue
         # A digest behind a tag pins the image; the tag still says what it is.
         tag = tag.partition("@")[0].strip()
-        if tag and len(tag) <= _LONGEST_TAG:
+        if tag and len(tag) <= _MAX_TAG:
             yield name, tag

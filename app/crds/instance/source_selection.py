@@ -8,10 +8,10 @@ from urllib.parse import quote
 import msgspec
 
 from app.crds.failures import CRDsError, Exit
-from app.crds.instance.images import instance_of
-from app.crds.instance.source_warnings import by_version, warnings_of
-from app.crds.instance.validation import aggregated, problems
-from app.crds.instance.version import release_of, release_url
+from app.crds.instance.images import read_instance_release
+from app.crds.instance.source_warnings import find_warnings, is_chosen_by_version
+from app.crds.instance.validation import aggregate_problems, find_problems
+from app.crds.instance.version import build_release_url, parse_release
 from app.crds.source import Policy, Source
 from app.model.json import JSON, JSONObject, as_object
 from app.model.operator import ConfigMapSource, CRDTarball, HTTPSource, LocalSource
@@ -19,7 +19,7 @@ from app.model.operator import ConfigMapSource, CRDTarball, HTTPSource, LocalSou
 _DEFAULTS: Final = Source("")._field_defaults
 
 
-class References(NamedTuple):
+class SecretReferences(NamedTuple):
     """Secrets in the namespace of the instance, which whoever can read them puts into the source; ``""`` for none."""
 
     credentials: str = ""
@@ -27,19 +27,21 @@ class References(NamedTuple):
     proxy: str = ""
 
 
-class Chosen(NamedTuple):
+class SelectedSource(NamedTuple):
     """What is to be brought in, and when the origin is asked."""
 
     source: Source
     """What does not come over HTTP has a URL too (``file:``, ``configmap:``): its cache entry is named by it."""
     policy: Policy
     warnings: tuple[str, ...] = ()
-    references: References = References()
-    held: LocalSource | ConfigMapSource | None = None
+    references: SecretReferences = SecretReferences()
+    non_http: LocalSource | ConfigMapSource | None = None
     """Where the tarball is, if it does not come over HTTP."""
 
 
-def source_of(karmada: JSONObject, *, version: str, follow_instance: bool = False, strict: bool = False) -> Chosen:
+def select_source(
+    karmada: JSONObject, *, version: str, follow_instance: bool = False, strict: bool = False
+) -> SelectedSource:
     """Return where the CRDs of an instance come from.
 
     Members that are not given are those of the default, one by one: upstream takes its default only where nothing at
@@ -54,48 +56,48 @@ def source_of(karmada: JSONObject, *, version: str, follow_instance: bool = Fals
     Raises:
         CRDsError: What it says cannot be (the text is upstream's), or there is no telling which release is meant.
     """
-    found = list(problems(karmada, strict=strict))
+    found = list(find_problems(karmada, strict=strict))
     if found:
-        raise CRDsError(Exit.USAGE, aggregated(found))
+        raise CRDsError(Exit.USAGE, aggregate_problems(found))
     given = as_object(as_object(karmada.get("spec")).get("crdTarball"))
-    tarball = msgspec.convert(_without_nulls(given), CRDTarball)
-    warnings = list(warnings_of(karmada))
+    tarball = msgspec.convert(_drop_nulls(given), CRDTarball)
+    warnings = list(find_warnings(karmada))
     held = tarball.local_source or tarball.config_map_source
     if held is not None:
         namespace = as_object(karmada.get("metadata")).get("namespace")
-        source = Source(_held_url(held, namespace if isinstance(namespace, str) else ""))
+        source = Source(_build_url(held, namespace if isinstance(namespace, str) else ""))
     else:
         http = tarball.http_source or HTTPSource()
         release = tarball.version or ""
-        if by_version(given):
-            release, more = _release(karmada, version=version, follow_instance=follow_instance)
+        if is_chosen_by_version(given):
+            release, more = _choose_release(karmada, version=version, follow_instance=follow_instance)
             warnings += more
-        source = _http(http, url=http.url if http.url is not None else release_url(release))
+        source = _build_http_source(http, url=http.url if http.url is not None else build_release_url(release))
     policy = Policy(tarball.crd_download_policy)
-    return Chosen(source, policy, tuple(warnings), _references(tarball.http_source), held)
+    return SelectedSource(source, policy, tuple(warnings), _read_references(tarball.http_source), held)
 
 
-def _without_nulls(value: Mapping[str, JSON]) -> JSONObject:
+def _drop_nulls(value: Mapping[str, JSON]) -> JSONObject:
     # An apiserver takes a member that is null for one that is not there. The rules have admitted known members only,
     # so the depth is that of the model.
     return {
-        name: _without_nulls(inner) if isinstance(inner, dict) else inner
+        name: _drop_nulls(inner) if isinstance(inner, dict) else inner
         for name, inner in value.items()
         if inner is not None
     }
 
 
-def _release(karmada: JSONObject, *, version: str, follow_instance: bool) -> tuple[str, list[str]]:
-    instance = instance_of(karmada).release
+def _choose_release(karmada: JSONObject, *, version: str, follow_instance: bool) -> tuple[str, list[str]]:
+    instance = read_instance_release(karmada).release
     if follow_instance and instance:
         return instance, []
-    operator = release_of(version)
+    operator = parse_release(version)
     if instance in ("", operator):
         return operator, []
     return operator, [f"spec.components: the images are of {instance}, the CRDs will be those of {operator}"]
 
 
-def _http(http: HTTPSource, *, url: str) -> Source:
+def _build_http_source(http: HTTPSource, *, url: str) -> Source:
     proxy = http.proxy
     return Source(
         url,
@@ -105,19 +107,19 @@ def _http(http: HTTPSource, *, url: str) -> Source:
         mirrors=tuple(http.mirrors or ()),
         ca_pem=base64.b64decode(http.ca_bundle or ""),
         seconds=float(http.timeout_seconds or _DEFAULTS["seconds"]),
-        most_bytes=http.max_bytes or _DEFAULTS["most_bytes"],
+        max_bytes=http.max_bytes or _DEFAULTS["max_bytes"],
     )
 
 
-def _held_url(held: LocalSource | ConfigMapSource, namespace: str) -> str:
+def _build_url(held: LocalSource | ConfigMapSource, namespace: str) -> str:
     if isinstance(held, LocalSource):
         return f"file://{quote(held.path)}"
     return f"configmap://{quote(namespace)}/{held.name}/{held.key}"
 
 
-def _references(http: HTTPSource | None) -> References:
+def _read_references(http: HTTPSource | None) -> SecretReferences:
     if http is None:
-        return References()
+        return SecretReferences()
     proxy = http.proxy.secret_ref if http.proxy else None
     names = [reference.name if reference else "" for reference in (http.secret_ref, http.ca_secret_ref, proxy)]
-    return References(*names)
+    return SecretReferences(*names)

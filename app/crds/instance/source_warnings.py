@@ -4,52 +4,54 @@ from collections.abc import Iterator
 from typing import Final
 
 from app.crds.instance.http_validation import MAX_MIRRORS
-from app.crds.instance.images import instance_of
+from app.crds.instance.images import read_instance_release
 from app.crds.instance.validation import FIELD
 from app.model.client_config import MAX_URL
 from app.model.go_url import RequestURI, parse_request_uri
 from app.model.json import JSON, JSONObject, as_object
 
-_USER: Final = "there are credentials in the URL, and whoever may read this object can read them; use {instead}"
-_PLAIN: Final = "plain http without sha256: whoever is on the way can put other CRDs into the control plane"
+_CREDENTIALS_IN_URL: Final = (
+    "there are credentials in the URL, and whoever may read this object can read them; use {instead}"
+)
+_PLAIN_HTTP: Final = "plain http without sha256: whoever is on the way can put other CRDs into the control plane"
 
 
-def warnings_of(karmada: JSONObject) -> Iterator[str]:
+def find_warnings(karmada: JSONObject) -> Iterator[str]:
     """Yield warnings about an instance; members may have any type, and what is refused is not warned of."""
     tarball = as_object(as_object(karmada.get("spec")).get("crdTarball"))
     source = as_object(tarball.get("httpSource"))
-    for field, url in _origins(source):
-        if (parts := _parts(url)) is not None:
-            yield from _origin_warnings(parts, f"{FIELD}.httpSource.{field}", pinned=bool(source.get("sha256")))
-    proxy = _parts(as_object(source.get("proxy")).get("proxyURL"))
+    for field, url in _list_origins(source):
+        if (parts := _parse(url)) is not None:
+            yield from _find_origin_warnings(parts, f"{FIELD}.httpSource.{field}", pinned=bool(source.get("sha256")))
+    proxy = _parse(as_object(source.get("proxy")).get("proxyURL"))
     if proxy is not None and proxy.user is not None:
-        yield f"{FIELD}.httpSource.proxy.proxyURL: {_USER.format(instead='proxy.secretRef')}"
-    if by_version(tarball) and (warning := instance_of(karmada).warning):
+        yield f"{FIELD}.httpSource.proxy.proxyURL: {_CREDENTIALS_IN_URL.format(instead='proxy.secretRef')}"
+    if is_chosen_by_version(tarball) and (warning := read_instance_release(karmada).warning):
         yield warning
 
 
-def by_version(tarball: JSON) -> bool:
+def is_chosen_by_version(tarball: JSON) -> bool:
     """Return whether it is left to the versions that are around which CRDs these are."""
     given = as_object(tarball)
     named = as_object(given.get("httpSource")).get("url"), given.get("version")
     return all(member is None for member in (*named, given.get("localSource"), given.get("configMapSource")))
 
 
-def _origins(source: JSON) -> Iterator[tuple[str, JSON]]:
+def _list_origins(source: JSON) -> Iterator[tuple[str, JSON]]:
     yield "url", source.get("url")
     mirrors = source.get("mirrors")
     for index, mirror in enumerate(mirrors[:MAX_MIRRORS] if isinstance(mirrors, list) else ()):
         yield f"mirrors[{index}]", mirror
 
 
-def _origin_warnings(parts: RequestURI, field: str, *, pinned: bool) -> Iterator[str]:
+def _find_origin_warnings(parts: RequestURI, field: str, *, pinned: bool) -> Iterator[str]:
     if parts.user is not None:
-        yield f"{field}: {_USER.format(instead='secretRef')}"
+        yield f"{field}: {_CREDENTIALS_IN_URL.format(instead='secretRef')}"
     if parts.scheme == "http" and not pinned:
-        yield f"{field}: {_PLAIN}"
+        yield f"{field}: {_PLAIN_HTTP}"
 
 
-def _parts(url: JSON) -> RequestURI | None:
+def _parse(url: JSON) -> RequestURI | None:
     if not isinstance(url, str) or len(url) > MAX_URL:
         return None
     try:

@@ -27,70 +27,70 @@ Members = Mapping[str, "Members | None"]
 """The members of an object, each with the members below it; None for a member that is no object."""
 
 
-def unknown_problems(tarball: JSONObject, field: str) -> Iterator[Problem]:
+def find_unknown_fields(tarball: JSONObject, field: str) -> Iterator[Problem]:
     """Yield the unknown members of a ``crdTarball`` at any depth, each with the known one that it probably means.
 
     Args:
         tarball: The object; its members may have any type.
         field: Its path.
     """
-    unknown = _unknown(tarball, field, _MEMBERS)
+    unknown = _describe_unknown(tarball, field, _MEMBERS)
     yield from islice(unknown, _MAX_FINDINGS)
-    more = sum(1 for _ in _paths(tarball, field, _MEMBERS)) - _MAX_FINDINGS
+    more = sum(1 for _ in _walk_unknown(tarball, field, _MEMBERS)) - _MAX_FINDINGS
     if more > 0:
         yield Problem(field, f"Forbidden: there are {more} more unknown fields")
 
 
-def _unknown(value: JSONObject, field: str, members: Members) -> Iterator[Problem]:
-    for path, name, known in _paths(value, field, members):
-        yield Problem(f"{path}.{_shortened(name)}", f"Forbidden: unknown field{_remedy(name, known)}")
+def _describe_unknown(value: JSONObject, field: str, members: Members) -> Iterator[Problem]:
+    for path, name, known in _walk_unknown(value, field, members):
+        yield Problem(f"{path}.{_shorten(name)}", f"Forbidden: unknown field{_suggest(name, known)}")
 
 
-def _paths(value: JSONObject, field: str, members: Members) -> Iterator[tuple[str, str, Members]]:
+def _walk_unknown(value: JSONObject, field: str, members: Members) -> Iterator[tuple[str, str, Members]]:
     """Yield the path of the object, the name and the known names of each unknown member."""
     for name, inner in value.items():
         if name not in members:
             yield field, name, members
         elif (below := members[name]) is not None and isinstance(inner, dict):
-            yield from _paths(inner, f"{field}.{name}", below)
+            yield from _walk_unknown(inner, f"{field}.{name}", below)
 
 
-def _remedy(name: str, known: Members) -> str:
-    if home := _home(name, _MEMBERS, "spec.crdTarball"):
+def _suggest(name: str, known: Members) -> str:
+    if home := _find_home(name, _MEMBERS, "spec.crdTarball"):
         return f": it belongs in {home}"
     if (near := nearest(name, known)) is not None:
         return f"; did you mean {near}?"
     return f"; known are {', '.join(known)}"
 
 
-def _home(name: str, members: Members, field: str) -> str:
+def _find_home(name: str, members: Members, field: str) -> str:
     """Return the path of the first object that has a member of a name, ``""`` if none has."""
     if name in members:
         return field
-    below = (_home(name, inner, f"{field}.{member}") for member, inner in members.items() if inner is not None)
+    below = (_find_home(name, inner, f"{field}.{member}") for member, inner in members.items() if inner is not None)
     return next(filter(None, below), "")
 
 
-def _shortened(name: str) -> str:
+def _shorten(name: str) -> str:
     return name if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]}…"
 
 
-def _members(struct: type[msgspec.Struct]) -> Members:
+def _list_members(struct: type[msgspec.Struct]) -> Members:
     found: dict[str, Members | None] = {
-        field.encode_name: None if (inner := _struct_in(field.type)) is None else _members(inner)
+        field.encode_name: None if (inner := _find_struct(field.type)) is None else _list_members(inner)
         for field in msgspec.structs.fields(struct)
     }
     return found | dict.fromkeys(_ALSO_KNOWN.get(struct, ()))
 
 
-def _struct_in(annotation: Any) -> type[msgspec.Struct] | None:
+def _find_struct(annotation: Any) -> type[msgspec.Struct] | None:
     """Return the struct that an annotation names, alone or beside None."""
     origin = typing.get_origin(annotation)
     if origin is typing.Annotated:
-        return _struct_in(typing.get_args(annotation)[0])
+        return _find_struct(typing.get_args(annotation)[0])
     if origin in (types.UnionType, typing.Union):
-        return next(filter(None, map(_struct_in, typing.get_args(annotation))), None)
+        return next(filter(None, map(_find_struct, typing.get_args(annotation))), None)
     return annotation if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct) else None
 
 
-_MEMBERS: Final = _members(CRDTarball)
+_MEMBERS: Final = _list_members(CRDTarball)

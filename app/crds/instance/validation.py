@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import Final
 
-from app.crds.instance.http_validation import http_problems, reference_problems
-from app.crds.instance.unknown_fields import unknown_problems
+from app.crds.instance.http_validation import find_http_problems, find_reference_problems
+from app.crds.instance.unknown_fields import find_unknown_fields
 from app.crds.instance.version import is_release
 from app.model.field_errors import Problem, choice_problems, invalid, mistyped, required, subdomain_problems, too_long
 from app.model.json import JSON, JSONObject, as_object
@@ -19,12 +19,12 @@ from app.model.operator import POLICIES
 FIELD: Final = "spec.crdTarball"
 
 _SOURCES: Final = ("httpSource", "localSource", "configMapSource")
-_LONGEST_PATH: Final = 4096
-_LONGEST_KEY: Final = 253
+_MAX_PATH: Final = 4096
+_MAX_KEY: Final = 253
 _KEY: Final = re.compile(r"[-._a-zA-Z0-9]+")
 
 
-def problems(karmada: JSONObject, *, old: JSONObject | None = None, strict: bool = False) -> Iterator[Problem]:
+def find_problems(karmada: JSONObject, *, old: JSONObject | None = None, strict: bool = False) -> Iterator[Problem]:
     """Yield everything that is wrong with where the CRDs of an instance come from.
 
     Args:
@@ -43,27 +43,29 @@ def problems(karmada: JSONObject, *, old: JSONObject | None = None, strict: bool
         yield mistyped(FIELD, "an object")
         return
     namespace = as_object(karmada.get("metadata")).get("namespace")
-    yield from http_problems(tarball.get("httpSource"), f"{FIELD}.httpSource", namespace=namespace, strict=strict)
+    yield from find_http_problems(tarball.get("httpSource"), f"{FIELD}.httpSource", namespace=namespace, strict=strict)
     yield from choice_problems(tarball.get("crdDownloadPolicy"), f"{FIELD}.crdDownloadPolicy", POLICIES)
-    yield from _local_problems(tarball.get("localSource"), f"{FIELD}.localSource")
-    yield from _config_map_problems(tarball.get("configMapSource"), f"{FIELD}.configMapSource", namespace=namespace)
-    yield from _one_source(tarball)
-    yield from _version_problems(tarball)
-    yield from unknown_problems(tarball, FIELD)
+    yield from _find_local_problems(tarball.get("localSource"), f"{FIELD}.localSource")
+    yield from _find_config_map_problems(
+        tarball.get("configMapSource"), f"{FIELD}.configMapSource", namespace=namespace
+    )
+    yield from _find_source_conflicts(tarball)
+    yield from _find_version_problems(tarball)
+    yield from find_unknown_fields(tarball, FIELD)
 
 
-def aggregated(found: Iterable[Problem]) -> str:
+def aggregate_problems(found: Iterable[Problem]) -> str:
     """Return findings as one text, as upstream's operator puts them into the condition."""
     return f"validation errors: [{' '.join(f'{problem.field}: {problem.text}' for problem in found)}]"
 
 
-def _one_source(tarball: JSONObject) -> Iterator[Problem]:
+def _find_source_conflicts(tarball: JSONObject) -> Iterator[Problem]:
     first, *others = [name for name in _SOURCES if tarball.get(name) is not None] or [""]
     for other in others:
         yield Problem(f"{FIELD}.{other}", f"Forbidden: may not be set beside {first}: there is one source or none")
 
 
-def _version_problems(tarball: JSONObject) -> Iterator[Problem]:
+def _find_version_problems(tarball: JSONObject) -> Iterator[Problem]:
     version, field = tarball.get("version"), f"{FIELD}.version"
     if version is None:
         return
@@ -78,7 +80,7 @@ def _version_problems(tarball: JSONObject) -> Iterator[Problem]:
         yield Problem(field, f"Forbidden: may not be set beside {named}, which says which tarball it is")
 
 
-def _local_problems(source: JSON, field: str) -> Iterator[Problem]:
+def _find_local_problems(source: JSON, field: str) -> Iterator[Problem]:
     if source is None:
         return
     if not isinstance(source, dict):
@@ -89,14 +91,14 @@ def _local_problems(source: JSON, field: str) -> Iterator[Problem]:
         yield required(field)
     elif not isinstance(path, str):
         yield mistyped(field, "a string")
-    elif len(path) > _LONGEST_PATH:
-        yield too_long(field, _LONGEST_PATH)
+    elif len(path) > _MAX_PATH:
+        yield too_long(field, _MAX_PATH)
     elif not path.startswith("/") or ".." in PurePosixPath(path).parts or "\0" in path:
         yield invalid(field, path, "must be an absolute path without '..'")
 
 
-def _config_map_problems(source: JSON, field: str, *, namespace: JSON) -> Iterator[Problem]:
-    yield from reference_problems(source, field, namespace=namespace)
+def _find_config_map_problems(source: JSON, field: str, *, namespace: JSON) -> Iterator[Problem]:
+    yield from find_reference_problems(source, field, namespace=namespace)
     if not isinstance(source, dict):
         return
     key = source.get("key")
@@ -106,5 +108,5 @@ def _config_map_problems(source: JSON, field: str, *, namespace: JSON) -> Iterat
         return
     if not isinstance(key, str):
         yield mistyped(f"{field}.key", "a string")
-    elif len(key) > _LONGEST_KEY or not _KEY.fullmatch(key):
+    elif len(key) > _MAX_KEY or not _KEY.fullmatch(key):
         yield invalid(f"{field}.key", key, "must have letters, digits, '-', '_' and '.' only")

@@ -21,7 +21,7 @@ def is_release(text: str) -> bool:
     return _RELEASE.fullmatch(text) is not None
 
 
-def release_of(version: str) -> str:
+def parse_release(version: str) -> str:
     """Return the release that a version of the operator is of: ``v1.1.1-6-gf20c721a`` is of ``v1.1.1``.
 
     Raises:
@@ -34,6 +34,6 @@ def release_of(version: str) -> str:
     return f"v{_COMMITS.split(found['version'], maxsplit=1)[0]}"
 
 
-def release_url(release: str) -> str:
+def build_release_url(release: str) -> str:
     """Return where the tarball of a release is."""
     return _URL.format(version=release)

@@ -121,7 +121,7 @@ def _parse_bundle(data: bytes) -> Attestation:
     certificate = x509.load_der_x509_certificate(held.raw_bytes)
     return Attestation(
         Form.BUNDLE, envelope.payload_type, envelope.payload, _only_signature(envelope).sig, certificate,
-        _logged_at(material.tlog_entries), data,
+        _read_log_time(material.tlog_entries), data,
     )  # fmt: skip
 
 
@@ -131,7 +131,7 @@ def _only_signature(envelope: _Envelope) -> _Signature:
     return envelope.signatures[0]
 
 
-def _logged_at(entries: list[_Entry]) -> datetime | None:
+def _read_log_time(entries: list[_Entry]) -> datetime | None:
     # Without the promise (a signed entry timestamp), nothing binds the time to the entry.
     if len(entries) != 1 or not entries[0].integrated_time or bytes(entries[0].inclusion_promise) in {b"", b"null"}:
         return None

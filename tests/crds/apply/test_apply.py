@@ -34,8 +34,8 @@ def api(server: tuple[ApiServer, str]) -> ApiServer:
 
 @pytest.fixture
 async def connection(server: tuple[ApiServer, str], tmp_path: Path) -> AsyncIterator[Connection]:
-    async with Connection(kubeconfig(tmp_path, server[1])) as connected:
-        yield connected
+    async with Connection(kubeconfig(tmp_path, server[1])) as connection:
+        yield connection
 
 
 async def failure(awaited: Any) -> tuple[Exit, bool, str]:

@@ -50,7 +50,7 @@ def test_versions_come_go_and_change() -> None:
 def test_a_stored_version_that_goes_is_lost() -> None:
     change = only(made("v1beta1", "v1", stored=("v1beta1", "v1")), made("v1"))
     assert change.lost == ("v1beta1",)
-    assert list(change.lines()) == [
+    assert list(change.format_lines()) == [
         f"changed  {NAME}",
         "  version v1beta1 removed",
         "  objects may be stored in v1beta1, which would be lost",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.crds.apply.documents import first_document, read_files
+from app.crds.apply.documents import read_files, read_first_document
 from app.crds.archive.limits import YAMLBudget
 from app.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import crd, patch
@@ -10,7 +10,7 @@ from tests.crds.tarballs import crd, patch
 
 def problem(path: str, text: str) -> tuple[Exit, str]:
     with pytest.raises(CRDsError) as raised:
-        first_document(path, text.encode(), YAMLBudget())
+        read_first_document(path, text.encode(), YAMLBudget())
     return raised.value.exit, str(raised.value)
 
 
@@ -48,12 +48,12 @@ def test_only_yaml_files_count() -> None:
     ],
 )
 def test_only_the_first_document_counts(text: str, document: object) -> None:
-    assert first_document("x.yaml", text.encode(), YAMLBudget()) == document
+    assert read_first_document("x.yaml", text.encode(), YAMLBudget()) == document
 
 
 def test_scalars_are_what_kubernetes_tools_take_them_for() -> None:
     text = "a: [on, 'on', 2020-01-01, 1_000, 0o17, 1e3, '1e3', 12:30, ~, '', y]\n"
-    assert first_document("x.yaml", text.encode(), YAMLBudget())["a"] == [
+    assert read_first_document("x.yaml", text.encode(), YAMLBudget())["a"] == [
         True, "on", "2020-01-01", 1000, 15, 1000.0, "1e3", "12:30", None, "", "y",
     ]  # fmt: skip
 

@@ -12,7 +12,7 @@ import pytest
 
 from app.crds.archive import archive
 from app.crds.archive.archive import FileDigest, Manifest, unpack, verify, verify_tree
-from app.crds.archive.inflate import Inflated
+from app.crds.archive.inflate import GzipReader
 from app.crds.archive.limits import LIMITS, Limits
 from app.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import build, crd, dotted, member, members, pack, patch, release, small, tar
@@ -260,12 +260,12 @@ def test_there_may_be_as_many_entries_as_the_limit(tarball: Put) -> None:
 
 def test_a_bomb_is_inflated_no_further_than_its_limit() -> None:
     bomb = zlib.compress(bytes(50_000_000), 9, wbits=31)
-    inflated = Inflated(bomb, limits=LIMITS)
+    inflated = GzipReader(bomb, limits=LIMITS)
     assert len(inflated.take(4_000_000)) == 4_000_000
     with pytest.raises(CRDsError) as caught:
         inflated.take(1_000_000)
     assert caught.value.exit is Exit.LIMIT
-    assert 4_000_000 < LIMITS.most_unpacked(len(bomb)) == 100 * len(bomb) < 5_000_000
+    assert 4_000_000 < LIMITS.max_unpacked(len(bomb)) == 100 * len(bomb) < 5_000_000
 
 
 @pytest.mark.parametrize("make", [lambda _: None, Path.mkdir, os.mkfifo])

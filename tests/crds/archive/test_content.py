@@ -1,6 +1,6 @@
 import pytest
 
-from app.crds.archive.content import Content, patched_crd
+from app.crds.archive.content import Content, name_patched_crd
 from app.crds.archive.limits import Limits
 from app.crds.failures import CRDsError, Exit
 from tests.crds.tarballs import crd, members, patch
@@ -178,4 +178,4 @@ def test_a_mark_in_front_of_the_only_document_makes_it_no_second() -> None:
 
 
 def test_the_patched_crd_is_in_the_group_upstream_has_fixed() -> None:
-    assert patched_crd("crds/patches/policy.karmada.io_x.yaml") == "x.work.karmada.io"
+    assert name_patched_crd("crds/patches/policy.karmada.io_x.yaml") == "x.work.karmada.io"

@@ -366,7 +366,7 @@ def test_staging_of_the_living_stays_and_that_of_the_dead_goes(cache: Cache) -> 
         (cache.directory / ".trash/old").mkdir()
         (staging / "file").write_text("x")
         with cache.staging() as other:
-            assert sorted(path.name for path in staging.iterdir()) == sorted([mine.place.name, other.place.name])
+            assert sorted(path.name for path in staging.iterdir()) == sorted([mine.location.name, other.location.name])
     assert left_over(cache) == []
 
 
@@ -395,7 +395,7 @@ def test_pruning_removes_the_old_and_then_what_does_not_fit(tmp_path: Path) -> N
         put(at(tmp_path, day), key=key)
     cache = at(tmp_path, 10)
     size = cache.entries()[0].size
-    wishes = {"older_than": timedelta(days=8), "most_bytes": 2 * size + size // 2}
+    wishes = {"older_than": timedelta(days=8), "max_bytes": 2 * size + size // 2}
     assert [entry.key for entry in cache.prune(**wishes, dry_run=True)] == keys[:2]
     assert len(cache.entries()) == 4
     assert [entry.key for entry in cache.prune(**wishes, keep=3)] == keys[:1]

@@ -214,10 +214,10 @@ def test_a_link_planted_between_any_two_calls_is_not_followed(
 def test_a_download_goes_where_staging_was_when_it_began(tmp_path: Path, precious: Path) -> None:
     cache, before = Cache(tmp_path / "data"), contents(precious)
     with cache.lock(KEY, 1), cache.staging() as staged:
-        (precious / staged.place.name).mkdir()
+        (precious / staged.location.name).mkdir()
         plant(cache, ".staging", precious)
         (staged.path / TARBALL).write_bytes(release(properties=1))
-        (precious / staged.place.name).rmdir()
+        (precious / staged.location.name).rmdir()
     assert contents(precious) == before
 
 
@@ -225,5 +225,5 @@ def test_errors_in_staging_have_the_path_that_people_know(tmp_path: Path) -> Non
     cache = Cache(tmp_path / "data")
     with pytest.raises(CRDsError) as caught, cache.staging() as staged:
         raise CRDsError(Exit.DISK, f"cannot write {staged.path / TARBALL}: no space left", transient=True)
-    path = cache.directory / ".staging" / staged.place.name / TARBALL
+    path = cache.directory / ".staging" / staged.location.name / TARBALL
     assert (str(caught.value), caught.value.transient) == (f"cannot write {path}: no space left", True)

@@ -25,4 +25,4 @@ def _verify(tarball: bytes, **_: Any) -> Any:
 if __name__ == "__main__":
     verifier_process.MAX_CPU_SECONDS = 1  # type: ignore[misc]
     archive.verify = _verify
-    answer_questions(verifier_process.answer)
+    answer_questions(verifier_process.answer_question)

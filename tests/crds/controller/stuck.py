@@ -21,4 +21,4 @@ def _stuck(tarball: bytes, **options: Any) -> Any:
 
 if __name__ == "__main__":
     archive.verify = _stuck
-    answer_questions(verifier_process.answer)
+    answer_questions(verifier_process.answer_question)

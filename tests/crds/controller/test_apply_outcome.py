@@ -7,7 +7,7 @@ import pytest
 from app.control.conditions import Finding
 from app.crds.apply.apply import Applied
 from app.crds.apply.plan import StoredVersionsError
-from app.crds.controller.apply_outcome import APPLIED, applied, known_application, not_applied
+from app.crds.controller.apply_outcome import APPLIED, find_stored_outcome, report_applied, report_not_applied
 from app.crds.failures import CRDsError, Exit
 
 CRDS = [Applied("a", "created", patched=False), Applied("b", "unchanged", patched=True)]
@@ -15,9 +15,9 @@ PREPARED_READY = Condition("Ready", "True", "Completed", "done")
 
 
 def test_success_names_the_tarball_and_leaves_ready_alone() -> None:
-    found = applied("ab", CRDS)
+    found = report_applied("ab", CRDS)
     assert found.finding == (APPLIED, "True", "Applied", "sha256:ab: 2 CRDs (1 created, 1 unchanged)")
-    assert found.well
+    assert found.succeeded
     assert found.retry == "never"
     assert found.ready(PREPARED_READY) == PREPARED_READY
 
@@ -35,7 +35,7 @@ def test_success_names_the_tarball_and_leaves_ready_alone() -> None:
     ],
 )
 def test_each_failure_has_a_reason_and_a_pace(error: CRDsError, reason: str, retry: str) -> None:
-    found = not_applied(error)
+    found = report_not_applied(error)
     assert found.finding == (APPLIED, "False", reason, str(error))
     assert found.event[:2] == ("Warning", f"CRDs{reason}")
     assert found.retry == retry
@@ -54,9 +54,9 @@ def test_each_failure_has_a_reason_and_a_pace(error: CRDsError, reason: str, ret
     ],
 )
 def test_a_success_is_known_by_tarball_and_generation(change: dict[str, Any], known: bool) -> None:
-    text = applied("ab", CRDS).finding.message
+    text = report_applied("ab", CRDS).finding.message
     stored = {"type": APPLIED, "status": "True", "reason": "Applied", "message": text, "observedGeneration": 3}
-    found = known_application([{"type": "Ready"}, {**stored, **change}], "ab", 3)
+    found = find_stored_outcome([{"type": "Ready"}, {**stored, **change}], "ab", 3)
     assert (found is not None) is known
     if found is not None:
-        assert found.finding == applied("ab", CRDS).finding
+        assert found.finding == report_applied("ab", CRDS).finding

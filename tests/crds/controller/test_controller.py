@@ -16,9 +16,9 @@ from app.crds.cache.cache import Cache
 from app.crds.controller.controller import KarmadaController
 from app.crds.controller.metrics import FetchMetrics
 from app.crds.controller.options import Options
-from app.crds.controller.singleflight import Flight
+from app.crds.controller.singleflight import SharedCall
 from app.crds.failures import CRDsError, Exit
-from app.crds.instance.source_selection import source_of
+from app.crds.instance.source_selection import select_source
 from app.kube.errors import APIError, UnreachableError
 from app.model.json import JSONObject
 from app.model.operator import KARMADA
@@ -372,14 +372,14 @@ async def test_a_download_is_shared_but_not_what_another_namespace_says(origin: 
         release.wait(NET)
 
     origin.answer = held
-    open_to_all, flights = {"httpSource": {"url": origin.url}}, set[Flight[Any]]()
+    open_to_all, flights = {"httpSource": {"url": origin.url}}, set[SharedCall[Any]]()
     for tarball_, shared in (
         (open_to_all, True),
         ({"httpSource": {"url": origin.url, "secretRef": {"name": "mirror"}}}, False),
         ({"configMapSource": {"name": "crds"}}, False),
     ):
         karmada = {"metadata": {"namespace": "a"}, "spec": {"crdTarball": tarball_}}
-        chosen = source_of(karmada, version="v1.18.0")
+        chosen = select_source(karmada, version="v1.18.0")
         keys = [KEY._replace(namespace=namespace) for namespace in ("a", "b")]
         one, other = (made.controller._fetcher.join(chosen, key) for key in keys)
         flights.update((one, other))
@@ -387,7 +387,7 @@ async def test_a_download_is_shared_but_not_what_another_namespace_says(origin: 
         assert made.controller._fetcher.join(chosen, keys[0]) is one
     made.controller._fetcher.close()
     release.set()
-    await asyncio.wait([flight.landed for flight in flights])
+    await asyncio.wait([flight.future for flight in flights])
 
 
 # --- Applying ---------------------------------------------------------------------------------------------------------

@@ -2,7 +2,13 @@ from pathlib import Path
 
 import pytest
 
-from app.crds.controller.fetch_outcome import asking, failed, leaving, prepared, refused
+from app.crds.controller.fetch_outcome import (
+    report_deletion,
+    report_download,
+    report_failed,
+    report_invalid,
+    report_prepared,
+)
 from app.crds.failures import CRDsError, Exit
 from app.crds.fetch import Fetched, Result
 
@@ -21,17 +27,17 @@ def fetched(result: Result, *warnings: str) -> Fetched:
     ],
 )  # fmt: skip
 def test_what_is_there_is_ready_and_says_why(result: Result, reason: str, event: str) -> None:
-    outcome = prepared(fetched(result))
+    outcome = report_prepared(fetched(result))
     text = f"sha256:{SHA}, 90 bytes, of https://m/c.tar.gz"
     assert outcome.ready == ("Ready", "True", "Completed", "karmada init job is completed")
     assert outcome.prepared == ("CRDsPrepared", "True", reason, text)
     assert outcome.event == ("Warning" if result == "stale" else "Normal", event, text)
     assert outcome.retry == "never"
-    assert outcome.well
+    assert outcome.succeeded
 
 
 def test_warnings_are_in_the_message() -> None:
-    assert prepared(fetched("cached", "odd group", "two documents")).prepared.message.endswith(
+    assert report_prepared(fetched("cached", "odd group", "two documents")).prepared.message.endswith(
         "; odd group; two documents"
     )
 
@@ -55,16 +61,16 @@ def test_warnings_are_in_the_message() -> None:
     ],
 )
 def test_failures_are_told_apart(code: Exit, transient: bool, reason: str, step: str, retry: str) -> None:
-    outcome = failed(CRDsError(code, "what went wrong", transient=transient))
+    outcome = report_failed(CRDsError(code, "what went wrong", transient=transient))
     assert outcome.ready == ("Ready", "False", "Failed", f"{step}what went wrong")
     assert outcome.prepared == ("CRDsPrepared", "False", reason, "what went wrong")
     assert outcome.event == ("Warning", f"CRDs{reason}", "what went wrong")
     assert outcome.retry == retry
-    assert not outcome.well
+    assert not outcome.succeeded
 
 
 def test_what_cannot_be_is_not_tried_again() -> None:
-    outcome = refused(CRDsError(Exit.USAGE, "validation errors: [x]"))
+    outcome = report_invalid(CRDsError(Exit.USAGE, "validation errors: [x]"))
     assert outcome.ready == ("Ready", "False", "ValidationError", "validation errors: [x]")
     assert outcome.prepared == ("CRDsPrepared", "False", "SourceInvalid", "validation errors: [x]")
     assert outcome.event == ("Warning", "ValidationError", "validation errors: [x]")
@@ -72,14 +78,14 @@ def test_what_cannot_be_is_not_tried_again() -> None:
 
 
 def test_texts_have_an_end() -> None:
-    outcome = failed(CRDsError(Exit.ARCHIVE, "x" * 100_000))
+    outcome = report_failed(CRDsError(Exit.ARCHIVE, "x" * 100_000))
     assert len(outcome.prepared.message) == 4096
     # The longest that an apiserver takes has 32,768 characters.
     assert len(outcome.ready.message) < 32_768
 
 
 def test_under_way() -> None:
-    ready, crds = asking("https://m/c.tar.gz")
+    ready, crds = report_download("https://m/c.tar.gz")
     assert ready == ("Ready", "False", "Progressing", "karmada init job is in progressing")
     assert crds == ("CRDsPrepared", "False", "Downloading", "asking https://m/c.tar.gz")
-    assert leaving() == ("Ready", "False", "Progressing", "karmada deinit job is in progressing")
+    assert report_deletion() == ("Ready", "False", "Progressing", "karmada deinit job is in progressing")

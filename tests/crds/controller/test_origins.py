@@ -9,11 +9,11 @@ import pytest
 
 from app.crds.cache.cache import Cache
 from app.crds.controller.options import Reach
-from app.crds.controller.origins import Namespace, downloader_of
+from app.crds.controller.origins import Namespace, build_downloader
 from app.crds.download.cancellation import Cancellation
 from app.crds.failures import CRDsError, Exit
 from app.crds.fetch import Fetched, fetch
-from app.crds.instance.source_selection import source_of
+from app.crds.instance.source_selection import select_source
 from app.model.json import JSONObject
 from tests.crds.origin import Asked, Connection, Origin, says, serving, tarball
 from tests.crds.tarballs import build, small
@@ -54,10 +54,12 @@ def bring(
     reach: Reach = ANYTHING,
 ) -> tuple[Fetched, int]:
     karmada = {"metadata": {"namespace": "ns"}, "spec": {"crdTarball": crd_tarball}}
-    chosen = source_of(karmada, version="v1.18.0")
+    chosen = select_source(karmada, version="v1.18.0")
     begun: list[bool] = []
     beside = Namespace(secrets or Objects(), config_maps or Objects())
-    downloader = downloader_of(chosen, beside, reach, cancellation=Cancellation(), starting=lambda: begun.append(True))
+    downloader = build_downloader(
+        chosen, beside, reach, cancellation=Cancellation(), starting=lambda: begun.append(True)
+    )
     return fetch(cache, chosen.source, chosen.policy, env_proxies=False, downloader=downloader), len(begun)
 
 

@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from app.crds.controller.singleflight import Flight, Flights
+from app.crds.controller.singleflight import SharedCall, SingleFlight
 from app.crds.failures import CRDsError, Exit
 from tests.waiting import NET
 
@@ -15,12 +15,12 @@ async def never() -> None:
 async def test_who_wants_the_same_gets_the_same() -> None:
     begun, go = [], threading.Event()
 
-    def work(_: Flight[int]) -> int:
+    def work(_: SharedCall[int]) -> int:
         begun.append(threading.current_thread())
         go.wait(NET)
         return 7
 
-    flights: Flights[int] = Flights()
+    flights: SingleFlight[int] = SingleFlight()
     waiting = [asyncio.create_task(flights.join("a", work, name="a").wait(never)) for _ in range(10)]
     other = flights.join("b", lambda _: 8, name="b")
     assert await other.wait(never) == 8
@@ -35,7 +35,7 @@ async def test_who_wants_the_same_gets_the_same() -> None:
 async def test_everybody_is_told_that_the_origin_is_asked() -> None:
     go, told = threading.Event(), []
 
-    def work(flight: Flight[int]) -> int:
+    def work(flight: SharedCall[int]) -> int:
         flight.starting()
         go.wait(NET)
         return 7
@@ -45,16 +45,16 @@ async def test_everybody_is_told_that_the_origin_is_asked() -> None:
         if len(told) == 3:
             go.set()
 
-    flights: Flights[int] = Flights()
+    flights: SingleFlight[int] = SingleFlight()
     assert await asyncio.gather(*(flights.join("a", work, name="a").wait(asked) for _ in range(3))) == [7] * 3
     assert len(told) == 3
 
 
 async def test_what_goes_wrong_goes_wrong_for_all() -> None:
-    def work(_: Flight[int]) -> int:
+    def work(_: SharedCall[int]) -> int:
         raise CRDsError(Exit.HTTP, "404", transient=True)
 
-    flights: Flights[int] = Flights()
+    flights: SingleFlight[int] = SingleFlight()
     first, second = (flights.join("a", work, name="a") for _ in range(2))
     for flight in (first, second):
         with pytest.raises(CRDsError, match="404") as caught:
@@ -63,18 +63,18 @@ async def test_what_goes_wrong_goes_wrong_for_all() -> None:
 
 
 async def test_a_defect_is_a_failure_with_a_name_and_not_a_worker_that_hangs() -> None:
-    def work(_: Flight[int]) -> int:
+    def work(_: SharedCall[int]) -> int:
         raise ZeroDivisionError("by zero")
 
     with pytest.raises(CRDsError, match="ZeroDivisionError: by zero") as caught:
-        await Flight(work, name="a").wait(never)
+        await SharedCall(work, name="a").wait(never)
     assert caught.value.exit is Exit.INTERNAL
 
 
 async def test_one_who_gives_up_takes_nothing_from_the_others() -> None:
     go = threading.Event()
 
-    def work(flight: Flight[int]) -> int:
+    def work(flight: SharedCall[int]) -> int:
         flight.starting()
         go.wait(NET)
         return 7
@@ -84,7 +84,7 @@ async def test_one_who_gives_up_takes_nothing_from_the_others() -> None:
     async def asked(number: int) -> None:
         told[number].set()
 
-    flight = Flight(work, name="a")
+    flight = SharedCall(work, name="a")
     waiting = [asyncio.create_task(flight.wait(lambda number=number: asked(number))) for number in range(2)]
     for event in told:
         await event.wait()
@@ -100,14 +100,14 @@ async def test_the_thread_can_have_the_loop_do_something() -> None:
     async def double(number: int) -> int:
         return 2 * number
 
-    assert await Flight(lambda flight: flight.call(double(4)), name="a").wait(never) == 8
+    assert await SharedCall(lambda flight: flight.call(double(4)), name="a").wait(never) == 8
 
 
 def test_a_thread_that_ends_after_its_loop_does_no_harm() -> None:
     go = threading.Event()
 
     async def begin() -> None:
-        Flight(lambda _: go.wait(NET), name="orphan")
+        SharedCall(lambda _: go.wait(NET), name="orphan")
 
     asyncio.run(begin())
     orphan = next(thread for thread in threading.enumerate() if thread.name == "orphan")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.crds.apply.documents import read_files
-from app.crds.apply.patches import patches_of
+from app.crds.apply.patches import build_patches
 from app.crds.archive import archive
 from app.crds.controller.verifier import Verifier
 from app.crds.failures import CRDsError, Exit
@@ -91,19 +91,19 @@ async def test_an_instance_with_a_release_waits_for_no_whole_tarball_of_others(
     hostile, honest = expensive(), release()
     done: list[str] = []
 
-    async def verified(body: bytes, lane: str) -> None:
+    async def verify(body: bytes, lane: str) -> None:
         with nullcontext() if body == honest else suppress(CRDsError):
             await verifier.verify(lambda: body, lane=lane, strict=False, normalize_dot=False)
         done.append(lane)
 
     async with asyncio.TaskGroup() as tasks:
-        others = [tasks.create_task(verified(hostile, f"hostile {number}")) for number in range(HOSTILES)]
+        others = [tasks.create_task(verify(hostile, f"hostile {number}")) for number in range(HOSTILES)]
         # The first tries are over, and all that is left is long work.
         while verifier._slots._running[True] == 0:
             await asyncio.sleep(0.001)
         before = len(done)
-        await verified(honest, "honest")
-        # The other process may end some long work meanwhile; tests/control/test_priority_slots.py tests the order of slots.
+        await verify(honest, "honest")
+        # The other process may end some long work meanwhile; whose slot is next is tested in tests/control/test_slots.py.
         assert len(done) - before < HOSTILES // 2
         for other in others:
             other.cancel()
@@ -115,7 +115,7 @@ async def test_a_release_is_read_as_this_process_reads_it(verifier: Verifier) ->
         _, files = archive.read_files(body, normalize_dot=normalize_dot)
         tree = read_files(files)
         crds, patches = await verifier.read(lambda: body, values, lane=1, whole=False)  # noqa: B023
-        assert (dict(crds), patches) == (tree.crds, patches_of(tree, values))
+        assert (dict(crds), patches) == (tree.crds, build_patches(tree, values))
         assert list(crds) == list(tree.crds)
 
 

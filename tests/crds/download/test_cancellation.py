@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.crds.download import connection, dial, resolver, socks
-from app.crds.download.cancellation import Cancellation, Cutoff
+from app.crds.download.cancellation import Cancellation, Deadline
 from app.crds.download.download import download
 from app.crds.failures import CRDsError, Exit
 from app.crds.source import Source
@@ -91,8 +91,8 @@ def test_while_it_waits_for_other_lookups(into: Path, monkeypatch: pytest.Monkey
     lookups = resolver.Lookups(limit=1)
     monkeypatch.setattr(dial, "LOOKUPS", lookups)
     other = Cancellation()
-    with naming(monkeypatch) as names, Cutoff(250, other) as cutoff:
-        first = threading.Thread(target=_looking_up_in_vain, args=(lookups, cutoff), daemon=True)
+    with naming(monkeypatch) as names, Deadline(250, other) as deadline:
+        first = threading.Thread(target=_looking_up_in_vain, args=(lookups, deadline), daemon=True)
         first.start()
         until(lambda: names.hanging)
         cancelled(Source("http://crds.test/x"), into, when=lambda: len(lookups._changed._waiters) == 2)
@@ -102,9 +102,9 @@ def test_while_it_waits_for_other_lookups(into: Path, monkeypatch: pytest.Monkey
         assert not first.is_alive()
 
 
-def _looking_up_in_vain(lookups: resolver.Lookups, cutoff: Cutoff) -> None:
+def _looking_up_in_vain(lookups: resolver.Lookups, deadline: Deadline) -> None:
     with pytest.raises(resolver.SlowLookupError):
-        lookups.find("hanging.test", 80, cutoff)
+        lookups.find("hanging.test", 80, deadline)
 
 
 @contextlib.contextmanager
@@ -230,12 +230,12 @@ def test_one_ends_all_downloads_that_have_it(tmp_path: Path) -> None:
 def test_callbacks_run_once_and_in_order_and_not_after_their_block() -> None:
     cancellation = Cancellation()
     told: list[str] = []
-    with cancellation.telling(lambda: told.append("a")), cancellation.telling(lambda: told.append("b")):
-        with cancellation.telling(lambda: told.append("gone")):
+    with cancellation.on_cancel(lambda: told.append("a")), cancellation.on_cancel(lambda: told.append("b")):
+        with cancellation.on_cancel(lambda: told.append("gone")):
             pass
         cancellation.cancel()
         cancellation.cancel()
-        with cancellation.telling(lambda: told.append("late")):
+        with cancellation.on_cancel(lambda: told.append("late")):
             pass
     assert told == ["a", "b", "late"]
 
@@ -249,6 +249,6 @@ def test_a_wait_that_is_not_cancelled_says_so() -> None:
 
 def test_a_cutoff_that_fires_is_no_cancellation() -> None:
     cancellation = Cancellation()
-    with Cutoff(0.0, cancellation) as cutoff:
-        until(lambda: cutoff.cancelled)
+    with Deadline(0.0, cancellation) as deadline:
+        until(lambda: deadline.cancelled)
     assert not cancellation.cancelled

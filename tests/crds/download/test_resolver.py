@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.crds.download import dial, resolver, retry
-from app.crds.download.cancellation import Cutoff
+from app.crds.download.cancellation import Deadline
 from app.crds.download.errors import SlowLookupError
 from app.crds.download.resolver import Lookups
 from app.crds.failures import Exit
@@ -31,11 +31,11 @@ def test_a_name_is_looked_up_once_for_each_connection(into: Path, monkeypatch: p
 
 def test_its_addresses_are_dialled_in_order_until_one_takes_it(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dialled = []
-    real = dial._dialled
+    real = dial._connect
 
-    def watched(info: resolver.Info, cutoff: Cutoff) -> socket.socket:
+    def watched(info: resolver.Info, deadline: Deadline) -> socket.socket:
         dialled.append(info[4][0])
-        return real(info, cutoff)
+        return real(info, deadline)
 
     monkeypatch.setattr(dial, "_dialled", watched)
     addresses = ["127.0.0.3", "127.0.0.2", "127.0.0.1", "127.0.0.4"]
@@ -57,7 +57,7 @@ def test_what_is_dialled_is_what_was_judged(into: Path, monkeypatch: pytest.Monk
         monkeypatch.setattr(resolver, "getaddrinfo", rebinding)
         dialled = []
 
-        def refusing(info: resolver.Info, _: Cutoff) -> socket.socket:
+        def refusing(info: resolver.Info, _: Deadline) -> socket.socket:
             dialled.append(info[4][0])
             raise OSError(22, "not for this test")
 
@@ -145,27 +145,27 @@ def test_a_proxy_is_looked_up_and_what_is_behind_it_is_not(into: Path, monkeypat
 def test_no_more_threads_are_left_behind_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resolver, "CONNECT_SECONDS", 0.1)
     lookups = Lookups(limit=2)
-    with naming(monkeypatch, crds=["192.0.2.1"]) as names, Cutoff(NET) as cutoff:
+    with naming(monkeypatch, crds=["192.0.2.1"]) as names, Deadline(NET) as deadline:
         for name in ("hanging.test", "hanging.test", "hanging.test", "crds.test"):
             with pytest.raises(SlowLookupError):
-                lookups.find(name, 80, cutoff)
+                lookups.find(name, 80, deadline)
         assert names.looked_up == ["hanging.test", "hanging.test"]
         # An address needs no resolver.
-        assert [info[4][0] for info in lookups.find("192.0.2.7", 80, cutoff)] == ["192.0.2.7"]
+        assert [info[4][0] for info in lookups.find("192.0.2.7", 80, deadline)] == ["192.0.2.7"]
         monkeypatch.setattr(resolver, "CONNECT_SECONDS", NET)
         threading.Timer(0.1, names.released.set).start()
         # It waits for one that has become free.
-        assert [info[4] for info in lookups.find("crds.test", 80, cutoff)] == [("192.0.2.1", 80)]
-        assert [info[4] for info in lookups.find("crds.test", 81, cutoff)] == [("192.0.2.1", 81)]
+        assert [info[4] for info in lookups.find("crds.test", 80, deadline)] == [("192.0.2.1", 80)]
+        assert [info[4] for info in lookups.find("crds.test", 81, deadline)] == [("192.0.2.1", 81)]
 
 
 def test_a_lookup_that_breaks_gives_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
     lookups = Lookups(limit=1)
-    with naming(monkeypatch, crds=["192.0.2.1"]), Cutoff(NET) as cutoff:
+    with naming(monkeypatch, crds=["192.0.2.1"]), Deadline(NET) as deadline:
         for _ in range(3):
             with pytest.raises(socket.gaierror):
-                lookups.find("none.test", 80, cutoff)
-        assert lookups.find("crds.test", 80, cutoff)
+                lookups.find("none.test", 80, deadline)
+        assert lookups.find("crds.test", 80, deadline)
 
 
 @pytest.mark.parametrize("name", ["a..b", "x" * 64])

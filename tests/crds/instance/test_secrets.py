@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from app.crds.failures import CRDsError, Exit
-from app.crds.instance.secrets import with_secrets
-from app.crds.instance.source_selection import source_of
+from app.crds.instance.secrets import apply_secrets
+from app.crds.instance.source_selection import select_source
 from app.crds.source import Credentials, Source
 
 URL = "https://h/crds.tar.gz"
@@ -14,7 +14,7 @@ URL = "https://h/crds.tar.gz"
 
 def resolved(secrets: dict[str, dict[str, bytes]], **members: Any) -> Source:
     karmada = {"spec": {"crdTarball": {"httpSource": {"url": URL, **members}}}}
-    return with_secrets(source_of(karmada, version="v1.10.0"), secrets)
+    return apply_secrets(select_source(karmada, version="v1.10.0"), secrets)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from app.certs.authority import new_authority
 from app.crds.failures import CRDsError, Exit
-from app.crds.instance.source_selection import Chosen, References, source_of
+from app.crds.instance.source_selection import SecretReferences, SelectedSource, select_source
 from app.crds.source import Policy, Source
 from app.model.operator import ConfigMapSource, LocalSource
 from tests.crds.anything import TARBALLS
@@ -21,11 +21,11 @@ def release(version: str) -> str:
     return f"https://github.com/karmada-io/karmada/releases/download/{version}/crds.tar.gz"
 
 
-def chosen(tarball: Any = None, components: Any = None, **options: Any) -> Chosen:
+def chosen(tarball: Any = None, components: Any = None, **options: Any) -> SelectedSource:
     karmada = {
         "metadata": {"name": "k", "namespace": "n"}, "spec": {"crdTarball": tarball, "components": components},
     }  # fmt: skip
-    return source_of(karmada, **{"version": "v1.10.0", **options})
+    return select_source(karmada, **{"version": "v1.10.0", **options})
 
 
 def tagged(*tags: str) -> dict[str, Any]:
@@ -35,12 +35,12 @@ def tagged(*tags: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("tarball", [None, {}, {"httpSource": None}, {"httpSource": {}}, {"crdDownloadPolicy": None}])
 def test_what_says_nothing_is_the_operators_release_if_not_present(tarball: Any) -> None:
-    assert chosen(tarball) == Chosen(Source(release("v1.10.0")), Policy.IF_NOT_PRESENT)
+    assert chosen(tarball) == SelectedSource(Source(release("v1.10.0")), Policy.IF_NOT_PRESENT)
 
 
 @pytest.mark.parametrize("policy", list(Policy))
 def test_a_policy_alone_leaves_the_source_as_it_is(policy: Policy) -> None:
-    assert chosen({"crdDownloadPolicy": policy.value}) == Chosen(Source(release("v1.10.0")), policy)
+    assert chosen({"crdDownloadPolicy": policy.value}) == SelectedSource(Source(release("v1.10.0")), policy)
 
 
 def test_members_are_taken_one_by_one() -> None:
@@ -63,10 +63,10 @@ def test_every_member_has_its_place() -> None:
     found = chosen({"httpSource": source})
     assert found.source == Source(
         URL, proxy_url="http://p:8080", no_proxy=("a", ".b"), sha256="b" * 64,
-        mirrors=("https://m/1", "https://m/2"), ca_pem=authority, seconds=7.0, most_bytes=8,
+        mirrors=("https://m/1", "https://m/2"), ca_pem=authority, seconds=7.0, max_bytes=8,
     )  # fmt: skip
-    assert found.references == References(credentials="in", authorities="", proxy="through")
-    assert chosen({"httpSource": {"caSecretRef": {"name": "c"}}}).references == References(authorities="c")
+    assert found.references == SecretReferences(credentials="in", authorities="", proxy="through")
+    assert chosen({"httpSource": {"caSecretRef": {"name": "c"}}}).references == SecretReferences(authorities="c")
 
 
 def test_the_url_is_taken_as_it_stands_because_the_entry_is_named_by_it() -> None:
@@ -80,10 +80,10 @@ def test_a_version_is_that_release_and_keeps_how_it_is_got_at() -> None:
 
 def test_what_is_held_here_has_a_name_of_its_own_in_the_cache() -> None:
     local = chosen({"localSource": {"path": "/a b/crds.tar.gz"}}, version="no version")
-    assert (local.source, local.held) == (Source("file:///a%20b/crds.tar.gz"), LocalSource(path="/a b/crds.tar.gz"))
+    assert (local.source, local.non_http) == (Source("file:///a%20b/crds.tar.gz"), LocalSource(path="/a b/crds.tar.gz"))
     config_map = chosen({"configMapSource": {"name": "c"}}, version="no version")
     assert config_map.source == Source("configmap://n/c/crds.tar.gz")
-    assert config_map.held == ConfigMapSource(name="c", key="crds.tar.gz")
+    assert config_map.non_http == ConfigMapSource(name="c", key="crds.tar.gz")
 
 
 def test_a_version_that_is_none_matters_only_where_it_is_looked_at() -> None:
@@ -99,7 +99,7 @@ def test_the_release_of_the_images_is_followed_only_if_asked_for() -> None:
     assert told.source.url == release("v1.10.0")
     assert told.warnings == ("spec.components: the images are of v1.9.0, the CRDs will be those of v1.10.0",)
     followed = chosen(components=tagged("v1.9.0", "v1.9.0@sha256:aa"), follow_instance=True)
-    assert followed == Chosen(Source(release("v1.9.0")), Policy.IF_NOT_PRESENT)
+    assert followed == SelectedSource(Source(release("v1.9.0")), Policy.IF_NOT_PRESENT)
     assert chosen(components=tagged("v1.10.0")).warnings == ()
 
 

@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.crds.instance.test_review import karmada, review
+from tests.crds.instance.test_admission import karmada, review
 from typer.testing import CliRunner
 
 from app.cli.crds import crds
 from app.crds.instance.admission import validate_karmada
-from app.crds.instance.source_selection import source_of
-from app.crds.instance.unknown_fields import unknown_problems
-from app.crds.instance.validation import problems
+from app.crds.instance.source_selection import select_source
+from app.crds.instance.unknown_fields import find_unknown_fields
+from app.crds.instance.validation import find_problems
 
 URL = "https://h/crds.tar.gz"
 
 
 def found(tarball: Any) -> list[str]:
-    return [f"{field}: {text}" for field, text in unknown_problems(tarball, "spec.crdTarball")]
+    return [f"{field}: {text}" for field, text in find_unknown_fields(tarball, "spec.crdTarball")]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_long_name_is_cut() -> None:
 def test_names_that_no_member_has_are_refused_and_those_of_the_spec_are_not(names: dict[str, None]) -> None:
     known = {"crdDownloadPolicy", "httpSource", "localSource", "configMapSource", "version"}
     assert len(found(names)) == len(set(names) - known)
-    assert list(problems({"spec": names})) == []
+    assert list(find_problems({"spec": names})) == []
 
 
 def test_admission_refuses_it_and_an_update_of_something_else_keeps_it() -> None:
@@ -89,7 +89,9 @@ def test_admission_refuses_it_and_an_update_of_something_else_keeps_it() -> None
 
 
 def test_spec_outside_the_tarball_is_karmadas() -> None:
-    assert source_of({"spec": {"crdTarbal": {}, "component": 1}}, version="v1.10.0").source.url.endswith("crds.tar.gz")
+    assert select_source({"spec": {"crdTarbal": {}, "component": 1}}, version="v1.10.0").source.url.endswith(
+        "crds.tar.gz"
+    )
 
 
 def test_a_command_refuses_it_before_any_request(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from app.crds.instance.source_warnings import warnings_of
-from app.crds.instance.validation import aggregated, problems
+from app.crds.instance.source_warnings import find_warnings
+from app.crds.instance.validation import aggregate_problems, find_problems
 from app.model.findings import Problem
 from tests.crds.anything import JSON, TARBALLS
 
@@ -17,7 +17,7 @@ HTTP = "spec.crdTarball.httpSource"
 
 def found(tarball: Any, *, old: Any = None, strict: bool = False) -> list[str]:
     karmada = {"metadata": {"name": "k", "namespace": "n"}, "spec": {"crdTarball": tarball}}
-    return [f"{field}: {text}" for field, text in problems(karmada, old=old, strict=strict)]
+    return [f"{field}: {text}" for field, text in find_problems(karmada, old=old, strict=strict)]
 
 
 def found_http(**members: Any) -> list[str]:
@@ -25,7 +25,7 @@ def found_http(**members: Any) -> list[str]:
 
 
 def warned(**members: Any) -> list[str]:
-    return list(warnings_of({"spec": {"crdTarball": {"httpSource": members}}}))
+    return list(find_warnings({"spec": {"crdTarball": {"httpSource": members}}}))
 
 
 def test_every_member_at_its_best_is_fine() -> None:
@@ -135,7 +135,7 @@ def test_a_name_that_no_config_map_can_have_is_refused() -> None:
 
 
 def test_a_spec_that_is_none_is_named() -> None:
-    assert list(problems({"spec": 5})) == [Problem("spec", "Invalid value: must be an object")]
+    assert list(find_problems({"spec": 5})) == [Problem("spec", "Invalid value: must be an object")]
 
 
 def test_authorities_are_given_once() -> None:
@@ -145,11 +145,11 @@ def test_authorities_are_given_once() -> None:
 
 def test_upstreams_findings_come_first_and_all_are_named_in_one_text() -> None:
     tarball = {"httpSource": {"url": "a", "proxy": {"proxyURL": "b"}, "sha256": "c"}, "crdDownloadPolicy": "d"}
-    fields = [problem.field for problem in problems({"spec": {"crdTarball": tarball}})]
+    fields = [problem.field for problem in find_problems({"spec": {"crdTarball": tarball}})]
     assert fields == [
         f"{HTTP}.url", f"{HTTP}.proxy.proxyURL", f"{HTTP}.sha256", "spec.crdTarball.crdDownloadPolicy",
     ]  # fmt: skip
-    assert aggregated([Problem("a", "b"), Problem("c", "d")]) == "validation errors: [a: b c: d]"
+    assert aggregate_problems([Problem("a", "b"), Problem("c", "d")]) == "validation errors: [a: b c: d]"
 
 
 def test_what_was_let_in_before_may_stay_and_nothing_else() -> None:
@@ -191,19 +191,19 @@ def test_plain_http_is_warned_of_unless_the_digest_is_known() -> None:
 
 def test_image_tags_that_disagree_are_warned_of_where_they_could_matter() -> None:
     components = {"karmadaWebhook": {"imageTag": "v1.9.0"}, "karmadaSearch": {"imageTag": "v1.8.0"}}
-    (warning,) = warnings_of({"spec": {"components": components}})
+    (warning,) = find_warnings({"spec": {"components": components}})
     assert "image tags disagree (karmadaWebhook v1.9.0, karmadaSearch v1.8.0)" in warning
     for tarball in ({"httpSource": {"url": URL}}, {"version": "v1.9.0"}, {"localSource": {"path": "/a"}}):
-        assert not list(warnings_of({"spec": {"components": components, "crdTarball": tarball}}))
+        assert not list(find_warnings({"spec": {"components": components, "crdTarball": tarball}}))
 
 
 @given(TARBALLS)
 def test_anything_gives_findings_and_never_an_exception(tarball: Any) -> None:
-    for text in (*found(tarball), *found(tarball, strict=True), *warnings_of({"spec": {"crdTarball": tarball}})):
+    for text in (*found(tarball), *found(tarball, strict=True), *find_warnings({"spec": {"crdTarball": tarball}})):
         assert text.startswith("spec.")
 
 
 @given(JSON)
 def test_an_instance_may_be_anything_as_well(spec: Any) -> None:
-    list(problems({"spec": spec, "metadata": spec}, old={"spec": spec}))
-    list(warnings_of({"spec": spec}))
+    list(find_problems({"spec": spec, "metadata": spec}, old={"spec": spec}))
+    list(find_warnings({"spec": spec}))
