@@ -113,7 +113,7 @@ class Cache(Layout):
 
         Use these bytes, and not the files: somebody may change them meanwhile.
         """
-        with self.opened(key) as directory:
+        with self.open_entry_directory(key) as directory:
             if directory is None:
                 return None
             with self._reading():
@@ -122,7 +122,7 @@ class Cache(Layout):
 
     def verify(self, key: str) -> list[str]:
         """Return what is wrong with the entry after reading all of it; raises CRDsError NOT_CACHED if there is none."""
-        with self.opened(key) as directory:
+        with self.open_entry_directory(key) as directory:
             if directory is None:
                 raise CRDsError(Exit.NOT_CACHED, f"{key} is not in the cache {self.directory}")
             return list(check_entry(directory, self._limits).problems)
@@ -138,7 +138,7 @@ class Cache(Layout):
         except OSError:  # it went meanwhile
             return None
         try:
-            with self.opened(key) as directory:
+            with self.open_entry_directory(key) as directory:
                 if directory is None:
                     return None
                 record, _, problems = check_entry(directory, self._limits)
@@ -206,7 +206,7 @@ class Cache(Layout):
         Raises:
             CRDsError: As `commit`.
         """
-        with self.opened(key) as directory:
+        with self.open_entry_directory(key) as directory:
             if directory is None or not has_tarball(directory):
                 return None
             before = read_record(directory)
@@ -263,7 +263,7 @@ class Cache(Layout):
         )  # fmt: skip
         with (
             translate_os_errors(f"recording {entry.key}"),
-            self.opened(entry.key) as directory,
+            self.open_entry_directory(entry.key) as directory,
             self.staging() as staged,
         ):
             if directory is not None:

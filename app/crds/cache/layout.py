@@ -53,7 +53,7 @@ class Layout:
             return root is not None and exists(name, root)
 
     @contextmanager
-    def open_at(self, key: str) -> Iterator[int | None]:
+    def open_entry_directory(self, key: str) -> Iterator[int | None]:
         """Open the directory of an entry for as long as the block runs; None if there is none.
 
         So of an entry that is replaced meanwhile one state is seen, and not a mixture.

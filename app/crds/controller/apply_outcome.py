@@ -30,7 +30,7 @@ class ApplyOutcome(NamedTuple):
         """Whether the CRDs are on the API server of the instance."""
         return self.finding.status == "True"
 
-    def ready(self, prepared: Condition) -> Condition:
+    def derive_ready(self, prepared: Finding) -> Finding:
         """Return the condition ``Ready``, given the one that holds without applying."""
         if self.succeeded or prepared.status != "True":
             return prepared

@@ -274,7 +274,7 @@ class KarmadaController:
 
     def _collect_findings(self, done: _Reconciled) -> tuple[Finding, ...]:
         outcome, application = done.outcome, done.application
-        ready = outcome.ready if application is None else application.ready(outcome.ready)
+        ready = outcome.ready if application is None else application.derive_ready(outcome.ready)
         found = (outcome.prepared,) if self._options.beside else (ready, outcome.prepared)
         return found if application is None else (*found, application.finding)
 

@@ -19,7 +19,7 @@ def test_success_names_the_tarball_and_leaves_ready_alone() -> None:
     assert found.finding == (APPLIED, "True", "Applied", "sha256:ab: 2 CRDs (1 created, 1 unchanged)")
     assert found.succeeded
     assert found.retry == "never"
-    assert found.ready(PREPARED_READY) == PREPARED_READY
+    assert found.derive_ready(PREPARED_READY) == PREPARED_READY
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_each_failure_has_a_reason_and_a_pace(error: CRDsError, reason: str, ret
     assert found.finding == (APPLIED, "False", reason, str(error))
     assert found.event[:2] == ("Warning", f"CRDs{reason}")
     assert found.retry == retry
-    assert found.ready(PREPARED_READY) == ("Ready", "False", "Failed", str(error))
+    assert found.derive_ready(PREPARED_READY) == ("Ready", "False", "Failed", str(error))
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_its_addresses_are_dialled_in_order_until_one_takes_it(into: Path, monke
         dialled.append(info[4][0])
         return real(info, deadline)
 
-    monkeypatch.setattr(dial, "_dialled", watched)
+    monkeypatch.setattr(dial, "_connect", watched)
     addresses = ["127.0.0.3", "127.0.0.2", "127.0.0.1", "127.0.0.4"]
     with naming(monkeypatch, crds=addresses) as names, serving(tarball(BODY)) as origin:
         assert fetched(origin, into, url=f"http://crds.test:{origin.port}/x").attempts == 1
@@ -61,7 +61,7 @@ def test_what_is_dialled_is_what_was_judged(into: Path, monkeypatch: pytest.Monk
             dialled.append(info[4][0])
             raise OSError(22, "not for this test")
 
-        monkeypatch.setattr(dial, "_dialled", refusing)
+        monkeypatch.setattr(dial, "_connect", refusing)
         monkeypatch.setattr(retry, "ATTEMPTS", 1)
         url = f"http://crds.test:{origin.port}/x"
         failure = refused(origin, into, Exit.NETWORK, url=url, allow_private=False)
@@ -78,7 +78,7 @@ def test_a_connection_that_breaks_while_it_is_made_is_tried_again(
     def breaking(*_: object) -> socket.socket:
         raise broken(errno.ECONNRESET, "S3CR3T")
 
-    monkeypatch.setattr(dial, "_dialled", breaking)
+    monkeypatch.setattr(dial, "_connect", breaking)
     with serving(tarball(BODY)) as origin:
         failure = refused(origin, into, Exit.NETWORK)
     assert str(failure) == f"{origin.url}: connection reset by peer (after 4 attempts)"
