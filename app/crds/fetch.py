@@ -1,4 +1,7 @@
-"""Bringing the right tarball into the cache: when the origin is asked, and what its answer changes (research 6.2)."""
+"""Fetches a tarball into the cache: the download policy decides between the entry and a request to the origin.
+
+Upstream: ``runCrdsDownload`` in operator/pkg/tasks/init/crd.go (v1.18.0), which removes the entry before a download.
+"""
 
 import time
 from pathlib import Path
@@ -15,11 +18,11 @@ from app.crds.source import Policy, Source
 Result = Literal["downloaded", "revalidated", "cached", "adopted", "stale"]
 
 _SEEN_BEGIN: Final = 2
-"""Of two answers since we came, the second one was asked for after we came; the first may have been on its way."""
+"""The first answer that arrives while this call waits may belong to a request from before the call; the second cannot."""
 
 
 class Fetched(NamedTuple):
-    """An entry that may be used, and how it came to be there."""
+    """A usable entry, and the way it got into the cache."""
 
     result: Result
     key: str
@@ -27,14 +30,14 @@ class Fetched(NamedTuple):
     sha256: str
     size: int
     url: str
-    """Redacted, as is the next."""
+    """Redacted, as the next one is."""
     final_url: str
     etag: str
     attempts: int
-    """Requests of this call; none for what needed no origin."""
+    """Number of requests that this call sent; 0 if it used the cache only."""
     seconds: float
     waited: float
-    """Seconds of them for who brought in the same entry."""
+    """Seconds of that spent waiting for another process to download the same entry."""
     warnings: tuple[str, ...]
 
 
@@ -47,7 +50,7 @@ class _FetchedEntry(NamedTuple):
 
 
 class Downloader(Protocol):
-    """What `download` is."""
+    """The interface of `download`."""
 
     def __call__(
         self,
@@ -58,12 +61,12 @@ class Downloader(Protocol):
         progress: Progress | None,
         env_proxies: bool,
     ) -> Downloaded:
-        """Bring in the bytes, or learn that they are what is known already."""
+        """Download the tarball, unless the validators show that it has not changed."""
         ...
 
 
 class _FetchRequest(NamedTuple):
-    """What `fetch` was called with."""
+    """The arguments of `fetch`."""
 
     cache: Cache
     source: Source
@@ -78,11 +81,11 @@ class _FetchRequest(NamedTuple):
     downloader: Downloader
 
     def matches_pin(self, entry: Entry) -> bool:
-        """Tell whether the entry is what the source is pinned to."""
+        """Return whether the entry has the digest that the source is pinned to."""
         return self.source.sha256.strip().lower() in {"", entry.record.sha256}
 
 
-def fetch(  # noqa: PLR0913 - one parameter for each wish that a command line can have
+def fetch(  # noqa: PLR0913 - one parameter for each option of the commands
     cache: Cache,
     source: Source,
     policy: Policy,
@@ -96,23 +99,23 @@ def fetch(  # noqa: PLR0913 - one parameter for each wish that a command line ca
     lock_seconds: float = LOCK_SECONDS,
     downloader: Downloader = download,
 ) -> Fetched:
-    """Return the source's entry as the policy wants it.
+    """Return the cache entry of a source, after a download if the policy requires one.
 
     Args:
-        cache: Where entries are.
-        source: Whose.
-        policy: When to ask the origin: always, if there is no whole entry, or never.
-        conditional: Whether an origin that is asked may say that nothing changed.
-        stale_if_error: Whether the entry does when the origin is asked and fails in a way that passes.
-        strict: Whether what is only odd in an archive is an error.
-        normalize_dot: Whether an archive that is brought in may say ``./crds/…`` for ``crds/…``.
-        env_proxies: Whether the environment's proxies count.
-        progress: Told of a download's bytes.
-        lock_seconds: How long to wait for who brings the same entry in, and then for who reads it.
-        downloader: What asks the origin: `download`, perhaps with hosts it may not ask (`functools.partial`).
+        cache: The cache of tarballs.
+        source: The origin of the tarball.
+        policy: When to send a request to the origin: always, if there is no usable entry, or never.
+        conditional: Send the entry's validators, so that the origin can answer 304.
+        stale_if_error: Fall back to the entry if a request to the origin fails with a transient error.
+        strict: Treat warnings about the archive as errors.
+        normalize_dot: Accept ``./crds/…`` for ``crds/…`` in a new archive.
+        env_proxies: Use the proxies of the environment.
+        progress: Called with the number of downloaded bytes.
+        lock_seconds: Seconds to wait for another process that downloads the entry, and again for its readers.
+        downloader: Sends the request: `download`, perhaps restricted to some hosts (`functools.partial`).
 
     Raises:
-        CRDsError: What went wrong; a whole entry that was there still is.
+        CRDsError: The fetch failed; a usable entry stays in the cache.
     """
     started = time.monotonic()
     request = _FetchRequest(
@@ -130,7 +133,7 @@ def fetch(  # noqa: PLR0913 - one parameter for each wish that a command line ca
 
 
 def _find_usable(request: _FetchRequest) -> _FetchedEntry | None:
-    """Return an entry that needs neither the origin nor a lock."""
+    """Return the entry if the policy allows it without a request, else None. Takes no lock."""
     if request.policy is Policy.ALWAYS:
         return None
     entry = request.cache.entry(request.source.key)
@@ -149,7 +152,7 @@ def _fetch_under_lock(request: _FetchRequest) -> _FetchedEntry:
 
 
 def _fetch_while_locked(request: _FetchRequest, before: int) -> _FetchedEntry:
-    """Return the entry while nobody else brings it in; ``before`` is how often it had been asked for when we came."""
+    """Fetch while holding the entry's lock; ``before`` is the number of the origin's answers before the wait."""
     entry = request.cache.entry(request.source.key)
     if request.policy is not Policy.ALWAYS:
         return _use_present(request, entry)
@@ -163,7 +166,7 @@ def _count_answers(entry: Entry | None) -> int:
 
 
 def _use_present(request: _FetchRequest, entry: Entry | None) -> _FetchedEntry:
-    """Return what there is, and ask the origin only for what there is not, if the policy lets us."""
+    """Return the entry or adopt a tarball in its place; else ask the origin, if the policy allows that."""
     got, problem = (None, "") if entry is None else (_FetchedEntry("cached", entry), "")
     if got is None:
         got, problem = _adopt(request)
@@ -173,12 +176,12 @@ def _use_present(request: _FetchRequest, entry: Entry | None) -> _FetchedEntry:
         return _ask_origin(request, None)
     if got is None:
         raise _make_not_cached_error(request, problem)
-    text = f"{got.entry.path} is {got.entry.record.sha256}, and {request.source.sha256} is wanted"
+    text = f"{got.entry.path} is {got.entry.record.sha256}, and {request.source.sha256} is expected"
     raise CRDsError(Exit.INTEGRITY, text)
 
 
 def _adopt(request: _FetchRequest) -> tuple[_FetchedEntry | None, str]:
-    """Return the tarball that lies there as an entry, or why it is none."""
+    """Make an entry of a tarball in its place; returns None and the reason if that is impossible."""
     try:
         adopted = request.cache.adopt(
             request.source.key, url=redact(request.source.url), strict=request.strict, normalize_dot=request.normalize_dot,
@@ -187,7 +190,7 @@ def _adopt(request: _FetchRequest) -> tuple[_FetchedEntry | None, str]:
     except CRDsError as error:
         if error.exit in {Exit.LOCKED, Exit.DISK}:
             raise
-        return None, f": the tarball there cannot be used: {error}"
+        return None, f": its tarball cannot be used: {error}"
     if adopted is None:
         return None, ""
     warnings = tuple(f"unpacked anew: {problem}" for problem in adopted.found)
@@ -196,19 +199,19 @@ def _adopt(request: _FetchRequest) -> tuple[_FetchedEntry | None, str]:
 
 def _make_not_cached_error(request: _FetchRequest, problem: str) -> CRDsError:
     where = f"{redact(request.source.url)} is not in the cache ({request.cache.path(request.source.key)})"
-    return CRDsError(Exit.NOT_CACHED, f"{where}, and the origin is not to be asked{problem}")
+    return CRDsError(Exit.NOT_CACHED, f"{where}, and the policy Never allows no download{problem}")
 
 
 def _ask_origin(request: _FetchRequest, entry: Entry | None) -> _FetchedEntry:
-    """Ask the origin; ``entry`` is what it may say still holds."""
+    """Send a request to the origin; ``entry`` provides the validators and the fallback."""
     try:
         return _download(request, entry)
     except CRDsError as error:
         stale = _find_stale(request, entry) if error.transient and error.exit in _ORIGIN_FAILED else None
         if stale is None:
             raise
-        age = f"asked for last at {stale.record.asked_at:%Y-%m-%dT%H:%M:%SZ}"
-        return _FetchedEntry("stale", stale, warnings=(f"{error}; using the entry that was {age}",))
+        age = f"last confirmed at {stale.record.asked_at:%Y-%m-%dT%H:%M:%SZ}"
+        return _FetchedEntry("stale", stale, warnings=(f"{error}; using the entry {age}",))
 
 
 _ORIGIN_FAILED: Final = (Exit.NETWORK, Exit.HTTP, Exit.TLS)
@@ -252,6 +255,6 @@ def _choose_validators(request: _FetchRequest, entry: Entry | None) -> Validator
 def _describe_origin(source: Source, got: Downloaded, entry: Entry | None) -> Origin:
     etag, last_modified = got.validators
     if entry is not None and not got.changed:
-        # An answer that nothing changed need not say again what it is that did not (RFC 9110, 15.4.5).
+        # A 304 may omit the validators of the unchanged body (RFC 9110, 15.4.5).
         etag, last_modified = etag or entry.record.etag, last_modified or entry.record.last_modified
     return Origin(redact(source.url), got.final_url, etag, last_modified)

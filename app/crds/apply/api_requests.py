@@ -19,17 +19,17 @@ _SERVER_ERROR: Final = 500
 async def request_object(
     connection: Connection, method: str, path: str, *, about: str, **rest: JSON
 ) -> Mapping[str, JSON] | None:
-    """Return the object that a request answers with, None if there is none.
+    """Send a request and return the object of the response, or None for 404.
 
     Args:
-        connection: To the server.
-        method: Of the request.
-        path: Of the request.
+        connection: Connection to the API server.
+        method: HTTP method.
+        path: Path of the URL.
         about: The object or kind, for errors.
-        rest: As `app.kube.connection.Connection.request` takes it.
+        rest: More arguments for `app.kube.connection.Connection.request`.
 
     Raises:
-        CRDsError: NETWORK when there is no answer, HTTP with the server's words when it refuses.
+        CRDsError: NETWORK without a response; HTTP with the server's message if it refuses.
     """
     try:
         return as_object(await connection.json(method, path, **rest))
@@ -45,10 +45,10 @@ async def request_object(
 
 
 async def read_namespaced(host: Connection, namespace: str, plural: str, name: str) -> JSONObject | None:
-    """Return an object of the core group in the namespace of an instance, None if there is none.
+    """Return an object of the core group in the namespace of an instance, or None for 404.
 
     Raises:
-        CRDsError: USAGE when it may not be read, NETWORK when there is no answer. No value of it is in the text.
+        CRDsError: USAGE if reading is forbidden, NETWORK without a response. The message has no value of the object.
     """
     try:
         return dict(as_object(await host.json("GET", f"{api_path('', 'v1')}/namespaces/{namespace}/{plural}/{name}")))

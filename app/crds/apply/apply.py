@@ -1,4 +1,7 @@
-"""CRDs and their patches into the API server of an instance (research 2.5)."""
+"""Applies CRDs and their patches to the API server of an instance.
+
+Upstream: ``applyCrds`` and ``patchCrds`` in operator/pkg/tasks/init/karmadaresource.go (v1.18.0).
+"""
 
 import hashlib
 import json
@@ -20,16 +23,16 @@ _PATCHING: Final = "failed to patch karmada crds, err: "
 
 
 class Applied(NamedTuple):
-    """What became of a CRD."""
+    """The result of applying one CRD."""
 
     name: str
     result: Result
     patched: bool
-    """Whether the tarball has a patch for it, and it went in."""
+    """Whether a patch of the tarball was applied too."""
 
 
 class _CRDState(NamedTuple):
-    """Digests of a CRD. Its texts would have to be kept for all CRDs of a release at once."""
+    """Digests of a CRD before and after. Keeping the objects would hold all CRDs of a release in memory."""
 
     before: bytes | None
     after: bytes
@@ -43,26 +46,26 @@ class _CRDState(NamedTuple):
 async def apply(
     connection: Connection, crds: Mapping[str, JSONObject], patches: Sequence[Patch], *, dry_run: bool = False
 ) -> list[Applied]:
-    """Apply every CRD, then every patch, and tell what became of each CRD. None is ever deleted.
+    """Apply every CRD, then every patch, and return the result for each CRD. Deletes no CRD.
 
-    These are two steps, and not one apply of what `render_crds` gives, because Karmada's operator applies the CRDs as the
-    same field manager: it would take away what we had applied and it does not, which is the conversion.
+    The two steps are not one apply of the CRDs that `render_crds` returns. Karmada's operator applies the CRDs without
+    the patches as the same field manager, which would remove the conversion that the patches set.
 
     Args:
-        connection: To the API server of the instance.
-        crds: By name, in order.
-        patches: In order; each is for one of the CRDs.
-        dry_run: Let the server try it only.
+        connection: Connection to the API server of the instance.
+        crds: CRDs by name, in order.
+        patches: Patches in order; each is for one of the CRDs.
+        dry_run: Send dry-run requests only.
 
     Raises:
-        CRDsError: NETWORK or HTTP, with what had been applied before. Doing it all again does no harm.
+        CRDsError: NETWORK or HTTP; the message lists the CRDs that had been applied. A second run is safe.
     """
     check_patches(crds, patches)
     done: dict[str, _CRDState] = {}
     try:
         for name in crds:
             before = await crd_client.find(connection, name)
-            # A CRD that a dry run has created is not there to be patched.
+            # A dry run stores no new CRD that the patches could be sent to.
             tried = render_one(name, crds, patches) if dry_run and before is None else crds[name]
             known = None if before is None else _digest_crd(before)
             done[name] = _CRDState(known, _digest_crd(await crd_client.apply(connection, name, tried, dry_run=dry_run)))
@@ -90,14 +93,14 @@ async def _apply_patch(connection: Connection, patch: Patch, written: _CRDState,
     if written.before is None:
         return written._replace(patched=True)
     tried = _digest_crd(await crd_client.patch(connection, patch, dry_run=True))
-    # Tried on the CRD as it is stored, and not as it has been tried: either of both tells that something changes.
+    # The dry run patches the stored CRD, not the applied one: a change by either step counts.
     return written._replace(after=written.after if tried == written.before else tried, patched=True)
 
 
 def _digest_crd(crd: Mapping[str, JSON]) -> bytes:
-    """Return a digest of all of a CRD but its status: others write that meanwhile, which changes the resource version.
+    """Return a digest of a CRD without status and resource version: controllers write the status meanwhile.
 
-    A dry run does not change the resource version, whatever it changes.
+    The resource version alone would not do: a dry run never changes it.
     """
     metadata = as_object(crd.get("metadata"))
     managers = metadata.get("managedFields")

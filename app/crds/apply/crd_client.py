@@ -1,4 +1,4 @@
-"""CRDs on an apiserver: looked at, applied and patched one at a time, what goes wrong told in one way."""
+"""Reads, applies and patches CRDs on an API server, one at a time."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -10,36 +10,39 @@ from app.kube.connection import APPLY_PATCH, Connection
 from app.model.json import JSON, JSONObject, as_object
 
 FIELD_MANAGER: Final = "karmada-operator"
-"""Karmada's own operator's, so that it and we take turns without conflicts (upstream: apiclient/idempotency.go)."""
+"""The field manager of Karmada's operator, so that both can apply in turn without conflicts.
+
+Upstream: operator/pkg/util/apiclient/idempotency.go (v1.18.0).
+"""
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _KIND: Final = "customresourcedefinitions"
 
 
 async def find(connection: Connection, name: str) -> Mapping[str, JSON] | None:
-    """Return a CRD as the server has it, None if it has none; raises CRDsError as the others here."""
+    """Return a stored CRD, or None if the server has none of that name; raises as `apply`."""
     return await _request(connection, "GET", name)
 
 
 async def find_all(connection: Connection) -> list[Mapping[str, JSON]]:
-    """Return all CRDs that the server has; raises CRDsError as the others here."""
+    """Return all CRDs of the server; raises as `apply`."""
     found = as_object(await _request(connection, "GET", ""))
     items = found.get("items")
     return [as_object(one) for one in items] if isinstance(items, list) else []
 
 
 async def apply(connection: Connection, name: str, crd: JSONObject, *, dry_run: bool) -> Mapping[str, JSON]:
-    """Apply a CRD, whoever else owns its fields, and return what it is then.
+    """Apply a CRD with force, and return the resulting object.
 
     Raises:
-        CRDsError: NETWORK when there is no answer, HTTP with the server's words when it refuses.
+        CRDsError: NETWORK without a response, HTTP with the server's message if it refuses.
     """
     query = {"fieldManager": FIELD_MANAGER, "force": "true", **_build_dry_run_query(dry_run=dry_run)}
     return await _write(connection, name, query=query, body=crd, content_type=APPLY_PATCH)
 
 
 async def patch(connection: Connection, one: Patch, *, dry_run: bool) -> Mapping[str, JSON]:
-    """Send a patch and return what its CRD is then; raises as `apply`."""
+    """Send a patch and return the resulting CRD; raises as `apply`."""
     query = {"fieldManager": FIELD_MANAGER, **_build_dry_run_query(dry_run=dry_run)}
     return await _write(connection, one.crd, query=query, body=one.body, content_type=STRATEGIC_MERGE_PATCH)
 

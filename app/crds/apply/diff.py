@@ -16,7 +16,7 @@ class VersionChange(NamedTuple):
     name: str
     change: Change
     fields: tuple[str, ...] = ()
-    """The members of the version that differ, if it is in both states."""
+    """The differing fields of the version, if both states have it."""
 
 
 class CRDChange(NamedTuple):
@@ -26,12 +26,12 @@ class CRDChange(NamedTuple):
     change: Change
     versions: tuple[VersionChange, ...] = ()
     fields: tuple[str, ...] = ()
-    """The members of ``spec``, other than its versions, that differ."""
+    """The differing fields of ``spec``, without ``versions``."""
     lost: tuple[str, ...] = ()
-    """Versions that go away and that objects may be stored in (``status.storedVersions``)."""
+    """Removed versions that objects may be stored in (``status.storedVersions``)."""
 
     def format_lines(self) -> Iterator[str]:
-        """Yield what people read, the first line for the CRD and more for its parts."""
+        """Yield lines of text: one for the CRD, then one for each changed part."""
         yield f"{self.change:<8} {self.name}"
         for version in self.versions:
             differs = f": {', '.join(version.fields)}" if version.fields else ""
@@ -47,18 +47,18 @@ State = Mapping[str, Mapping[str, JSON]]
 
 
 def compare(before: State, after: State) -> list[CRDChange]:
-    """Return what differs, by name; status and metadata do not count.
+    """Return the changes between two states, sorted by name; status and metadata are not compared.
 
     Args:
-        before: For example the CRDs of a server, with the versions that it stores objects in.
-        after: The state that is wanted.
+        before: For example the CRDs of a server, with their stored versions.
+        after: The desired state.
     """
     found = (_compare_crd(name, before.get(name), after.get(name)) for name in sorted({*before, *after}))
     return [change for change in found if change is not None]
 
 
 def find_lost_versions(before: Mapping[str, JSON], after: Mapping[str, JSON]) -> tuple[str, ...]:
-    """Return the versions that a CRD stores objects in, or may have, and that it would not have any more."""
+    """Return the stored versions of a CRD (``status.storedVersions``) that its new state does not have."""
     stored = as_object(before.get("status")).get("storedVersions")
     versions = _list_versions(after)
     return tuple(str(name) for name in (stored if isinstance(stored, list) else ()) if name not in versions)

@@ -1,4 +1,4 @@
-"""The CRDs of a release as JSON texts: a twentieth of the memory that the objects take."""
+"""The CRDs of a release as JSON, which takes a twentieth of the memory of the objects."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ from app.model.json import JSONObject
 
 
 class EncodedCRDs(Mapping[str, JSONObject]):
-    """CRDs by name, in order. Each access decodes one of them anew."""
+    """CRDs by name, in order. Each access decodes the CRD anew."""
 
     def __init__(self, texts: Mapping[str, bytes]) -> None:
         """Hold ``texts``, the JSON of each CRD by its name."""
@@ -16,7 +16,7 @@ class EncodedCRDs(Mapping[str, JSONObject]):
 
     def __getitem__(self, name: str) -> JSONObject:
         """Return a CRD; raises KeyError if there is none of that name."""
-        # Not by msgspec: a schema may have integers of more than 64 bits.
+        # msgspec does not decode integers of more than 64 bits, which a schema may have.
         decoded: JSONObject = json.loads(self._texts[name])
         return decoded
 

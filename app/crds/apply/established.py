@@ -1,4 +1,4 @@
-"""Waiting until an apiserver serves the CRDs that it has been given."""
+"""Waits until the API server has established the CRDs (condition ``Established``)."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -9,23 +9,23 @@ from app.crds.failures import CRDsError, Exit
 from app.kube.connection import Connection
 from app.model.json import JSON, as_object
 
-# Asked again and again, which a connection that is cut cannot end, where a watch would have to be taken up again.
+# Polling survives a broken connection; a watch would have to be resumed.
 _POLL_SECONDS: Final = 0.2
-# The server looks at names after it has stored them: for so long what it says may be about those it had before.
+# The server sets NamesAccepted after it stores the names: until then the condition may be about the former names.
 _SETTLING_SECONDS: Final = 1.0
 
 
 async def wait_established(connection: Connection, names: Iterable[str], *, seconds: float) -> None:
-    """Return when every CRD is ``Established`` and its names are accepted.
+    """Wait until every CRD has the conditions ``Established`` and ``NamesAccepted``.
 
     Args:
-        connection: To the apiserver.
-        names: Of the CRDs.
-        seconds: How long that may take.
+        connection: Connection to the API server.
+        names: Names of the CRDs.
+        seconds: The longest time to wait.
 
     Raises:
-        CRDsError: HTTP as soon as the names of one are not accepted, with the server's words; NETWORK when the time is
-            over, with the conditions of those that are missing.
+        CRDsError: HTTP with the server's message once it refuses the names of a CRD; NETWORK after ``seconds``, with
+            the conditions of the CRDs that are not established.
     """
     pending = dict.fromkeys(names, "not looked at")
     try:
@@ -58,11 +58,11 @@ async def _poll(connection: Connection, pending: dict[str, str]) -> None:
 
 
 async def _read_conditions(connection: Connection, name: str, pending: dict[str, str]) -> dict[str, JSON] | None:
-    """Return the conditions by type; None, with the reason noted, when they cannot be had now."""
+    """Return the conditions by type; without a response, record the reason in ``pending`` and return None."""
     try:
         found = await crd_client.find(connection, name)
     except CRDsError as error:
-        # Servers restart, and their answers then are of all kinds.
+        # A server that restarts answers with various errors.
         pending[name] = str(error).removeprefix(f"{name}: ")
         return None
     if found is None:

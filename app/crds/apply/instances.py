@@ -1,4 +1,4 @@
-"""The instances of a host cluster, read once."""
+"""Reads the instances (``Karmada`` objects) of a host cluster."""
 
 from app.crds.apply.api_requests import request_object
 from app.crds.failures import CRDsError, Exit

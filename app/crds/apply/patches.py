@@ -1,4 +1,7 @@
-"""The patches of a tarball: for an instance, and merged into their CRDs (research 2.5)."""
+"""The patches of a tarball: filled in for an instance, and merged into their CRDs.
+
+Upstream: ``patchCrds`` in operator/pkg/tasks/init/karmadaresource.go (v1.18.0).
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -13,8 +16,8 @@ from app.model.merge_keys import MergeSchema
 from app.patch.errors import StrategicMergeError
 from app.patch.strategic_merge_patch import strategic_merge
 
-# The patchMergeKey tags of apiextensions/v1 and meta/v1. The one more that there is, of x-kubernetes-validations, is
-# below `versions`, which is replaced whole.
+# The patchMergeKey tags of apiextensions/v1 and meta/v1. The one of x-kubernetes-validations is left out: it is below
+# `versions`, a list that a patch replaces.
 _METADATA: Final = {"finalizers": MergeSchema(primitive=True), "ownerReferences": MergeSchema(merge_key="uid")}
 _CRD: Final = MergeSchema({"metadata": MergeSchema(_METADATA)})
 
@@ -31,18 +34,18 @@ def build_patches(tree: Tree, values: Mapping[str, str], limits: Limits = LIMITS
     """Return the patches of a tarball for an instance.
 
     Raises:
-        CRDsError: ARCHIVE when one is no YAML object, has a placeholder that nobody knows or is for a CRD that is not
-            there; LIMIT when they have more YAML than one tarball may have; USAGE when a value is missing.
+        CRDsError: ARCHIVE if a patch is not a YAML object, has an unknown placeholder or patches a CRD that the tarball
+            does not have; LIMIT if the YAML is too large; USAGE if a value is missing.
     """
     budget = YAMLBudget(limits)
     return [_build_patch(tree, path, substitute(path, text, values), budget) for path, text in tree.patches.items()]
 
 
 def render_crds(crds: Mapping[str, JSONObject], patches: Sequence[Patch]) -> dict[str, JSONObject]:
-    """Return the CRDs with the patches merged into them, by name and in order; neither is changed.
+    """Return the CRDs with the patches merged in, by name and in order; the arguments stay unchanged.
 
     Raises:
-        CRDsError: ARCHIVE when a patch does not fit.
+        CRDsError: ARCHIVE if a patch cannot be merged.
     """
     return {name: render_one(name, crds, patches) for name in crds}
 
@@ -73,7 +76,7 @@ def _build_patch(tree: Tree, path: str, text: str, budget: YAMLBudget) -> Patch:
 
 
 def _drop_name(body: JSONObject) -> JSONObject:
-    """Leave out whose name the patch has in it: only that of its file counts, and an apiserver refuses another one."""
+    """Drop ``metadata.name``: the file name selects the CRD, and the API server refuses a different name."""
     metadata = {name: value for name, value in as_object(body.get("metadata")).items() if name != "name"}
     rest = {name: value for name, value in body.items() if name != "metadata" or not isinstance(value, dict)}
     return {**rest, "metadata": metadata} if metadata else rest

@@ -1,4 +1,4 @@
-"""The changes that applying would make on a server, found without changing anything."""
+"""Plans the changes that applying CRDs would make on a server, by dry runs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -14,13 +14,13 @@ _KARMADA_SUFFIX: Final = ".karmada.io"
 
 
 async def plan(connection: Connection, crds: Mapping[str, JSONObject], patches: Sequence[Patch]) -> list[CRDChange]:
-    """Return what sets a server's CRDs apart from those of a release, patched for an instance.
+    """Return the differences between a server's CRDs and those of a release, patched for an instance.
 
-    A dry run asks the server for the objects that it would store, so its defaults are no difference. A CRD of the
-    release's groups, or of one of Karmada's, that the release does not have counts as removed; applying ignores it.
+    A dry run returns the objects that the server would store, so its defaults are not reported as differences. A CRD of
+    the release's groups or of ``*.karmada.io`` that the release does not have is reported as removed; applying keeps it.
 
     Raises:
-        CRDsError: ARCHIVE when a patch does not fit; NETWORK, HTTP as `app.crds.apply.crd_client`.
+        CRDsError: ARCHIVE if a patch cannot be merged; NETWORK, HTTP as `app.crds.apply.crd_client`.
     """
     wanted = render_crds(crds, patches)
     groups = {_read_group(crd) for crd in crds.values()}
@@ -33,14 +33,14 @@ async def plan(connection: Connection, crds: Mapping[str, JSONObject], patches: 
     after: dict[str, Mapping[str, JSON]] = {}
     for name, crd in wanted.items():
         stored = before.get(name)
-        # The server refuses to drop a version that it stores objects in, also in a dry run.
+        # The server refuses to drop a stored version, even in a dry run.
         known = stored is not None and not find_lost_versions(stored, crd)
         after[name] = await crd_client.apply(connection, name, crd, dry_run=True) if known else crd
     return compare(before, after)
 
 
 class StoredVersionsError(CRDsError):
-    """The release does not have versions in which objects may be stored."""
+    """The release drops versions that objects may be stored in."""
 
     def __init__(self, lost: Mapping[str, Sequence[str]], remedy: str) -> None:
         listed = "; ".join(f"{name}: {', '.join(versions)}" for name, versions in lost.items())
@@ -49,7 +49,7 @@ class StoredVersionsError(CRDsError):
 
 
 def check_lost_versions(changes: Sequence[CRDChange]) -> None:
-    """Refuse changes that drop a version in which objects may be stored; raises StoredVersionsError."""
+    """Raise StoredVersionsError if a change drops a version that objects may be stored in."""
     lost = {one.name: one.lost for one in changes if one.lost}
     if lost:
         raise StoredVersionsError(lost, "give --force")
@@ -58,13 +58,13 @@ def check_lost_versions(changes: Sequence[CRDChange]) -> None:
 async def check_stored_versions(
     connection: Connection, crds: Mapping[str, JSONObject], patches: Sequence[Patch]
 ) -> None:
-    """Refuse a release that drops a version in which objects may be stored, without a plan of all changes.
+    """Refuse a release that drops a stored version, without planning all changes.
 
-    The CRDs of the server are read one after the other, and of each only the names of versions are kept.
+    Reads one CRD at a time and keeps only the names of its versions, to bound the memory of a controller.
 
     Raises:
-        StoredVersionsError: It does.
-        CRDsError: ARCHIVE when a patch does not fit; NETWORK, HTTP as `app.crds.apply.crd_client`.
+        StoredVersionsError: The release drops a version that objects may be stored in.
+        CRDsError: ARCHIVE if a patch cannot be merged; NETWORK, HTTP as `app.crds.apply.crd_client`.
     """
     lost: dict[str, Sequence[str]] = {}
     check_patches(crds, patches)

@@ -1,7 +1,7 @@
-"""The bytes inside a gzip file, forward and bounded, and nothing taken for whole that is not (research 6.5, phase 1).
+"""Reads the content of a gzip file, bounded in size, and checks that the file is complete (RFC 1952).
 
 ``gzip`` and ``tarfile`` of the standard library read several members as one, skip zeros after the last, and stop before
-the trailer when the tar in it ends, so that a cut or damaged end goes unseen (research 3, row 8).
+the trailer when the tar in it ends. They do not notice a truncated or damaged end.
 """
 
 import zlib
@@ -17,17 +17,17 @@ _MAGIC: Final = b"\x1f\x8b"
 
 
 class GzipReader:
-    """The content of a gzip file, taken from the front."""
+    """Reads the content of a gzip file in order."""
 
     def __init__(self, packed: bytes, *, limits: Limits) -> None:
         self._pieces: Final = _inflate(packed, limits.max_unpacked(len(packed)), limits)
         self._piece = memoryview(b"")
 
     def take(self, size: int) -> bytes:
-        """Return the next bytes, fewer only at the end.
+        """Return the next ``size`` bytes, fewer only at the end.
 
         Raises:
-            CRDsError: INTEGRITY when the gzip is cut, damaged or followed by something, LIMIT when it holds too much.
+            CRDsError: INTEGRITY if the gzip is truncated, damaged or followed by data, LIMIT if it inflates to too much.
         """
         if size <= len(self._piece):
             taken, self._piece = self._piece[:size], self._piece[size:]
@@ -40,7 +40,7 @@ class GzipReader:
         return b"".join(parts)
 
     def drain(self) -> None:
-        """Take the rest and drop it, so that everything has been checked; raises as ``take`` does."""
+        """Read and drop the rest, so that the checksum is verified; raises as ``take``."""
         while self._next_piece():
             pass
 
@@ -67,7 +67,7 @@ def _inflate(packed: bytes, max_bytes: int, limits: Limits) -> Iterator[bytes]:
             yield piece
     after = stream.unused_data or bytes(rest[: len(_MAGIC)])
     if after:
-        what = "another gzip member" if after.startswith(_MAGIC) else "something else"
+        what = "another gzip member" if after.startswith(_MAGIC) else "other data"
         raise CRDsError(Exit.INTEGRITY, f"the gzip stream is followed by {what}")
 
 
@@ -76,7 +76,7 @@ def _decompress(stream: "zlib._Decompress", data: bytes, *, first: bool) -> byte
         return stream.decompress(data, _PIECE)
     except zlib.error as error:
         if first and not data.startswith(_MAGIC):
-            # The words of the Go operator (research 2.6).
+            # The message of Karmada's operator (upstream: Unpack in operator/pkg/util/util.go).
             raise CRDsError(Exit.INTEGRITY, "new reader failed. gzip: invalid header") from None
         raise CRDsError(Exit.INTEGRITY, f"the gzip stream is damaged: {error}") from None
 

@@ -1,6 +1,7 @@
-"""Which entries a CRD tarball may have (upstream: ValidateTarball in pkg/util/validation; research 2.3, 6.5).
+"""The allowed paths and types of entries in a CRD tarball.
 
-The texts are upstream's where upstream refuses, and ours where only we do.
+Upstream: ``ValidateTarball`` in pkg/util/validation/validation.go (v1.18.0). Where upstream refuses an entry, the
+message is upstream's.
 """
 
 import posixpath
@@ -12,29 +13,29 @@ from app.crds.failures import CRDsError, Exit
 
 TOP: Final = "crds"
 _MAX_NAME_BYTES: Final = 255  # NAME_MAX of the file systems in use, in bytes
-_MAX_PATH_BYTES: Final = 1024  # a quarter of PATH_MAX: the cache's own path comes in front
+_MAX_PATH_BYTES: Final = 1024  # a quarter of PATH_MAX, which includes the path of the cache
 _MAX_DEPTH: Final = 16
 _DOT: Final = "./"
 _ITSELF: Final = (".", _DOT)
-_HINT: Final = " (names as `tar -C directory .` writes them are taken with --normalize-dot)"
-# A backslash separates on other systems, the others end a name or a line of a log.
+_HINT: Final = " (--normalize-dot accepts names as `tar -C directory .` writes them)"
+# A backslash is a separator on other systems; control characters break names and log lines.
 _FORBIDDEN: Final = re.compile(r"[\\\x00-\x1f\x7f]")
 
 
 class Names:
-    """The paths of an archive so far: what may not come twice, or as a file and a directory."""
+    """The paths of an archive so far, to find duplicates, and paths that are both file and directory."""
 
     def __init__(self, *, normalize_dot: bool = False) -> None:
-        """Begin; ``normalize_dot`` takes names as they are in what ``tar -C directory .`` makes, ``./`` in front."""
+        """Create it for one archive; ``normalize_dot`` accepts names with a leading ``./``."""
         self._normalize_dot: Final = normalize_dot
         self.files: Final[set[str]] = set()
         self.directories: Final[set[str]] = set()
 
     def admit(self, entry: tar.Entry) -> str:
-        """Return the path of an entry without its final slash, parents noted; ``""`` for the directory of it all.
+        """Check an entry and return its path without a final slash; ``""`` for the root directory ``.``.
 
         Raises:
-            CRDsError: ARCHIVE, with the name.
+            CRDsError: ARCHIVE if the entry is not allowed; the message has its name.
         """
         _check_characters(entry.name)
         directory = entry.kind == tar.DIRECTORY
@@ -56,7 +57,7 @@ class Names:
         return path
 
     def path_of(self, name: str, *, directory: bool = False) -> str:
-        """Return what is meant by a name, whether or not it may be there."""
+        """Return the path that a name means, without checking it."""
         path = name.removeprefix(_DOT) if self._normalize_dot else name
         return path.removesuffix("/") if directory else path
 

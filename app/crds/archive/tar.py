@@ -1,9 +1,10 @@
-"""The entries of a tar, in order (POSIX.1-2001 ustar and pax, GNU long names), read by hand.
+"""Reads the entries of a tar in order (POSIX.1-2001 ustar and pax, GNU long names).
 
-Not ``tarfile``: it has taken negative sizes (CVE-2025-8194), stops quietly at a header it cannot read when another came
-before, needs no end-of-archive mark, and holds pax bodies of any size. What is needed here is small: names, sizes and
-bodies of regular files, and an error for everything else. Karmada's operator reads the same bytes by Go's archive/tar:
-an entry that Go would name, type or size differently is an error (`tests/crds/archive/test_against_go.py`).
+``tarfile`` is not used. It has accepted negative sizes (CVE-2025-8194), stops without an error at an unreadable header
+after a readable one, needs no end-of-archive mark, and holds pax bodies of any size. This module needs only names, sizes
+and bodies of regular files, and refuses all other entries. Karmada's operator reads the same bytes with Go's
+archive/tar: an entry that Go would name, type or size differently is an error
+(`tests/crds/archive/test_against_go.py`).
 """
 
 import itertools
@@ -31,27 +32,27 @@ Take = Callable[[int], bytes]
 
 
 class Entry(NamedTuple):
-    """One member, as the archive has it; the name is not to be trusted."""
+    """One entry, as in the archive; its name is not checked yet."""
 
     name: str
     kind: int
-    """The type flag, as a number; FILE for the old way of saying file as well. PAX_GLOBAL is no member, but Go's
-    archive/tar lists it as one."""
+    """The type flag, as a number; FILE also for the old type flag NUL. PAX_GLOBAL is not a file, but Go's archive/tar
+    lists it as an entry."""
     mtime: int
     body: bytes = b""
-    """Of a FILE; not read for others."""
+    """Content of a FILE; empty for other types."""
 
 
 def entries(take: Take, limits: Limits) -> Iterator[Entry]:
-    """Yield the entries until the end-of-archive mark, behind which only zeros may follow.
+    """Yield the entries until the end-of-archive mark; only zeros may follow it.
 
     Arguments:
-        take: Returns the next so many bytes, fewer only at the end.
-        limits: Bounds ``file_bytes`` and ``entries``.
+        take: Returns the given number of bytes, fewer only at the end.
+        limits: ``file_bytes`` and ``entries`` apply.
 
     Raises:
-        CRDsError: ARCHIVE for what is not a tar, and behind an entry that is neither file nor directory; LIMIT for what
-            is too large a one; and what ``take`` raises.
+        CRDsError: ARCHIVE if the data is not a tar, and after an entry that is neither file nor directory; LIMIT if a
+            limit is exceeded; also the errors of ``take``.
     """
     attributes = Attributes()
     for count in itertools.count():
@@ -69,7 +70,7 @@ def entries(take: Take, limits: Limits) -> Iterator[Entry]:
         header, attributes = _merge(header, attributes), Attributes()
         yield _read_entry(take, header, limits)
         if header.kind not in _READ:
-            # Some readers skip a body, others have more headers or none: the rest would depend on the reader.
+            # Readers disagree on whether such a type has a body, so the meaning of the rest depends on the reader.
             raise distrust(f"an entry of type {header.kind}")
     if attributes != Attributes():
         raise distrust("a header for a further entry is the last one")
@@ -117,12 +118,12 @@ def _read_body(take: Take, size: int, limit: int, name: str) -> bytes:
 
 def _check_end(take: Take) -> None:
     if any(_read_exactly(take, BLOCK)):
-        raise distrust("an end-of-archive mark that is only half there")
+        raise distrust("an incomplete end-of-archive mark")
     while rest := take(_MAX_ATTRIBUTES):
         if rest.strip(b"\0"):
-            raise distrust("something behind the end-of-archive mark")
+            raise distrust("data after the end-of-archive mark")
         if len(rest) % BLOCK:
-            raise distrust("a length that is no multiple of 512")
+            raise distrust("a length that is not a multiple of 512")
 
 
 def _read_exactly(take: Take, size: int) -> bytes:

@@ -1,7 +1,8 @@
 """Headers that carry a name or other attributes of the next entry: pax ``x`` and ``g``, GNU's ``L`` and ``K``.
 
-Readers disagree on which of two wins: Go prefers GNU's name to that of pax and the last pax header to all before it,
-others prefer the last header of either kind. So an entry has headers of one kind, each once, and each record once.
+Readers disagree on which of two headers takes precedence. Go prefers GNU's name to that of pax, and the last pax header
+to all before it. Others prefer the last header of either kind. So an entry may have headers of one kind only, each once,
+and each record once.
 Source: archive/tar of Go 1.26, next and mergePAX in reader.go, parsePAXRecord in strconv.go.
 """
 
@@ -23,7 +24,7 @@ _STRINGS: Final = (b"path", b"linkpath", b"uname", b"gname")
 
 
 class Attributes(NamedTuple):
-    """Attributes of the next entry; None where no header has any of that kind."""
+    """Attributes of the next entry; None without a header of that kind."""
 
     pax: Mapping[bytes, bytes] | None = None
     gnu_name: bytes | None = None
@@ -31,17 +32,17 @@ class Attributes(NamedTuple):
 
     @property
     def name(self) -> bytes:
-        """The entry's name, empty for the one in its own header."""
+        """The entry's name; empty if its own header has the name."""
         return self.gnu_name or (self.pax or {}).get(b"path", b"")
 
     @property
     def link(self) -> bytes:
-        """The entry's link target, empty for the one in its own header."""
+        """The entry's link target; empty if its own header has the target."""
         return self.gnu_link or (self.pax or {}).get(b"linkpath", b"")
 
     @property
     def size(self) -> int | None:
-        """The entry's size, None for the one in its own header."""
+        """The entry's size; None if its own header has the size."""
         size = (self.pax or {}).get(b"size")
         return int(size) if size else None
 
@@ -112,5 +113,5 @@ def _check_record(key: bytes, value: bytes) -> None:
 def _parse_gnu_text(body: bytes) -> bytes:
     text, _, rest = body.partition(b"\0")
     if not text or rest.strip(b"\0"):
-        raise distrust("a GNU long name that is empty, or goes on behind its end")
+        raise distrust("a GNU long name that is empty, or has data after its terminating NUL")
     return text

@@ -1,7 +1,7 @@
-"""One header block of a tar (POSIX.1-2001 ustar, GNU), read as Go's archive/tar reads it, or refused.
+"""Parses a header block of a tar (POSIX.1-2001 ustar, GNU) as Go's archive/tar does, or refuses it.
 
-Readers disagree on fields that are not as the formats say: on a prefix behind GNU's magic, on star's shorter prefix, on
-numbers with other characters. Such a header is refused, so that no reader finds another name or size in it.
+Readers disagree on fields that deviate from the formats: a prefix after GNU's magic, the shorter prefix of star, numbers
+with other characters. Such a header is refused, so that no reader finds another name or size in it.
 Source: archive/tar of Go 1.26, readHeader in reader.go, getFormat in format.go, parseNumeric in strconv.go.
 """
 
@@ -59,7 +59,7 @@ def parse_header(block: bytes) -> Header:
 
 
 def distrust(reason: str) -> CRDsError:
-    """Return the error of a tar that readers could understand differently, or not at all."""
+    """Return the error for a tar that is malformed, or that readers could understand differently."""
     return CRDsError(Exit.ARCHIVE, f"not a tar that can be trusted: {reason}")
 
 
@@ -71,7 +71,7 @@ def _parse_prefix(block: bytes) -> bytes:
         return _cut_at_nul(block[345:500])
     if block[257:265] == _GNU:
         _check_numbers(block, _DEVICE)
-        # Go takes any other text than a time here for a prefix. An empty field has no time.
+        # Go takes a text other than a time for a prefix. An empty field has no time.
         _check_numbers(block, {name: field for name, field in _GNU_TIMES.items() if block[field.start]})
     return b""
 
@@ -83,7 +83,7 @@ def _check_numbers(block: bytes, fields: dict[str, slice]) -> None:
 
 
 def _parse_number(field: bytes) -> int | None:
-    """Read octal digits, or GNU's base 256 where the first bit is set: two's complement without that bit."""
+    """Parse octal digits, or GNU's base 256 if the first bit is set: two's complement without that bit."""
     if not field[0] & 0x80:
         return _parse_octal(field)
     bits = 8 * len(field) - 1

@@ -1,4 +1,4 @@
-"""Unpacked files: written relative to descriptors, so that no link leads elsewhere, and compared with digests."""
+"""Writes unpacked files relative to descriptors, without following links, and compares them with digests."""
 
 import errno
 import hashlib
@@ -27,7 +27,7 @@ _PIECE: Final = 64 * 1024
 
 
 class Written(NamedTuple):
-    """A file to write: its path below the directory, checked, without dots."""
+    """A file to write, with its path below the directory; the path is checked and has no dot components."""
 
     path: str
     body: bytes
@@ -35,10 +35,10 @@ class Written(NamedTuple):
 
 
 def write_tree(into: Directory, directories: Collection[str], files: Iterable[Written]) -> None:
-    """Write the directories and files below an existing directory, all new and all on disk when it returns.
+    """Write new directories and files below an existing directory, and sync them to disk.
 
     Raises:
-        CRDsError: DISK when anything is there already or cannot be written; what has been written stays.
+        CRDsError: DISK if a path exists or cannot be written; the written files stay.
     """
     try:
         with open_directory_at(into) as root:
@@ -47,7 +47,7 @@ def write_tree(into: Directory, directories: Collection[str], files: Iterable[Wr
                 with open_parent(root, directory) as (parent, name):
                     os.mkdir(name, DIRECTORY_MODE, dir_fd=parent)
             paths = [_write(root, file) for file in files]
-            # Last, and together: the first makes the file system write what the others then find written.
+            # Synced last and together: the first fsync makes the file system write most of the others' data too.
             for path in paths:
                 _sync(root, path, EXISTING)
             for directory in reversed(ordered):
@@ -61,16 +61,16 @@ def write_tree(into: Directory, directories: Collection[str], files: Iterable[Wr
 def find_differences(
     directory: Directory, files: Mapping[str, FileDigest], *, top: str, required: Collection[str] = ()
 ) -> list[str]:
-    """Return what below ``directory/top`` is not what the digests say, one line each, sorted by path.
+    """Return the differences between ``directory/top`` and the digests, one line each, sorted by path.
 
     Args:
         directory: The directory.
-        files: The files that must be there, by path.
-        top: The only name in the directory that is looked at.
-        required: Directories that must be there.
+        files: Digests of the required files, by path.
+        top: The only name in the directory that is compared.
+        required: Required directories.
 
     Raises:
-        CRDsError: DISK when something cannot be read.
+        CRDsError: DISK if a file cannot be read.
     """
     try:
         with open_directory_at(directory) as root:
@@ -83,7 +83,7 @@ def find_differences(
                     lines[path] = difference
     except OSError as error:
         where = "the cache" if isinstance(directory, int) else directory
-        raise CRDsError(Exit.DISK, f"cannot look at {where}: {error.strerror or error}") from error
+        raise CRDsError(Exit.DISK, f"cannot read {where}: {error.strerror or error}") from error
     return missing + [f"{path} {lines[path]}" for path in sorted(lines)]
 
 

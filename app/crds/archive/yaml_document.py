@@ -1,7 +1,7 @@
-"""The first document of a YAML file, read by libyaml within the budget of its tarball.
+"""Reads the first document of a YAML file with libyaml, within the budget of its tarball.
 
-libyaml's events are counted before anything is built from the text: a loader expands aliases, exponentially in the size
-of the text, and it recurses into brackets.
+libyaml's events are counted before objects are built from the text. A loader would expand aliases exponentially and
+recurse into brackets.
 """
 
 import re
@@ -31,7 +31,7 @@ class YAMLDocument(NamedTuple):
 
 
 def read_document(path: str, body: bytes, budget: YAMLBudget) -> YAMLDocument:
-    """Read a file as Kubernetes' tools read YAML; the documents behind the first one are parsed, but not built.
+    """Read a file as Kubernetes tools read YAML; later documents are parsed, but no objects are built from them.
 
     Args:
         path: The file's name for errors.
@@ -39,8 +39,8 @@ def read_document(path: str, body: bytes, budget: YAMLBudget) -> YAMLDocument:
         budget: The limits that the files of one tarball share. Reading takes from them.
 
     Raises:
-        CRDsError: LIMIT beyond the budget. ARCHIVE, naming the path: the file is not UTF-8 or not YAML, has aliases,
-            directives, a key twice, too many levels, or a value that JSON does not have.
+        CRDsError: LIMIT beyond the budget. ARCHIVE, with the path: the file is not UTF-8 or not YAML, or has aliases,
+            directives, duplicate keys, too many levels, or values that JSON does not have.
     """
     budget.take_bytes(path, len(body))
     try:
@@ -58,7 +58,7 @@ def read_document(path: str, body: bytes, budget: YAMLBudget) -> YAMLDocument:
 
 
 def _check_events(path: str, text: str, budget: YAMLBudget) -> tuple[int, int]:
-    """Return how many documents there are, and where the first one ends; raises as `read_document`."""
+    """Return the number of documents and the end position of the first one; raises as `read_document`."""
     documents = depth = end = 0
     try:
         for event in yaml.parse(text, Loader=_LOADER):
