@@ -9,7 +9,7 @@ from app.crds.apply.patches import build_patches, render_crds
 from app.crds.apply.placeholders import CA_BUNDLE, NAME, NAMESPACE
 from app.model.json import JSONObject
 
-# Texts of the kind that `values_of` returns.
+# Values of the form that `build_values` returns.
 _VALUES: Final[Mapping[str, str]] = {
     NAME: "trial-karmada-webhook",
     NAMESPACE: "karmada-system",

@@ -1,7 +1,8 @@
-"""The cache of CRD tarballs: entries that are whole or not there (research 6.3).
+"""The cache of CRD tarballs: an entry is complete, or it does not exist.
 
-``<root>/cache/<key>/`` holds ``crds.tar.gz`` and ``crds/…``, in real directories where the Go operator finds them, and
-``.meta.json``, which it does not look at. An entry is built in ``.staging`` and takes its place in one step.
+``<root>/cache/<key>/`` has ``crds.tar.gz`` and ``crds/…``, in the layout of Karmada's operator, and ``.meta.json``,
+which the operator does not read. An entry is built in ``.staging`` and moved into place atomically.
+Upstream: operator/pkg/tasks/init/crd.go (v1.18.0), ``getCrdsDir``.
 """
 
 import hashlib
@@ -28,7 +29,7 @@ from app.crds.failures import CRDsError, Exit
 
 
 class Verify(Protocol):
-    """Verifies a tarball as `archive.verify` does, elsewhere."""
+    """Verifies a tarball as `archive.verify` does, for example in another process."""
 
     def __call__(self, load: Callable[[], bytes], *, strict: bool, normalize_dot: bool) -> archive.Manifest:
         """Return the manifest of the tarball that ``load`` returns; raises CRDsError."""
@@ -36,7 +37,7 @@ class Verify(Protocol):
 
 
 class Entry(NamedTuple):
-    """A whole entry."""
+    """A verified entry."""
 
     key: str
     path: Path
@@ -44,22 +45,22 @@ class Entry(NamedTuple):
 
 
 class Adopted(NamedTuple):
-    """An entry made of the tarball that lay there."""
+    """An entry that was made from an existing tarball."""
 
     entry: Entry
     found: tuple[str, ...]
-    """What was wrong with the tree beside the tarball."""
+    """The problems of the tree that was next to the tarball."""
 
 
 class Origin(NamedTuple):
-    """Where a tarball came from; addresses redacted."""
+    """The origin of a tarball; its URLs are redacted."""
 
     url: str = ""
     final_url: str = ""
     etag: str = ""
     last_modified: str = ""
     asked: int = 1
-    """How often the origin was asked: not at all for what lay there already."""
+    """Number of answers from the origin; 0 for a tarball that was not downloaded."""
 
 
 def _read_clock() -> datetime:
@@ -67,7 +68,7 @@ def _read_clock() -> datetime:
 
 
 class Cache(Layout):
-    """Entries by key, for threads and processes at once."""
+    """Entries by key, safe for several threads and processes."""
 
     def __init__(
         self,
@@ -78,14 +79,14 @@ class Cache(Layout):
         verify: Verify | None = None,
         reading: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """Prepare; nothing is made on disk before something is to be written.
+        """Configure the cache; the first write creates its directories.
 
         Args:
             root: The data directory (``/var/lib/karmada``); the cache is ``cache`` below it.
-            limits: What an archive may be.
-            clock: Tells what records are dated with; nothing is decided by it but what `prune` takes for old.
-            verify: Verifies tarballs that are taken in, before they are unpacked; None to do that in this process.
-            reading: Entered while a tarball is in memory, except within ``verify``. It is never nested.
+            limits: Limits of a tarball.
+            clock: Returns the time for records. Only `prune` compares these times.
+            verify: Verifies new tarballs before they are unpacked; None verifies them in this process.
+            reading: Context that is entered while a tarball is in memory, except during ``verify``. It is never nested.
         """
         super().__init__(root)
         self._verify: Final = verify
@@ -94,24 +95,26 @@ class Cache(Layout):
         self._clock: Final = clock
 
     def bounded_by(self, verify: Verify, reading: Callable[[], AbstractContextManager[None]]) -> Self:
-        """Return this cache with other ways to verify tarballs and to wait for the memory that they take."""
+        """Return the same cache with another ``verify`` and ``reading`` (see `__init__`)."""
         return type(self)(self.directory.parent, limits=self._limits, clock=self._clock, verify=verify, reading=reading)
 
-    # --- Looking ------------------------------------------------------------------------------------------------------
+    # --- Reading ------------------------------------------------------------------------------------------------------
 
     def entry(self, key: str) -> Entry | None:
-        """Return the entry if it is whole: all of it is read, the tarball against its record, the tree against it.
+        """Return the entry, or None if it is missing or damaged.
+
+        Reads all of it: the tarball must have the recorded digest, and the tree must have the tarball's files.
 
         Raises:
-            CRDsError: DISK for a link, or what belongs to somebody else.
+            CRDsError: DISK for a link, or for files that another user owns.
         """
         found = self.tarball(key)
         return None if found is None else found[0]
 
     def tarball(self, key: str) -> tuple[Entry, bytes] | None:
-        """Return the entry if it is whole, and the bytes that were checked; errors as `entry`.
+        """Return the entry and the bytes of its tarball, or None as `entry` does; raises as `entry`.
 
-        Use these bytes, and not the files: somebody may change them meanwhile.
+        Use these verified bytes, not the files, which another process may change meanwhile.
         """
         with self.open_entry_directory(key) as directory:
             if directory is None:
@@ -121,21 +124,21 @@ class Cache(Layout):
         return None if record is None or problems else (Entry(key, self.path(key), record), tarball)
 
     def verify(self, key: str) -> list[str]:
-        """Return what is wrong with the entry after reading all of it; raises CRDsError NOT_CACHED if there is none."""
+        """Read the entry completely and return its problems; raises CRDsError NOT_CACHED if it does not exist."""
         with self.open_entry_directory(key) as directory:
             if directory is None:
                 raise CRDsError(Exit.NOT_CACHED, f"{key} is not in the cache {self.directory}")
             return list(check_entry(directory, self._limits).problems)
 
     def entries(self) -> list[Listed]:
-        """Return everything that is in the place of an entry; raises CRDsError DISK."""
+        """Return all entries in any state; raises CRDsError DISK."""
         return [listed for key in self.keys() if (listed := self._list_entry(key)) is not None]
 
     def _list_entry(self, key: str) -> Listed | None:
         path = self.path(key)
         try:
             changed = datetime.fromtimestamp(os.lstat(path).st_mtime, UTC)
-        except OSError:  # it went meanwhile
+        except OSError:  # removed meanwhile
             return None
         try:
             with self.open_entry_directory(key) as directory:
@@ -149,7 +152,7 @@ class Cache(Layout):
         state: State = "changed" if problems else "ready"
         return Listed(key, path, state, measure_size(path), record.asked_at, record, "; ".join(problems))
 
-    # --- Bringing in --------------------------------------------------------------------------------------------------
+    # --- Writing ------------------------------------------------------------------------------------------------------
 
     def commit(
         self,
@@ -162,19 +165,19 @@ class Cache(Layout):
         normalize_dot: bool = False,
         seconds: float = LOCK_SECONDS,
     ) -> Entry:
-        """Verify and unpack the tarball in a staging directory, record it, and let it be the entry.
+        """Verify and unpack the tarball in a staging directory, record it, and make it the entry.
 
         Args:
-            key: Whose; the caller holds `lock`.
-            staged: What `staging` gave, with ``crds.tar.gz`` in it and nothing else.
-            origin: Where it came from.
+            key: Key of the entry; the caller holds `lock`.
+            staged: A directory of `staging` that has ``crds.tar.gz`` and no other files.
+            origin: Origin of the tarball.
             sha256: The expected digest; ``""`` for any.
-            strict: Whether warnings are errors.
-            normalize_dot: Whether ``./crds/…`` in it is ``crds/…``; the tarball is kept as it is.
-            seconds: How long to wait for readers.
+            strict: Treat warnings as errors.
+            normalize_dot: Accept ``./crds/…`` for ``crds/…``; the tarball itself stays unchanged.
+            seconds: Seconds to wait for readers.
 
         Raises:
-            CRDsError: INTEGRITY, ARCHIVE, LIMIT, LOCKED or DISK; the entry is as before.
+            CRDsError: INTEGRITY, ARCHIVE, LIMIT, LOCKED or DISK; the entry stays unchanged.
         """
         record = self._build(key, staged, origin, sha256=sha256, strict=strict, normalize_dot=normalize_dot)
         self.put(key, staged, seconds=seconds)
@@ -189,19 +192,20 @@ class Cache(Layout):
         normalize_dot: bool = False,
         seconds: float = LOCK_SECONDS,
     ) -> Adopted | None:
-        """Make an entry of the tarball that lies in its place, by whomever; its tree is unpacked anew.
+        """Make an entry from the tarball in its directory, and unpack the tree again.
 
-        That is how hand-placed tarballs come in, what the Go operator wrote, and what was damaged since it was whole.
+        This accepts tarballs that a user or Karmada's operator placed there, and repairs entries with a damaged tree.
 
         Args:
-            key: Whose; the caller holds `lock`.
-            url: Of whom it is the tarball, redacted, where no record tells.
-            strict: Whether warnings are errors.
-            normalize_dot: Whether ``./crds/…`` in it is ``crds/…``, as it is if the entry was made with that.
-            seconds: How long to wait for readers.
+            key: Key of the entry; the caller holds `lock`.
+            url: Redacted URL of the tarball, used if there is no record.
+            strict: Treat warnings as errors.
+            normalize_dot: Accept ``./crds/…`` for ``crds/…``; a record that allows it counts too.
+            seconds: Seconds to wait for readers.
 
         Returns:
-            The entry and what was found wrong; None without a tarball, or with one that is not what was recorded.
+            The entry and the problems of its former tree; None without a tarball, or if its digest is not the recorded
+            one.
 
         Raises:
             CRDsError: As `commit`.
@@ -235,18 +239,18 @@ class Cache(Layout):
         strict: bool = False,
         normalize_dot: bool = False,
     ) -> Entry:
-        """Make a regular file the entry, in place of a former one; its limits are checked before anything is copied.
+        """Make a regular file the entry, replacing a former one; the size is checked before the file is copied.
 
         Args:
-            key: Whose.
-            file: A tarball.
-            origin: Where it came from.
+            key: Key of the entry.
+            file: Path of a tarball.
+            origin: Origin of the tarball.
             sha256: The expected digest; ``""`` for any.
-            strict: Whether warnings are errors.
-            normalize_dot: Whether ``./crds/…`` in it is ``crds/…``; the tarball is kept as it is.
+            strict: Treat warnings as errors.
+            normalize_dot: Accept ``./crds/…`` for ``crds/…``; the tarball itself stays unchanged.
 
         Raises:
-            CRDsError: USAGE when the file cannot be read or is no regular file; LIMIT; else as `commit`.
+            CRDsError: USAGE if the file cannot be read or is not regular; LIMIT; else as `commit`.
         """
         tarball = _load_file(file, self._limits)
         with self.lock(key), self.staging() as staged:
@@ -255,7 +259,7 @@ class Cache(Layout):
             return self.commit(key, staged, origin, sha256=sha256, strict=strict, normalize_dot=normalize_dot)
 
     def renew(self, entry: Entry, origin: Origin) -> Entry:
-        """Record that the origin said that the entry is still what it has; the caller holds `lock`."""
+        """Record that the origin confirmed the entry as current; the caller holds `lock`."""
         now = self._clock()
         record = msgspec.structs.replace(
             entry.record, url=origin.url, final_url=origin.final_url, etag=origin.etag,
@@ -271,10 +275,10 @@ class Cache(Layout):
         return entry._replace(record=record)
 
     def repair(self, key: str, *, seconds: float = LOCK_SECONDS) -> Adopted:
-        """Read all of the entry and unpack its tarball anew if anything is wrong.
+        """Read the entry completely, and unpack its tarball again if there is a problem.
 
         Raises:
-            CRDsError: NOT_CACHED if the tarball is gone or not the one recorded: fetch it; else as `commit`.
+            CRDsError: NOT_CACHED if the tarball is missing or not the recorded one; else as `commit`.
         """
         with self.lock(key, seconds):
             if (entry := self.entry(key)) is not None:
@@ -291,10 +295,10 @@ class Cache(Layout):
         keep: int = 0,
         dry_run: bool = False,
     ) -> list[Listed]:
-        """Remove entries that are too old and then those that do not fit, oldest first; those in use stay.
+        """Remove entries that are too old, then those that exceed the size, oldest first; entries in use stay.
 
         Returns:
-            What went, or would have gone.
+            The removed entries; with ``dry_run`` the entries to remove.
 
         Raises:
             CRDsError: DISK.
@@ -349,7 +353,7 @@ def _load_file(file: Path, limits: Limits) -> bytes:
     try:
         return archive.load(file, limits=limits)
     except CRDsError as error:
-        # A file that somebody named, and not our disk.
+        # The user named the file, so an unreadable file is an invalid argument.
         exit_code = Exit.USAGE if error.exit is Exit.DISK else error.exit
         raise CRDsError(exit_code, str(error)) from None
 

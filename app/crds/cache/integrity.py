@@ -1,4 +1,4 @@
-"""Compares an entry with its record, by its bytes."""
+"""Checks an entry: the tarball's digest against the record, and the tree against the tarball."""
 
 import errno
 import hashlib
@@ -14,17 +14,17 @@ from app.crds.failures import CRDsError, Exit
 
 
 class Checked(NamedTuple):
-    """An entry that has been read."""
+    """The result of checking an entry."""
 
     record: Record | None
     tarball: bytes
-    """Its bytes; empty if they are not those that the record has the digest of."""
+    """The tarball's bytes; empty if they do not have the recorded digest."""
     problems: Sequence[str]
     """The problems, one line each."""
 
 
 def read_tarball(directory: int, limits: Limits) -> bytes:
-    """Return the bytes of the tarball in an open directory; raises OSError, and CRDsError LIMIT for too many."""
+    """Return the bytes of the tarball in an open directory; raises OSError, and CRDsError LIMIT if it is too large."""
     try:
         return read_regular(TARBALL, directory, most=limits.download_bytes)
     except OSError as error:
@@ -34,17 +34,17 @@ def read_tarball(directory: int, limits: Limits) -> bytes:
 
 
 def check_entry(directory: int, limits: Limits) -> Checked:
-    """Read all of the entry open as ``directory``: its tarball against its record, its tree against its tarball.
+    """Check the entry that is open as ``directory``.
 
-    The tree is compared with the files in the tarball, and not with what the record says of them, so that no change of
-    both passes. That takes some 10 ms for a release.
+    The tree is compared with the files in the tarball, not with the record: a writer of the tree can edit the record
+    too. A release takes about 10 ms.
 
     Raises:
-        CRDsError: DISK when the tree cannot be read.
+        CRDsError: DISK if the tree cannot be read.
     """
     record = read_record(directory)
     if record is None:
-        return Checked(None, b"", ["there is no record of it"])
+        return Checked(None, b"", ["it has no record"])
     try:
         tarball = read_tarball(directory, limits)
     except (OSError, CRDsError):
@@ -59,8 +59,8 @@ def check_entry(directory: int, limits: Limits) -> Checked:
 
 
 def find_tree_problems(directory: int, tree: str, tarball: bytes, limits: Limits, *, normalize_dot: bool) -> list[str]:
-    """Return what of an entry's tree is not as in a tarball; nothing if there is no tree. Raises CRDsError."""
-    with translate_os_errors("looking at the cache"):
+    """Return the differences of an entry's tree from a tarball; none without a tree. Raises CRDsError DISK."""
+    with translate_os_errors("reading the cache"):
         if not exists(tree, directory):
             return []
     return verify_tree(directory, list_files(tarball, limits=limits, normalize_dot=normalize_dot))

@@ -1,4 +1,4 @@
-"""What the cache refuses to work with, and how it words what the file system will not do."""
+"""Refuses links and unsafe owners or modes in the cache, and translates errors of the file system."""
 
 import os
 import re
@@ -16,13 +16,13 @@ _KEY: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def is_key(name: str) -> bool:
-    """Tell whether a name is one of an entry: a SHA-256, hexadecimal."""
+    """Return whether a name is the key of an entry: a hexadecimal SHA-256 digest."""
     return _KEY.fullmatch(name) is not None
 
 
 @contextmanager
 def translate_os_errors(doing: str) -> Iterator[None]:
-    """Word what the operating system says: DISK, with what we were doing and the path."""
+    """Turn an OSError of the block into a CRDsError DISK; the message has ``doing`` and the path."""
     try:
         yield
     except OSError as error:
@@ -31,15 +31,15 @@ def translate_os_errors(doing: str) -> Iterator[None]:
 
 
 def open_directory(path: Path, parent: int | None = None) -> int | None:
-    """Open a directory of ours, and return its descriptor; None if it is not there.
+    """Open a directory of the cache and return its descriptor, or None if it does not exist.
 
     Args:
-        path: The directory, relative to ``parent`` by its last component, and for errors.
-        parent: The open directory that it is in.
+        path: The directory. With ``parent`` only the last component is opened; errors show all of it.
+        parent: Descriptor of the parent directory.
 
     Raises:
-        CRDsError: DISK for a link, wherever it leads, and for other files than directories.
-        OSError: It cannot be opened.
+        CRDsError: DISK for a link, and for a file that is not a directory.
+        OSError: The directory cannot be opened.
     """
     try:
         return os.open(path if parent is None else path.name, DIRECTORY, dir_fd=parent)
@@ -50,20 +50,20 @@ def open_directory(path: Path, parent: int | None = None) -> int | None:
             raise
         status = _stat(path if parent is None else path.name, parent)
         linked = status is not None and stat.S_ISLNK(status.st_mode)
-        raise _make_refusal(path, "is a symbolic link" if linked else "is no directory") from None
+        raise _make_refusal(path, "is a symbolic link" if linked else "is not a directory") from None
 
 
 def open_entry(path: Path, parent: int) -> int | None:
-    """Open an entry's directory, if we may use it, and return its descriptor; None if it is not there.
+    """Open an entry's directory, if its owner and mode are safe, and return its descriptor; None if it does not exist.
 
-    Symbolic links are refused because they lead where nobody has checked modes and owners; somebody else's files and
-    files that everybody may write, because who can write an entry decides what the control planes get. Owner may be
-    whoever we run as, and root, which is who pre-seeds volumes; a group may write, which is how volumes are shared.
+    A user who can write an entry decides on the CRDs of the control planes. So symbolic links, files of other users and
+    world-writable files are refused. The owner may be the user of this process, or root, which pre-seeds volumes. The
+    group may write, because that is how pods share volumes.
 
     Raises:
         CRDsError: DISK for a directory that is refused or cannot be opened.
     """
-    with translate_os_errors("looking at the cache"):
+    with translate_os_errors("reading the cache"):
         directory = open_directory(path, parent)
         if directory is None:
             return None
@@ -79,7 +79,7 @@ def open_entry(path: Path, parent: int) -> int | None:
 
 
 def has_tarball(directory: int) -> bool:
-    """Tell whether an open entry has a tarball with something in it."""
+    """Return whether an open entry has a tarball that is not empty."""
     tarball = _stat(TARBALL, directory)
     return tarball is not None and tarball.st_size > 0
 
@@ -95,15 +95,15 @@ def _check_owner_and_mode(path: Path, status: os.stat_result, is_kind: Callable[
     if stat.S_ISLNK(status.st_mode):
         wrong = "is a symbolic link"
     elif not is_kind(status.st_mode):
-        wrong = f"is no {kind}"
+        wrong = f"is not a {kind}"
     elif status.st_uid not in {0, os.geteuid()}:
         wrong = f"belongs to user {status.st_uid}, not to {os.geteuid()}"
     elif status.st_mode & stat.S_IWOTH:
-        wrong = "can be written by everybody"
+        wrong = "is world-writable"
     else:
         return
     raise _make_refusal(path, wrong)
 
 
 def _make_refusal(path: Path, wrong: str) -> CRDsError:
-    return CRDsError(Exit.DISK, f"{path} {wrong}: refused; remove it or put it right")
+    return CRDsError(Exit.DISK, f"{path} {wrong}: refused; remove it, or correct its type, owner and mode")

@@ -1,4 +1,4 @@
-"""Where an entry is built before anybody can see it, and what happens to what a killed process left there."""
+"""Staging directories, in which entries are built, and the removal of those that a killed process left."""
 
 import os
 import uuid
@@ -14,29 +14,29 @@ from app.crds.failures import CRDsError
 
 
 class Staged(NamedTuple):
-    """A directory in which an entry is built."""
+    """A staging directory."""
 
     location: EntryName
-    """Where it is."""
+    """Its parent directory and name."""
     directory: int
     """Its descriptor."""
     path: Path
-    """A path to it that leads over the descriptor, for a download, which takes a path: nobody can put a link there."""
+    """A path that leads through the descriptor, for a download: it cannot be replaced by a link."""
 
 
 @contextmanager
 def create_staging(parent: int, shown: Path) -> Iterator[Staged]:
-    """Give an empty directory for as long as the block runs, and remove it afterwards.
+    """Create an empty directory and remove it after the block.
 
-    The directory itself is locked meanwhile: that is how `sweep` tells work from leftovers, also among containers,
-    whose process ids say nothing to each other.
+    The directory is locked during the block, so that `sweep` spares it. A process id would not do: containers that share
+    a volume have process ids of their own.
 
     Args:
-        parent: The open directory to make it in.
-        shown: The path of ``parent``, for errors.
+        parent: Descriptor of the parent directory.
+        shown: Path of ``parent``, for errors.
     """
     name, descriptor = _make_directory(parent)
-    # By process id, and not as /proc/self: so that a child may read the directory.
+    # The path has the process id, not /proc/self, so that a child process can read the directory.
     over = Path(f"/proc/{os.getpid()}/fd/{descriptor}")
     path = over if over.exists() else shown / name
     try:
@@ -44,7 +44,7 @@ def create_staging(parent: int, shown: Path) -> Iterator[Staged]:
     except CRDsError as error:
         if str(path) not in str(error):
             raise
-        # For people, the path by which they know it.
+        # Users know the directory by its path in the cache.
         raise CRDsError(
             error.exit, str(error).replace(str(path), str(shown / name)), transient=error.transient
         ) from error
@@ -60,7 +60,7 @@ def _make_directory(parent: int) -> tuple[str, int]:
         os.mkdir(name, DIRECTORY_MODE, dir_fd=parent)
         try:
             descriptor = os.open(name, DIRECTORY, dir_fd=parent)
-        except FileNotFoundError:  # a sweep came between
+        except FileNotFoundError:  # another process swept it before the lock
             continue
         if try_exclusive(descriptor) and _is_same_directory(name, parent, descriptor):
             return name, descriptor
@@ -76,7 +76,7 @@ def _is_same_directory(name: str, parent: int, descriptor: int) -> bool:
 
 
 def sweep(parent: int) -> None:
-    """Remove what nobody holds in an open directory; several may do that at once. Links are removed, not followed."""
+    """Remove all unlocked content of an open directory; safe in several processes. Links are removed, not followed."""
     for name in list_names(parent):
         with suppress(OSError):
             try:
@@ -84,5 +84,5 @@ def sweep(parent: int) -> None:
                     if try_exclusive(descriptor):
                         remove(name, parent)
             except OSError as error:
-                if error.errno in NO_DIRECTORY:  # nothing of ours is anything else
+                if error.errno in NO_DIRECTORY:  # staging and trash have directories only
                     os.unlink(name, dir_fd=parent)
