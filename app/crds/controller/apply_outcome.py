@@ -19,7 +19,7 @@ _FAILED: Final = {
 
 
 class ApplyOutcome(NamedTuple):
-    """How applying the CRDs of an instance ended."""
+    """The result of applying the CRDs of an instance."""
 
     finding: Finding
     event: Event
@@ -27,24 +27,24 @@ class ApplyOutcome(NamedTuple):
 
     @property
     def succeeded(self) -> bool:
-        """Whether the CRDs are on the API server of the instance."""
+        """Whether the API server of the instance has the CRDs."""
         return self.finding.status == "True"
 
     def derive_ready(self, prepared: Finding) -> Finding:
-        """Return the condition ``Ready``, given the one that holds without applying."""
+        """Return the condition ``Ready``, given the condition without applying."""
         if self.succeeded or prepared.status != "True":
             return prepared
         return Condition(READY, "False", "Failed", self.finding.message)
 
 
 def report_applied(sha256: str, crds: Sequence[Applied]) -> ApplyOutcome:
-    """Return what follows if the CRDs of the tarball with this digest are applied."""
+    """Return the outcome for applied CRDs; the condition has the digest of their tarball."""
     text = f"{_format_prefix(sha256)}{summarize(crds)}"
     return ApplyOutcome(Finding(APPLIED, "True", _SUCCEEDED, text), Event("Normal", "CRDsApplied", text))
 
 
 def report_not_applied(error: CRDsError) -> ApplyOutcome:
-    """Return what follows if applying failed."""
+    """Return the outcome for an error."""
     kept = isinstance(error, StoredVersionsError)
     text, reason = shorten(str(error)), "StoredVersionsKept" if kept else _FAILED.get(error.exit, "ApplyFailed")
     retry: Retry = "soon" if error.transient else "slowly"
@@ -52,7 +52,7 @@ def report_not_applied(error: CRDsError) -> ApplyOutcome:
 
 
 def find_stored_outcome(conditions: JSON, sha256: str, generation: int) -> ApplyOutcome | None:
-    """Return the success that stored conditions report for a tarball and a generation of the instance, if any."""
+    """Return the success that the stored conditions report for a tarball and a generation, or None."""
     status, reason, message = said(conditions, APPLIED)
     if status != "True" or not isinstance(message, str) or not message.startswith(_format_prefix(sha256)):
         return None

@@ -1,9 +1,11 @@
-"""The controller for ``Karmada`` objects (research 7.2, with what 7.3 adds).
+"""The controller for ``Karmada`` objects.
 
-It does of the Go operator's work what is about CRDs: the tarball of each instance in the cache, verified and unpacked,
-if wanted the CRDs on the API server of the instance, and what came of it in conditions and events. Alone it is the
-operator of the instances (finalizer, defaults, ``Ready``); beside the Go operator, on a cache that both share, it says
-``CRDsPrepared`` and ``CRDsApplied`` and leaves them to that one.
+It does the part of Karmada's operator that is about CRDs. It fetches the tarball of each instance into the cache,
+optionally applies the CRDs to the API server of the instance, and reports the result in conditions and events.
+
+Without Karmada's operator it owns the instances: finalizer, defaults and ``Ready``. Beside the operator, with a shared
+cache, it writes only the conditions ``CRDsPrepared`` and ``CRDsApplied``.
+Upstream: operator/pkg/controller/karmada/controller.go (v1.18.0).
 """
 
 import asyncio
@@ -62,11 +64,11 @@ from app.store.sources.kubernetes.source import KubernetesSource
 _log: Final = logging.getLogger(__name__)
 
 COMPONENT: Final = "karmada-operator-controller"
-"""Whom events are from; the Go operator's own name."""
+"""The source of events, with the name that Karmada's operator uses."""
 WORKERS: Final = 256
 RESERVED: Final = 224
-"""Instances that are reconciled at once. A namespace that has a worker gets another one only while fewer than 32 are
-busy, so instances that wait for a slow origin, a verification or an API server hold up no other namespace."""
+"""Workers that are reserved for namespaces without a worker. A namespace gets a second worker only while fewer than 32
+are busy, so instances that wait for a slow origin, a verification or an API server do not delay other namespaces."""
 _BACKOFF_SECONDS: Final = (1.0, 300.0)
 _FAITHFUL_BACKOFF_SECONDS: Final = (0.005, 1000.0)
 _SLOWLY_SECONDS: Final = 300.0
@@ -82,11 +84,11 @@ class _Reconciled(NamedTuple):
 
 
 class KarmadaController:
-    """Looks after instances; one at a time is to, of all that share their cluster.
+    """Reconciles instances. Run one at a time in a cluster, by leader election.
 
     Attributes:
-        queue: The instances to look at.
-        source: What follows them.
+        queue: The instances to reconcile.
+        source: The informer of the instances.
     """
 
     def __init__(
@@ -99,15 +101,15 @@ class KarmadaController:
         absent_seconds: float = 10.0,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Prepare.
+        """Create the controller.
 
         Args:
-            connection: To the apiserver that has the instances.
-            cache: Where tarballs are brought to.
-            options: How.
-            metrics: What counts fetches.
-            absent_seconds: How often to ask for instances while their kind is not served.
-            now: The time.
+            connection: Connection to the API server that has the instances.
+            cache: Cache of the tarballs.
+            options: Options of the controller.
+            metrics: Metrics of fetches.
+            absent_seconds: Interval of retries while the API server does not serve the kind of the instances.
+            now: Returns the time for conditions and events.
         """
         first, longest = _FAITHFUL_BACKOFF_SECONDS if options.faithful_backoff else _BACKOFF_SECONDS
         self.queue: Final[WorkQueue[ObjectKey]] = WorkQueue(
@@ -130,7 +132,7 @@ class KarmadaController:
         self._store.subscribe(self._enqueue)
 
     async def run(self) -> None:
-        """Work until cancelled; a download that is under way then is ended."""
+        """Reconcile until cancelled; a cancellation ends downloads too."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.source.run(), name="karmadas")
@@ -141,7 +143,7 @@ class KarmadaController:
             self._verifier.close()
 
     async def _measure(self) -> NoReturn:
-        """Measure the cache after fetches, one time after another: it looks at each file of each entry."""
+        """Measure the cache after fetches. Measurements never overlap, because each one reads the size of every file."""
         while True:
             await self._fetched.wait()
             self._fetched.clear()
@@ -157,7 +159,7 @@ class KarmadaController:
             self._wiped.discard(key)
         elif needs_reconcile(before, after):
             if not is_same_instance(before, after):
-                # One of that name went and another came, while nobody watched.
+                # The instance was deleted and created again while the watch was down.
                 self._reconciled.pop(key, None)
             self.queue.add(key)
         elif self._was_wiped(key, after):
@@ -165,13 +167,13 @@ class KarmadaController:
             self.queue.add(key)
 
     def _was_wiped(self, key: ObjectKey, karmada: JSONObject) -> bool:
-        """Tell whether our condition is gone: the Go operator writes a list of its own only."""
+        """Return whether our condition was removed: Karmada's operator writes a list of its own conditions only."""
         return self._options.beside and key in self._reconciled and said(_get_conditions(karmada), PREPARED)[0] is None
 
     # --- One instance -------------------------------------------------------------------------------------------------
 
     async def reconcile(self, key: ObjectKey) -> bool:
-        """Bring in what an instance wants, and say so; return whether it need not be looked at soon."""
+        """Fetch the tarball of an instance and report the result; returns False to retry with backoff."""
         karmada = self._store.get(*key)
         if karmada is None or is_suspended(karmada):
             return True
@@ -183,12 +185,12 @@ class KarmadaController:
             )
         except (APIError, UnreachableError, msgspec.DecodeError) as error:
             if isinstance(error, APIError) and error.code == _NOT_FOUND:
-                return True  # it went meanwhile
+                return True  # deleted meanwhile
             _log.warning("%s %s: %s", KARMADA.kind, _format_name(key), error)
             return False
 
     async def _release(self, key: ObjectKey, karmada: JSONObject) -> bool:
-        """Let an instance go. Neither the CRDs in its control plane nor the cache is taken away, as upstream."""
+        """Remove the finalizer of a deleted instance. As upstream, its CRDs and its cache entry stay."""
         if build_release_patch(karmada) is None:
             return True
         if cascades_deletion(karmada):
@@ -199,13 +201,13 @@ class KarmadaController:
     async def _reconcile_owned(self, key: ObjectKey, karmada: JSONObject) -> bool:
         ours = await self._patch_instance(key, build_ownership_patch)
         if ours.get("spec") != karmada.get("spec"):
-            return True  # it comes back by the event of that change
+            return True  # the watch event of that change queues it again
         return await self._prepare(key, ours)
 
     async def _prepare(self, key: ObjectKey, karmada: JSONObject) -> bool:
         generation = _get_generation(karmada)
         done = self._reconciled.get(key)
-        # What was only wiped is not looked at again: the other one may wipe it many times a second.
+        # If only our condition was removed, nothing is fetched: the operator may remove it many times a second.
         wiped = key in self._wiped
         known = done is not None and done.generation == generation and (done.outcome.succeeded or wiped)
         self._wiped.discard(key)
@@ -224,7 +226,7 @@ class KarmadaController:
         return retry != "soon"
 
     async def _apply(self, key: ObjectKey, karmada: JSONObject, done: _Reconciled) -> _Reconciled:
-        """Apply the CRDs if that is wanted and not done for this tarball and this generation of the instance."""
+        """Apply the CRDs if the options say so, once for each tarball and generation of the instance."""
         fetched, former = done.outcome.fetched, done.application
         if self._applier is None or fetched is None or (former is not None and former.succeeded):
             return done
@@ -238,7 +240,7 @@ class KarmadaController:
                 missing = error.exit is Exit.NOT_CACHED
             await self._record_event(key, karmada, application.event)
         ended = done._replace(application=application)
-        # Another instance of that name may have come meanwhile.
+        # The instance may have been deleted and created again meanwhile.
         if self._reconciled.get(key) is done:
             if missing:
                 del self._reconciled[key]  # the next try fetches it again
@@ -257,7 +259,7 @@ class KarmadaController:
         generation = _get_generation(karmada)
 
         async def on_download() -> None:
-            # What is ready stays so while it is looked whether there is something newer.
+            # A ready instance stays ready during the check for a newer tarball.
             if not _is_true(karmada, PREPARED if options.beside else READY):
                 told = report_download(redact(chosen.source.url))
                 await self._write_conditions(key, told[1:] if options.beside else told, generation=generation)
@@ -267,10 +269,10 @@ class KarmadaController:
         except CRDsError as error:
             return report_failed(error)
         self._fetched.set()
-        # Of the instance, and not of the tarball, which it may share with others.
+        # The warnings of the instance; other instances may share the fetch.
         return report_prepared(fetched._replace(warnings=(*chosen.warnings, *fetched.warnings)))
 
-    # --- What is written ----------------------------------------------------------------------------------------------
+    # --- Conditions and events ----------------------------------------------------------------------------------------
 
     def _collect_findings(self, done: _Reconciled) -> tuple[Finding, ...]:
         outcome, application = done.outcome, done.application
@@ -279,7 +281,7 @@ class KarmadaController:
         return found if application is None else (*found, application.finding)
 
     async def _record_fetch(self, key: ObjectKey, karmada: JSONObject, outcome: FetchOutcome) -> None:
-        """Write an event: of each failure, and of what is well if that is news."""
+        """Record an event for each failure, and for a success that the conditions do not report yet."""
         before = said(_get_conditions(karmada), PREPARED)
         if outcome.succeeded and outcome.event.level == "Normal" and before == outcome.prepared[1:]:
             return
@@ -298,7 +300,7 @@ class KarmadaController:
     async def _patch_instance(
         self, key: ObjectKey, patch: Callable[[JSONObject], JSONObject | None], *, subresource: str = ""
     ) -> JSONObject:
-        """Change an instance as it is now, and return it; raises APIError 404 if it went, 409 if others are faster."""
+        """Patch an instance and return it; raises APIError 404 if it was deleted, 409 after several conflicts."""
         for _ in range(_CONFLICTS):
             karmada: JSONObject | None = self._store.get(*key)
             if karmada is None:
@@ -323,7 +325,7 @@ class KarmadaController:
             self.source.informer(KARMADA).learn(changed)
             return changed
         if self._store.get(*key) is None:
-            raise APIError(_NOT_FOUND, "NotFound", f"{_format_name(key)} went meanwhile")
+            raise APIError(_NOT_FOUND, "NotFound", f"{_format_name(key)} was deleted meanwhile")
         raise APIError(_CONFLICT, "Conflict", f"{_format_name(key)} was changed by others {_CONFLICTS} times in a row")
 
 
@@ -341,7 +343,7 @@ def _get_conditions(karmada: JSONObject) -> JSON:
 
 
 def _is_true(karmada: JSONObject, type_: str) -> bool:
-    """Tell whether a condition is true of the spec as it is."""
+    """Return whether a condition is True for the current generation."""
     stored = _get_conditions(karmada)
     return any(
         one.get("type") == type_

@@ -1,7 +1,7 @@
-"""What is said of an instance after a job, and when it is looked at again (research 7.2 and 7.3).
+"""The conditions, event and retry that follow from fetching the tarball of an instance.
 
-``Ready`` has the reasons and texts of the Go operator (operator/pkg/apis/operator/v1alpha1, operator/pkg/controller);
-``CRDsPrepared`` is ours and says what it is about.
+``Ready`` has the reasons and messages of Karmada's operator (upstream: operator/pkg/apis/operator/v1alpha1 and
+operator/pkg/controller/karmada, v1.18.0). ``CRDsPrepared`` is a condition of fleethook.
 """
 
 from typing import Final, Literal, NamedTuple
@@ -15,7 +15,8 @@ READY: Final = "Ready"
 PREPARED: Final = "CRDsPrepared"
 
 Retry = Literal["never", "soon", "slowly"]
-"""Not before the spec changes; after a pause that grows from a second; after minutes, as nothing passes by itself."""
+"""``never``: only a change of the spec helps. ``soon``: with backoff from 1 s. ``slowly``: every 5 minutes, because the
+error does not go away by itself."""
 
 _MAX_MESSAGE: Final = 4096
 _SUCCEEDED: Final[dict[Result, str]] = {
@@ -26,7 +27,7 @@ _FAILED: Final = {
     Exit.USAGE: "SourceInvalid", Exit.NOT_CACHED: "Offline", Exit.INTEGRITY: "IntegrityFailed",
     Exit.ARCHIVE: "InvalidArchive", Exit.LIMIT: "LimitExceeded",
 }  # fmt: skip
-# What the Go operator puts before its errors, by the step that they are of (research 2.6).
+# These errors get the prefix of the operator's step `unpack`, the others that of its download.
 _IN_ARCHIVE: Final = (Exit.INTEGRITY, Exit.ARCHIVE, Exit.LIMIT)
 
 
@@ -39,38 +40,38 @@ class Event(NamedTuple):
 
 
 class FetchOutcome(NamedTuple):
-    """How looking at an instance ended."""
+    """The result of fetching the tarball of an instance."""
 
     ready: Finding
     prepared: Finding
     event: Event
     retry: Retry = "never"
     fetched: Fetched | None = None
-    """The tarball, if it is there."""
+    """The tarball, after a success."""
 
     @property
     def succeeded(self) -> bool:
-        """Whether the CRDs are there."""
+        """Whether the cache has the tarball."""
         return self.prepared.status == "True"
 
 
 def report_download(url: str) -> tuple[Finding, Finding]:
-    """Return what is said while the origin is being asked; the address is redacted."""
+    """Return the conditions during a download; ``url`` must be redacted."""
     return (
-        Condition(READY, "False", "Progressing", "karmada init job is in progressing"),
-        Condition(PREPARED, "False", "Downloading", f"asking {url}"),
+        Finding(READY, "False", "Progressing", "karmada init job is in progressing"),
+        Finding(PREPARED, "False", "Downloading", f"downloading {url}"),
     )
 
 
 def report_deletion() -> Finding:
-    """Return what is said while an instance is being taken down."""
-    return Condition(READY, "False", "Progressing", "karmada deinit job is in progressing")
+    """Return the condition of an instance that is being deleted."""
+    return Finding(READY, "False", "Progressing", "karmada deinit job is in progressing")
 
 
 def report_prepared(fetched: Fetched) -> FetchOutcome:
-    """Return what is said when the CRDs are there."""
+    """Return the outcome of a successful fetch."""
     reason = _SUCCEEDED[fetched.result]
-    text = f"sha256:{fetched.sha256}, {fetched.size} bytes, of {fetched.url}"
+    text = f"sha256:{fetched.sha256}, {fetched.size} bytes, from {fetched.url}"
     if fetched.warnings:
         text += f"; {'; '.join(fetched.warnings)}"
     text = shorten(text)
@@ -87,7 +88,7 @@ def report_prepared(fetched: Fetched) -> FetchOutcome:
 
 
 def report_failed(error: CRDsError) -> FetchOutcome:
-    """Return what is said when a job failed."""
+    """Return the outcome of a failed fetch."""
     text, reason = shorten(str(error)), _FAILED.get(error.exit, "DownloadFailed")
     step = "[unpack] inValid crd tar, err: " if error.exit in _IN_ARCHIVE else "failed to download CRD tar, err: "
     return FetchOutcome(
@@ -99,7 +100,7 @@ def report_failed(error: CRDsError) -> FetchOutcome:
 
 
 def report_invalid(error: CRDsError) -> FetchOutcome:
-    """Return what is said of an instance that says what cannot be."""
+    """Return the outcome for an instance with an invalid spec."""
     text = shorten(str(error))
     return FetchOutcome(
         Finding(READY, "False", "ValidationError", text),
@@ -109,7 +110,7 @@ def report_invalid(error: CRDsError) -> FetchOutcome:
 
 
 def shorten(text: str) -> str:
-    """Return a text as a condition can have it: escaped, and of limited length."""
-    # Escaped here too: the text of a condition is compared with the stored one.
+    """Return a text for a condition: escaped, and of limited length."""
+    # Escaped before it is written, because the message is compared with the stored one.
     text = escape(text)
     return text if len(text) <= _MAX_MESSAGE else f"{text[: _MAX_MESSAGE - 3]}..."

@@ -1,4 +1,4 @@
-"""Brings the tarballs of instances into the cache, on threads, for the controller."""
+"""Fetches the tarballs of instances into the cache, on threads, for the controller."""
 
 import functools
 import time
@@ -25,24 +25,24 @@ from app.store import ObjectKey
 
 READING: Final = 4
 RESERVED: Final = 2
-"""Tarballs in memory at a time, beside those that are verified. Each takes up to 30 MiB: 16 MiB, its largest file, and
-4 MiB of small files. A namespace holds two of them at most."""
+"""Slots for tarballs in memory, in addition to those of the verifier. Each takes up to 30 MiB: the tarball of 16 MiB, its
+largest file, and 4 MiB of small files. A namespace holds at most two of them."""
 
 
 class Fetcher:
-    """Fetches tarballs; instances that want the same one at the same time share a fetch."""
+    """Fetches tarballs; instances that need the same tarball at the same time share a fetch."""
 
     def __init__(
         self, connection: Connection, cache: Cache, verifier: Verifier, options: Options, metrics: FetchMetrics
     ) -> None:
-        """Prepare.
+        """Create it.
 
         Args:
-            connection: To the apiserver of the instances, and of the Secrets and ConfigMaps that they name.
-            cache: Where tarballs are brought to.
-            verifier: Verifies them.
-            options: How.
-            metrics: Counters of fetches.
+            connection: Connection to the API server that has the instances, and the Secrets and ConfigMaps they name.
+            cache: Cache of the tarballs.
+            verifier: Verifies tarballs in processes with limits.
+            options: Options of the controller.
+            metrics: Metrics of fetches.
         """
         self._connection: Final = connection
         self._cache: Final = cache
@@ -58,14 +58,14 @@ class Fetcher:
         self._cancellation.cancel()
 
     def join(self, chosen: SelectedSource, instance: ObjectKey) -> SharedCall[Fetched]:
-        """Return the fetch of a tarball that is under way, or begin it for an instance."""
-        # Secrets and ConfigMaps of one name are two in two namespaces.
+        """Return the running fetch of a tarball, or start it for an instance."""
+        # Secrets and ConfigMaps of the same name differ between namespaces.
         named = instance.namespace if any(chosen.references) or chosen.non_http is not None else ""
         key = (chosen.source, chosen.policy, chosen.references, chosen.non_http, named)
         return self._calls.join(key, functools.partial(self._fetch, chosen, instance), name=f"crds {chosen.source.key}")
 
     def _fetch(self, chosen: SelectedSource, instance: ObjectKey, flight: SharedCall[Fetched]) -> Fetched:
-        """Bring in the tarball; runs on a thread."""
+        """Fetch the tarball; runs on a thread."""
         options, namespace = self._options, instance.namespace
 
         def verify(load: Load, *, strict: bool, normalize_dot: bool) -> Manifest:

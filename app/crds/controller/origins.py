@@ -1,4 +1,4 @@
-"""Getting at tarballs from inside a cluster: with the Secrets that instances name, from ConfigMaps, from a volume."""
+"""Reads tarballs inside a cluster: over HTTP with credentials of Secrets, from ConfigMaps, or from a volume."""
 
 import base64
 import binascii
@@ -27,7 +27,7 @@ _CHUNK: Final = 65536
 
 
 class Namespace(NamedTuple):
-    """Objects beside an instance; each call blocks, and returns None for what is not there."""
+    """Reads objects in the namespace of an instance. Each call blocks, and returns None for a missing object."""
 
     secret: Callable[[str], JSONObject | None]
     config_map: Callable[[str], JSONObject | None]
@@ -36,14 +36,14 @@ class Namespace(NamedTuple):
 def build_downloader(
     chosen: SelectedSource, beside: Namespace, reach: Reach, *, cancellation: Cancellation, starting: Callable[[], None]
 ) -> Downloader:
-    """Return what brings in the bytes of a tarball, wherever it is; it is to be called in a thread.
+    """Return a function that downloads or copies a tarball. Call it on a thread: it blocks.
 
     Args:
-        chosen: Which one.
-        beside: What the instance can name.
-        reach: What it may name.
+        chosen: The source of the tarball.
+        beside: Reads Secrets and ConfigMaps in the namespace of the instance.
+        reach: The hosts and files that the instance may name.
         cancellation: Ends a download.
-        starting: Called when the origin is about to be asked, and so not for what is cached.
+        starting: Called before the request to the origin; not called for a cached tarball.
     """
 
     def bring(
@@ -85,12 +85,12 @@ def _copy_to_file(pieces: Iterator[bytes] | list[bytes], into: Path, source: Sou
 @contextmanager
 def _open_local(path: Path, allowed: Path | None) -> Iterator[Iterator[bytes]]:
     if allowed is None:
-        raise CRDsError(Exit.USAGE, f"{path}: this controller was started without a directory of local tarballs")
+        raise CRDsError(Exit.USAGE, f"{path}: the controller has no directory of local tarballs (--local-root)")
     try:
         real = path.resolve(strict=True)
         if not real.is_relative_to(allowed.resolve()):
-            raise CRDsError(Exit.USAGE, f"{path} is not in {allowed}, where this controller's local tarballs are")
-        # Without waiting: opening a named pipe would, until somebody writes to it.
+            raise CRDsError(Exit.USAGE, f"{path} is not below {allowed}, the directory of local tarballs (--local-root)")
+        # O_NONBLOCK, because opening a named pipe would wait for a writer.
         with os.fdopen(os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise CRDsError(Exit.DISK, f"{path} is not a regular file")

@@ -1,7 +1,7 @@
-"""Fetching on threads, once for all who want the same at the same time.
+"""Calls on threads that concurrent callers share, as in Go's golang.org/x/sync/singleflight.
 
-Threads are our own: those of the loop's executor would be waited for at the end of the process, however long they take,
-and an entry of the cache is whole whenever they stop.
+The threads are daemon threads. The end of the process would wait for those of the loop's executor, and need not: an
+entry of the cache is complete at any moment.
 """
 
 import asyncio
@@ -16,17 +16,17 @@ R = TypeVar("R")
 
 
 class SharedCall(Generic[T]):
-    """Work under way."""
+    """A call that runs on a thread, with any number of waiters."""
 
     def __init__(self, work: Callable[["SharedCall[T]"], T], *, name: str) -> None:
-        """Begin; ``work`` is called on a thread."""
+        """Start a thread that calls ``work``."""
         self._loop: Final = asyncio.get_running_loop()
         self._asking: Final[asyncio.Future[None]] = self._loop.create_future()
         self.future: Final[asyncio.Future[T]] = self._loop.create_future()
         threading.Thread(target=self._run, args=(work,), name=name, daemon=True).start()
 
     def starting(self) -> None:
-        """Say that the origin is about to be asked; called on the thread."""
+        """Notify waiters that a request to the origin begins; called on the thread."""
         self._soon(lambda: self._settle(self._asking, None))
 
     def call(self, work: Coroutine[Any, Any, R]) -> R:
@@ -40,7 +40,7 @@ class SharedCall(Generic[T]):
         return called.result()
 
     async def wait(self, asked: Callable[[], Awaitable[None]]) -> T:
-        """Return what comes of it; ``asked`` is awaited if the origin is asked meanwhile."""
+        """Wait for the result; awaits ``asked`` first if a request to the origin begins meanwhile."""
         events: list[asyncio.Future[Any]] = [self._asking, self.future]
         await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
         if self._asking.done() and not self.future.done():
@@ -50,7 +50,7 @@ class SharedCall(Generic[T]):
     def _run(self, work: Callable[["SharedCall[T]"], T]) -> None:
         try:
             result = work(self)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, who waits is to know
+        except BaseException as error:  # noqa: BLE001 - waiters get every error
             failure = (
                 error if isinstance(error, CRDsError) else CRDsError(Exit.INTERNAL, f"{type(error).__name__}: {error}")
             )
@@ -62,7 +62,7 @@ class SharedCall(Generic[T]):
         try:
             self._loop.call_soon_threadsafe(call)
         except RuntimeError:
-            # The loop is closed: nobody waits any more.
+            # The loop is closed: no waiter is left.
             return
 
     @staticmethod
@@ -73,18 +73,18 @@ class SharedCall(Generic[T]):
     def _fail(self, error: Exception) -> None:
         if not self.future.done():
             self.future.set_exception(error)
-            # One that nobody waits for any more is nobody's failure.
+            # Marks the exception as retrieved: there may be no waiter any more.
             self.future.exception()
 
 
 class SingleFlight(Generic[T]):
-    """Work under way, by what it is for."""
+    """Running calls by key."""
 
     def __init__(self) -> None:
         self._calls: Final[dict[Hashable, SharedCall[T]]] = {}
 
     def join(self, key: Hashable, work: Callable[[SharedCall[T]], T], *, name: str) -> SharedCall[T]:
-        """Return the work for ``key`` that is under way, or begin it."""
+        """Return the running call for ``key``, or start it."""
         flight = self._calls.get(key)
         if flight is None:
             flight = self._calls[key] = SharedCall(work, name=name)

@@ -1,7 +1,7 @@
-"""Verifies tarballs for the controller, and reads them: ``python -m app.crds.controller.verifier_process``.
+"""The child process that verifies and reads tarballs: ``python -m app.crds.controller.verifier_process``.
 
-See `app.control.child_process`. Each tarball is verified by a fork of this process with limits on memory and CPU time,
-so that nothing is left of one tarball when the next one comes. The process itself reads questions only.
+See `app.control.child`. A fork of this process with limits on memory and CPU time verifies each tarball, so that one
+tarball leaves no trace for the next. The process itself only reads questions.
 """
 
 import json
@@ -24,16 +24,16 @@ from app.model.json import JSON
 
 MODULE: Final = "app.crds.controller.verifier_process"
 MAX_MEMORY_BYTES: Final = 512 * 1024 * 1024
-"""Of data (RLIMIT_DATA). The interpreter with its libraries has 40 MiB, the largest tarball 16 MiB, its largest file
-8 MiB; YAML of 8 MiB takes some 250 MiB while it is read."""
+"""RLIMIT_DATA. The interpreter with its libraries takes 40 MiB, the largest tarball 16 MiB, its largest file 8 MiB, and
+parsing 8 MiB of YAML about 250 MiB."""
 _WORK: Final = ("unpacked_bytes", "file_bytes", "yaml_bytes", "yaml_nodes")
 MAX_CPU_SECONDS: Final = 120
-"""A guard for defects. The limits of `app.crds.archive.limits` are counted and end any tarball within seconds, so that
-a verdict does not depend on the machine."""
+"""A guard against defects. The limits of `app.crds.archive.limits` are counts and end any tarball within seconds, so
+that a verdict does not depend on the machine."""
 
 
 class Question(msgspec.Struct, frozen=True):
-    """A tarball to verify or read, and how."""
+    """A tarball to verify or read, with the options."""
 
     tarball: bytes
     strict: bool
@@ -41,11 +41,11 @@ class Question(msgspec.Struct, frozen=True):
     scale: int
     """The limits are divided by this."""
     values: dict[str, str] | None = None
-    """If there are any, the tarball has been verified before: read its CRDs, and its patches with these values."""
+    """None to verify the tarball. Else it has been verified before: read its CRDs, and its patches with these values."""
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The manifest of a tarball, or why it is refused."""
+    """The manifest of a tarball, or the error."""
 
     sha256: str = ""
     size: int = 0
@@ -53,31 +53,31 @@ class Answer(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     operator_problems: tuple[str, ...] = ()
     crds: dict[str, bytes] = {}
-    """By name, each as JSON."""
+    """CRDs by name, each as JSON."""
     patches: bytes = b""
-    """As JSON."""
+    """The patches as JSON."""
     exit: int = Exit.OK
     text: str = ""
 
     def check(self) -> None:
-        """Raise the CRDsError that verifying or reading raised, if any."""
+        """Raise the error of the process as CRDsError, if there is one."""
         if self.exit != Exit.OK:
             raise CRDsError(Exit(self.exit), self.text)
 
     def manifest(self) -> Manifest:
-        """Return the manifest; raises the CRDsError that verifying raised."""
+        """Return the manifest; raises as `check`."""
         self.check()
         files = {path: FileDigest(*digest) for path, digest in self.files.items()}
         return Manifest(self.sha256, self.size, files, self.warnings, self.operator_problems)
 
 
 def scale_limits(scale: int) -> Limits:
-    """Return the limits with those on the work that a tarball is divided by ``scale``."""
+    """Return the limits; those on the work for a tarball are divided by ``scale``."""
     return LIMITS._replace(**{name: getattr(LIMITS, name) // scale for name in _WORK})
 
 
 def answer_question(message: bytes) -> bytes:
-    """Return the answer to a question, which a fork of this process gives."""
+    """Answer a question in a fork of this process."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -121,13 +121,13 @@ def _encode_json(value: JSON) -> bytes:
 
 def _answer_and_exit(message: bytes, writing: int) -> NoReturn:
     try:
-        # The end of the parent process must close its output: `Child.stop` waits for that.
+        # Only the parent may hold its output: `Child.stop` waits until the end of the parent closes it.
         os.closerange(0, sys.stderr.fileno())
         os.closerange(sys.stderr.fileno() + 1, writing)
         _set_limits()
         with os.fdopen(writing, "wb") as stream:
             stream.write(_encode(process_question(message)))
-    except BaseException as error:  # noqa: BLE001 - this is a fork: nothing of its parent may go on in it
+    except BaseException as error:  # noqa: BLE001 - a fork must not continue with its parent's code
         sys.stderr.write(f"verifying a tarball failed: {error!a}\n")
         os._exit(1)
     os._exit(0)
@@ -137,14 +137,14 @@ def _set_limits() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_SECONDS, MAX_CPU_SECONDS + 1))
     resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # It reads a tarball that it has already, and writes an answer to a pipe.
+    # The fork writes no files: the tarball is in memory, and the answer goes to a pipe.
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
 def _explain_death(status: int) -> Answer:
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL):
         return _make_limit_answer(
-            f"verifying the tarball takes more than {MAX_CPU_SECONDS} s of CPU time or more memory than there is"
+            f"verifying the tarball takes more than {MAX_CPU_SECONDS} s of CPU time or more than the available memory"
         )
     return Answer(exit=Exit.INTERNAL, text=f"the process that verifies the tarball ended with status {status}")
 
