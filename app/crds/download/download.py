@@ -1,4 +1,4 @@
-"""Downloads of a tarball: from its address or a mirror, with retries, complete or not at all."""
+"""Downloads a tarball from its URL or a mirror, with retries; the file is complete or does not exist."""
 
 import os
 from pathlib import Path
@@ -21,18 +21,18 @@ class Downloaded(NamedTuple):
     """The result of a download."""
 
     changed: bool
-    """False if the origin says that the known tarball is still current: there is no file then."""
+    """False if the origin confirms the known tarball as current; then there is no file."""
     sha256: str
     size: int
     validators: Validators
-    """To ask with the next time; empty if a mirror answered, since they are for one address only."""
+    """Validators for the next conditional request; empty if a mirror answered, because they belong to one URL."""
     final_url: str
-    """Where it came from after redirects, redacted."""
+    """URL after redirects, redacted."""
     attempts: int
-    """How many there were, with those that failed, over all addresses; redirects are part of one."""
+    """Number of attempts over all URLs, failed ones included; an attempt includes its redirects."""
 
 
-def download(  # noqa: PLR0913 - one parameter for each wish that a caller can have
+def download(  # noqa: PLR0913 - one parameter for each setting
     source: Source,
     into: Path,
     *,
@@ -44,21 +44,21 @@ def download(  # noqa: PLR0913 - one parameter for each wish that a caller can h
     cancellation: Cancellation | None = None,
     timing: Timing | None = None,
 ) -> Downloaded:
-    """Bring in a tarball's bytes, as they are.
+    """Download the bytes of a tarball without decoding them.
 
     Args:
-        source: From where, and how.
-        into: A file that does not exist yet; it is made with mode 0600, and there is none unless all went well.
-        validators: Of the known tarball from the source's own URL.
-        progress: Called after every piece; an exception from it ends the download.
-        env_proxies: Whether the environment's proxies count where the source has none.
-        allow_private: Whether addresses may be private ones; if not, that is said of the source's proxy, too.
-        allow_hosts: The only hosts to ask, redirects and mirrors included: names, or ``.suffix``. Empty: any.
-        cancellation: Ends it from another thread, at once, whatever it is doing.
-        timing: The clock and its like; real ones by default, with a sleep that a cancellation ends.
+        source: The origin and the settings of the download.
+        into: Path of a new file. It gets mode 0600, and is removed unless the download succeeds.
+        validators: Validators of the known tarball from the source's own URL.
+        progress: Called after every chunk; an exception from it ends the download.
+        env_proxies: Use the proxies of the environment if the source has none.
+        allow_private: Allow private addresses, also of the source's proxy.
+        allow_hosts: The only allowed hosts, redirects and mirrors included: names, or ``.suffix``. Empty allows any.
+        cancellation: Ends the download at once, from another thread.
+        timing: Clock, sleep and jitter; by default the real ones, with a sleep that a cancellation ends.
 
     Raises:
-        CRDsError: Why there is no tarball, of every address that was asked; or that it was cancelled.
+        CRDsError: The download failed or was cancelled; the message has the error of every URL.
     """
     cancellation = cancellation or Cancellation()
     timing = timing or Timing(sleep=cancellation.wait)
@@ -83,7 +83,7 @@ def _parse_addresses(source: Source) -> list[Address]:
     found = [(url, parse_address(url)) for url in (source.url, *source.mirrors)]
     for url, address in found:
         if address is None:
-            raise CRDsError(Exit.USAGE, f"{redact(url)}: it must be an address of http or https with a host")
+            raise CRDsError(Exit.USAGE, f"{redact(url)}: must be an http or https URL with a host")
     return [address for _, address in found if address is not None]
 
 
@@ -91,7 +91,7 @@ def _download_from_any(job: Job, addresses: list[Address], validators: Validator
     attempts, failures = 0, list[AttemptError]()
     for place, address in enumerate(addresses):
         if place:
-            # An ETag is of one address: a mirror may have other bytes with the same one.
+            # An ETag belongs to one URL: a mirror may have other bytes with the same ETag.
             job.partial.restart()
             validators = Validators()
         for attempt in range(1, ATTEMPTS + 1):
@@ -121,7 +121,7 @@ def _check_digest(job: Job, received: Received) -> Received:
 
 
 def _wait_before_retry(job: Job, failure: AttemptError, attempt: int) -> bool:
-    """Wait before another attempt; return False without waiting if there is none to be made."""
+    """Wait before another attempt; return False without waiting if there is none."""
     delay = choose_delay(failure, attempt, job.timing.random)
     if delay is None or job.timing.clock() + delay >= job.deadline:
         return False
@@ -138,7 +138,7 @@ def _finish(partial: Partial, received: Received, *, attempts: int, own: bool) -
 
 
 def _combine_failures(failures: list[AttemptError], attempts: int) -> CRDsError:
-    """Return one error for all addresses, of the kind of the first one."""
+    """Return one error for all URLs, with the exit code of the first one."""
     text = "; mirror ".join(str(failure) for failure in failures)
     if attempts > len(failures):
         text += f" (after {attempts} attempts)"

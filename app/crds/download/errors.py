@@ -1,6 +1,7 @@
-"""Errors on the way to an origin, in words of our own.
+"""Translates errors of urllib3, http.client and the system into messages of fleethook.
 
-Texts of urllib3 and http.client are not shown: they hold queries of URLs and values of headers, which may be secrets.
+The messages of urllib3 and http.client are not shown: they have queries of URLs and values of headers, which may be
+secrets.
 """
 
 import os
@@ -11,7 +12,7 @@ from typing import Final
 
 from urllib3 import exceptions
 
-from app.crds.download.retry import CONNECT_SECONDS, RETRIED, AttemptError
+from app.crds.download.retry import CONNECT_SECONDS, IDLE_SECONDS, RETRIED, AttemptError
 from app.crds.failures import Exit
 from app.outbound.addresses import PrivateAddressError
 from app.outbound.trust import UNKNOWN_AUTHORITY, VERIFY_ERRORS
@@ -22,19 +23,19 @@ _CERTIFICATE: Final = {
     62: "certificate is not valid for this name",
     64: "certificate is not valid for this address",
 }
-# Ends of a connection that worked until then: the network failed, not the server's TLS.
+# Reasons of a connection that breaks: the network failed, not the server's TLS.
 _CUT: Final = ("UNEXPECTED_EOF_WHILE_READING", "EOF occurred")
 
 
 class MalformedError(HTTPException):
-    """A response that HTTP does not allow; the text says in which way."""
+    """A response that HTTP does not allow; the message says why."""
 
 
 class SlowLookupError(OSError):
-    """A name that was looked up in vain for too long.
+    """A DNS lookup without an answer in time.
 
     Attributes:
-        name: Which.
+        name: The name.
     """
 
     def __init__(self, name: str) -> None:
@@ -43,10 +44,10 @@ class SlowLookupError(OSError):
 
 
 def classify_error(error: Exception) -> AttemptError:
-    """Return the failure for an exception of urllib3, http.client or the system, without quoting its text."""
+    """Return the AttemptError for an exception of urllib3, http.client or the system, without quoting its message."""
     causes = _list_causes(error)
     if any(isinstance(cause, PrivateAddressError) for cause in causes):
-        return AttemptError(Exit.NETWORK, "a private address, which this download may not ask")
+        return AttemptError(Exit.NETWORK, "a private address, which this download does not allow")
     for cause in causes:
         if isinstance(cause, ssl.SSLError):
             return _classify_tls(cause)
@@ -56,7 +57,7 @@ def classify_error(error: Exception) -> AttemptError:
 
 
 def make_timeout_error(seconds: float) -> AttemptError:
-    """Return the failure for a download whose time is over."""
+    """Return the error for a download whose time is over."""
     return AttemptError(Exit.NETWORK, f"not done within {seconds:g} s", transient=True)
 
 
@@ -76,7 +77,7 @@ def _classify_tls(error: ssl.SSLError) -> AttemptError:
     if isinstance(error, ssl.SSLCertVerificationError):
         return AttemptError(Exit.TLS, f"x509: {_CERTIFICATE.get(error.verify_code, 'certificate is not accepted')}")
     if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)) or error.reason in _CUT:
-        return _make_retryable("the connection ended within TLS")
+        return _make_retryable("the connection ended during TLS")
     what = (error.reason or "handshake failed").replace("_", " ").lower()
     return AttemptError(Exit.TLS, f"tls: {what}")
 
@@ -94,12 +95,12 @@ def _classify_proxy(error: exceptions.ProxyError) -> AttemptError:
 
 
 def make_proxy_credentials_error() -> AttemptError:
-    """Return the failure for a proxy that asks for credentials (HTTP 407)."""
-    return AttemptError(Exit.NETWORK, "the proxy asks for credentials (HTTP 407): give them in the proxy URL")
+    """Return the error for a proxy that requires credentials (HTTP 407)."""
+    return AttemptError(Exit.NETWORK, "the proxy requires credentials (HTTP 407): give them in the proxy URL")
 
 
 def _parse_tunnel_status(error: BaseException) -> int:
-    # http.client has no type for it: OSError("Tunnel connection failed: 407 Proxy Authentication Required").
+    # http.client has no exception type: OSError("Tunnel connection failed: 407 Proxy Authentication Required").
     text = str(error)
     start, _, rest = text.partition("Tunnel connection failed: ")
     status = rest[:3]
@@ -116,14 +117,14 @@ def _classify_network(error: Exception) -> AttemptError:
         if text := _describe_known(cause):
             return _make_retryable(text)
     if any(isinstance(cause, exceptions.LocationParseError) for cause in causes):
-        return AttemptError(Exit.NETWORK, "the host is no name that can be looked up")
+        return AttemptError(Exit.NETWORK, "the host is not a valid name")
     if any(isinstance(cause, exceptions.ProtocolError) for cause in causes):
-        return _make_retryable("the connection ended without a whole response")
+        return _make_retryable("the connection ended before the response was complete")
     return _make_retryable(f"the connection failed ({type(causes[-1]).__name__})")
 
 
 def _describe_malformed(cause: BaseException) -> str:
-    # http.client has no types for its limits of headers and lines, but texts: "got more than 100 headers".
+    # http.client has no types for its limits of headers and lines, only messages: "got more than 100 headers".
     text = str(cause)
     over_limit = isinstance(cause, HTTPException) and text.startswith("got more than ")
     return text if over_limit or isinstance(cause, MalformedError) else ""
@@ -136,7 +137,7 @@ def _describe_known(cause: BaseException) -> str:
         case exceptions.ConnectTimeoutError() if not isinstance(cause, exceptions.NewConnectionError):
             return f"no connection within {CONNECT_SECONDS:g} s"
         case exceptions.ReadTimeoutError() | TimeoutError():
-            return "nothing came for too long"
+            return f"no data for {IDLE_SECONDS:g} s"
         case exceptions.IncompleteRead():
             return "the body is cut off"
         case OSError() if cause.errno is not None:
@@ -146,7 +147,7 @@ def _describe_known(cause: BaseException) -> str:
 
 
 def _classify_lookup(error: socket.gaierror) -> AttemptError:
-    # A name that does not exist will not within seconds; it may when a cluster's DNS has come up.
+    # Not retried at once: a missing name does not appear within seconds. Transient: a cluster's DNS may still start.
     again = error.errno == socket.EAI_AGAIN
     text = "the name cannot be resolved now" if again else "no such host"
     return AttemptError(Exit.NETWORK, text, transient=True, again=again)

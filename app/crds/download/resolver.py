@@ -1,7 +1,7 @@
-"""The addresses of a name, within a time: a resolver that hangs does not hold the download.
+"""Resolves names within a time limit, so that a slow DNS server does not block a download.
 
-``getaddrinfo`` cannot be ended from outside. It runs in a thread that is left behind if it takes too long, and that the
-end of the process does not wait for. The number of such threads is limited: a lookup beyond it waits for a free place.
+``getaddrinfo`` cannot be cancelled. It runs on a daemon thread that is abandoned after the time limit. The number of
+these threads is limited; another lookup waits until one ends.
 """
 
 import ipaddress
@@ -23,13 +23,13 @@ from app.crds.download.retry import CONNECT_SECONDS
 from app.outbound.daemon_thread import call_in_daemon_thread
 
 Info = tuple[int, int, int, str, tuple[Any, ...]]
-"""As of ``socket.getaddrinfo``."""
+"""A result of ``socket.getaddrinfo``."""
 
 MAX_LOOKUPS: Final = 16
 
 
 class Lookups:
-    """Lookups of a process, ``limit`` at a time, with those that were left behind."""
+    """Runs at most ``limit`` lookups at a time, abandoned ones included."""
 
     def __init__(self, limit: int = MAX_LOOKUPS) -> None:
         self._limit = limit
@@ -37,12 +37,12 @@ class Lookups:
         self._changed = threading.Condition()
 
     def find(self, name: str, port: int, deadline: Deadline) -> list[Info]:
-        """Return a name's addresses in the order in which they are to be dialled.
+        """Return the addresses of a name in the order to dial them.
 
         Raises:
             SlowLookupError: There was no answer in time, or the deadline passed.
-            socket.gaierror: There is no such name, or none can be asked.
-            LocationParseError: It is no name.
+            socket.gaierror: The name does not exist, or no DNS server can be reached.
+            LocationParseError: The name is invalid.
         """
         if _is_number(name):
             return _look_up(name, port)
@@ -71,7 +71,7 @@ class Lookups:
 
 
 LOOKUPS: Final = Lookups()
-"""Those of this process."""
+"""The lookups of this process."""
 
 
 def _look_up(name: str, port: int) -> list[Info]:

@@ -1,4 +1,4 @@
-"""The authorities that a download trusts, and the client certificate that it shows, over TLS."""
+"""Builds the TLS context of a download: trusted authorities and client certificate."""
 
 import base64
 import ssl
@@ -10,14 +10,14 @@ from app.outbound.trust import TrustError, create_context
 
 
 def build_tls_context(source: Source, *, identified: bool) -> ssl.SSLContext:
-    """Return a context that trusts the source's authorities, or the system's if it has none.
+    """Return a TLS context that trusts the source's authorities, or the system's if the source has none.
 
     Args:
-        source: Whose ``ca_pem`` and client certificate count.
-        identified: Whether the client certificate is shown, which is for the source's own origin only.
+        source: The source with ``ca_pem`` and client certificate.
+        identified: Present the client certificate. Only for the source's own origin.
 
     Raises:
-        CRDsError: There is no certificate where one should be, or it does not fit its key.
+        CRDsError: A certificate is missing or invalid, or does not match its key.
     """
     given = source.credentials
     shown = given.client_certificate_pem if identified else b""
@@ -25,6 +25,6 @@ def build_tls_context(source: Source, *, identified: bool) -> ssl.SSLContext:
         credential = Credential(certificate_pem=shown, key_pem=given.client_key_pem if shown else b"")
         return create_context(base64.b64encode(source.ca_pem).decode(), credential)
     except TrustError:
-        raise CRDsError(Exit.USAGE, "the CA bundle has no certificate in PEM form") from None
+        raise CRDsError(Exit.USAGE, "the CA bundle has no PEM certificate") from None
     except CredentialError as error:
         raise CRDsError(Exit.USAGE, str(error)) from None

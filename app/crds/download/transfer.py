@@ -1,4 +1,4 @@
-"""One attempt at an address: along its redirects to a body, and that into a file."""
+"""Makes one attempt: sends a request, follows redirects, and writes the body to the file."""
 
 from collections.abc import Callable, Mapping
 from http.client import HTTPException
@@ -33,12 +33,12 @@ from app.crds.failures import Exit
 from app.crds.source import Source
 
 Progress = Callable[[int, int | None], None]
-"""Told of the bytes so far, and of how many there will be if that is known."""
+"""Called with the number of received bytes, and the expected total or None."""
 _CHUNK: Final = 65536
 _HEADERS: Final = {
     "User-Agent": "fleethook",
     "Accept": "*/*",
-    # Without it Go's and other clients undo a Content-Encoding that is the file's own gzip.
+    # Some origins send a .tar.gz with `Content-Encoding: gzip`; decoding would remove the file's own gzip.
     "Accept-Encoding": "identity",
 }
 
@@ -58,19 +58,19 @@ class Job(NamedTuple):
 
 
 class Received(NamedTuple):
-    """How an attempt went well."""
+    """The result of a successful attempt."""
 
     changed: bool
     validators: Validators
     url: str
-    """Where the body came from in the end, with its secrets."""
+    """URL after redirects, not redacted."""
 
 
 class _Hop(NamedTuple):
     url: str
     headers: Mapping[str, str]
     trusted: bool
-    """Whether the source's credentials are still for it."""
+    """Whether the source's credentials may be sent to it."""
 
 
 def transfer(job: Job, address: Address, validators: Validators) -> Received:
@@ -78,12 +78,12 @@ def transfer(job: Job, address: Address, validators: Validators) -> Received:
 
     Args:
         job: The download.
-        address: The source's own, or one of its mirrors.
-        validators: Of the known tarball from this address.
+        address: The address of the source, or of a mirror.
+        validators: Validators of the known tarball from this address.
 
     Raises:
-        AttemptError: Nothing whole came; the file may hold a beginning that the next attempt goes on with.
-        CRDsError: The disk, or something about the source itself.
+        AttemptError: The attempt failed. The file may have a part of the body, which the next attempt resumes.
+        CRDsError: The file cannot be written, or the source is invalid.
     """
     left = job.deadline - job.timing.clock()
     if left <= 0:
@@ -103,7 +103,7 @@ def transfer(job: Job, address: Address, validators: Validators) -> Received:
 
 
 def _follow_redirect(hop: _Hop, url: str, plain: Mapping[str, str]) -> _Hop:
-    """Return the hop after a redirect; a redirect back to an origin does not restore its credentials."""
+    """Return the request after a redirect; a redirect back to the first origin does not restore credentials."""
     before, after = parse_address(hop.url), parse_address(url)
     if before is not None and after is not None and before.origin == after.origin:
         return hop._replace(url=url)
@@ -140,7 +140,7 @@ def _request(job: Job, hop: _Hop, deadline: Deadline) -> Received | str:
         proxy_url=proxy,
         proxy_context=build_tls_context(source, identified=False) if proxy else None,
         allow_private=job.allow_private,
-        # A proxy of the environment is where the administrator wants requests to go, private or not.
+        # The administrator sets the proxy of the environment, so its address may be private.
         allow_private_proxy=job.allow_private or not source.proxy_url,
     )
     with send_request(request, deadline) as response:
@@ -152,7 +152,7 @@ def _check_host(url: str, allowed: tuple[str, ...]) -> None:
     host = (urlsplit(url).hostname or "").rstrip(".")
     names = [name.lower() for name in allowed]
     if names and not any(host == name or (name.startswith(".") and host.endswith(name)) for name in names):
-        raise AttemptError(Exit.NETWORK, "its host is none of those that are allowed")
+        raise AttemptError(Exit.NETWORK, "its host is not one of the allowed hosts")
 
 
 def _receive(job: Job, hop: _Hop, response: BaseHTTPResponse, deadline: Deadline) -> Received:
@@ -173,7 +173,7 @@ def _receive(job: Job, hop: _Hop, response: BaseHTTPResponse, deadline: Deadline
         raise make_status_error(status, headers, job.timing.now())
     _copy_body(job, response)
     if deadline.cancelled:
-        # A body that ends with its connection looks whole then.
+        # Shutting the connection down ends a body without Content-Length as if it were complete.
         raise make_timeout_error(job.source.seconds)
     return Received(changed=True, validators=validators, url=hop.url)
 
@@ -183,7 +183,7 @@ def _check_range(partial: Partial, response: BaseHTTPResponse) -> None:
     if response.status == 206 and continues_partial(rest, size=partial.size, etag=partial.etag, total=partial.total):
         return
     partial.restart()
-    raise AttemptError(Exit.NETWORK, "it cannot go on where it was cut off", transient=True, again=True)
+    raise AttemptError(Exit.NETWORK, "the origin cannot resume the download", transient=True, again=True)
 
 
 def _copy_body(job: Job, response: BaseHTTPResponse) -> None:
