@@ -1,4 +1,4 @@
-"""``fleethook crds``: CRD tarballs of Karmada, from the right place, verified, kept."""
+"""``fleethook crds``: fetch, verify and cache CRD tarballs of Karmada."""
 
 import tempfile
 from pathlib import Path
@@ -168,7 +168,7 @@ def verify(
         proven, sha256 = verify_provenance(attestation, sha256=sha256, strict=strict)
         manifest, files = archive.read_files(file, strict=strict, normalize_dot=normalize_dot)
         if sha256 and manifest.sha256 != sha256:
-            raise CRDsError(Exit.INTEGRITY, f"{file} is {manifest.sha256}, and {sha256} is wanted")
+            raise CRDsError(Exit.INTEGRITY, f"{file} is {manifest.sha256}, and {sha256} is expected")
         render_trial(files)
         _print_manifest(manifest, proven, output)
         if strict and manifest.operator_problems:
@@ -187,7 +187,7 @@ def pin(
     progress: option.Progress = Style.AUTO,
     output: option.OutputFormat = Output.TEXT,
 ) -> None:
-    """Download a tarball, verify it, and print the digest for --sha256 and for httpSource.sha256; nothing is kept."""
+    """Download and verify a tarball, and print its digest for --sha256 and httpSource.sha256; keeps no file."""
     with exit_on_error(), tempfile.TemporaryDirectory() as directory:
         proven, sha256 = verify_provenance(attestation, sha256="")
         source = Source(url, sha256=sha256, proxy_url=proxy, ca_pem=b"" if ca is None else read_file(ca))
@@ -199,7 +199,7 @@ def pin(
             _print_manifest(manifest, proven, output)
         else:
             warn(manifest.warnings)
-            # Standard output has the digest alone, for scripts.
+            # Standard output has only the digest, for scripts.
             write_error(*format_provenance(proven))
             show(output, [manifest.sha256], None)
 

@@ -39,8 +39,7 @@ def render(
 ) -> None:
     """Print the CRDs of a tarball, patched for an instance, in the order in which they are applied.
 
-    Exits as `fetch` does; 2 too where a patch needs --name, --namespace or --ca-file and it is not given, 24 where a
-    patch does not fit.
+    Exit codes as of `fetch`; also 2 if a patch needs --name, --namespace or --ca-file, 24 if a patch cannot be merged.
     """
     wanted = wanted.show_progress(shown=output is not Form.JSON)
     with exit_on_error():
@@ -61,12 +60,12 @@ def apply(
     kubeconfig: Annotated[
         Path | None,
         typer.Option(
-            help="Kubeconfig of the instance's API server ($KUBECONFIG, then ~/.kube/config); with --instance or --all "
-            "of the host cluster."
+            help="Kubeconfig of the instance's API server ($KUBECONFIG, then ~/.kube/config). With --instance or "
+            "--all, that of the host cluster."
         ),
     ] = None,
     wait_seconds: Annotated[
-        float, typer.Option(min=0, help="Seconds to wait until the CRDs are established; 0 does not wait.")
+        float, typer.Option(min=0, help="Seconds to wait for the CRDs to become established; 0 does not wait.")
     ] = 60.0,
     one: Annotated[
         list[str] | None,
@@ -79,24 +78,25 @@ def apply(
     every: Annotated[
         bool, typer.Option("--all", help="Apply to all instances in the cluster of --kubeconfig.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Send dry-run requests only; nothing changes.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Send dry-run requests only.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Drop also versions that objects may be stored in, if the server agrees.")
+        bool, typer.Option("--force", help="Allow dropping versions that objects may be stored in.")
     ] = False,
     output: option.OutputFormat = Output.TEXT,
 ) -> None:
-    """Apply the CRDs of a tarball and its patches to the API server of an instance; none is ever deleted.
+    """Apply the CRDs of a tarball and its patches to the API server of an instance; deletes no CRD.
 
-    Exits as `fetch` does; 2 too where a patch needs --name, --namespace or --ca-file and it is not given, or the
-    kubeconfig cannot be used; 20 too where the server does not answer or a CRD is not established in time, 21 where
-    the server refuses. First it prints the changes. A version that objects may be stored in (storedVersions) is
-    dropped only with --force, and only if the server agrees. Running it again is safe.
+    Prints the changes first. Drops a version that objects may be stored in (storedVersions) only with --force, and only
+    if the server agrees. A second run is safe.
+
+    Exit codes as of `fetch`; also 2 if a patch needs --name, --namespace or --ca-file, or the kubeconfig cannot be
+    used; 20 if the server does not answer or a CRD is not established in time; 21 if it refuses a request.
 
     With --instance or --all, address, credentials and CA of each API server come from the Secrets that Karmada's
-    operator writes in the host cluster. One line per instance; the exit code is the highest of an instance.
+    operator writes in the host cluster. Prints one line per instance; the exit code is the highest of all instances.
     """
     wanted = wanted.show_progress(shown=output is not Output.JSON)
-    with exit_on_error("what was applied stays, and running it again is safe"):
+    with exit_on_error("applied CRDs stay; a second run is safe"):
         if one or every:
             check_names(one or (), wanted, every=every)
             options = ApplyOptions(dry_run, force, wait_seconds, output)
@@ -107,7 +107,7 @@ def apply(
         asyncio.run(_apply(target, tree, patches))
 
 
-# --- Where it is applied to -------------------------------------------------------------------------------------------
+# --- One API server ---------------------------------------------------------------------------------------------------
 
 
 class _Target(NamedTuple):
@@ -126,7 +126,7 @@ async def _apply(target: _Target, tree: Tree, patches: list[Patch]) -> None:
     async with contextlib.AsyncExitStack() as stack:
         connection = await connect(stack, target.kubeconfig)
         changes = await plan(connection, tree.crds, patches)
-        # Standard output has the results, which are one JSON document perhaps.
+        # Standard output has only the results, perhaps as one JSON document.
         write_error(*format_changes(changes))
         if not target.force:
             check_lost_versions(changes)

@@ -1,4 +1,4 @@
-"""The tarballs that the arguments of a command name."""
+"""Turns the arguments of a command into the sources of tarballs, and validates them."""
 
 import re
 from collections.abc import Iterator
@@ -18,14 +18,14 @@ _SHA256: Final = re.compile(SHA256_FORM, re.ASCII)
 def select_sources(
     url: str | None, karmada: list[Path] | None, version: str | None, *, follow_instance: bool, strict: bool
 ) -> Iterator[SelectedSource]:
-    """Yield the tarballs that a command is about: the one at an address, of a release, or of each instance in files.
+    """Yield the sources of a command's tarballs: a URL, a release, or the instances in manifests.
 
     Raises:
         CRDsError: USAGE for missing or contradictory arguments, and for an invalid instance.
     """
     if karmada:
         if url is not None:
-            raise CRDsError(Exit.USAGE, "give an address or --karmada, not both")
+            raise CRDsError(Exit.USAGE, "give a URL or --karmada, not both")
         found = [one.object for one in documents(karmada) if one.object["kind"] == KARMADA.kind]
         if version:
             parse_release(version)
@@ -38,7 +38,7 @@ def select_sources(
     elif version is not None:
         yield SelectedSource(Source(build_release_url(check_version(version))), Policy.IF_NOT_PRESENT)
     else:
-        raise CRDsError(Exit.USAGE, "give an address, --karmada FILE or --version RELEASE")
+        raise CRDsError(Exit.USAGE, "give a URL, --karmada FILE or --version RELEASE")
 
 
 def check_sha256(text: str) -> str:
@@ -58,13 +58,13 @@ def check_version(text: str) -> str:
 
 
 def check_reach(chosen: SelectedSource) -> None:
-    """Refuse a tarball that only a controller in the cluster can read; raises CRDsError USAGE."""
+    """Raise CRDsError USAGE for a tarball that only a controller in the cluster can read."""
     secrets = sorted({name for name in chosen.references if name})
     if chosen.non_http is not None:
-        text = f"the tarball is at {chosen.source.url}, which is not downloaded: bring it in with `crds cache import`"
+        text = f"the tarball is at {chosen.source.url}, which is not downloaded: use `crds cache import`"
         raise CRDsError(Exit.USAGE, text)
     if secrets:
-        raise CRDsError(Exit.USAGE, f"it takes the Secret {', '.join(secrets)} of the cluster, which is not read here")
+        raise CRDsError(Exit.USAGE, f"it needs the Secret {', '.join(secrets)} of the cluster, which is not read here")
 
 
 def read_file(path: Path) -> bytes:

@@ -58,7 +58,7 @@ def show_entry(context: typer.Context, entry: _EntryArgument, output: option.Out
 
 @cache.command(name="path")
 def print_path(context: typer.Context, entry: _EntryArgument) -> None:
-    """Print where an entry is or would be, whether or not it is there."""
+    """Print the path of an entry, whether or not it exists."""
     with exit_on_error():
         show(Output.TEXT, [str(_get_cache(context).path(_parse_key(entry)))], None)
 
@@ -77,14 +77,14 @@ def verify_entries(
         for key in [_parse_key(entry)] if entry else kept.keys():
             found = kept.verify(key)
             if found and repair:
-                warn(tuple(f"{key}: {problem}; mended" for problem in found))
+                warn(tuple(f"{key}: {problem}; repaired" for problem in found))
                 kept.repair(key)
                 found = []
             problems[key] = found
-        lines = [f"{key}: {'; '.join(found) or 'whole'}" for key, found in problems.items()]
+        lines = [f"{key}: {'; '.join(found) or 'ok'}" for key, found in problems.items()]
         show(output, lines or ["the cache is empty"], problems)
         if any(problems.values()):
-            raise CRDsError(Exit.INTEGRITY, "some entries are damaged: run it with --repair")
+            raise CRDsError(Exit.INTEGRITY, "some entries are damaged: run `crds cache verify --repair`")
 
 
 @cache.command()
@@ -100,7 +100,7 @@ def prune(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the entries without removing them.")] = False,
     output: option.OutputFormat = Output.TEXT,
 ) -> None:
-    """Remove entries that are too old, then those that do not fit; those in use stay."""
+    """Remove entries that are too old, then those that exceed the size; entries in use stay."""
     with exit_on_error():
         try:
             age = None if older_than is None else timedelta(seconds=parse_age(older_than))
@@ -108,7 +108,7 @@ def prune(
         except (ValueError, OverflowError) as error:
             raise CRDsError(Exit.USAGE, str(error)) from None
         if age is None and size is None:
-            raise CRDsError(Exit.USAGE, "give --older-than or --max-size: everything stays otherwise")
+            raise CRDsError(Exit.USAGE, "give --older-than or --max-size: without them no entry is removed")
         gone = _get_cache(context).prune(older_than=age, max_bytes=size, keep=keep, dry_run=dry_run)
         show(output, list(map(_format_line, gone)) or ["nothing to remove"], [_build_document(one) for one in gone])
 
@@ -134,7 +134,7 @@ def import_tarball(
     normalize_dot: option.NormalizeDot = False,
     output: option.OutputFormat = Output.TEXT,
 ) -> None:
-    """Make a tarball the entry of an address, as if it had been downloaded: for sites without a network."""
+    """Make a local tarball the entry of a URL, as if it were downloaded: for sites without a network."""
     with exit_on_error():
         proven, sha256 = verify_provenance(attestation, sha256=sha256, strict=strict)
         kept, key = _get_cache(context), Source(url).key
@@ -152,13 +152,13 @@ def export(
     entry: _EntryArgument,
     to: Annotated[Path, typer.Option(help="File to write; it must not exist.")],
 ) -> None:
-    """Write the tarball of an entry to a file, to be imported elsewhere; exits 10 if there is none."""
+    """Write the tarball of an entry to a file, to import it elsewhere; exits 10 if there is none."""
     with exit_on_error():
         kept, key = _get_cache(context), _parse_key(entry)
         with kept.reading(key):
             found = kept.tarball(key)
         if found is None:
-            raise CRDsError(Exit.NOT_CACHED, f"{entry} is not in the cache, or not whole")
+            raise CRDsError(Exit.NOT_CACHED, f"{entry} is not in the cache, or damaged")
         try:
             with to.open("xb") as file:
                 file.write(found[1])

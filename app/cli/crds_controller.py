@@ -1,4 +1,4 @@
-"""``fleethook crds controller``: the process that looks after ``Karmada`` objects."""
+"""``fleethook crds controller``: run the controller for ``Karmada`` objects."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ from app.crds.failures import CRDsError, Exit
 from app.crds.instance.version import parse_release
 
 DATA_DIR: Final = Path("/var/lib/karmada")
-"""Where the Go operator has its cache, which is not to be told otherwise."""
+"""The data directory of Karmada's operator, which has no flag for it."""
 
 
 def controller(
@@ -25,7 +25,7 @@ def controller(
     ] = None,
     beside_operator: Annotated[
         bool,
-        typer.Option("--beside-operator", help="Run beside Karmada's own operator: write only conditions about CRDs."),
+        typer.Option("--beside-operator", help="Run beside Karmada's operator: write only conditions about CRDs."),
     ] = False,
     version: Annotated[str, typer.Option(help="Release of the operator, for instances that name none.")] = "",
     follow_instance: option.Follow = False,
@@ -54,11 +54,11 @@ def controller(
         float, typer.Option(help="Seconds after which another replica takes over from one that has ended.", min=1)
     ] = 15.0,
     host: Annotated[str, typer.Option(help="Address of /healthz, /readyz and /metrics.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port of these; 0 takes a free one.", min=0, max=65535)] = 8080,
+    port: Annotated[int, typer.Option(help="Port of these endpoints; 0 picks a free port.", min=0, max=65535)] = 8080,
 ) -> None:
-    """Keep the CRD tarballs of all Karmada objects of a cluster in the cache, and say so in their status.
+    """Keep the CRD tarballs of all Karmada objects of a cluster in the cache, and report that in their status.
 
-    Alone it takes the Lease of Karmada's own operator, so that never both look after the same objects.
+    Without --beside-operator it uses the Lease of Karmada's operator, so that only one of them handles the objects.
     """
     with exit_on_error():
         if kubeconfig is None and "KUBERNETES_SERVICE_HOST" not in os.environ:

@@ -35,10 +35,10 @@ def diff(
     ] = None,
     output: option.OutputFormat = Output.TEXT,
 ) -> None:
-    """Print what a release would change: CRDs and versions added, changed, removed, or lost with objects.
+    """Print the changes of a release: CRDs and versions added, changed, removed, or lost with objects.
 
-    Compares with the CRDs of a server, which is only asked for a dry run, or with another release (--against). Exits 0
-    if nothing differs, 1 if something does, else as `apply` does.
+    Compares with the CRDs of a server, by dry-run requests, or with another release (--against). Exit codes: 0 no
+    difference; 1 differences; others as of `apply`.
     """
     wanted = wanted.show_progress(shown=output is not Output.JSON)
     with exit_on_error("nothing was changed"):

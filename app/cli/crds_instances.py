@@ -1,4 +1,4 @@
-"""``fleethook crds apply --instance`` and ``--all``: CRDs for the instances of a cluster, each with its own Secrets."""
+"""``fleethook crds apply --instance`` and ``--all``: apply CRDs to the instances of a cluster by their Secrets."""
 
 import asyncio
 import contextlib
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from app.kube.connection import Connection
 
 AT_ONCE: Final = 8
-"""API servers that are asked at the same time, and Secrets that are read at the same time."""
+"""Limit of concurrent requests, to API servers of instances and for Secrets."""
 
 
 class ApplyOptions(NamedTuple):
-    """How CRDs are applied."""
+    """Options of applying CRDs."""
 
     dry_run: bool
     force: bool
@@ -40,7 +40,7 @@ class ApplyOptions(NamedTuple):
 
 
 class Instance(NamedTuple):
-    """An instance, or the reason why nothing is done about it."""
+    """An instance, or the reason to skip it."""
 
     name: str
     """Namespace and name, with a slash between them."""
@@ -65,7 +65,7 @@ class _Outcome(NamedTuple):
 
 
 def check_names(names: Sequence[str], wanted: ReleaseOptions, *, every: bool) -> None:
-    """Refuse options that exclude each other, and names that are none; raises CRDsError USAGE."""
+    """Raise CRDsError USAGE for options that exclude each other, and for malformed names."""
     if every and names:
         raise CRDsError(Exit.USAGE, "give --instance or --all, not both")
     if wanted.karmada is not None:
@@ -84,19 +84,19 @@ def apply_to_instances(
     """Apply CRDs to the API servers of instances, and print one line for each; a failure does not end the others.
 
     Args:
-        context: Has the cache.
-        wanted: Which tarball, if not the one that each instance names, and what comes before the instance's Secrets.
-        names: Which instances, ``NAMESPACE/NAME``; none for all that are neither suspended nor being deleted.
-        kubeconfig: Of the cluster that has the instances.
-        options: The way to apply them.
+        context: Context of the command, with the cache.
+        wanted: Options of the tarball; without one, each instance gets the tarball that it names.
+        names: Instances, ``NAMESPACE/NAME``; none for all that are neither suspended nor being deleted.
+        kubeconfig: Kubeconfig of the cluster that has the instances.
+        options: Options of applying CRDs.
 
     Raises:
         CRDsError: The instances cannot be read.
-        typer.Exit: With the highest exit code of an instance, if that is not 0.
+        typer.Exit: The highest exit code of all instances, if it is not 0.
     """
     ca_pem = None if wanted.ca_file is None else read_file(wanted.ca_file)
     instances = asyncio.run(_read_all(kubeconfig, list(dict.fromkeys(names)), ca_pem))
-    # Not beside requests: Ctrl-C ends a download only outside of the loop.
+    # Outside of the event loop, because Ctrl-C ends a download only there.
     work = [_read_release(context, wanted, one) for one in instances]
     outcomes = asyncio.run(_apply_all(work, options))
     if options.output is Output.JSON:
@@ -106,7 +106,7 @@ def apply_to_instances(
         raise typer.Exit(worst)
 
 
-# --- What there is ----------------------------------------------------------------------------------------------------
+# --- Reading instances ------------------------------------------------------------------------------------------------
 
 
 async def _read_all(kubeconfig: Path, names: list[str], ca_pem: bytes | None) -> list[Instance]:
@@ -154,7 +154,7 @@ def _reason_to_skip(karmada: JSONObject) -> str:
     return ""
 
 
-# --- What is applied --------------------------------------------------------------------------------------------------
+# --- Applying ---------------------------------------------------------------------------------------------------------
 
 
 class _InstanceWork(NamedTuple):

@@ -13,15 +13,15 @@ from app.crds.failures import CRDsError, Exit
 
 
 class Output(StrEnum):
-    """How the result is printed."""
+    """Output format of a result."""
 
     TEXT = "text"
     JSON = "json"
 
 
 @contextlib.contextmanager
-def exit_on_error(interrupted: str = "the cache is as it was") -> Iterator[None]:
-    """Turn what goes wrong into a message and the exit code that goes with it; ``interrupted`` is said of Ctrl-C."""
+def exit_on_error(interrupted: str = "the cache is unchanged") -> Iterator[None]:
+    """Print a CRDsError of the block and exit with its code; at Ctrl-C print ``interrupted`` and exit 130."""
     try:
         yield
     except CRDsError as error:
@@ -39,7 +39,7 @@ def warn(warnings: tuple[str, ...]) -> None:
 
 
 def show(output: Output, lines: Iterable[str], document: Any) -> None:
-    """Print a result to standard output, as a person or as a program reads it."""
+    """Print a result to standard output, as lines of text or as JSON."""
     if output is Output.JSON:
         write_json(document, indent=None)
     else:

@@ -1,4 +1,4 @@
-"""The process that looks after ``Karmada`` objects: one of several at a time, its health and its metrics."""
+"""The process of the controller for ``Karmada`` objects: leader election, health and metrics."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ from app.kube.errors import APIError, UnreachableError
 from app.kube.leader_election import LeaderElector, LeaseName, LeaseTiming, create_identity
 from app.lifetime import running
 
-# The Go operator's own: the process that does not hold it waits.
+# The Lease of Karmada's operator: a process without it waits.
 _OPERATOR_LEASE: Final = "karmada-operator"
 _LEASE: Final = "fleethook-crds"
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -41,14 +41,14 @@ class ProcessOptions(NamedTuple):
     kubeconfig: Path | None
     """None for the service account of the pod."""
     namespace: str
-    """Of the Lease."""
+    """Namespace of the Lease."""
     lease_seconds: float
     host: str
     port: int
 
 
 def run_controller(cache: Cache, options: Options, place: ProcessOptions) -> None:
-    """Look after instances until SIGTERM or SIGINT; raises CRDsError NETWORK or HTTP if that cannot begin."""
+    """Run the controller until SIGTERM or SIGINT; raises CRDsError NETWORK or HTTP if it cannot start."""
     configure_logging()
     try:
         asyncio.run(_run(cache, options, place))
@@ -109,7 +109,7 @@ class _Candidate:
         await self._elector.run(self._lead)
 
     async def _lead(self) -> None:
-        # A new one each time: the state of an earlier term may be stale.
+        # A new controller for each term: the state of an earlier one may be stale.
         self._controller = self._make()
         try:
             await self._controller.run()
@@ -131,7 +131,7 @@ class _Candidate:
 
 
 class _Server(uvicorn.Server):
-    """Serves until it is told to exit; signals are the process's."""
+    """Serves until ``should_exit`` is set; the process handles signals."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[int], None]) -> None:
         super().__init__(config)
@@ -149,7 +149,7 @@ class _Server(uvicorn.Server):
 
 def _announce(connection: Connection, cache: Cache, address: str) -> None:
     write(
-        f"fleethook looks after the Karmada objects of {connection.host}",
+        f"fleethook handles the Karmada objects of {connection.host}",
         f"  cache:  {cache.directory}",
         f"  health: http://{address}/readyz",
     )

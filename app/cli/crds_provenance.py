@@ -1,4 +1,4 @@
-"""``--provenance`` of the commands about CRD tarballs: its flags, the files, and how the result is printed."""
+"""``--provenance`` of the ``crds`` commands: its options, its files, and the output of the result."""
 
 import stat
 from pathlib import Path
@@ -27,9 +27,9 @@ def verify_provenance(wanted: ProvenanceOptions, *, sha256: str, strict: bool = 
     """Verify the attestation of ``--provenance``, before any request, and take its digest as the tarball's pin.
 
     Args:
-        wanted: The flags.
+        wanted: The options.
         sha256: Value of ``--sha256``; ``""`` for none.
-        strict: Whether a property that cannot be verified is an error.
+        strict: Treat a property that cannot be verified as an error.
 
     Returns:
         The attestation, None without the flag, and the digest that the tarball must have, ``""`` for any.
@@ -46,11 +46,11 @@ def verify_provenance(wanted: ProvenanceOptions, *, sha256: str, strict: bool = 
 def _read_provenance(wanted: ProvenanceOptions, *, sha256: str, strict: bool) -> Provenance | None:
     if wanted.provenance is None:
         if any(value is not None for value in wanted):
-            text = "--trust-root, --source-repository, --source-tag and --builder take --provenance"
+            text = "--trust-root, --source-repository, --source-tag and --builder require --provenance"
             raise CRDsError(Exit.USAGE, text)
         return None
     if wanted.trust_root is None:
-        raise CRDsError(Exit.USAGE, "--provenance takes --trust-root: a trusted_root.json, or Fulcio's certificates")
+        raise CRDsError(Exit.USAGE, "--provenance requires --trust-root: a trusted_root.json, or Fulcio's certificates")
     root = read_trust_root(wanted.trust_root, _read_limited(wanted.trust_root))
     expected = Expected(wanted.source_repository or SOURCE, wanted.source_tag or "", wanted.builder or BUILDER)
     try:
@@ -89,7 +89,7 @@ def document_provenance(found: Provenance | None) -> dict[str, Any]:
 
 def _read_limited(path: Path) -> bytes:
     try:
-        # Not a pipe, which would be waited for.
+        # Opening a pipe would wait for a writer.
         if not stat.S_ISREG(path.stat().st_mode):
             raise CRDsError(Exit.USAGE, f"{path}: not a regular file")
         with path.open("rb") as file:

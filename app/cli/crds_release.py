@@ -38,7 +38,7 @@ CAFileOption = Annotated[Path | None, typer.Option(help="PEM certificates of the
 
 
 class ReleaseOptions(NamedTuple):
-    """The tarball, how to get it, and its instance: options of commands (`app.cli.crds_options.expand`)."""
+    """Options of commands about a tarball, its download, and its instance (`app.cli.crds_options.expand`)."""
 
     url: option.URL = None
     karmada: KarmadaOption = None
@@ -86,7 +86,7 @@ def read_tree(context: typer.Context, wanted: ReleaseOptions) -> Tree:
 
 
 def read_instance_tree(context: typer.Context, wanted: ReleaseOptions, karmada: JSONObject) -> Tree:
-    """Return the release that is wanted, and if none is, the one that an instance names; raises CRDsError."""
+    """Return the release of the options, or else the one that an instance names; raises CRDsError."""
     elsewhere = wanted.url is not None or wanted.tarball is not None
     return _read_tree(context, wanted._replace(sha256=check_sha256(wanted.sha256)), None if elsewhere else karmada)
 
@@ -102,7 +102,7 @@ def _read_tree(context: typer.Context, wanted: ReleaseOptions, instance: JSONObj
 def _read_manifest(manifest: Path) -> JSONObject:
     found = [one.object for one in documents([manifest]) if one.object["kind"] == KARMADA.kind]
     if len(found) != 1:
-        raise CRDsError(Exit.USAGE, f"there must be one {KARMADA.kind} in {manifest}, and there are {len(found)}")
+        raise CRDsError(Exit.USAGE, f"{manifest} must have one {KARMADA.kind}, and has {len(found)}")
     return found[0]
 
 
@@ -111,7 +111,7 @@ def _select_source(wanted: ReleaseOptions, instance: JSONObject | None) -> Selec
         (chosen,) = select_sources(wanted.url, None, wanted.version, follow_instance=False, strict=wanted.strict)
         return chosen
     if wanted.url is not None:
-        raise CRDsError(Exit.USAGE, "give an address or --karmada, not both")
+        raise CRDsError(Exit.USAGE, "give a URL or --karmada, not both")
     version, follow = wanted.version or "", wanted.follow_instance
     return select_source(instance, version=version, follow_instance=follow, strict=wanted.strict)
 
@@ -135,16 +135,16 @@ def _fetch_tree(kept: Cache, chosen: SelectedSource, wanted: ReleaseOptions) -> 
     with kept.reading(fetched.key):
         found = kept.tarball(fetched.key)
     if found is None or found[0].record.sha256 != fetched.sha256:
-        raise CRDsError(Exit.INTEGRITY, f"{fetched.path} was changed by somebody else meanwhile: run it again")
+        raise CRDsError(Exit.INTEGRITY, f"another process changed {fetched.path} meanwhile: run the command again")
     _, files = archive.read_files(found[1], normalize_dot=found[0].record.normalize_dot, again=True)
     return read_files(files)
 
 
 def _read_tarball(tarball: Path, wanted: ReleaseOptions) -> Tree:
     if wanted.url is not None or wanted.version is not None:
-        raise CRDsError(Exit.USAGE, "give --tarball or where to get one, not both")
+        raise CRDsError(Exit.USAGE, "give --tarball, or a URL or --version, not both")
     manifest, files = archive.read_files(tarball, strict=wanted.strict, normalize_dot=wanted.normalize_dot)
     if wanted.sha256 and manifest.sha256 != wanted.sha256:
-        raise CRDsError(Exit.INTEGRITY, f"{tarball} is {manifest.sha256}, and {wanted.sha256} is wanted")
+        raise CRDsError(Exit.INTEGRITY, f"{tarball} is {manifest.sha256}, and {wanted.sha256} is expected")
     warn(manifest.warnings)
     return read_files(files)

@@ -1,4 +1,4 @@
-"""Ages and sizes as people write them: ``30d``, ``200MiB``."""
+"""Parses ages and sizes with units: ``30d``, ``200MiB``."""
 
 import re
 from typing import Final

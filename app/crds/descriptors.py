@@ -75,7 +75,8 @@ def read_regular(path: str | Path, parent: int | None = None, *, most: int, foll
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
-        # The size is checked first, so that a sparse file is not read, and then the length: the file may grow meanwhile.
+        # The size is checked first, so that a sparse file is not read, and then the length: the file may grow
+        # meanwhile.
         if status.st_size <= most:
             with os.fdopen(descriptor, "rb", closefd=False) as file:
                 data = file.read(most + 1)

@@ -23,7 +23,7 @@ class Exit(enum.IntEnum):
 
 
 class CRDsError(Exception):
-    """An error about a CRD tarball. The message says where and what to do, and has no secrets of URLs.
+    """An error about a CRD tarball. The message names the place and the remedy, and has no secrets of URLs.
 
     Attributes:
         exit: The exit code of a command.

@@ -18,7 +18,7 @@ from app.crds.source import Policy, Source
 Result = Literal["downloaded", "revalidated", "cached", "adopted", "stale"]
 
 _SEEN_BEGIN: Final = 2
-"""The first answer that arrives while this call waits may belong to a request from before the call; the second cannot."""
+"""The first answer during this call's wait may belong to a request from before the call; the second one cannot."""
 
 
 class Fetched(NamedTuple):
@@ -184,8 +184,8 @@ def _adopt(request: _FetchRequest) -> tuple[_FetchedEntry | None, str]:
     """Make an entry of a tarball in its place; returns None and the reason if that is impossible."""
     try:
         adopted = request.cache.adopt(
-            request.source.key, url=redact(request.source.url), strict=request.strict, normalize_dot=request.normalize_dot,
-            seconds=request.lock_seconds,
+            request.source.key, url=redact(request.source.url), strict=request.strict,
+            normalize_dot=request.normalize_dot, seconds=request.lock_seconds,
         )  # fmt: skip
     except CRDsError as error:
         if error.exit in {Exit.LOCKED, Exit.DISK}:
@@ -239,8 +239,8 @@ def _download(request: _FetchRequest, entry: Entry | None) -> _FetchedEntry:
                 "downloaded" if got.changed else "revalidated", cache.renew(entry, origin), got.attempts
             )
         new = cache.commit(
-            source.key, staged, origin._replace(asked=1 + _count_answers(entry)), sha256=source.sha256, strict=request.strict,
-            normalize_dot=request.normalize_dot, seconds=request.lock_seconds,
+            source.key, staged, origin._replace(asked=1 + _count_answers(entry)), sha256=source.sha256,
+            strict=request.strict, normalize_dot=request.normalize_dot, seconds=request.lock_seconds,
         )  # fmt: skip
     return _FetchedEntry("downloaded", new, got.attempts)
 

@@ -17,7 +17,8 @@ async def plan(connection: Connection, crds: Mapping[str, JSONObject], patches: 
     """Return the differences between a server's CRDs and those of a release, patched for an instance.
 
     A dry run returns the objects that the server would store, so its defaults are not reported as differences. A CRD of
-    the release's groups or of ``*.karmada.io`` that the release does not have is reported as removed; applying keeps it.
+    the release's groups or of ``*.karmada.io`` that the release does not have is reported as removed; applying keeps
+    it.
 
     Raises:
         CRDsError: ARCHIVE if a patch cannot be merged; NETWORK, HTTP as `app.crds.apply.crd_client`.

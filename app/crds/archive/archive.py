@@ -1,8 +1,8 @@
 """Verifies and unpacks CRD tarballs.
 
 A tarball is read into memory once, so that the verified bytes are the bytes in use. It is verified to its end before
-the first file is written. Memory holds all files of a release until then. A larger tarball is inflated a second time for
-writing, with one file in memory at a time.
+the first file is written. Memory holds all files of a release until then. A larger tarball is inflated a second time
+for writing, with one file in memory at a time.
 """
 
 import errno

@@ -27,7 +27,8 @@ class GzipReader:
         """Return the next ``size`` bytes, fewer only at the end.
 
         Raises:
-            CRDsError: INTEGRITY if the gzip is truncated, damaged or followed by data, LIMIT if it inflates to too much.
+            CRDsError: INTEGRITY if the gzip is truncated, damaged or followed by data, LIMIT if it inflates to too
+                much.
         """
         if size <= len(self._piece):
             taken, self._piece = self._piece[:size], self._piece[size:]

@@ -1,8 +1,8 @@
 """Reads the entries of a tar in order (POSIX.1-2001 ustar and pax, GNU long names).
 
 ``tarfile`` is not used. It has accepted negative sizes (CVE-2025-8194), stops without an error at an unreadable header
-after a readable one, needs no end-of-archive mark, and holds pax bodies of any size. This module needs only names, sizes
-and bodies of regular files, and refuses all other entries. Karmada's operator reads the same bytes with Go's
+after a readable one, needs no end-of-archive mark, and holds pax bodies of any size. This module needs only names,
+sizes and bodies of regular files, and refuses all other entries. Karmada's operator reads the same bytes with Go's
 archive/tar: an entry that Go would name, type or size differently is an error
 (`tests/crds/archive/test_against_go.py`).
 """
@@ -26,7 +26,7 @@ _PAX: Final = ord("x")
 _READ: Final = (FILE, _OLD_FILE, DIRECTORY, PAX_GLOBAL)
 
 _MAX_ATTRIBUTES: Final = 64 * 1024  # bytes of a pax or long name body: a path of 1024 bytes and tar's attributes
-_MAX_MTIME: Final = 2**31 - 1  # seconds: what every file system can hold
+_MAX_MTIME: Final = 2**31 - 1  # seconds: the largest time that all file systems can store
 
 Take = Callable[[int], bytes]
 

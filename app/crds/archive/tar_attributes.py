@@ -1,8 +1,8 @@
 """Headers that carry a name or other attributes of the next entry: pax ``x`` and ``g``, GNU's ``L`` and ``K``.
 
 Readers disagree on which of two headers takes precedence. Go prefers GNU's name to that of pax, and the last pax header
-to all before it. Others prefer the last header of either kind. So an entry may have headers of one kind only, each once,
-and each record once.
+to all before it. Others prefer the last header of either kind. So an entry may have headers of one kind only, each
+once, and each record once.
 Source: archive/tar of Go 1.26, next and mergePAX in reader.go, parsePAXRecord in strconv.go.
 """
 

@@ -1,7 +1,7 @@
 """Parses a header block of a tar (POSIX.1-2001 ustar, GNU) as Go's archive/tar does, or refuses it.
 
-Readers disagree on fields that deviate from the formats: a prefix after GNU's magic, the shorter prefix of star, numbers
-with other characters. Such a header is refused, so that no reader finds another name or size in it.
+Readers disagree on fields that deviate from the formats: a prefix after GNU's magic, the shorter prefix of star,
+numbers with other characters. Such a header is refused, so that no reader finds another name or size in it.
 Source: archive/tar of Go 1.26, readHeader in reader.go, getFormat in format.go, parseNumeric in strconv.go.
 """
 

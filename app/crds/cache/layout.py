@@ -128,7 +128,7 @@ class Layout:
             os.fsync(root)
 
     def remove(self, key: str, *, seconds: float = LOCK_SECONDS) -> bool:
-        """Take the entry away, whatever it is; tells whether there was one. Raises CRDsError LOCKED or DISK."""
+        """Remove the entry, of any file type; returns False if it does not exist. Raises CRDsError LOCKED or DISK."""
         if not self.exists(key):
             return False
         with self.lock(key, seconds), translate_os_errors(f"removing {key}"), ExitStack() as held:

@@ -36,8 +36,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     asked_at: datetime
     """Time of the origin's last confirmation."""
     asked: int
-    """Number of the origin's confirmations. A process that waits for a lock sees by it that another one asked meanwhile;
-    a time would depend on the clock."""
+    """Number of the origin's confirmations. A process that waits for a lock sees by it that another one asked
+    meanwhile; a time would depend on the clock."""
     warnings: tuple[str, ...]
     normalize_dot: bool = False
     """Whether its tarball may have ``./crds/…``: needed to unpack the tree again."""

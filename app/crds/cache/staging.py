@@ -28,8 +28,8 @@ class Staged(NamedTuple):
 def create_staging(parent: int, shown: Path) -> Iterator[Staged]:
     """Create an empty directory and remove it after the block.
 
-    The directory is locked during the block, so that `sweep` spares it. A process id would not do: containers that share
-    a volume have process ids of their own.
+    The directory is locked during the block, so that `sweep` spares it. A process id would not do: containers that
+    share a volume have process ids of their own.
 
     Args:
         parent: Descriptor of the parent directory.

@@ -28,8 +28,8 @@ from app.store import ObjectKey
 
 AT_ONCE: Final = 24
 RESERVED: Final = 20
-"""Slots for tarballs within the limits of a first try (`app.crds.controller.verifier`). Each holds the tarball's JSON (1
-MiB for a release, at most 6 MiB), one decoded CRD and one response. A namespace holds at most 4 of them."""
+"""Slots for tarballs within the limits of a first try (`app.crds.controller.verifier`). Each holds the tarball's JSON
+(1 MiB for a release, at most 6 MiB), one decoded CRD and one response. A namespace holds at most 4 of them."""
 LARGE_AT_ONCE: Final = 2
 LARGE_RESERVED: Final = 1
 """Slots for larger tarballs; each takes up to four times as much memory."""

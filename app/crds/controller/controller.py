@@ -143,7 +143,8 @@ class KarmadaController:
             self._verifier.close()
 
     async def _measure(self) -> NoReturn:
-        """Measure the cache after fetches. Measurements never overlap, because each one reads the size of every file."""
+        """Measure the cache after fetches. Measurements never overlap, because each one reads the size of every
+        file."""
         while True:
             await self._fetched.wait()
             self._fetched.clear()

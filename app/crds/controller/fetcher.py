@@ -25,8 +25,8 @@ from app.store import ObjectKey
 
 READING: Final = 4
 RESERVED: Final = 2
-"""Slots for tarballs in memory, in addition to those of the verifier. Each takes up to 30 MiB: the tarball of 16 MiB, its
-largest file, and 4 MiB of small files. A namespace holds at most two of them."""
+"""Slots for tarballs in memory, in addition to those of the verifier. Each takes up to 30 MiB: the tarball of 16 MiB,
+its largest file, and 4 MiB of small files. A namespace holds at most two of them."""
 
 
 class Fetcher:

@@ -89,7 +89,7 @@ def _open_local(path: Path, allowed: Path | None) -> Iterator[Iterator[bytes]]:
     try:
         real = path.resolve(strict=True)
         if not real.is_relative_to(allowed.resolve()):
-            raise CRDsError(Exit.USAGE, f"{path} is not below {allowed}, the directory of local tarballs (--local-root)")
+            raise CRDsError(Exit.USAGE, f"{path} is not below the directory of local tarballs (--local-root {allowed})")
         # O_NONBLOCK, because opening a named pipe would wait for a writer.
         with os.fdopen(os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

@@ -12,8 +12,8 @@ def status_patch(
 ) -> JSONObject | None:
     """Return the merge patch that adds conditions to a status; None if the status has them already.
 
-    Other conditions stay, and ``lastTransitionTime`` changes only with the status. Upstream replaces the list by its own
-    conditions at each step, with new times.
+    Other conditions stay, and ``lastTransitionTime`` changes only with the status. Upstream replaces the list by its
+    own conditions at each step, with new times.
 
     Args:
         karmada: The stored instance.

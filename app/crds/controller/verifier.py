@@ -29,9 +29,9 @@ tarball waits in memory."""
 class Verifier:
     """Verifies tarballs in child processes.
 
-    Each tarball gets a first try with small limits. A tarball that exceeds them waits until no first try is waiting, and
-    such tarballs never occupy all processes. So a namespace with a release waits for at most one first try of each other
-    namespace, and never for a large tarball.
+    Each tarball gets a first try with small limits. A tarball that exceeds them waits until no first try is waiting,
+    and such tarballs never occupy all processes. So a namespace with a release waits for at most one first try of each
+    other namespace, and never for a large tarball.
     """
 
     def __init__(self, *, at_once: int = AT_ONCE, module: str = MODULE) -> None:

@@ -41,7 +41,8 @@ class Question(msgspec.Struct, frozen=True):
     scale: int
     """The limits are divided by this."""
     values: dict[str, str] | None = None
-    """None to verify the tarball. Else it has been verified before: read its CRDs, and its patches with these values."""
+    """None to verify the tarball. Else it has been verified before: read its CRDs, and its patches with these
+    values."""
 
 
 class Answer(msgspec.Struct, frozen=True):

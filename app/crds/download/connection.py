@@ -157,5 +157,5 @@ class _DialledConnection(HTTPConnection):
         except PrivateAddressError:
             raise
         except OSError as error:
-            # urllib3 would take a reset or a broken pipe of a connect for one after the request, with a response to read.
+            # urllib3 takes a reset or a broken pipe for a failure after the request, and would try to read a response.
             raise NewConnectionError(self, "") from error

@@ -12,7 +12,7 @@ from typing import Final
 
 from urllib3 import exceptions
 
-from app.crds.download.retry import CONNECT_SECONDS, IDLE_SECONDS, RETRIED, AttemptError
+from app.crds.download.retry import CONNECT_SECONDS, RETRIED, AttemptError
 from app.crds.failures import Exit
 from app.outbound.addresses import PrivateAddressError
 from app.outbound.trust import UNKNOWN_AUTHORITY, VERIFY_ERRORS
@@ -137,7 +137,7 @@ def _describe_known(cause: BaseException) -> str:
         case exceptions.ConnectTimeoutError() if not isinstance(cause, exceptions.NewConnectionError):
             return f"no connection within {CONNECT_SECONDS:g} s"
         case exceptions.ReadTimeoutError() | TimeoutError():
-            return f"no data for {IDLE_SECONDS:g} s"
+            return "no data arrived in time"
         case exceptions.IncompleteRead():
             return "the body is cut off"
         case OSError() if cause.errno is not None:

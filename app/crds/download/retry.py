@@ -49,8 +49,8 @@ class AttemptError(CRDsError):
 def choose_delay(failure: AttemptError, attempt: int, random: Callable[[float, float], float]) -> float | None:
     """Return the seconds to wait before the next attempt; None to stop.
 
-    Full jitter: a random time between 0 and a bound that doubles from 1 s to 30 s, so that a fleet of operators does not
-    retry at the same moment. A Retry-After of up to 120 s takes precedence.
+    Full jitter: a random time between 0 and a bound that doubles from 1 s to 30 s, so that a fleet of operators does
+    not retry at the same moment. A Retry-After of up to 120 s takes precedence.
 
     Args:
         failure: The error of the attempt.

@@ -1,4 +1,4 @@
-"""Admission of instances of Karmada: defaults and validation of where their CRDs come from, and of nothing else."""
+"""Admission of ``Karmada`` instances: defaults and validation of ``spec.crdTarball``."""
 
 from app.crds.instance.defaults import build_default_patch
 from app.crds.instance.source_warnings import find_warnings
@@ -11,7 +11,7 @@ from app.model.operator import KARMADA
 
 
 def mutate_karmada(request: AdmissionRequest) -> Response:
-    """Answer the review of an instance with the defaults it lacks."""
+    """Answer a review with a patch that adds the missing defaults."""
     answer = not_for_review(request, (KARMADA,))
     if answer is not None:
         return answer
@@ -20,10 +20,10 @@ def mutate_karmada(request: AdmissionRequest) -> Response:
 
 
 def validate_karmada(request: AdmissionRequest) -> Response:
-    """Answer the review of an instance with everything that is wrong with where its CRDs come from.
+    """Answer a review with all problems and warnings of ``spec.crdTarball``.
 
-    An update that leaves the spec as it is, is admitted without a word: it is the operator's, of a finalizer or a
-    label, and it is said again at the next change.
+    Updates that do not change spec (for example the operator adding a finalizer) are admitted without warnings.
+    Warnings are repeated at the next spec change.
     """
     answer = not_for_review(request, (KARMADA,))
     if answer is not None:

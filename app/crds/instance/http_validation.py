@@ -1,4 +1,7 @@
-"""What a tarball over HTTP has to say (research 1.3 and 6.1): upstream's findings first, then our own."""
+"""Validates ``spec.crdTarball.httpSource``: the rules of upstream first, then those of fleethook.
+
+Upstream: operator/pkg/controller/karmada/validating.go (v1.18.0).
+"""
 
 import re
 from collections.abc import Iterator
@@ -20,13 +23,13 @@ _SHA256: Final = re.compile(SHA256_FORM, re.ASCII)
 
 
 def find_http_problems(source: JSON, field: str, *, namespace: JSON, strict: bool) -> Iterator[Problem]:
-    """Yield what is wrong with an HTTP source.
+    """Yield the problems of an HTTP source.
 
     Args:
-        source: What is given, None for none; it may be anything.
-        field: Where.
-        namespace: That of the instance, whose Secrets are the only ones that may be named.
-        strict: Credentials in URLs are refused.
+        source: The field's value, of any type; None if it is missing.
+        field: Path of the field.
+        namespace: Namespace of the instance; only its Secrets may be named.
+        strict: Refuse credentials in URLs.
     """
     if source is None:
         return
@@ -45,10 +48,10 @@ def find_http_problems(source: JSON, field: str, *, namespace: JSON, strict: boo
 
 
 def find_reference_problems(reference: JSON, field: str, *, namespace: JSON) -> Iterator[Problem]:
-    """Yield what is wrong with an optional reference to an object in the instance's namespace.
+    """Yield the problems of an optional reference to an object in the instance's namespace.
 
-    The controller reads it with rights of its own: were another namespace let in, so would be whoever may write an
-    instance anywhere.
+    The controller reads the object with its own permissions. A reference to another namespace would let every user who
+    can write an instance read Secrets there.
     """
     if reference is None:
         return
@@ -61,7 +64,7 @@ def find_reference_problems(reference: JSON, field: str, *, namespace: JSON) -> 
     elif not isinstance(name, str):
         yield mistyped(f"{field}.name", "a string")
     if reference.get("namespace") not in (None, "", namespace):
-        yield Problem(f"{field}.namespace", "Forbidden: it is always looked for in the namespace of the Karmada")
+        yield Problem(f"{field}.namespace", "Forbidden: must be the namespace of the Karmada, or empty")
 
 
 def _find_url_problems(
@@ -76,7 +79,7 @@ def _find_url_problems(
     shown = redact(url)
     try:
         parts = parse_request_uri(url)
-        # Text that is none: a surrogate that stands alone.
+        # Fails for a lone surrogate.
         url.encode()
     except ValueError:
         yield invalid(field, shown, f"invalid CRDs {what} URL")
@@ -89,13 +92,13 @@ def _find_url_problems(
     if "#" in url:
         yield invalid(field, shown, "must not have a fragment")
     if strict and parts.user is not None:
-        yield invalid(field, shown, "must not have credentials in it: name a Secret in secretRef")
+        yield invalid(field, shown, "must not have credentials: name a Secret in secretRef")
 
 
 def _find_host_problems(parts: RequestURI) -> Iterator[str]:
     if not parts.hostname:
         yield "host is required"
-    # As long a number as anybody likes: Python refuses to read those of thousands of digits.
+    # The number may have any length: int() refuses thousands of digits.
     port = parts.port.lstrip("0")
     if parts.port and (len(port) > len(str(_MAX_PORT)) or not 1 <= int(port or "0") <= _MAX_PORT):
         yield "port must be between 1 and 65535"
@@ -152,7 +155,7 @@ def _find_authority_problems(source: JSONObject, field: str, *, namespace: JSON)
     yield from bundle_problems(bundle, f"{field}.caBundle")
     yield from find_reference_problems(reference, f"{field}.caSecretRef", namespace=namespace)
     if bundle not in (None, "") and reference is not None:
-        yield Problem(f"{field}.caSecretRef", "Forbidden: may not be set beside caBundle")
+        yield Problem(f"{field}.caSecretRef", "Forbidden: may not be set together with caBundle")
 
 
 def _find_number_problems(value: JSON, field: str, *, limit: int) -> Iterator[Problem]:

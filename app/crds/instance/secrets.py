@@ -1,4 +1,4 @@
-"""What the Secrets that an instance names put into its source (research 6.1); reading them is for whoever may."""
+"""Adds credentials and authorities of an instance's Secrets to its source; the caller reads the Secrets."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -11,7 +11,7 @@ from app.crds.source import Credentials, Source
 SecretData = Mapping[str, bytes]
 """``data`` of a Secret, decoded."""
 
-# The keys of the types kubernetes.io/basic-auth and kubernetes.io/tls, and the one that a token has by custom.
+# The keys of the types kubernetes.io/basic-auth and kubernetes.io/tls, and the usual key of a token.
 _USERNAME: Final = "username"
 _PASSWORD: Final = "password"  # noqa: S105 - the name of a key
 _TOKEN: Final = "token"  # noqa: S105 - the name of a key
@@ -21,14 +21,14 @@ _AUTHORITIES: Final = "ca.crt"
 
 
 def apply_secrets(chosen: SelectedSource, secrets: Mapping[str, SecretData]) -> Source:
-    """Return the source with what its Secrets say.
+    """Return the source with the values of its Secrets.
 
     Args:
-        chosen: Where the CRDs come from; its references name the Secrets.
-        secrets: Those Secrets by name.
+        chosen: The source of the tarball; its references name the Secrets.
+        secrets: Data of these Secrets by name.
 
     Raises:
-        CRDsError: One is not there, or does not have what it is named for. No value is ever in the text.
+        CRDsError: A Secret is missing, or lacks a required key. The message has no value of a Secret.
     """
     source, names = chosen.source, chosen.references
     if names.authorities:
@@ -63,7 +63,7 @@ def _read_credentials(secrets: Mapping[str, SecretData], name: str) -> Credentia
 
 def _get_secret(secrets: Mapping[str, SecretData], name: str) -> SecretData:
     if name not in secrets:
-        # Somebody may be about to create it.
+        # Transient: a user may create it soon.
         raise CRDsError(Exit.USAGE, f"there is no Secret {name}", transient=True)
     return secrets[name]
 
@@ -77,17 +77,17 @@ def _read_key(secrets: Mapping[str, SecretData], name: str, key: str) -> bytes:
 
 def _read_text(secrets: Mapping[str, SecretData], name: str, key: str) -> str:
     try:
-        # What an editor puts behind the last line is no part of it.
+        # Editors end the last line with a line break, which is not a part of the value.
         text = _read_key(secrets, name, key).decode().removesuffix("\n")
     except UnicodeDecodeError:
         text = ""
     if not text or not text.isprintable():
-        raise CRDsError(Exit.USAGE, f"the Secret {name} has a {key} that is no line of text")
+        raise CRDsError(Exit.USAGE, f"the Secret {name}: {key} must be one line of printable text")
     return text
 
 
 def _insert_user(url: str, username: str, password: str) -> str:
-    # By hand: what has passed the rules is what Go takes for a URL, and Python's parser refuses some of that.
+    # Not urllib.parse: validation admits URLs as Go parses them, and Python's parser refuses some of these.
     scheme, rest = url.split("//", 1)
     end = min(position for position in (rest.find("/"), rest.find("?"), len(rest)) if position >= 0)
     host = rest[:end].rpartition("@")[2]

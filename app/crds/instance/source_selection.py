@@ -1,4 +1,4 @@
-"""Where the CRDs of an instance come from: what it says, and the release's own place for what it does not say."""
+"""Selects the source of an instance's tarball: the given fields, and the release's URL as the default."""
 
 import base64
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _DEFAULTS: Final = Source("")._field_defaults
 
 
 class SecretReferences(NamedTuple):
-    """Secrets in the namespace of the instance, which whoever can read them puts into the source; ``""`` for none."""
+    """Names of Secrets in the namespace of the instance, for `app.crds.instance.secrets`; ``""`` for none."""
 
     credentials: str = ""
     authorities: str = ""
@@ -28,33 +28,33 @@ class SecretReferences(NamedTuple):
 
 
 class SelectedSource(NamedTuple):
-    """What is to be brought in, and when the origin is asked."""
+    """The source of an instance's tarball, and its download policy."""
 
     source: Source
-    """What does not come over HTTP has a URL too (``file:``, ``configmap:``): its cache entry is named by it."""
+    """A local file or a ConfigMap has a URL too (``file:``, ``configmap:``), from which its cache key is computed."""
     policy: Policy
     warnings: tuple[str, ...] = ()
     references: SecretReferences = SecretReferences()
     non_http: LocalSource | ConfigMapSource | None = None
-    """Where the tarball is, if it does not come over HTTP."""
+    """The local file or ConfigMap with the tarball; None for HTTP."""
 
 
 def select_source(
     karmada: JSONObject, *, version: str, follow_instance: bool = False, strict: bool = False
 ) -> SelectedSource:
-    """Return where the CRDs of an instance come from.
+    """Return the source of an instance's tarball.
 
-    Members that are not given are those of the default, one by one: upstream takes its default only where nothing at
-    all is given, and goes down where the source is not (research 1.2).
+    Each missing field gets its default. Upstream (operator/pkg/init.go, v1.18.0) uses its default only without a
+    ``crdTarball``, and dereferences nil if ``httpSource`` is missing.
 
     Args:
-        karmada: The instance; members may have any type.
-        version: The operator's own, as it was built. It is looked at only if nothing else says which release it is.
-        follow_instance: The release that all components' images have in common comes before the operator's.
-        strict: Credentials in URLs are refused.
+        karmada: The instance; fields may have any type.
+        version: Version of the operator. It is parsed only if no other field names the release.
+        follow_instance: Prefer the common release of all components' images to the operator's.
+        strict: Refuse credentials in URLs.
 
     Raises:
-        CRDsError: What it says cannot be (the text is upstream's), or there is no telling which release is meant.
+        CRDsError: The instance is invalid (the message is upstream's), or its release is unknown.
     """
     found = list(find_problems(karmada, strict=strict))
     if found:
@@ -78,8 +78,7 @@ def select_source(
 
 
 def _drop_nulls(value: Mapping[str, JSON]) -> JSONObject:
-    # An apiserver takes a member that is null for one that is not there. The rules have admitted known members only,
-    # so the depth is that of the model.
+    # The API server treats null as a missing field. Validation admits known fields only, so the depth is bounded.
     return {
         name: _drop_nulls(inner) if isinstance(inner, dict) else inner
         for name, inner in value.items()
@@ -94,7 +93,7 @@ def _choose_release(karmada: JSONObject, *, version: str, follow_instance: bool)
     operator = parse_release(version)
     if instance in ("", operator):
         return operator, []
-    return operator, [f"spec.components: the images are of {instance}, the CRDs will be those of {operator}"]
+    return operator, [f"spec.components: the images are of {instance}, but the CRDs will be of {operator}"]
 
 
 def _build_http_source(http: HTTPSource, *, url: str) -> Source:

@@ -1,4 +1,4 @@
-"""What is allowed in ``spec.crdTarball`` and still should be known (research 6.1)."""
+"""Warnings about ``spec.crdTarball``: valid, but insecure or ambiguous."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -11,13 +11,13 @@ from app.model.go_url import RequestURI, parse_request_uri
 from app.model.json import JSON, JSONObject, as_object
 
 _CREDENTIALS_IN_URL: Final = (
-    "there are credentials in the URL, and whoever may read this object can read them; use {instead}"
+    "the URL has credentials, and every user who can read this object can read them; use {instead}"
 )
-_PLAIN_HTTP: Final = "plain http without sha256: whoever is on the way can put other CRDs into the control plane"
+_PLAIN_HTTP: Final = "plain http without sha256: an attacker on the network can replace the CRDs"
 
 
 def find_warnings(karmada: JSONObject) -> Iterator[str]:
-    """Yield warnings about an instance; members may have any type, and what is refused is not warned of."""
+    """Yield warnings about an instance; fields may have any type, and invalid fields get no warning."""
     tarball = as_object(as_object(karmada.get("spec")).get("crdTarball"))
     source = as_object(tarball.get("httpSource"))
     for field, url in _list_origins(source):
@@ -31,7 +31,7 @@ def find_warnings(karmada: JSONObject) -> Iterator[str]:
 
 
 def is_chosen_by_version(tarball: JSON) -> bool:
-    """Return whether it is left to the versions that are around which CRDs these are."""
+    """Return whether a version selects the tarball: no field names a URL, release, file or ConfigMap."""
     given = as_object(tarball)
     named = as_object(given.get("httpSource")).get("url"), given.get("version")
     return all(member is None for member in (*named, given.get("localSource"), given.get("configMapSource")))

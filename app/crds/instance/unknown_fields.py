@@ -1,7 +1,8 @@
-"""Members of ``spec.crdTarball`` that do not exist, such as a misspelled ``sha256``.
+"""Finds unknown fields of ``spec.crdTarball``, such as a misspelled ``sha256``.
 
-An apiserver with upstream's definition drops them. With ours it keeps them (``x-kubernetes-preserve-unknown-fields``).
-Either way a pin that nobody reads would not be checked. The known members are those of `app.model.operator`.
+With upstream's CRD the API server drops them. With fleethook's CRD it keeps them
+(``x-kubernetes-preserve-unknown-fields``). Either way a misspelled pin would not be checked. The known fields are those
+of `app.model.operator`.
 """
 
 import types
@@ -24,15 +25,15 @@ _MAX_NAME: Final = 64
 _ALSO_KNOWN: Final[Mapping[type, tuple[str, ...]]] = {SecretReference: ("namespace",), ConfigMapSource: ("namespace",)}
 
 Members = Mapping[str, "Members | None"]
-"""The members of an object, each with the members below it; None for a member that is no object."""
+"""The fields of an object, each with the fields below it; None for a field that is not an object."""
 
 
 def find_unknown_fields(tarball: JSONObject, field: str) -> Iterator[Problem]:
-    """Yield the unknown members of a ``crdTarball`` at any depth, each with the known one that it probably means.
+    """Yield the unknown fields of a ``crdTarball`` at any depth, each with the nearest known name.
 
     Args:
-        tarball: The object; its members may have any type.
-        field: Its path.
+        tarball: The object; its fields may have any type.
+        field: Path of the object.
     """
     unknown = _describe_unknown(tarball, field, _MEMBERS)
     yield from islice(unknown, _MAX_FINDINGS)
@@ -47,7 +48,7 @@ def _describe_unknown(value: JSONObject, field: str, members: Members) -> Iterat
 
 
 def _walk_unknown(value: JSONObject, field: str, members: Members) -> Iterator[tuple[str, str, Members]]:
-    """Yield the path of the object, the name and the known names of each unknown member."""
+    """Yield the path of the object, the name and the known names for each unknown field."""
     for name, inner in value.items():
         if name not in members:
             yield field, name, members
@@ -64,7 +65,7 @@ def _suggest(name: str, known: Members) -> str:
 
 
 def _find_home(name: str, members: Members, field: str) -> str:
-    """Return the path of the first object that has a member of a name, ``""`` if none has."""
+    """Return the path of the first object with a field of this name; ``""`` without one."""
     if name in members:
         return field
     below = (_find_home(name, inner, f"{field}.{member}") for member, inner in members.items() if inner is not None)
@@ -84,7 +85,7 @@ def _list_members(struct: type[msgspec.Struct]) -> Members:
 
 
 def _find_struct(annotation: Any) -> type[msgspec.Struct] | None:
-    """Return the struct that an annotation names, alone or beside None."""
+    """Return the struct in an annotation, alone or in a union with None."""
     origin = typing.get_origin(annotation)
     if origin is typing.Annotated:
         return _find_struct(typing.get_args(annotation)[0])

@@ -1,7 +1,7 @@
-"""What ``spec.crdTarball`` of an instance has to be (research 1.3 and 6.1).
+"""Validates ``spec.crdTarball`` of an instance.
 
-Where upstream refuses (operator/pkg/controller/karmada/validating.go), text and order are upstream's. It looks at URLs
-only, and lets pass what no download can use; that is refused here with words of our own.
+Messages and order are those of upstream where upstream refuses a field (operator/pkg/controller/karmada/validating.go,
+v1.18.0). Upstream parses URLs only, and admits values that fail at the download; fleethook refuses them here.
 """
 
 import re
@@ -25,12 +25,13 @@ _KEY: Final = re.compile(r"[-._a-zA-Z0-9]+")
 
 
 def find_problems(karmada: JSONObject, *, old: JSONObject | None = None, strict: bool = False) -> Iterator[Problem]:
-    """Yield everything that is wrong with where the CRDs of an instance come from.
+    """Yield the problems of an instance's ``spec.crdTarball``.
 
     Args:
-        karmada: The instance; members may have any type.
-        old: What it replaces. What was let in before may stay as it is, or nobody could take a finalizer away.
-        strict: Credentials in URLs are refused, not only warned of.
+        karmada: The instance; fields may have any type.
+        old: The instance before an update. An unchanged ``crdTarball`` is admitted, even if it is invalid: otherwise an
+            update could not remove a finalizer.
+        strict: Refuse credentials in URLs; by default they only get a warning.
     """
     spec = karmada.get("spec")
     if spec is not None and not isinstance(spec, dict):
@@ -55,14 +56,14 @@ def find_problems(karmada: JSONObject, *, old: JSONObject | None = None, strict:
 
 
 def aggregate_problems(found: Iterable[Problem]) -> str:
-    """Return findings as one text, as upstream's operator puts them into the condition."""
+    """Return the problems as one message, in the format of the upstream operator's condition."""
     return f"validation errors: [{' '.join(f'{problem.field}: {problem.text}' for problem in found)}]"
 
 
 def _find_source_conflicts(tarball: JSONObject) -> Iterator[Problem]:
     first, *others = [name for name in _SOURCES if tarball.get(name) is not None] or [""]
     for other in others:
-        yield Problem(f"{FIELD}.{other}", f"Forbidden: may not be set beside {first}: there is one source or none")
+        yield Problem(f"{FIELD}.{other}", f"Forbidden: may not be set together with {first}: set at most one source")
 
 
 def _find_version_problems(tarball: JSONObject) -> Iterator[Problem]:
@@ -73,11 +74,11 @@ def _find_version_problems(tarball: JSONObject) -> Iterator[Problem]:
         yield mistyped(field, "a string")
     elif not is_release(version):
         yield invalid(field, version, "must be a release such as v1.10.0")
-    # A member without a URL only says how the release is got at.
+    # An httpSource without a URL only configures the download of the release.
     elif as_object(tarball.get("httpSource")).get("url") is not None:
-        yield Problem(field, "Forbidden: may not be set beside httpSource.url, which says which tarball it is")
+        yield Problem(field, "Forbidden: may not be set together with httpSource.url, which names the tarball")
     elif named := next((name for name in _SOURCES[1:] if tarball.get(name) is not None), ""):
-        yield Problem(field, f"Forbidden: may not be set beside {named}, which says which tarball it is")
+        yield Problem(field, f"Forbidden: may not be set together with {named}, which names the tarball")
 
 
 def _find_local_problems(source: JSON, field: str) -> Iterator[Problem]:
@@ -109,4 +110,4 @@ def _find_config_map_problems(source: JSON, field: str, *, namespace: JSON) -> I
     if not isinstance(key, str):
         yield mistyped(f"{field}.key", "a string")
     elif len(key) > _MAX_KEY or not _KEY.fullmatch(key):
-        yield invalid(f"{field}.key", key, "must have letters, digits, '-', '_' and '.' only")
+        yield invalid(f"{field}.key", key, "must consist of letters, digits, '-', '_' and '.'")

@@ -1,4 +1,4 @@
-"""The holder of a certificate: the workflow that Fulcio wrote into it, compared with the expected one.
+"""Reads the workflow that Fulcio wrote into a certificate, and compares it with the expected one.
 
 The extensions are those of Fulcio's ``docs/oid-info.md``. All values are DER UTF8Strings.
 """
@@ -32,7 +32,7 @@ class Expected(NamedTuple):
 
     @property
     def source_uri(self) -> str:
-        """The repository as certificates have it."""
+        """The repository in the form of certificates."""
         return f"https://{self.source.removeprefix('https://').rstrip('/')}"
 
 
@@ -76,7 +76,7 @@ def check_identity(identity: Identity, expected: Expected) -> None:
         rows.append(("source ref", identity.ref, ref, identity.ref == ref))
     for name, found, wanted, equal in rows:
         if not equal:
-            raise CRDsError(Exit.INTEGRITY, f"the certificate's {name} is {found}, and {wanted} is wanted")
+            raise CRDsError(Exit.INTEGRITY, f"the certificate's {name} is {found}, and {wanted} is expected")
 
 
 def _is_builder(found: str, wanted: str) -> bool:

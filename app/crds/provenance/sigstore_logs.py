@@ -19,7 +19,7 @@ from sigstore.verify import Verifier
 from app.crds.failures import CRDsError, Exit
 from app.crds.provenance.logs import Logged
 
-# Its messages repeat parts of the file, at a length that nobody limits.
+# Its messages repeat parts of the file, without a limit of length.
 logging.getLogger("sigstore").setLevel(logging.CRITICAL)
 _MAX_REASON: Final = 300
 
