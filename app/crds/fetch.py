@@ -1,6 +1,6 @@
 """Fetches a tarball into the cache: the download policy decides between the entry and a request to the origin.
 
-Upstream: ``runCrdsDownload`` in operator/pkg/tasks/init/crd.go (v1.18.0), which removes the entry before a download.
+Upstream: ``runCrdsDownload`` in operator/pkg/tasks/init/crd.go (v1.17.1), which removes the entry before a download.
 """
 
 import time

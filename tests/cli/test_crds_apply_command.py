@@ -134,16 +134,20 @@ def test_the_policy_of_the_instance_holds(run: Any, origin: Origin, tmp_path: Pa
 def test_what_is_only_odd_is_a_warning(run: Any, instance: list[object], tmp_path: Path) -> None:
     (tmp_path / "odd.tar.gz").write_bytes(build({**small(), "crds/bases/work/x.yml": b""}))
     shown = run("render", "--tarball", tmp_path / "odd.tar.gz", *instance)
-    assert shown.stderr == "warning: crds/bases/work/x.yml is not applied: only files called *.yaml are\n"
+    assert shown.stderr == "warning: crds/bases/work/x.yml is not applied: only files named *.yaml are\n"
     run("render", "--tarball", tmp_path / "odd.tar.gz", *instance, "--strict", code=24)
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        ((), 2, "give an address, --karmada FILE or --version RELEASE"),
-        (("{url}", "--tarball", "{dir}/crds.tar.gz"), 2, "give --tarball or where to get one, not both"),
-        (("--version", "v1.0.0", "--tarball", "{dir}/crds.tar.gz"), 2, "give --tarball or where to get one, not both"),
+        ((), 2, "give a URL, --karmada FILE or --version RELEASE"),
+        (("{url}", "--tarball", "{dir}/crds.tar.gz"), 2, "give --tarball, or a URL or --version, not both"),
+        (
+            ("--version", "v1.0.0", "--tarball", "{dir}/crds.tar.gz"),
+            2,
+            "give --tarball, or a URL or --version, not both",
+        ),
         (("--tarball", "{dir}/none.tar.gz"), 26, "No such file or directory"),
         (("--tarball", "{dir}/ca.crt"), 23, "gzip: invalid header"),
         (("--tarball", "{dir}/crds.tar.gz", "--sha256", "0" * 64), 23, "0" * 64),
@@ -151,9 +155,9 @@ def test_what_is_only_odd_is_a_warning(run: Any, instance: list[object], tmp_pat
         (("{url}", "--ca", "/nowhere.pem"), 2, "/nowhere.pem"),
         (("--tarball", "{dir}/crds.tar.gz", "--ca-file", "/nowhere.pem"), 2, "/nowhere.pem"),
         (("--tarball", "{dir}/crds.tar.gz", "--ca-file", "/dev/null"), 2, "unexpected empty ca cert data"),
-        (("--tarball", "{dir}/crds.tar.gz", "--ca-file", "{dir}/crds.tar.gz"), 2, "are not in PEM form"),
-        (("--tarball", "{dir}/crds.tar.gz", "--name", 'a"b'), 2, "which is no DNS label"),
-        (("--tarball", "{dir}/crds.tar.gz", "--namespace", "a/b"), 2, "which is no DNS label"),
+        (("--tarball", "{dir}/crds.tar.gz", "--ca-file", "{dir}/crds.tar.gz"), 2, "are not PEM"),
+        (("--tarball", "{dir}/crds.tar.gz", "--name", 'a"b'), 2, "which is not a DNS label"),
+        (("--tarball", "{dir}/crds.tar.gz", "--namespace", "a/b"), 2, "which is not a DNS label"),
     ],
 )
 def test_what_goes_wrong_has_an_exit_code_of_its_own(
@@ -187,16 +191,16 @@ def test_without_patches_nothing_has_to_be_given(run: Any, tmp_path: Path) -> No
 def test_several_instances_are_too_many(run: Any, origin: Origin, tmp_path: Path) -> None:
     path = manifest(tmp_path, "metadata: {name: a}\n", "metadata: {name: b}\n")
     shown = run("render", "--karmada", path, code=2)
-    assert shown.stderr == f"fleethook: there must be one Karmada in {path}, and there are 2\n"
+    assert shown.stderr == f"fleethook: {path} must have one Karmada, and has 2\n"
     path.write_text("")
-    assert "and there are 0" in run("render", "--karmada", path, code=2).stderr
+    assert "must have one Karmada, and has 0" in run("render", "--karmada", path, code=2).stderr
     path = manifest(tmp_path, "metadata: {name: a}\n")
-    assert "give an address or --karmada, not both" in run("render", origin.url, "--karmada", path, code=2).stderr
+    assert "give a URL or --karmada, not both" in run("render", origin.url, "--karmada", path, code=2).stderr
 
 
 def test_what_only_the_cluster_has_is_not_fetched_from_outside(run: Any, tmp_path: Path) -> None:
     path = manifest(tmp_path, "metadata: {name: a}\nspec: {crdTarball: {localSource: {path: /srv/crds.tar.gz}}}\n")
-    assert "bring it in with `crds cache import`" in run("render", "--karmada", path, code=2).stderr
+    assert "use `crds cache import`" in run("render", "--karmada", path, code=2).stderr
 
 
 # --- apply ------------------------------------------------------------------------------------------------------------

@@ -70,8 +70,8 @@ def test_what_a_manifest_says_is_fetched(run: Any, origin: Origin, tmp_path: Pat
 @pytest.mark.parametrize(
     ("tarball_of", "text"),
     [
-        ("{localSource: {path: /srv/crds.tar.gz}}", "bring it in with `crds cache import`"),
-        ("{httpSource: {url: 'http://h/c', secretRef: {name: mirror}}}", "it takes the Secret mirror of the cluster"),
+        ("{localSource: {path: /srv/crds.tar.gz}}", "use `crds cache import`"),
+        ("{httpSource: {url: 'http://h/c', secretRef: {name: mirror}}}", "it needs the Secret mirror of the cluster"),
     ],
 )
 def test_what_only_the_cluster_has_is_not_fetched_from_outside(
@@ -101,8 +101,8 @@ def test_a_person_is_told_in_plain_lines_where_that_is_wanted(run: Any, origin: 
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        ((), 2, "give an address, --karmada FILE or --version RELEASE"),
-        (("{url}", "--karmada", "x.yaml"), 2, "give an address or --karmada, not both"),
+        ((), 2, "give a URL, --karmada FILE or --version RELEASE"),
+        (("{url}", "--karmada", "x.yaml"), 2, "give a URL or --karmada, not both"),
         (("{url}", "--offline"), 10, "is not in the cache"),
         (("{url}", "--policy", "Never"), 10, "is not in the cache"),
         (("{url}", "--sha256", "0" * 64), 23, "0" * 64),
@@ -159,13 +159,13 @@ def test_what_is_kept_is_listed_shown_verified_and_removed(run: Any, origin: Ori
     assert json.loads(run("cache", "show", origin.url, "-o", "json").stdout) == row
     path = Path(run("cache", "path", key).stdout.strip())
     assert path == tmp_path / "data" / "cache" / key
-    assert run("cache", "verify").stdout == f"{key}: whole\n"
+    assert run("cache", "verify").stdout == f"{key}: ok\n"
     one = next((path / "crds" / "bases").rglob("*.yaml"))
     one.chmod(0o640)
     one.write_text("spoiled")
     assert key in run("cache", "verify", origin.url, code=23).stdout
     run("cache", "verify", "--repair")
-    assert run("cache", "verify", key).stdout == f"{key}: whole\n"
+    assert run("cache", "verify", key).stdout == f"{key}: ok\n"
     run("cache", "rm", origin.url)
     run("cache", "rm", origin.url, code=10)
     run("cache", "show", key, code=10)
@@ -226,11 +226,11 @@ def test_names_with_dots_are_taken_when_asked_for(run: Any, tmp_path: Path) -> N
     file = tmp_path / "dotted.tar.gz"
     file.write_bytes(dotted())
     importing = ["cache", "import", file, "--url", "https://example.com/crds.tar.gz"]
-    assert "are taken with --normalize-dot" in run("verify", file, code=24).output
+    assert "--normalize-dot accepts" in run("verify", file, code=24).output
     run(*importing, code=24)
     assert "2 files" in run("verify", file, "--normalize-dot").stdout
     run(*importing, "--normalize-dot")
-    assert "whole" in run("cache", "verify").stdout
+    assert "ok" in run("cache", "verify").stdout
     with serving(tarball(dotted())) as origin:
         run("fetch", origin.url, code=24)
         run("pin", origin.url, code=24)

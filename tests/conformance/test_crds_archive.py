@@ -26,7 +26,7 @@ TYPES = {
 }
 
 
-HINT = " (names as `tar -C directory .` writes them are taken with --normalize-dot)"
+HINT = " (--normalize-dot accepts names as `tar -C directory .` writes them)"
 
 
 def by_id(cases: list[dict[str, Any]]) -> Any:

@@ -192,7 +192,7 @@ def test_stale_if_error_serves_the_entry_with_a_warning(cache: Cache, answer: ob
         origin.answer = answer  # type: ignore[assignment]
         got = bring(cache, origin.url, ALWAYS, stale_if_error=True)
     assert (got.result, got.sha256, len(got.warnings)) == ("stale", sha(OLD), 1)
-    assert "using the entry that was asked for last at 20" in got.warnings[0]
+    assert "using the entry last confirmed at 20" in got.warnings[0]
 
 
 def test_stale_if_error_serves_a_hand_placed_tarball_too(cache: Cache) -> None:
@@ -269,7 +269,7 @@ def test_never_with_a_broken_tarball_says_what_is_broken(cache: Cache, no_socket
     place(cache, "http://local", OLD[:50])
     error = failure(cache, "http://local", NEVER)
     assert error.exit is Exit.NOT_CACHED
-    assert "the tarball there cannot be used: " in str(error)
+    assert "its tarball cannot be used: " in str(error)
 
 
 # --- Pinned, strict ---------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Applies CRDs and their patches to the API server of an instance.
 
-Upstream: ``applyCrds`` and ``patchCrds`` in operator/pkg/tasks/init/karmadaresource.go (v1.18.0).
+Upstream: ``applyCrds`` and ``patchCrds`` in operator/pkg/tasks/init/karmadaresource.go (v1.17.1).
 """
 
 import hashlib

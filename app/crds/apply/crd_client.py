@@ -12,7 +12,7 @@ from app.model.json import JSON, JSONObject, as_object
 FIELD_MANAGER: Final = "karmada-operator"
 """The field manager of Karmada's operator, so that both can apply in turn without conflicts.
 
-Upstream: operator/pkg/util/apiclient/idempotency.go (v1.18.0).
+Upstream: operator/pkg/util/apiclient/idempotency.go (v1.17.1).
 """
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -1,6 +1,6 @@
 """The CRDs and patches of a tarball, in the order of Karmada's operator.
 
-Upstream: operator/pkg/tasks/init/karmadaresource.go (v1.18.0), which walks ``crds/bases``, then ``crds/patches``.
+Upstream: operator/pkg/tasks/init/karmadaresource.go (v1.17.1), which walks ``crds/bases``, then ``crds/patches``.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """The patches of a tarball: filled in for an instance, and merged into their CRDs.
 
-Upstream: ``patchCrds`` in operator/pkg/tasks/init/karmadaresource.go (v1.18.0).
+Upstream: ``patchCrds`` in operator/pkg/tasks/init/karmadaresource.go (v1.17.1).
 """
 
 from collections.abc import Mapping, Sequence

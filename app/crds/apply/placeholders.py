@@ -1,6 +1,6 @@
 """The placeholders of patches, and their values for an instance.
 
-Upstream: ``patchCrds`` in operator/pkg/tasks/init/karmadaresource.go (v1.18.0).
+Upstream: ``patchCrds`` in operator/pkg/tasks/init/karmadaresource.go (v1.17.1).
 """
 
 import base64

@@ -1,6 +1,6 @@
 """The required content of a CRD tarball: CRDs below ``crds/bases``, each name once, and patches for them.
 
-Upstream: ``postCheck`` in operator/pkg/tasks/init/crd.go, and operator/pkg/tasks/init/karmadaresource.go (v1.18.0).
+Upstream: ``postCheck`` in operator/pkg/tasks/init/crd.go, and operator/pkg/tasks/init/karmadaresource.go (v1.17.1).
 """
 
 import posixpath

@@ -1,6 +1,6 @@
 """The allowed paths and types of entries in a CRD tarball.
 
-Upstream: ``ValidateTarball`` in pkg/util/validation/validation.go (v1.18.0). Where upstream refuses an entry, the
+Upstream: ``ValidateTarball`` in pkg/util/validation/validation.go (v1.17.1). Where upstream refuses an entry, the
 message is upstream's.
 """
 

@@ -2,7 +2,7 @@
 
 ``<root>/cache/<key>/`` has ``crds.tar.gz`` and ``crds/…``, in the layout of Karmada's operator, and ``.meta.json``,
 which the operator does not read. An entry is built in ``.staging`` and moved into place atomically.
-Upstream: operator/pkg/tasks/init/crd.go (v1.18.0), ``getCrdsDir``.
+Upstream: operator/pkg/tasks/init/crd.go (v1.17.1), ``getCrdsDir``.
 """
 
 import hashlib

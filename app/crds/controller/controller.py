@@ -5,7 +5,7 @@ optionally applies the CRDs to the API server of the instance, and reports the r
 
 Without Karmada's operator it owns the instances: finalizer, defaults and ``Ready``. Beside the operator, with a shared
 cache, it writes only the conditions ``CRDsPrepared`` and ``CRDsApplied``.
-Upstream: operator/pkg/controller/karmada/controller.go (v1.18.0).
+Upstream: operator/pkg/controller/karmada/controller.go (v1.17.1).
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The conditions, event and retry that follow from fetching the tarball of an instance.
 
 ``Ready`` has the reasons and messages of Karmada's operator (upstream: operator/pkg/apis/operator/v1alpha1 and
-operator/pkg/controller/karmada, v1.18.0). ``CRDsPrepared`` is a condition of fleethook.
+operator/pkg/controller/karmada, v1.17.1). ``CRDsPrepared`` is a condition of fleethook.
 """
 
 from typing import Final, Literal, NamedTuple

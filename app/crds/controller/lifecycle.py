@@ -1,6 +1,6 @@
 """The lifecycle of an instance: finalizer, label, suspension and deletion.
 
-The names are those of upstream (operator/pkg/controller/karmada/controller.go, v1.18.0), so that Karmada's operator can
+The names are those of upstream (operator/pkg/controller/karmada/controller.go, v1.17.1), so that Karmada's operator can
 take over from fleethook and the reverse.
 """
 

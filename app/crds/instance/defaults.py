@@ -1,4 +1,4 @@
-"""Defaults of ``spec.crdTarball`` (upstream: operator/pkg/apis/operator/v1alpha1/type.go, v1.18.0)."""
+"""Defaults of ``spec.crdTarball`` (upstream: operator/pkg/apis/operator/v1alpha1/type.go, v1.17.1)."""
 
 from app.crds.source import Policy
 from app.model.json import JSONObject, as_object

@@ -1,6 +1,6 @@
 """Validates ``spec.crdTarball.httpSource``: the rules of upstream first, then those of fleethook.
 
-Upstream: operator/pkg/controller/karmada/validating.go (v1.18.0).
+Upstream: operator/pkg/controller/karmada/validating.go (v1.17.1).
 """
 
 import re

@@ -1,7 +1,7 @@
 """Reads the release of an instance from the images of its components.
 
 Upstream's proposal has this as a goal (docs/proposals/karmada-operator/operator-custom-crd-download-strategy); upstream
-v1.18.0 does not implement it.
+v1.17.1 does not implement it.
 """
 
 from collections.abc import Iterator

@@ -44,7 +44,7 @@ def select_source(
 ) -> SelectedSource:
     """Return the source of an instance's tarball.
 
-    Each missing field gets its default. Upstream (operator/pkg/init.go, v1.18.0) uses its default only without a
+    Each missing field gets its default. Upstream (operator/pkg/init.go, v1.17.1) uses its default only without a
     ``crdTarball``, and dereferences nil if ``httpSource`` is missing.
 
     Args:

@@ -1,7 +1,7 @@
 """Validates ``spec.crdTarball`` of an instance.
 
 Messages and order are those of upstream where upstream refuses a field (operator/pkg/controller/karmada/validating.go,
-v1.18.0). Upstream parses URLs only, and admits values that fail at the download; fleethook refuses them here.
+v1.17.1). Upstream parses URLs only, and admits values that fail at the download; fleethook refuses them here.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Parses versions of Karmada's operator into releases, and builds the URLs of their tarballs.
 
-Upstream: pkg/version/release.go and operator/pkg/init.go (v1.18.0).
+Upstream: pkg/version/release.go and operator/pkg/init.go (v1.17.1).
 """
 
 import re

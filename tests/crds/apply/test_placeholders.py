@@ -35,15 +35,15 @@ def test_certificates_go_in_as_they_are() -> None:
 
 @pytest.mark.parametrize("text", ['a"', "a\nb", "a: b", "Demo", "-a", "a.b", "{{name}}", "a" * 64, "ä", "a\n"])
 def test_a_text_that_could_end_another_is_refused(text: str) -> None:
-    assert refused(namespace=text) == f"the namespace is {text!r}, which is no DNS label"
+    assert refused(namespace=text) == f"the namespace is {text!r}, which is not a DNS label"
     called = f"{text}-karmada-webhook"
-    assert refused(name=text) == f"the webhook of {text!r} would be called {called!r}, which is no DNS label"
+    assert refused(name=text) == f"the webhook of {text!r} would be called {called!r}, which is not a DNS label"
 
 
 def test_a_name_may_be_as_long_as_its_webhooks() -> None:
     longest = "karmada" + "a" * (63 - len("karmada-webhook"))
     assert len(build_values(name=longest)["{{name}}"]) == 63
-    assert "which is no DNS label" in refused(name=f"{longest}a")
+    assert "which is not a DNS label" in refused(name=f"{longest}a")
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,16 @@ def test_a_name_may_be_as_long_as_its_webhooks() -> None:
     [
         (b"", "unexpected empty ca cert data"),
         (b" \n", "unexpected empty ca cert data"),
-        (b"text", "the CA's certificates are not in PEM form"),
-        (b"\x00\xff", "the CA's certificates are not in PEM form"),
+        (b"text", "the CA's certificates are not PEM"),
+        (b"\x00\xff", "the CA's certificates are not PEM"),
         (
             b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
-            "the CA's certificates are not in PEM form",
+            "the CA's certificates are not PEM",
         ),
-        (PEM + AUTHORITY.key_pem, "the CA's certificates have a private key beside them, which CRDs would publish"),
+        (
+            PEM + AUTHORITY.key_pem,
+            "the file of the CA's certificates also has a private key, which the CRDs would publish",
+        ),
     ],
     ids=range(6),
 )

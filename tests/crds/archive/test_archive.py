@@ -165,8 +165,8 @@ def test_a_linked_target_directory_is_refused(tarball: Put, into: Path, tmp_path
         (lambda data: data[:-1], "the gzip stream is not complete: the file is cut off"),
         (lambda data: data[: len(data) // 2], "the gzip stream is not complete: the file is cut off"),
         (lambda _: b"", "the gzip stream is not complete: the file is cut off"),
-        (lambda data: data + b"x", "the gzip stream is followed by something else"),
-        (lambda data: data + bytes(512), "the gzip stream is followed by something else"),
+        (lambda data: data + b"x", "the gzip stream is followed by other data"),
+        (lambda data: data + bytes(512), "the gzip stream is followed by other data"),
         (lambda data: data + data, "the gzip stream is followed by another gzip member"),
         (lambda data: data[:-8] + bytes(4) + data[-4:], "Error -3 while decompressing data: incorrect data check"),
         (lambda data: data[:-4] + bytes(4), "Error -3 while decompressing data: incorrect length check"),
@@ -188,7 +188,7 @@ def test_what_follows_is_found_where_a_read_ends_with_the_stream(tarball: Put) -
     exact = data[:3] + b"\x08" + data[4:10] + name + data[10:]
     assert len(exact) == 64 * 1024
     assert verify(tarball(exact)).files == verify(tarball(data)).files
-    assert failure(tarball(exact + b"x")) == (Exit.INTEGRITY, "the gzip stream is followed by something else")
+    assert failure(tarball(exact + b"x")) == (Exit.INTEGRITY, "the gzip stream is followed by other data")
     assert failure(tarball(exact + data)) == (Exit.INTEGRITY, "the gzip stream is followed by another gzip member")
 
 
@@ -277,8 +277,8 @@ def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path, make: Callabl
 def test_warnings_are_errors_when_strict(tarball: Put) -> None:
     path = tarball(build({**small(), "crds/bases/x.yml": b"", "crds/bases/y.yaml": crd("ys", "example.com")}))
     assert verify(path).warnings == (
-        "crds/bases/x.yml is not applied: only files called *.yaml are",
-        "crds/bases/y.yaml has a CRD of group example.com, which is none of Karmada's",
+        "crds/bases/x.yml is not applied: only files named *.yaml are",
+        "crds/bases/y.yaml has a CRD of group example.com, which is not a group of Karmada",
     )
     assert failure(path, strict=True) == (Exit.ARCHIVE, "; ".join(verify(path).warnings))
 
@@ -293,7 +293,7 @@ def test_what_is_kept_of_a_tarball_makes_no_difference(
     assert (into / BASE).stat().st_mtime == 1_700_000_000
 
 
-HINT = " (names as `tar -C directory .` writes them are taken with --normalize-dot)"
+HINT = " (--normalize-dot accepts names as `tar -C directory .` writes them)"
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,9 @@ def test_a_patch_for_a_crd_that_is_not_there_is_refused() -> None:
 )
 def test_groups_of_others_are_warned_of(group: str, warned: bool) -> None:
     found = warnings(**{"crds/bases/x.yaml": crd("xs", group)})
-    assert found == ((f"crds/bases/x.yaml has a CRD of group {group}, which is none of Karmada's",) if warned else ())
+    assert found == (
+        (f"crds/bases/x.yaml has a CRD of group {group}, which is not a group of Karmada",) if warned else ()
+    )
 
 
 def test_what_the_operator_leaves_out_is_warned_of() -> None:
@@ -168,8 +170,8 @@ def test_what_the_operator_leaves_out_is_warned_of() -> None:
         }
     ) == (
         "crds/bases/x.yaml has 2 documents: only the first is applied",
-        "crds/bases/y.yml is not applied: only files called *.yaml are",
-        "crds/patches/y.yml is not applied: only files called *.yaml are",
+        "crds/bases/y.yml is not applied: only files named *.yaml are",
+        "crds/patches/y.yml is not applied: only files named *.yaml are",
     )
 
 

@@ -40,7 +40,7 @@ def test_the_operator_can_use_a_release() -> None:
             pack(
                 tar([(member(name, body), body or b"") for name, body in [*small().items(), ("crds/patches/", None)]])
             ),
-            "the directory crds/patches/ is there twice (file exists)",
+            "the directory crds/patches/ has two entries (file exists)",
         ),
     ],
 )

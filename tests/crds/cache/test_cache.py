@@ -276,7 +276,7 @@ def test_an_entry_that_is_a_link_is_refused(cache: Cache, tmp_path: Path) -> Non
     path.symlink_to(tmp_path / "elsewhere")
     error = failure(lambda: cache.entry(KEY))
     assert error.exit is Exit.DISK
-    assert str(error) == f"{path} is a symbolic link: refused; remove it or put it right"
+    assert str(error) == f"{path} is a symbolic link: refused; remove it, or correct its type, owner and mode"
     assert failure(lambda: cache.adopt(KEY)).exit is Exit.DISK
 
 
@@ -291,12 +291,12 @@ def test_a_pipe_for_a_tarball_is_refused_and_not_waited_for(cache: Cache) -> Non
     path = place(cache)
     (path / TARBALL).unlink()
     os.mkfifo(path / TARBALL)
-    assert "is no regular file" in str(failure(lambda: cache.adopt(KEY)))
+    assert "is not a regular file" in str(failure(lambda: cache.adopt(KEY)))
 
 
 def test_what_everybody_may_write_is_refused(cache: Cache) -> None:
     put(cache).path.chmod(0o777)
-    assert "can be written by everybody" in str(failure(lambda: cache.entry(KEY)))
+    assert "is world-writable" in str(failure(lambda: cache.entry(KEY)))
 
 
 def test_a_refused_entry_is_listed_and_can_be_removed(cache: Cache, tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_a_link_in_the_place_of_our_directories_is_refused_by_name(tmp_path: Pat
     with pytest.raises(CRDsError) as caught:
         put(cache)
     path = cache.directory / name if name else cache.directory
-    text = f"{path} is a symbolic link: refused; remove it or put it right"
+    text = f"{path} is a symbolic link: refused; remove it, or correct its type, owner and mode"
     assert (caught.value.exit, str(caught.value)) == (Exit.DISK, text)
 
 
@@ -100,7 +100,7 @@ def test_a_file_in_the_place_of_our_directories_is_refused_by_name(tmp_path: Pat
     cache = filled(tmp_path / "data")
     (cache.directory / name).rename(tmp_path / "moved")
     (cache.directory / name).write_text("")
-    with pytest.raises(CRDsError, match=f"{name} is no directory: refused"):
+    with pytest.raises(CRDsError, match=f"{name} is not a directory: refused"):
         put(cache)
 
 
@@ -128,7 +128,7 @@ def test_a_lock_that_is_a_file_of_somebody_is_refused(
     lock = cache.directory / ".locks" / f"{KEY}{suffix}"
     lock.unlink()
     link(precious / "thesis.txt", lock)
-    with pytest.raises(CRDsError, match=f"{lock.name} (is a symbolic link|has another name): refused"):
+    with pytest.raises(CRDsError, match=f"{lock.name} (is a symbolic link|has a hard link): refused"):
         put(cache)
     assert contents(precious) == before
 
@@ -138,7 +138,7 @@ def test_a_pipe_for_a_lock_is_refused_and_not_waited_for(tmp_path: Path) -> None
     lock = cache.directory / ".locks" / f"{KEY}.lock"
     lock.unlink()
     os.mkfifo(lock)
-    with pytest.raises(CRDsError, match="is no regular file: refused"), cache.reading(KEY, 1):
+    with pytest.raises(CRDsError, match="is not a regular file: refused"), cache.reading(KEY, 1):
         pass
 
 

@@ -28,7 +28,7 @@ def fetched(result: Result, *warnings: str) -> Fetched:
 )  # fmt: skip
 def test_what_is_there_is_ready_and_says_why(result: Result, reason: str, event: str) -> None:
     outcome = report_prepared(fetched(result))
-    text = f"sha256:{SHA}, 90 bytes, of https://m/c.tar.gz"
+    text = f"sha256:{SHA}, 90 bytes, from https://m/c.tar.gz"
     assert outcome.ready == ("Ready", "True", "Completed", "karmada init job is completed")
     assert outcome.prepared == ("CRDsPrepared", "True", reason, text)
     assert outcome.event == ("Warning" if result == "stale" else "Normal", event, text)
@@ -87,5 +87,5 @@ def test_texts_have_an_end() -> None:
 def test_under_way() -> None:
     ready, crds = report_download("https://m/c.tar.gz")
     assert ready == ("Ready", "False", "Progressing", "karmada init job is in progressing")
-    assert crds == ("CRDsPrepared", "False", "Downloading", "asking https://m/c.tar.gz")
+    assert crds == ("CRDsPrepared", "False", "Downloading", "downloading https://m/c.tar.gz")
     assert report_deletion() == ("Ready", "False", "Progressing", "karmada deinit job is in progressing")

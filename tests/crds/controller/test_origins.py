@@ -183,7 +183,7 @@ def test_a_file_of_the_directory_is_taken(cache: Cache, allowed: Path) -> None:
 def test_without_a_directory_no_file_may_be_named(cache: Cache, allowed: Path) -> None:
     error = failure(cache, local(allowed / "crds.tar.gz"))
     assert error.exit is Exit.USAGE
-    assert "started without a directory of local tarballs" in str(error)
+    assert "the controller has no directory of local tarballs" in str(error)
 
 
 def test_neither_a_path_nor_a_link_leads_out_of_the_directory(cache: Cache, allowed: Path, tmp_path: Path) -> None:

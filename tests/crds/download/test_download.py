@@ -316,7 +316,7 @@ def test_a_private_address_is_not_dialled_where_that_is_told(into: Path, host: s
     with serving(tarball(BODY)) as origin:
         url = f"http://{host}:{origin.port}/x"
         failure = refused(origin, into, Exit.NETWORK, url=url, allow_private=False)
-    assert "a private address, which this download may not ask" in str(failure)
+    assert "a private address, which this download does not allow" in str(failure)
     assert not origin.connections
     assert not failure.transient
 
@@ -340,7 +340,7 @@ def test_nor_behind_a_proxy_of_the_environment(into: Path, monkeypatch: pytest.M
 def test_only_hosts_that_are_allowed_are_asked(into: Path) -> None:
     with serving(tarball(BODY)) as store, serving(redirects(f"http://localhost:{store.port}/x")) as origin:
         failure = refused(origin, into, Exit.NETWORK, allow_hosts=("127.0.0.1",))
-        assert str(failure) == f"http://localhost:{store.port}/x: its host is none of those that are allowed"
+        assert str(failure) == f"http://localhost:{store.port}/x: its host is not one of the allowed hosts"
         assert not store.connections
         assert fetched(origin, into, allow_hosts=("127.0.0.1", "LocalHost")).changed
 

@@ -91,7 +91,7 @@ def test_one_private_address_of_several_is_enough_not_to_dial(
     with naming(monkeypatch, crds=addresses), serving(tarball(BODY)) as origin:
         url = f"http://crds.test:{origin.port}/x"
         failure = refused(origin, into, Exit.NETWORK, url=url, allow_private=False)
-    assert str(failure) == f"{url}: a private address, which this download may not ask"
+    assert str(failure) == f"{url}: a private address, which this download does not allow"
     assert not origin.connections
 
 
@@ -172,4 +172,4 @@ def test_a_lookup_that_breaks_gives_its_place_back(monkeypatch: pytest.MonkeyPat
 def test_what_is_no_name_is_not_tried_again(into: Path, name: str) -> None:
     with serving(tarball(BODY)) as origin:
         failure = refused(origin, into, Exit.NETWORK, url=f"http://{name}.test/x")
-    assert str(failure) == f"http://{name}.test/x: the host is no name that can be looked up"
+    assert str(failure) == f"http://{name}.test/x: the host is not a valid name"

@@ -125,7 +125,7 @@ def test_none_or_wrong_ones_are_final_and_not_shown(
     ):
         url = "http://crds.test/x"
         failure = refused(origin, into, Exit.NETWORK, url=url, proxy_url=proxy.url(scheme, userinfo))
-    assert str(failure) == f"{url}: the SOCKS proxy asks for credentials, or for others: see the proxy URL"
+    assert str(failure) == f"{url}: the SOCKS proxy refuses the credentials: check the proxy URL"
     # Neither again, nor for each address: who is wrong too often is locked out.
     assert proxy.connections == 1
     assert not failure.transient
@@ -139,7 +139,7 @@ def test_credentials_that_cannot_be_sent_are_told_before(into: Path, userinfo: s
     with serving(tarball(BODY)) as origin, socks_proxying(origin) as proxy:
         failure = refused(origin, into, Exit.USAGE, proxy_url=proxy.url("socks5", userinfo))
     assert (
-        str(failure) == "invalid proxy URL: a user and a password of a SOCKS proxy are 1 to 255 ASCII characters each"
+        str(failure) == "invalid proxy URL: user and password of a SOCKS proxy must have 1 to 255 ASCII characters each"
     )
     assert proxy.connections == 0
 
@@ -163,7 +163,7 @@ def test_a_private_proxy_is_not_dialled_where_that_is_told(into: Path) -> None:
     with serving(tarball(BODY)) as origin, socks_proxying(origin) as proxy:
         url = "http://crds.test/x"
         failure = refused(origin, into, Exit.NETWORK, url=url, proxy_url=proxy.url("socks5h"), allow_private=False)
-    assert str(failure) == f"{url}: a private address, which this download may not ask"
+    assert str(failure) == f"{url}: a private address, which this download does not allow"
     assert proxy.connections == 0
 
 
@@ -207,9 +207,9 @@ def test_nor_a_name_that_turns_out_to_be_one(into: Path, monkeypatch: pytest.Mon
         (3, "network is unreachable", True),
         (4, "host is unreachable", True),
         (5, "connection refused", True),
-        (6, "the way is too long", True),
-        (7, "it makes no connections", False),
-        (8, "it has no addresses of this kind", False),
+        (6, "TTL expired", True),
+        (7, "command not supported", False),
+        (8, "address type not supported", False),
     ],
 )
 def test_a_refusal_says_why(into: Path, reply: int, text: str, again: bool) -> None:
@@ -228,12 +228,12 @@ def test_an_end_at_any_stage_is_tried_again(into: Path, fault: Fault, at: Stage)
     with serving(tarball(BODY)) as origin, socks_proxying(origin, credentials=PAIR, fault=fault, at=at) as proxy:
         failure = refused(origin, into, Exit.NETWORK, proxy_url=proxy.url("socks5h", USERINFO))
     told = {
-        "cuts": "the SOCKS proxy hung up, or is none",
+        "cuts": "the SOCKS proxy closed the connection, or is not a SOCKS5 proxy",
         "resets": "proxy: connection reset by peer",
-        "garbage": "the SOCKS proxy hung up, or is none",
+        "garbage": "the SOCKS proxy closed the connection, or is not a SOCKS5 proxy",
     }
     if (fault, at) == ("garbage", "credentials"):
-        assert "the SOCKS proxy asks for credentials" in str(failure)
+        assert "the SOCKS proxy refuses the credentials" in str(failure)
         return
     assert str(failure) == f"{origin.url}: {told[fault]} (after 4 attempts)"
     assert failure.transient
@@ -310,7 +310,7 @@ def test_a_name_longer_than_the_protocol_has_room_for_is_an_error(into: Path) ->
     long = ".".join(["a" * 63] * 5)
     with serving(tarball(BODY)) as origin, socks_proxying(origin) as proxy:
         failure = refused(origin, into, Exit.NETWORK, url=f"http://{long}/x", proxy_url=proxy.url("socks5h"))
-    assert str(failure) == f"http://{long}/x: the host is no name that can be looked up"
+    assert str(failure) == f"http://{long}/x: the host is not a valid name"
     assert proxy.connections == 0
 
 

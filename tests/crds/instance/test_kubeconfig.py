@@ -86,7 +86,7 @@ def cluster(**members: Any) -> Change:
         (cluster(certificate_authority_data="QUJD"), "unable to parse bytes as PEM block"),
         (cluster(certificate_authority_data=""), "certificate-authority-data"),
         *(
-            (cluster(server=url), "its server is no https URL of a host")
+            (cluster(server=url), "its server is not an https URL with a host")
             for url in (
                 "http://h",
                 "https://",
@@ -98,7 +98,10 @@ def cluster(**members: Any) -> Change:
                 "https://h /a",
             )
         ),
-        (lambda config: config.update({"current-context": "other"}), "no context that its current-context names"),
+        (
+            lambda config: config.update({"current-context": "other"}),
+            "does not have the context of its current-context",
+        ),
         (lambda config: config.update(clusters=[]), "no cluster that"),
         (lambda config: config.update(users=None), "no user that"),
     ],

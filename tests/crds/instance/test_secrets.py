@@ -66,8 +66,8 @@ def test_without_references_nothing_is_looked_at() -> None:
         ({"username": b"hunter2"}, "the Secret s has no password"),
         ({"username": b"hunter2", "password": b""}, "the Secret s has no password"),
         ({"tls.crt": b"hunter2"}, "the Secret s has no tls.key"),
-        ({"token": b"hunter2\r\nX-Other: 1"}, "the Secret s has a token that is no line of text"),
-        ({"token": b"hunter2\xff"}, "the Secret s has a token that is no line of text"),
+        ({"token": b"hunter2\r\nX-Other: 1"}, "the Secret s: token must be one line of printable text"),
+        ({"token": b"hunter2\xff"}, "the Secret s: token must be one line of printable text"),
     ],
 )
 def test_what_a_secret_lacks_is_named_and_what_it_has_is_not(data: dict[str, bytes], text: str) -> None:

@@ -76,7 +76,7 @@ def test_without_a_url_the_rest_stands() -> None:
         ({"secretRef": {"name": 1}}, "secretRef.name: Invalid value: must be a string"),
         (
             {"secretRef": {"name": "s", "namespace": "other"}},
-            "secretRef.namespace: Forbidden: it is always looked for in the namespace of the Karmada",
+            "secretRef.namespace: Forbidden: must be the namespace of the Karmada, or empty",
         ),
         ({"timeoutSeconds": 3601}, "timeoutSeconds: Invalid value: must be between 1 and 3600"),
         ({"timeoutSeconds": True}, "timeoutSeconds: Invalid value: must be an integer"),
@@ -107,21 +107,21 @@ def test_what_is_wrong_with_a_member_of_an_http_source(members: dict[str, Any], 
         ({"configMapSource": {}}, "spec.crdTarball.configMapSource.name: Required value"),
         (
             {"configMapSource": {"name": "c", "key": "a/b"}},
-            "spec.crdTarball.configMapSource.key: Invalid value: \"a/b\": must have letters, digits, '-', '_' and '.' only",
+            "spec.crdTarball.configMapSource.key: Invalid value: \"a/b\": must consist of letters, digits, '-', '_' and '.'",
         ),
         ({"version": 1}, "spec.crdTarball.version: Invalid value: must be a string"),
         ({"version": "1.10"}, 'spec.crdTarball.version: Invalid value: "1.10": must be a release such as v1.10.0'),
         (
             {"version": "v1.10.0", "httpSource": {"url": URL}},
-            "spec.crdTarball.version: Forbidden: may not be set beside httpSource.url, which says which tarball it is",
+            "spec.crdTarball.version: Forbidden: may not be set together with httpSource.url, which names the tarball",
         ),
         (
             {"version": "v1.10.0", "localSource": {"path": "/a"}},
-            "spec.crdTarball.version: Forbidden: may not be set beside localSource, which says which tarball it is",
+            "spec.crdTarball.version: Forbidden: may not be set together with localSource, which names the tarball",
         ),
         (
             {"httpSource": {}, "localSource": {"path": "/a"}},
-            "spec.crdTarball.localSource: Forbidden: may not be set beside httpSource: there is one source or none",
+            "spec.crdTarball.localSource: Forbidden: may not be set together with httpSource: set at most one source",
         ),
     ],
 )
@@ -140,7 +140,7 @@ def test_a_spec_that_is_none_is_named() -> None:
 
 def test_authorities_are_given_once() -> None:
     texts = found_http(caBundle=base64.b64encode(b"x").decode(), caSecretRef={"name": "c"})
-    assert texts[1:] == ["caSecretRef: Forbidden: may not be set beside caBundle"]
+    assert texts[1:] == ["caSecretRef: Forbidden: may not be set together with caBundle"]
 
 
 def test_upstreams_findings_come_first_and_all_are_named_in_one_text() -> None:
@@ -170,7 +170,7 @@ def test_what_was_let_in_before_may_stay_and_nothing_else() -> None:
 def test_credentials_in_a_url_are_warned_of_and_refused_if_strict(members: dict[str, Any], field: str) -> None:
     assert found_http(**members) == []
     (warning,) = warned(**members)
-    assert warning.startswith(f"{HTTP}.{field}: there are credentials in the URL")
+    assert warning.startswith(f"{HTTP}.{field}: the URL has credentials")
     (refusal,) = found({"httpSource": members}, strict=True)
     assert refusal.startswith(f"{HTTP}.{field}: Invalid value: ")
     assert "hunter2" not in warning + refusal
