@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.crds.instance.test_admission import karmada, review
 from typer.testing import CliRunner
 
 from app.cli.crds import crds
@@ -15,6 +14,7 @@ from app.crds.instance.admission import validate_karmada
 from app.crds.instance.source_selection import select_source
 from app.crds.instance.unknown_fields import find_unknown_fields
 from app.crds.instance.validation import find_problems
+from tests.crds.instance.test_admission import karmada, review
 
 URL = "https://h/crds.tar.gz"
 
