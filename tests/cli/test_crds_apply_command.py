@@ -1,4 +1,4 @@
-"""``fleethook crds render`` and ``apply``: what is printed, and what they exit with."""
+"""``fleethook crds render`` and ``apply``: output and exit codes."""
 
 import base64
 import json

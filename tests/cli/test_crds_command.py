@@ -1,4 +1,4 @@
-"""``fleethook crds``: what is printed, and what it exits with."""
+"""``fleethook crds``: output and exit codes."""
 
 import hashlib
 import json

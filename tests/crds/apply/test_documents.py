@@ -1,4 +1,4 @@
-"""What is read of an unpacked tarball."""
+"""CRDs and patches of a tarball, in order."""
 
 import pytest
 

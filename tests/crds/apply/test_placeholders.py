@@ -1,4 +1,4 @@
-"""What is put in place of a patch's placeholders, and what is not."""
+"""Values of placeholders, and invalid ones."""
 
 import base64
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What is printed is read as what it was."""
+"""YAML output is parsed back to the same objects."""
 
 import pytest
 import yaml

@@ -1,4 +1,4 @@
-"""The controller with an apiserver of one kind in memory, for what a real one does only now and then."""
+"""The controller with an API server of one kind in memory, for events that are rare with a real one."""
 
 import asyncio
 import contextlib
@@ -95,7 +95,7 @@ class Bench:
         self.see()
 
     def see(self) -> None:
-        """Let the watch bring what is stored."""
+        """Deliver the stored instance as a watch event."""
         if self.api.stored is not None:
             document = msgspec.json.decode(msgspec.json.encode(self.api.stored))
             self.controller.source.informer(KARMADA).learn(document)
@@ -364,7 +364,7 @@ async def test_what_is_ready_stays_so_while_it_is_asked_whether_there_is_somethi
 
 
 async def test_a_download_is_shared_but_not_what_another_namespace_says(origin: Origin, cache: Cache) -> None:
-    """Secrets of one name are two in two namespaces: who waits for the other's download would use the other's."""
+    """Secrets of the same name differ between namespaces, so a shared download would use the other's credentials."""
     made = bench(origin, cache)
     release = threading.Event()
 
@@ -394,7 +394,7 @@ async def test_a_download_is_shared_but_not_what_another_namespace_says(origin: 
 
 
 class Applying:
-    """Stands where CRDs are applied: fails as told, else says what was applied."""
+    """Replaces the applier: raises the given failures in order, then succeeds."""
 
     def __init__(self, *failures: CRDsError) -> None:
         self.failures = list(failures)

@@ -96,7 +96,7 @@ def test_secrets_are_read_only_when_the_origin_is_asked(cache: Cache, origin: Or
     wanted = {"httpSource": {"url": origin.url, "secretRef": {"name": "mirror"}}}
     assert bring(cache, wanted, secrets=secrets)[0].result == "downloaded"
     assert secrets.read == ["mirror"]
-    # As with images: what is there needs nobody's leave.
+    # As with images, a cached tarball needs no credentials.
     assert bring(cache, wanted, secrets=Objects())[0].result == "cached"
 
 
@@ -214,7 +214,7 @@ def test_a_file_that_is_too_large_is_not_copied(cache: Cache, allowed: Path) -> 
     assert str(error).startswith(f"file://{allowed}/large: larger than the limit")
 
 
-# --- What may be asked ------------------------------------------------------------------------------------------------
+# --- Allowed hosts -----------------------------------------------------------------------------------------------------
 
 
 def test_the_reach_holds_for_downloads(cache: Cache, origin: Origin) -> None:

@@ -28,7 +28,7 @@ async def test_who_wants_the_same_gets_the_same() -> None:
     assert await asyncio.gather(*waiting) == [7] * 10
     assert len(begun) == 1
     assert begun[0].daemon
-    # What has landed is over: who comes later begins anew.
+    # A finished call is forgotten: a later caller starts a new one.
     assert await flights.join("a", lambda _: 9, name="a").wait(never) == 9
 
 

@@ -1,4 +1,4 @@
-"""Downloads that are cancelled from another thread, whatever they are doing; each would go on for minutes otherwise."""
+"""Downloads that another thread cancels in any state; without the cancellation each would take minutes."""
 
 import contextlib
 import socket
@@ -109,7 +109,7 @@ def _looking_up_in_vain(lookups: resolver.Lookups, deadline: Deadline) -> None:
 
 @contextlib.contextmanager
 def _full() -> Iterator[int]:
-    """A port that takes no connection: its queue is full, and the system throws away what else comes."""
+    """Yield a port that accepts no connection: its queue is full, and the kernel drops more SYNs."""
     with contextlib.ExitStack() as stack:
         listening = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
         for _ in range(4):
@@ -187,7 +187,7 @@ def test_while_the_rest_of_a_body_does_not_come(into: Path, tmp_path: Path, leng
 
 def test_between_two_attempts_and_no_mirror_is_asked(into: Path) -> None:
     with serving(tarball(BODY)) as mirror, serving(says(status="503 Busy", retry_after=100)) as origin:
-        # The answer is out, and its connection closed by who read it.
+        # The answer is sent, and the client has closed the connection.
         source = Source(origin.url, mirrors=(mirror.url,))
         cancelled(source, into, when=lambda: origin.bytes_sent and not origin._open)
     assert len(origin.asked) == 1

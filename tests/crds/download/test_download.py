@@ -1,4 +1,4 @@
-"""What a download sends, and what comes of a good origin's answers."""
+"""Requests of a download, and its results with a correct origin."""
 
 import gzip
 import hashlib

@@ -126,7 +126,7 @@ def test_none_or_wrong_ones_are_final_and_not_shown(
         url = "http://crds.test/x"
         failure = refused(origin, into, Exit.NETWORK, url=url, proxy_url=proxy.url(scheme, userinfo))
     assert str(failure) == f"{url}: the SOCKS proxy refuses the credentials: check the proxy URL"
-    # Neither again, nor for each address: who is wrong too often is locked out.
+    # One attempt only: a proxy may lock out a client with several wrong passwords.
     assert proxy.connections == 1
     assert not failure.transient
     assert "S3CR3T" not in caplog.text
@@ -196,7 +196,7 @@ def test_nor_a_name_that_turns_out_to_be_one(into: Path, monkeypatch: pytest.Mon
     assert proxy.wanted == ["8.8.8.8:80"]
 
 
-# ---- A proxy that does not do what it should.
+# ---- Faulty proxies.
 
 
 @pytest.mark.parametrize(

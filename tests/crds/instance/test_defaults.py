@@ -1,4 +1,4 @@
-"""What an instance gets that does not say it."""
+"""Defaults of ``spec.crdTarball``."""
 
 from typing import Any
 

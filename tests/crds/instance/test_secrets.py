@@ -1,4 +1,4 @@
-"""What the Secrets that an instance names put into its source."""
+"""Credentials and authorities of an instance's Secrets in its source."""
 
 from typing import Any
 

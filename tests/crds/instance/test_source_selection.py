@@ -1,4 +1,4 @@
-"""Where the CRDs of an instance come from, after what it says and what it does not say."""
+"""The source of an instance's tarball, by its fields and the defaults."""
 
 import base64
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What an instance may say about where its CRDs come from, beyond the cases of the conformance data."""
+"""Validation of ``spec.crdTarball``, beyond the cases of the conformance data."""
 
 import base64
 from typing import Any
