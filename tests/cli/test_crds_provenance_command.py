@@ -50,7 +50,7 @@ def origin() -> Iterator[Origin]:
         yield running
 
 
-def test_verify_prints_what_was_verified(run: Any) -> None:
+def test_verify_prints_the_checks(run: Any) -> None:
     shown = run("verify", "crds.tar.gz", *TRUSTED, "--source-tag", "v1.14.0", "--strict").stdout
     assert "  provenance, bundle:\n    verified      signature: belongs to the statement and the certificate\n" in shown
     assert f"for {SOURCE} at {REF}" in shown
@@ -62,7 +62,7 @@ def test_verify_prints_what_was_verified(run: Any) -> None:
     ("file", "root", "open_points"),
     [("bundle", "root.json", []), ("envelope", "root.json", LOGS[1:]), ("bundle", "root.pem", LOGS), ("envelope", "root.pem", LOGS)],
 )  # fmt: skip
-def test_json_tells_each_check(run: Any, file: str, root: str, open_points: list[str]) -> None:
+def test_json_output_has_each_check(run: Any, file: str, root: str, open_points: list[str]) -> None:
     given = "--provenance", f"{file}.jsonl", "--trust-root", root
     found = json.loads(run("verify", "crds.tar.gz", *given, "--output", "json").stdout)["provenance"]
     assert (found["form"], found["source"], found["ref"]) == (file, SOURCE, REF)
@@ -124,7 +124,7 @@ def test_pin_prints_the_digest_alone_on_standard_output(run: Any, origin: Origin
         (("--provenance", "bundle.jsonl", "--trust-root", "envelope.jsonl"), 2, "not a Sigstore trusted_root.json"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_named(run: Any, tmp_path: Path, arguments: tuple[str, ...], code: int, text: str) -> None:
+def test_invalid_options_are_named(run: Any, tmp_path: Path, arguments: tuple[str, ...], code: int, text: str) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "large").write_bytes(b" " * (MAX_BYTES + 1))
     shown = run("verify", "crds.tar.gz", *arguments, code=code)

@@ -98,7 +98,7 @@ async def test_fields_that_get_another_owner_are_a_change(api: ApiServer, connec
     assert [one.result for one in await apply(connection, CRDS, [])] == ["configured"] * 3
 
 
-async def test_a_dry_run_tries_what_is_new_with_its_patch(api: ApiServer, connection: Connection) -> None:
+async def test_dry_run_sends_a_new_crd_with_its_patch(api: ApiServer, connection: Connection) -> None:
     found = await apply(connection, CRDS, PATCHES, dry_run=True)
     assert found == [Applied(name, "created", patched=name == NAMES[1]) for name in NAMES]
     assert api.crds == {}
@@ -117,7 +117,7 @@ async def test_a_dry_run_tries_what_is_new_with_its_patch(api: ApiServer, connec
         ("cut", Exit.NETWORK, True, "{address}: Server disconnected"),
     ],
 )
-async def test_what_fails_at_one_crd_says_what_was_done(
+async def test_a_failure_at_a_crd_lists_the_applied_crds(
     server: tuple[ApiServer, str], connection: Connection, disturbance: Any, code: Exit, transient: bool, words: str
 ) -> None:
     api, address = server
@@ -127,7 +127,7 @@ async def test_what_fails_at_one_crd_says_what_was_done(
     assert await failure(apply(connection, CRDS, PATCHES)) == (code, transient, told + done)
 
 
-async def test_what_fails_at_a_patch_says_what_was_patched(api: ApiServer, connection: Connection) -> None:
+async def test_a_failure_at_a_patch_lists_the_patched_crds(api: ApiServer, connection: Connection) -> None:
     patches = [*PATCHES, Patch("q", NAMES[2], {"spec": {"a": 1}})]
     refused = (422, {"reason": "Invalid", "message": "no"})
     api.disturb = lambda asked, times: refused if (asked.method, asked.name, times) == ("PATCH", NAMES[2], 1) else None
@@ -136,9 +136,7 @@ async def test_what_fails_at_a_patch_says_what_was_patched(api: ApiServer, conne
     assert await failure(apply(connection, CRDS, patches)) == (Exit.HTTP, False, words)
 
 
-async def test_a_patch_that_does_not_fit_is_told_before_anything_is_asked(
-    api: ApiServer, connection: Connection
-) -> None:
+async def test_a_patch_that_cannot_be_merged_fails_before_any_request(api: ApiServer, connection: Connection) -> None:
     code, _, text = await failure(apply(connection, CRDS, [Patch("p.yaml", NAMES[0], {"spec": [1]})]))
     assert (code, text.partition(":")[0], api.asked) == (Exit.ARCHIVE, f"p.yaml does not fit {NAMES[0]}", [])
 
@@ -181,9 +179,7 @@ async def test_a_server_that_is_away_for_a_while_is_waited_for(
     assert len(api.asked) == 12
 
 
-async def test_what_is_missing_when_the_time_is_over_is_told_with_its_conditions(
-    api: ApiServer, connection: Connection
-) -> None:
+async def test_a_timeout_lists_the_missing_crds_with_their_conditions(api: ApiServer, connection: Connection) -> None:
     api.crds = dict(CRDS)
     waiting = [ESTABLISHED[0], {"type": "Established", "status": "False", "reason": "Installing", "message": "soon"}]
     told = {NAMES[0]: (200, {"status": {"conditions": waiting}}), NAMES[2]: (200, {}), NAMES[1]: None}
@@ -196,7 +192,7 @@ async def test_what_is_missing_when_the_time_is_over_is_told_with_its_conditions
     assert (found[:2], found[2].partition(" s: ")[2]) == ((Exit.NETWORK, True), words)
 
 
-async def test_why_a_server_could_not_be_asked_is_told_when_the_time_is_over(
+async def test_a_timeout_reports_why_the_server_did_not_answer(
     server: tuple[ApiServer, str], connection: Connection
 ) -> None:
     api, address = server

@@ -26,7 +26,7 @@ def only(before: Any, after: Any) -> CRDChange:
     return change
 
 
-def test_the_same_spec_is_no_difference_whatever_else_is() -> None:
+def test_changes_of_status_and_metadata_are_not_differences() -> None:
     assert compare({NAME: made("v1", stored=("v1",))}, {NAME: made("v1")}) == []
 
 

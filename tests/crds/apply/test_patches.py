@@ -56,14 +56,14 @@ def test_a_crd_without_a_patch_stays_as_it_is() -> None:
     assert render_crds(crds, []) == crds
 
 
-def test_only_the_name_of_the_file_says_which_crd_is_meant() -> None:
+def test_only_the_file_name_selects_the_crd() -> None:
     text = patch("somethingelse").decode()
     assert merged(text)["metadata"]["name"] == WORKS
     (one,) = build_patches(tree(text), VALUES)
     assert (one.path, one.crd, "metadata" in one.body) == (PATH, WORKS, False)
 
 
-def test_what_else_the_metadata_of_a_patch_says_counts() -> None:
+def test_other_metadata_of_a_patch_is_merged() -> None:
     text = "metadata: {name: other, labels: {a: b}}\n"
     assert build_patches(tree(text), VALUES) == [Patch(PATH, WORKS, {"metadata": {"labels": {"a": "b"}}})]
     assert merged(text)["metadata"]["labels"] == {"a": "b"}
@@ -110,11 +110,11 @@ def test_null_and_directives_take_away() -> None:
     ],
     ids=range(9),
 )
-def test_a_patch_that_cannot_be_used_is_told_with_its_path(text: str, words: str) -> None:
+def test_an_invalid_patch_is_reported_with_its_path(text: str, words: str) -> None:
     assert problem(text) == (Exit.ARCHIVE, words)
 
 
-def test_a_patch_for_a_crd_that_is_not_there_is_told() -> None:
+def test_a_patch_for_a_missing_crd_is_reported() -> None:
     path = "crds/patches/webhook_in_policies.yaml"
     words = f"{path} patches policies.work.karmada.io, which the tarball does not have"
     assert problem("a: 1", path) == (Exit.ARCHIVE, words)

@@ -21,7 +21,7 @@ def refused(**given: Any) -> str:
     return str(raised.value)
 
 
-def test_what_is_not_given_has_no_value() -> None:
+def test_missing_arguments_give_no_values() -> None:
     assert build_values() == {}
 
 
@@ -64,7 +64,7 @@ def test_a_name_may_be_as_long_as_its_webhooks() -> None:
     ],
     ids=range(6),
 )
-def test_what_are_no_certificates_is_refused(pem: bytes, text: str) -> None:
+def test_invalid_certificates_are_refused(pem: bytes, text: str) -> None:
     assert refused(ca_pem=pem) == text
 
 
@@ -94,7 +94,7 @@ def test_what_are_no_certificates_is_refused(pem: bytes, text: str) -> None:
         ),
     ],
 )
-def test_a_placeholder_without_a_value_is_told_with_its_path(text: str, code: Exit, words: str) -> None:
+def test_a_placeholder_without_a_value_is_reported_with_its_path(text: str, code: Exit, words: str) -> None:
     with pytest.raises(CRDsError) as raised:
         substitute("p.yaml", text, {"{{name}}": "a"})
     assert (raised.value.exit, str(raised.value)) == (code, words)

@@ -23,9 +23,7 @@ LINES = st.sampled_from(
 
 
 @given(st.lists(LINES, max_size=8), LABELS, LABELS)
-def test_whatever_is_refused_for_an_instance_is_refused_by_the_trial(
-    lines: list[str], name: str, namespace: str
-) -> None:
+def test_the_trial_refuses_each_tarball_that_an_instance_refuses(lines: list[str], name: str, namespace: str) -> None:
     body = "\n".join(lines).encode()
     _, files = archive.read_files(build({**small(), PATCH: body}))
     values = {NAME: name, NAMESPACE: namespace, CA_BUNDLE: "QQ=="}

@@ -160,7 +160,7 @@ def test_groups_of_others_are_warned_of(group: str, warned: bool) -> None:
     )
 
 
-def test_what_the_operator_leaves_out_is_warned_of() -> None:
+def test_files_that_the_operator_ignores_are_warned_of() -> None:
     assert warnings(
         **{
             "crds/bases/x.yaml": crd("xs", "x.karmada.io") + b"---\n" + crd("ys", "y.karmada.io"),

@@ -14,7 +14,7 @@ def parent(tmp_path: Path) -> Iterator[int]:
     os.close(descriptor)
 
 
-def test_two_directories_change_places_where_the_system_can(tmp_path: Path, parent: int) -> None:
+def test_two_directories_are_exchanged_if_the_system_can(tmp_path: Path, parent: int) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     for path in (one, other):
         path.mkdir()
@@ -24,12 +24,12 @@ def test_two_directories_change_places_where_the_system_can(tmp_path: Path, pare
     assert [file.name for file in other.iterdir()] == ["one"]
 
 
-def test_what_is_not_there_is_an_error_that_names_it(parent: int) -> None:
+def test_a_missing_name_is_an_error_that_names_it(parent: int) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         exchange(EntryName(parent, "one"), EntryName(parent, "other"))
     assert caught.value.filename == "one"
 
 
-def test_a_c_library_without_it_says_so(parent: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_c_library_without_renameat2_returns_false(parent: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: object())
     assert not exchange(EntryName(parent, "one"), EntryName(parent, "other"))

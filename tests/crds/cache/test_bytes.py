@@ -58,7 +58,7 @@ def change(path: Path, name: str, body: bytes) -> None:
     edit_record(path, seen=seen, manifest=manifest, verified_at="2026-11-22T00:00:00Z")
 
 
-def test_an_edited_tree_with_an_edited_record_is_not_whole(cache: Cache) -> None:
+def test_an_edited_tree_with_an_edited_record_is_detected(cache: Cache) -> None:
     body = (cache.path(KEY) / WORKS).read_bytes()
     change(cache.path(KEY), WORKS, b"E" + body[1:])
     assert cache.verify(KEY) == [f"{WORKS} has other content"]
@@ -66,7 +66,7 @@ def test_an_edited_tree_with_an_edited_record_is_not_whole(cache: Cache) -> None
     assert [listed.state for listed in cache.entries()] == ["changed"]
 
 
-def test_an_added_file_with_an_edited_record_is_not_whole(cache: Cache) -> None:
+def test_an_added_file_with_an_edited_record_is_detected(cache: Cache) -> None:
     change(cache.path(KEY), "crds/patches/webhook_in_evils.yaml", patch("evils"))
     assert cache.verify(KEY) == ["crds/patches/webhook_in_evils.yaml does not belong there"]
 
@@ -101,7 +101,7 @@ def test_a_changed_entry_with_a_pin_is_downloaded_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"\x1f\x8b", GOOD[:-1], GOOD + b"x"], ids=["empty", "magic", "cut", "more"])
-def test_a_record_of_bytes_that_are_no_tarball_is_of_no_use(cache: Cache, body: bytes) -> None:
+def test_a_record_of_bytes_that_are_not_a_tarball_is_refused(cache: Cache, body: bytes) -> None:
     (cache.path(KEY) / TARBALL).write_bytes(body)
     edit_record(cache.path(KEY), sha256=sha(body), size=len(body))
     (problem,) = cache.verify(KEY)
@@ -117,7 +117,7 @@ def test_names_with_dots_have_to_be_recorded(cache: Cache, tmp_path: Path) -> No
     assert "cannot be used" in cache.verify(KEY)[0]
 
 
-def test_the_bytes_that_were_checked_are_those_that_are_used(cache: Cache) -> None:
+def test_the_verified_bytes_are_used(cache: Cache) -> None:
     found = cache.tarball(KEY)
     assert found is not None
     (cache.path(KEY) / TARBALL).write_bytes(EVIL)
@@ -144,7 +144,7 @@ def sparse(path: Path) -> None:
     ],
     ids=["zero", "null", "pipe", "directory", "none", "sparse"],
 )
-def test_what_is_no_tarball_is_refused_before_anything_is_copied(
+def test_a_file_that_is_not_regular_is_refused_before_it_is_copied(
     tmp_path: Path, make: Callable[[Path], object], code: Exit, text: str
 ) -> None:
     make(tmp_path / "given")
@@ -168,7 +168,7 @@ def _smaller(status: os.stat_result) -> os.stat_result:
     return os.stat_result((*status[:6], 1, *status[7:10]))
 
 
-def test_a_download_beyond_the_limit_is_told_as_that(tmp_path: Path) -> None:
+def test_a_download_beyond_the_limit_has_the_exit_code_of_a_limit(tmp_path: Path) -> None:
     cache = Cache(tmp_path, limits=Limits(download_bytes=len(GOOD) - 1))
     with serving(tarball(GOOD)) as origin, pytest.raises(CRDsError) as caught:
         bring(cache, origin.url)

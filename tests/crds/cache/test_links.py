@@ -121,7 +121,7 @@ def test_a_link_within_an_entry_is_not_followed(tmp_path: Path, precious: Path, 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link], ids=["link", "second-name"])
 @pytest.mark.parametrize("suffix", [".lock", ".fetch.lock"])
-def test_a_lock_that_is_a_file_of_somebody_is_refused(
+def test_a_lock_that_is_a_link_to_another_file_is_refused(
     tmp_path: Path, precious: Path, suffix: str, link: Callable[[Path, Path], None]
 ) -> None:
     cache, before = filled(tmp_path / "data"), contents(precious)
@@ -153,7 +153,7 @@ def test_links_among_leftovers_are_removed_and_not_followed(tmp_path: Path, prec
     assert contents(precious) == before
 
 
-def test_leftovers_too_deep_to_be_removed_keep_nobody_from_working(tmp_path: Path) -> None:
+def test_leftovers_too_deep_to_remove_block_no_other_work(tmp_path: Path) -> None:
     cache = filled(tmp_path / "data")
     (cache.directory / ".trash" / "/".join("d" * 300)).mkdir(parents=True)
     put(cache)
@@ -221,7 +221,7 @@ def test_a_download_goes_where_staging_was_when_it_began(tmp_path: Path, preciou
     assert contents(precious) == before
 
 
-def test_errors_in_staging_have_the_path_that_people_know(tmp_path: Path) -> None:
+def test_errors_in_staging_have_the_path_in_the_cache(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "data")
     with pytest.raises(CRDsError) as caught, cache.staging() as staged:
         raise CRDsError(Exit.DISK, f"cannot write {staged.path / TARBALL}: no space left", transient=True)

@@ -26,7 +26,7 @@ def fetched(result: Result, *warnings: str) -> Fetched:
         ("cached", "Cached", "CRDsCacheHit"), ("adopted", "Adopted", "CRDsCacheHit"), ("stale", "Stale", "CRDsStale"),
     ],
 )  # fmt: skip
-def test_what_is_there_is_ready_and_says_why(result: Result, reason: str, event: str) -> None:
+def test_a_fetched_tarball_is_ready_with_its_reason(result: Result, reason: str, event: str) -> None:
     outcome = report_prepared(fetched(result))
     text = f"sha256:{SHA}, 90 bytes, from https://m/c.tar.gz"
     assert outcome.ready == ("Ready", "True", "Completed", "karmada init job is completed")
@@ -60,7 +60,7 @@ def test_warnings_are_in_the_message() -> None:
         (Exit.LIMIT, False, "LimitExceeded", "[unpack] inValid crd tar, err: ", "slowly"),
     ],
 )
-def test_failures_are_told_apart(code: Exit, transient: bool, reason: str, step: str, retry: str) -> None:
+def test_failures_have_different_reasons(code: Exit, transient: bool, reason: str, step: str, retry: str) -> None:
     outcome = report_failed(CRDsError(code, "what went wrong", transient=transient))
     assert outcome.ready == ("Ready", "False", "Failed", f"{step}what went wrong")
     assert outcome.prepared == ("CRDsPrepared", "False", reason, "what went wrong")
@@ -69,7 +69,7 @@ def test_failures_are_told_apart(code: Exit, transient: bool, reason: str, step:
     assert not outcome.succeeded
 
 
-def test_what_cannot_be_is_not_tried_again() -> None:
+def test_an_invalid_spec_has_no_retry() -> None:
     outcome = report_invalid(CRDsError(Exit.USAGE, "validation errors: [x]"))
     assert outcome.ready == ("Ready", "False", "ValidationError", "validation errors: [x]")
     assert outcome.prepared == ("CRDsPrepared", "False", "SourceInvalid", "validation errors: [x]")
@@ -77,14 +77,14 @@ def test_what_cannot_be_is_not_tried_again() -> None:
     assert outcome.retry == "never"
 
 
-def test_texts_have_an_end() -> None:
+def test_long_messages_are_shortened() -> None:
     outcome = report_failed(CRDsError(Exit.ARCHIVE, "x" * 100_000))
     assert len(outcome.prepared.message) == 4096
     # The longest that an apiserver takes has 32,768 characters.
     assert len(outcome.ready.message) < 32_768
 
 
-def test_under_way() -> None:
+def test_conditions_during_a_download_and_a_deletion() -> None:
     ready, crds = report_download("https://m/c.tar.gz")
     assert ready == ("Ready", "False", "Progressing", "karmada init job is in progressing")
     assert crds == ("CRDsPrepared", "False", "Downloading", "downloading https://m/c.tar.gz")

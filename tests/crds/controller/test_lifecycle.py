@@ -18,7 +18,7 @@ def karmada(*, spec: Any = None, **metadata: Any) -> dict[str, Any]:
     return {"metadata": {"name": "demo", "namespace": "ns", **metadata}, "spec": {} if spec is None else spec}
 
 
-def test_it_is_looked_at_when_it_comes_is_to_go_or_has_another_spec() -> None:
+def test_a_new_deleted_or_changed_instance_needs_reconciliation() -> None:
     before = karmada(spec={"components": {}})
     assert needs_reconcile(None, before)
     assert needs_reconcile(before, karmada(spec={"components": {"etcd": {}}}))
@@ -27,18 +27,18 @@ def test_it_is_looked_at_when_it_comes_is_to_go_or_has_another_spec() -> None:
     assert not needs_reconcile(before, {**before, "status": {"conditions": []}})
 
 
-def test_another_one_of_the_same_name_has_come() -> None:
+def test_an_instance_of_the_same_name_with_another_uid_needs_reconciliation() -> None:
     assert needs_reconcile(karmada(uid="a"), karmada(uid="b"))
     assert not needs_reconcile(karmada(uid="a"), karmada(uid="a"))
 
 
 @pytest.mark.parametrize("before", [None, karmada(spec={"suspend": False})])
-def test_what_is_suspended_is_not_looked_at_not_even_to_go(before: dict[str, Any] | None) -> None:
+def test_a_suspended_instance_needs_no_reconciliation_even_if_deleted(before: dict[str, Any] | None) -> None:
     assert not needs_reconcile(before, karmada(spec={"suspend": True}))
     assert not needs_reconcile(before, karmada(spec={"suspend": True}, deletionTimestamp="2026-01-01T00:00:00Z"))
 
 
-def test_it_is_looked_at_again_when_it_is_not_suspended_any_more() -> None:
+def test_a_resumed_instance_needs_reconciliation() -> None:
     assert needs_reconcile(karmada(spec={"suspend": True}), karmada(spec={"suspend": False}))
 
 
@@ -47,7 +47,7 @@ def test_only_true_suspends(spec: Any) -> None:
     assert not is_suspended({"metadata": {}, "spec": spec})
 
 
-def test_it_is_ending_when_it_was_deleted() -> None:
+def test_a_deletion_timestamp_means_being_deleted() -> None:
     assert is_being_deleted(karmada(deletionTimestamp="2026-01-01T00:00:00Z"))
     assert not is_being_deleted(karmada())
     assert not is_being_deleted({"metadata": None})
@@ -60,11 +60,11 @@ def test_it_is_ending_when_it_was_deleted() -> None:
         ({CASCADE_LABEL: ""}, False), ({CASCADE_LABEL: "False"}, False), ("odd", True),
     ],
 )  # fmt: skip
-def test_it_cascades_unless_the_label_says_anything_but_false(labels: Any, wanted: bool) -> None:
+def test_deletion_cascades_unless_the_label_is_not_false(labels: Any, wanted: bool) -> None:
     assert cascades_deletion(karmada(labels=labels)) is wanted
 
 
-def test_what_it_lacks_is_given_to_it_at_once() -> None:
+def test_finalizer_label_and_defaults_are_added_at_once() -> None:
     given = karmada(spec={"crdTarball": {}}, finalizers=["others"], labels={"app": "demo"})
     assert build_ownership_patch(given) == {
         "metadata": {"finalizers": ["others", FINALIZER], "labels": {CASCADE_LABEL: "false"}},
@@ -72,7 +72,7 @@ def test_what_it_lacks_is_given_to_it_at_once() -> None:
     }
 
 
-def test_what_it_has_is_left_alone() -> None:
+def test_a_complete_instance_needs_no_patch() -> None:
     had = {"finalizers": [FINALIZER], "labels": {CASCADE_LABEL: "true"}}
     assert build_ownership_patch(karmada(**had)) is None
     assert build_ownership_patch(karmada(spec={"crdTarball": {"crdDownloadPolicy": "Always"}}, **had)) is None

@@ -73,7 +73,7 @@ def encoded(**members: bytes) -> dict[str, str]:
     return {name.replace("_", "."): base64.b64encode(value).decode() for name, value in members.items()}
 
 
-def test_starting_is_told_when_the_origin_is_asked_and_not_of_what_is_cached(cache: Cache, origin: Origin) -> None:
+def test_starting_is_called_for_a_request_and_not_for_a_cached_tarball(cache: Cache, origin: Origin) -> None:
     wanted = {"httpSource": {"url": origin.url}}
     fetched, begun = bring(cache, wanted)
     assert (fetched.result, begun) == ("downloaded", 1)
@@ -108,9 +108,7 @@ def test_a_secret_that_is_not_there_may_come(cache: Cache, origin: Origin) -> No
 
 
 @pytest.mark.parametrize("data", [None, 7, {}, {"token": "not base64!"}, {"token": 7}, {"token": None}, {"other": ""}])
-def test_a_secret_that_says_nothing_useful_is_refused_without_its_content(
-    cache: Cache, origin: Origin, data: Any
-) -> None:
+def test_a_useless_secret_is_refused_without_its_content(cache: Cache, origin: Origin, data: Any) -> None:
     wanted = {"httpSource": {"url": origin.url, "secretRef": {"name": "mirror"}}}
     error = failure(cache, wanted, secrets=Objects(mirror={"data": data}))
     assert (error.exit, error.transient) == (Exit.USAGE, False)
@@ -153,7 +151,7 @@ def test_a_config_map_without_it(cache: Cache, config_map: Any, text: str, trans
     assert (str(error), error.exit, error.transient) == (text, Exit.USAGE, transient)
 
 
-def test_what_is_in_it_is_verified(cache: Cache) -> None:
+def test_the_tarball_of_a_config_map_is_verified(cache: Cache) -> None:
     config_maps = Objects(crds={"binaryData": encoded(crds_tar_gz=BODY[:-1])})
     assert failure(cache, {"configMapSource": {"name": "crds"}}, config_maps=config_maps).exit is Exit.INTEGRITY
     config_maps = Objects(crds={"binaryData": {"crds.tar.gz": "no base64!"}})
@@ -175,7 +173,7 @@ def local(path: Path) -> dict[str, Any]:
     return {"localSource": {"path": str(path)}}
 
 
-def test_a_file_of_the_directory_is_taken(cache: Cache, allowed: Path) -> None:
+def test_a_file_below_the_local_root_is_copied(cache: Cache, allowed: Path) -> None:
     fetched, begun = bring(cache, local(allowed / "crds.tar.gz"), reach=Reach(local=allowed))
     assert (fetched.result, fetched.sha256, begun) == ("downloaded", SHA, 1)
 
@@ -197,7 +195,7 @@ def test_neither_a_path_nor_a_link_leads_out_of_the_directory(cache: Cache, allo
         assert f"{path} is not in {allowed}" in str(error)
 
 
-def test_what_is_no_file_or_not_there_is_said(cache: Cache, allowed: Path) -> None:
+def test_a_missing_or_irregular_local_file_is_reported(cache: Cache, allowed: Path) -> None:
     error = failure(cache, local(allowed / "later.tar.gz"), reach=Reach(local=allowed))
     assert (error.exit, error.transient) == (Exit.USAGE, True)
     assert failure(cache, local(allowed), reach=Reach(local=allowed)).exit is Exit.DISK

@@ -12,7 +12,7 @@ async def never() -> None:
     raise AssertionError("the origin was not asked")
 
 
-async def test_who_wants_the_same_gets_the_same() -> None:
+async def test_callers_with_the_same_key_share_a_call() -> None:
     begun, go = [], threading.Event()
 
     def work(_: SharedCall[int]) -> int:
@@ -32,7 +32,7 @@ async def test_who_wants_the_same_gets_the_same() -> None:
     assert await flights.join("a", lambda _: 9, name="a").wait(never) == 9
 
 
-async def test_everybody_is_told_that_the_origin_is_asked() -> None:
+async def test_all_waiters_learn_of_the_request_to_the_origin() -> None:
     go, told = threading.Event(), []
 
     def work(flight: SharedCall[int]) -> int:
@@ -50,7 +50,7 @@ async def test_everybody_is_told_that_the_origin_is_asked() -> None:
     assert len(told) == 3
 
 
-async def test_what_goes_wrong_goes_wrong_for_all() -> None:
+async def test_all_waiters_get_the_error() -> None:
     def work(_: SharedCall[int]) -> int:
         raise CRDsError(Exit.HTTP, "404", transient=True)
 
@@ -71,7 +71,7 @@ async def test_a_defect_is_a_failure_with_a_name_and_not_a_worker_that_hangs() -
     assert caught.value.exit is Exit.INTERNAL
 
 
-async def test_one_who_gives_up_takes_nothing_from_the_others() -> None:
+async def test_a_cancelled_waiter_does_not_affect_the_others() -> None:
     go = threading.Event()
 
     def work(flight: SharedCall[int]) -> int:
@@ -96,7 +96,7 @@ async def test_one_who_gives_up_takes_nothing_from_the_others() -> None:
     assert await waiting[1] == 7
 
 
-async def test_the_thread_can_have_the_loop_do_something() -> None:
+async def test_the_thread_can_run_a_coroutine_on_the_loop() -> None:
     async def double(number: int) -> int:
         return 2 * number
 

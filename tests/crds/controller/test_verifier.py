@@ -85,7 +85,7 @@ async def test_a_tarball_that_is_too_much_for_the_process_is_refused(
     assert not any((tmp_path / "written").read_bytes() for _ in range((tmp_path / "written").exists()))
 
 
-async def test_an_instance_with_a_release_waits_for_no_whole_tarball_of_others(
+async def test_an_instance_with_a_release_waits_for_no_large_tarball(
     verifier: Verifier,
 ) -> None:
     hostile, honest = expensive(), release()
@@ -125,7 +125,7 @@ async def test_a_release_that_cannot_be_patched_is_refused(verifier: Verifier) -
     assert raised.value.exit is Exit.USAGE
 
 
-async def test_a_tarball_beyond_the_limits_of_a_first_try_is_read_as_a_whole_only(verifier: Verifier) -> None:
+async def test_a_tarball_beyond_the_first_limits_is_read_with_the_full_limits_only(verifier: Verifier) -> None:
     body = release(properties=200)
     values = {"{{name}}": "n", "{{namespace}}": "s", "{{caBundle}}": "QQ=="}
     with pytest.raises(CRDsError) as raised:

@@ -68,5 +68,5 @@ def test_which_addresses_a_pattern_is_of(pattern: str, url: str, skips: bool) ->
     assert bypasses_proxy(urlsplit(url), [pattern]) is skips
 
 
-def test_a_port_that_is_none_is_of_no_pattern() -> None:
+def test_an_invalid_port_matches_no_pattern() -> None:
     assert not bypasses_proxy(urlsplit("http://example.com:99999999/"), ["example.com"])

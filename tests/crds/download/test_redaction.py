@@ -29,7 +29,7 @@ from app.crds.download.redaction import redact
         ("", ""),
     ],
 )
-def test_what_lets_somebody_in_is_hidden(url: str, shown: str) -> None:
+def test_secrets_are_hidden(url: str, shown: str) -> None:
     assert redact(url) == shown
 
 

@@ -29,7 +29,7 @@ def test_a_name_is_looked_up_once_for_each_connection(into: Path, monkeypatch: p
     assert origin.asked[0].headers["host"] == f"crds.test:{origin.port}"
 
 
-def test_its_addresses_are_dialled_in_order_until_one_takes_it(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_addresses_are_dialled_in_order_until_one_accepts(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dialled = []
     real = dial._connect
 
@@ -45,7 +45,7 @@ def test_its_addresses_are_dialled_in_order_until_one_takes_it(into: Path, monke
     assert names.looked_up == ["crds.test"]
 
 
-def test_what_is_dialled_is_what_was_judged(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_checked_addresses_are_dialled(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The second answer would be the origin's own address.
     answers = [["8.8.8.8"], ["127.0.0.1"]]
     with naming(monkeypatch) as names, serving(tarball(BODY)) as origin:
@@ -109,7 +109,7 @@ def test_a_resolver_that_hangs_is_given_up_and_named(
     assert names.hanging == 4
 
 
-def test_a_proxy_whose_name_hangs_is_said_to_be_the_proxy(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_lookup_of_the_proxy_names_the_proxy(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resolver, "CONNECT_SECONDS", 0.2)
     with naming(monkeypatch), serving(tarball(BODY)) as origin:
         for proxy in ("http://u:S3CR3T@hanging.test", "socks5h://u:S3CR3T@hanging.test"):
@@ -136,7 +136,7 @@ def test_a_mirror_is_asked_when_a_name_hangs(into: Path, monkeypatch: pytest.Mon
         assert with_patience(attempts, lambda attempts: attempts == 5) == 5
 
 
-def test_a_proxy_is_looked_up_and_what_is_behind_it_is_not(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_proxy_is_resolved_here_and_the_origin_is_not(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with naming(monkeypatch, proxy=["127.0.0.1"]) as names, serving(tarball(BODY)) as origin, proxying(origin) as proxy:
         fetched(origin, into, url="http://crds.test/x", proxy_url=f"http://proxy.test:{proxy.port}")
     assert names.looked_up == ["proxy.test"]
@@ -169,7 +169,7 @@ def test_a_lookup_that_breaks_gives_its_place_back(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("name", ["a..b", "x" * 64])
-def test_what_is_no_name_is_not_tried_again(into: Path, name: str) -> None:
+def test_an_invalid_name_is_not_retried(into: Path, name: str) -> None:
     with serving(tarball(BODY)) as origin:
         failure = refused(origin, into, Exit.NETWORK, url=f"http://{name}.test/x")
     assert str(failure) == f"http://{name}.test/x: the host is not a valid name"

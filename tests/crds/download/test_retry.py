@@ -26,7 +26,7 @@ def test_four_attempts_are_all() -> None:
     assert [choose_delay(failed(), attempt, max) for attempt in (1, 2, 3, 4)] == [1, 2, 4, None]
 
 
-def test_what_is_not_worth_another_attempt_has_none() -> None:
+def test_permanent_errors_are_not_retried() -> None:
     assert choose_delay(failed(again=False), 1, max) is None
 
 
@@ -57,6 +57,6 @@ def test_retry_after_is_a_number_or_a_date(value: str, seconds: float | None) ->
 
 
 @given(st.text())
-def test_an_odd_retry_after_is_none_at_all(value: str) -> None:
+def test_a_malformed_retry_after_is_ignored(value: str) -> None:
     found = parse_retry_after({"Retry-After": value}, NOW)
     assert found is None or found >= 0

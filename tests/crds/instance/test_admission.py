@@ -33,13 +33,13 @@ def test_the_policy_is_put_in() -> None:
     assert operation == {"op": "add", "path": "/spec/crdTarball/crdDownloadPolicy", "value": "IfNotPresent"}
 
 
-def test_an_instance_that_says_nothing_stays_as_it_is() -> None:
+def test_an_instance_without_tarball_fields_is_admitted_unchanged() -> None:
     assert mutate_karmada(review(karmada())) == allowed()
     assert validate_karmada(review(karmada())) == allowed()
     assert validate_karmada(review(karmada({}))) == allowed()
 
 
-def test_what_is_wrong_is_refused_with_upstreams_text_and_each_finding() -> None:
+def test_an_invalid_instance_is_refused_with_upstreams_message_and_each_problem() -> None:
     assert validate_karmada(review(karmada(BAD))) == Response(
         allowed=False,
         code=422,
@@ -58,7 +58,7 @@ def test_warnings_come_with_either_answer() -> None:
     assert not refused.allowed
 
 
-def test_an_update_that_leaves_it_alone_is_admitted_whatever_was_let_in_before() -> None:
+def test_an_update_without_a_change_of_spec_is_admitted() -> None:
     old = karmada(BAD)
     assert validate_karmada(review(karmada(BAD, finalizers=["operator.karmada.io/finalizer"]), old)) == allowed()
     assert validate_karmada(review({**old, "spec": {**old["spec"], "suspend": True}}, old)).allowed
@@ -73,14 +73,14 @@ def test_an_update_that_leaves_the_spec_alone_is_not_warned_of_again() -> None:
 
 
 @pytest.mark.parametrize("handler", [mutate_karmada, validate_karmada])
-def test_what_is_not_judged(handler: Any) -> None:
+def test_deletions_and_status_updates_are_admitted(handler: Any) -> None:
     assert handler(review(karmada(BAD, deletionTimestamp="2026-01-01T00:00:00Z"))) == allowed()
     assert handler(review(None, karmada(BAD), operation="DELETE")) == allowed()
     assert handler(review(karmada(BAD), karmada({}), subResource="status")) == allowed()
 
 
 @pytest.mark.parametrize("handler", [mutate_karmada, validate_karmada])
-def test_what_is_no_instance_is_named(handler: Any) -> None:
+def test_an_object_that_is_not_an_instance_is_named(handler: Any) -> None:
     other = handler(review(karmada(), kind={**KIND, "kind": "Other"}))
     assert (other.allowed, other.code, other.message) == (False, 400, "expected a Karmada but got a Other")
     for document in (None, 5, [], {}, {"metadata": 5}):

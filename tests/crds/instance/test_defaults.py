@@ -26,7 +26,7 @@ def test_nothing_else_is_written(karmada: Any) -> None:
     assert build_default_patch(karmada) == []
 
 
-def test_no_url_is_written_and_nobody_elses_members_are_touched() -> None:
+def test_only_the_policy_is_defaulted() -> None:
     spec = {"suspend": True, "components": {"etcd": {}}, "crdTarball": {"httpSource": {"later": 1}}}
     karmada = {"spec": spec, "status": {"conditions": []}}
     patched = apply(karmada, build_default_patch(karmada))

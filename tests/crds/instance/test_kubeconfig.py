@@ -44,7 +44,7 @@ def read(config: Any) -> Any:
     )
 
 
-def test_what_the_operator_writes_is_taken(config: dict[str, Any]) -> None:
+def test_the_kubeconfig_of_the_operator_is_accepted(config: dict[str, Any]) -> None:
     found = read(config)
     assert (found.server, found.token, found.max_response_bytes) == ("https://h:5443", "", 9)
     assert found.tls.verify_mode is ssl.CERT_REQUIRED
@@ -106,7 +106,9 @@ def cluster(**members: Any) -> Change:
         (lambda config: config.update(users=None), "no user that"),
     ],
 )
-def test_what_could_do_more_than_name_a_server_is_refused(config: dict[str, Any], change: Change, text: str) -> None:
+def test_kubeconfig_fields_that_upstream_does_not_write_are_refused(
+    config: dict[str, Any], change: Change, text: str
+) -> None:
     change(config)
     with pytest.raises(CRDsError) as raised:
         read(config)

@@ -70,7 +70,7 @@ def test_without_references_nothing_is_looked_at() -> None:
         ({"token": b"hunter2\xff"}, "the Secret s: token must be one line of printable text"),
     ],
 )
-def test_what_a_secret_lacks_is_named_and_what_it_has_is_not(data: dict[str, bytes], text: str) -> None:
+def test_a_missing_key_is_named_and_values_are_not(data: dict[str, bytes], text: str) -> None:
     with pytest.raises(CRDsError) as caught:
         resolved({"s": data}, secretRef={"name": "s"})
     assert (str(caught.value), caught.value.exit, caught.value.transient) == (text, Exit.USAGE, False)

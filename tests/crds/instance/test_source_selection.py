@@ -34,7 +34,7 @@ def tagged(*tags: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("tarball", [None, {}, {"httpSource": None}, {"httpSource": {}}, {"crdDownloadPolicy": None}])
-def test_what_says_nothing_is_the_operators_release_if_not_present(tarball: Any) -> None:
+def test_the_default_is_the_operators_release_if_not_present(tarball: Any) -> None:
     assert chosen(tarball) == SelectedSource(Source(release("v1.10.0")), Policy.IF_NOT_PRESENT)
 
 
@@ -43,7 +43,7 @@ def test_a_policy_alone_leaves_the_source_as_it_is(policy: Policy) -> None:
     assert chosen({"crdDownloadPolicy": policy.value}) == SelectedSource(Source(release("v1.10.0")), policy)
 
 
-def test_members_are_taken_one_by_one() -> None:
+def test_each_missing_field_gets_its_default() -> None:
     found = chosen({"httpSource": {"proxy": {"proxyURL": "http://p:8080"}, "sha256": "A" * 64}})
     assert found.source == Source(release("v1.10.0"), proxy_url="http://p:8080", sha256="a" * 64)
 
@@ -69,7 +69,7 @@ def test_every_member_has_its_place() -> None:
     assert chosen({"httpSource": {"caSecretRef": {"name": "c"}}}).references == SecretReferences(authorities="c")
 
 
-def test_the_url_is_taken_as_it_stands_because_the_entry_is_named_by_it() -> None:
+def test_the_url_stays_unchanged_because_it_is_the_key() -> None:
     assert chosen({"httpSource": {"url": "HTTP://User:pw@Local/?x=1"}}).source.url == "HTTP://User:pw@Local/?x=1"
 
 
@@ -78,7 +78,7 @@ def test_a_version_is_that_release_and_keeps_how_it_is_got_at() -> None:
     assert found.source == Source(release("v1.8.0"), proxy_url="http://p")
 
 
-def test_what_is_held_here_has_a_name_of_its_own_in_the_cache() -> None:
+def test_local_files_and_config_maps_have_their_own_cache_keys() -> None:
     local = chosen({"localSource": {"path": "/a b/crds.tar.gz"}}, version="no version")
     assert (local.source, local.non_http) == (Source("file:///a%20b/crds.tar.gz"), LocalSource(path="/a b/crds.tar.gz"))
     config_map = chosen({"configMapSource": {"name": "c"}}, version="no version")
@@ -86,7 +86,7 @@ def test_what_is_held_here_has_a_name_of_its_own_in_the_cache() -> None:
     assert config_map.non_http == ConfigMapSource(name="c", key="crds.tar.gz")
 
 
-def test_a_version_that_is_none_matters_only_where_it_is_looked_at() -> None:
+def test_an_invalid_version_is_an_error_only_if_it_is_used() -> None:
     assert chosen({"httpSource": {"url": URL}}, version="nightly").source == Source(URL)
     with pytest.raises(CRDsError, match=r"^unexpected karmada invalid version <nil>") as caught:
         chosen(version="nightly")
@@ -113,7 +113,7 @@ def test_the_release_of_the_images_is_followed_only_if_asked_for() -> None:
         (("v1.9",), "the image tag v1.9 is no release"),
     ],
 )
-def test_images_that_name_no_release_are_warned_of_and_the_operators_is_taken(
+def test_images_without_a_release_warn_and_fall_back_to_the_operators_release(
     tags: tuple[str, ...], warning: str, follow: bool
 ) -> None:
     found = chosen(components=tagged(*tags), follow_instance=follow)
@@ -141,7 +141,7 @@ def test_prereleases_are_releases() -> None:
     assert chosen(components=tagged("v1.12.0-rc.1"), follow_instance=True).source.url == release("v1.12.0-rc.1")
 
 
-def test_what_cannot_be_is_refused_with_upstreams_text() -> None:
+def test_invalid_fields_are_refused_with_upstreams_message() -> None:
     with pytest.raises(CRDsError) as caught:
         chosen({"httpSource": {"url": "bad-url"}})
     text = 'validation errors: [spec.crdTarball.httpSource.url: Invalid value: "bad-url": invalid CRDs remote URL]'

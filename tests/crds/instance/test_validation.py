@@ -84,7 +84,7 @@ def test_without_a_url_the_rest_stands() -> None:
         ({"maxBytes": 1.0}, "maxBytes: Invalid value: must be an integer"),
     ],
 )
-def test_what_is_wrong_with_a_member_of_an_http_source(members: dict[str, Any], text: str) -> None:
+def test_an_invalid_field_of_an_http_source_is_reported(members: dict[str, Any], text: str) -> None:
     assert found_http(**members) == [text]
 
 
@@ -125,7 +125,7 @@ def test_what_is_wrong_with_a_member_of_an_http_source(members: dict[str, Any], 
         ),
     ],
 )
-def test_what_is_wrong_with_a_tarball(tarball: Any, text: str) -> None:
+def test_an_invalid_tarball_field_is_reported(tarball: Any, text: str) -> None:
     assert found(tarball) == [text]
 
 
@@ -134,7 +134,7 @@ def test_a_name_that_no_config_map_can_have_is_refused() -> None:
     assert text.startswith('spec.crdTarball.configMapSource.name: Invalid value: "A B": a lowercase RFC 1123 subdomain')
 
 
-def test_a_spec_that_is_none_is_named() -> None:
+def test_a_spec_that_is_not_an_object_is_named() -> None:
     assert list(find_problems({"spec": 5})) == [Problem("spec", "Invalid value: must be an object")]
 
 
@@ -152,7 +152,7 @@ def test_upstreams_findings_come_first_and_all_are_named_in_one_text() -> None:
     assert aggregate_problems([Problem("a", "b"), Problem("c", "d")]) == "validation errors: [a: b c: d]"
 
 
-def test_what_was_let_in_before_may_stay_and_nothing_else() -> None:
+def test_an_update_admits_only_unchanged_invalid_fields() -> None:
     tarball = {"httpSource": {"url": "bad-url"}}
     assert found(tarball, old={"spec": {"crdTarball": tarball}}) == []
     assert len(found(tarball, old={"spec": {"crdTarball": {"httpSource": {"url": "worse"}}}})) == 1
