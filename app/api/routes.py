@@ -14,7 +14,7 @@ from app.api.interpret import InterpretEndpoint
 from app.api.logs import LogSink
 from app.api.metrics import Metrics
 from app.control.slices import Sliced, Slices, run_at_once
-from app.control.turns import Runs
+from app.control.turns import Executor
 from app.crds.instance.admission import mutate_karmada, validate_karmada
 from app.dispatch.explain import Explanation
 from app.interpret.chain import Chain, PythonLayer

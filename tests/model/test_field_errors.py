@@ -8,7 +8,7 @@ import pytest
 
 from app.crds.instance.source_warnings import find_warnings
 from app.crds.instance.validation import find_problems as karmada_problems
-from app.dispatch.records import warnings_of as warnings_to_client
+from app.dispatch.client_warnings import limit_warnings as warnings_to_client
 from app.dispatch.validation import configuration
 from app.dispatch.validation.rules import resource_problems
 from app.dispatch.validation.selectors import label_key_problems, label_value_problems

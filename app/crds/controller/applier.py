@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from app.control.slots import Slots
+from app.control.priority_slots import PrioritySlots
 from app.crds.apply.apply import Applied, apply
 from app.crds.apply.established import wait_established
 from app.crds.apply.placeholders import build_values

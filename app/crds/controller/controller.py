@@ -143,8 +143,7 @@ class KarmadaController:
             self._verifier.close()
 
     async def _measure(self) -> NoReturn:
-        """Measure the cache after fetches. Measurements never overlap, because each one reads the size of every
-        file."""
+        """Measure the cache after fetches, one measurement at a time: each one reads the size of every file."""
         while True:
             await self._fetched.wait()
             self._fetched.clear()
@@ -168,8 +167,10 @@ class KarmadaController:
             self.queue.add(key)
 
     def _was_wiped(self, key: ObjectKey, karmada: JSONObject) -> bool:
-        """Return whether our condition was removed: Karmada's operator writes a list of its own conditions only."""
-        return self._options.beside and key in self._reconciled and said(_get_conditions(karmada), PREPARED)[0] is None
+        """Return whether our condition was removed: Karmada's operator writes a list without it."""
+        if not self._options.beside or key not in self._reconciled:
+            return False
+        return read_condition(_get_conditions(karmada), PREPARED)[0] is None
 
     # --- One instance -------------------------------------------------------------------------------------------------
 
@@ -275,7 +276,7 @@ class KarmadaController:
 
     # --- Conditions and events ----------------------------------------------------------------------------------------
 
-    def _collect_findings(self, done: _Reconciled) -> tuple[Finding, ...]:
+    def _collect_findings(self, done: _Reconciled) -> tuple[Condition, ...]:
         outcome, application = done.outcome, done.application
         ready = outcome.ready if application is None else application.derive_ready(outcome.ready)
         found = (outcome.prepared,) if self._options.beside else (ready, outcome.prepared)
@@ -283,7 +284,7 @@ class KarmadaController:
 
     async def _record_fetch(self, key: ObjectKey, karmada: JSONObject, outcome: FetchOutcome) -> None:
         """Record an event for each failure, and for a success that the conditions do not report yet."""
-        before = said(_get_conditions(karmada), PREPARED)
+        before = read_condition(_get_conditions(karmada), PREPARED)
         if outcome.succeeded and outcome.event.level == "Normal" and before == outcome.prepared[1:]:
             return
         await self._record_event(key, karmada, outcome.event)
@@ -292,7 +293,7 @@ class KarmadaController:
         about = Reference(API_VERSION, KARMADA.kind, key.namespace, key.name, karmada["metadata"].get("uid") or "")
         await self._recorder.record(about, *event)
 
-    async def _write_conditions(self, key: ObjectKey, findings: tuple[Finding, ...], *, generation: int) -> None:
+    async def _write_conditions(self, key: ObjectKey, findings: tuple[Condition, ...], *, generation: int) -> None:
         patch = functools.partial(
             status_patch, findings=findings, generation=generation, whole=not self._options.beside, now=self._now()
         )

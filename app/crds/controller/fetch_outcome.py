@@ -42,8 +42,8 @@ class Event(NamedTuple):
 class FetchOutcome(NamedTuple):
     """The result of fetching the tarball of an instance."""
 
-    ready: Finding
-    prepared: Finding
+    ready: Condition
+    prepared: Condition
     event: Event
     retry: Retry = "never"
     fetched: Fetched | None = None
@@ -55,17 +55,17 @@ class FetchOutcome(NamedTuple):
         return self.prepared.status == "True"
 
 
-def report_download(url: str) -> tuple[Finding, Finding]:
+def report_download(url: str) -> tuple[Condition, Condition]:
     """Return the conditions during a download; ``url`` must be redacted."""
     return (
-        Finding(READY, "False", "Progressing", "karmada init job is in progressing"),
-        Finding(PREPARED, "False", "Downloading", f"downloading {url}"),
+        Condition(READY, "False", "Progressing", "karmada init job is in progressing"),
+        Condition(PREPARED, "False", "Downloading", f"downloading {url}"),
     )
 
 
-def report_deletion() -> Finding:
+def report_deletion() -> Condition:
     """Return the condition of an instance that is being deleted."""
-    return Finding(READY, "False", "Progressing", "karmada deinit job is in progressing")
+    return Condition(READY, "False", "Progressing", "karmada deinit job is in progressing")
 
 
 def report_prepared(fetched: Fetched) -> FetchOutcome:
@@ -80,8 +80,8 @@ def report_prepared(fetched: Fetched) -> FetchOutcome:
     else:
         event = Event("Normal", "CRDsDownloaded" if fetched.result == "downloaded" else "CRDsCacheHit", text)
     return FetchOutcome(
-        Finding(READY, "True", "Completed", "karmada init job is completed"),
-        Finding(PREPARED, "True", reason, text),
+        Condition(READY, "True", "Completed", "karmada init job is completed"),
+        Condition(PREPARED, "True", reason, text),
         event,
         fetched=fetched,
     )
@@ -92,8 +92,8 @@ def report_failed(error: CRDsError) -> FetchOutcome:
     text, reason = shorten(str(error)), _FAILED.get(error.exit, "DownloadFailed")
     step = "[unpack] inValid crd tar, err: " if error.exit in _IN_ARCHIVE else "failed to download CRD tar, err: "
     return FetchOutcome(
-        Finding(READY, "False", "Failed", step + text),
-        Finding(PREPARED, "False", reason, text),
+        Condition(READY, "False", "Failed", step + text),
+        Condition(PREPARED, "False", reason, text),
         Event("Warning", f"CRDs{reason}", text),
         "soon" if error.transient else "slowly",
     )
@@ -103,8 +103,8 @@ def report_invalid(error: CRDsError) -> FetchOutcome:
     """Return the outcome for an instance with an invalid spec."""
     text = shorten(str(error))
     return FetchOutcome(
-        Finding(READY, "False", "ValidationError", text),
-        Finding(PREPARED, "False", "SourceInvalid", text),
+        Condition(READY, "False", "ValidationError", text),
+        Condition(PREPARED, "False", "SourceInvalid", text),
         Event("Warning", "ValidationError", text),
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from typing import Final
 
-from app.control.slots import Slots
+from app.control.priority_slots import PrioritySlots
 from app.crds.apply.api_requests import read_namespaced
 from app.crds.archive.manifest import Manifest
 from app.crds.cache.cache import Cache
@@ -50,7 +50,7 @@ class Fetcher:
         self._options: Final = options
         self._metrics: Final = metrics
         self._calls: Final[SingleFlight[Fetched]] = SingleFlight()
-        self._reading: Final = Slots(READING, reserved=RESERVED)
+        self._reading: Final = PrioritySlots(READING, reserved=RESERVED)
         self._cancellation: Final = Cancellation()
 
     def close(self) -> None:

@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from app.control.child import Child
-from app.control.slots import Slots
+from app.control.child_process import ChildProcess
+from app.control.priority_slots import PrioritySlots
 from app.crds.apply.encoded_crds import EncodedCRDs
 from app.crds.apply.patches import Patch
 from app.crds.archive.manifest import Manifest
@@ -105,5 +105,5 @@ class Verifier:
         return msgspec.msgpack.decode(answer, type=Answer)
 
 
-def _ask_child(child: Child, question: Question, load: Load) -> bytes | None:
+def _ask_child(child: ChildProcess, question: Question, load: Load) -> bytes | None:
     return child.ask(msgspec.msgpack.encode(msgspec.structs.replace(question, tarball=load())))

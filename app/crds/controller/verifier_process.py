@@ -1,7 +1,7 @@
 """The child process that verifies and reads tarballs: ``python -m app.crds.controller.verifier_process``.
 
-See `app.control.child`. A fork of this process with limits on memory and CPU time verifies each tarball, so that one
-tarball leaves no trace for the next. The process itself only reads questions.
+See `app.control.child_process`. A fork of this process with limits on memory and CPU time verifies each tarball, so
+that one tarball leaves no trace for the next. The process itself only reads questions.
 """
 
 import json

@@ -43,8 +43,8 @@ def find_http_problems(source: JSON, field: str, *, namespace: JSON, strict: boo
     yield from _find_mirror_problems(source.get("mirrors"), f"{field}.mirrors", strict=strict)
     yield from _find_authority_problems(source, field, namespace=namespace)
     yield from find_reference_problems(source.get("secretRef"), f"{field}.secretRef", namespace=namespace)
-    yield from _find_number_problems(source.get("timeoutSeconds"), f"{field}.timeoutSeconds", limit=LONGEST_SECONDS)
-    yield from _find_number_problems(source.get("maxBytes"), f"{field}.maxBytes", limit=LARGEST_BYTES)
+    yield from _find_number_problems(source.get("timeoutSeconds"), f"{field}.timeoutSeconds", limit=MAX_TIMEOUT_SECONDS)
+    yield from _find_number_problems(source.get("maxBytes"), f"{field}.maxBytes", limit=MAX_TARBALL_BYTES)
 
 
 def find_reference_problems(reference: JSON, field: str, *, namespace: JSON) -> Iterator[Problem]:

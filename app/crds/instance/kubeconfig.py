@@ -52,7 +52,7 @@ def read_kubeconfig(text: bytes, *, max_response_bytes: int) -> RestConfig:
             certificate_pem=_decode(user, "client-certificate-data"),
             key_pem=_decode(user, "client-key-data"),
         )
-        tls = trusting(base64.b64encode(_decode(cluster, "certificate-authority-data")).decode(), credential)
+        tls = create_context(base64.b64encode(_decode(cluster, "certificate-authority-data")).decode(), credential)
     except (CredentialError, TrustError) as error:
         raise _make_error(str(error)) from None
     return RestConfig(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.control.conditions import Finding
+from app.control.conditions import Condition
 from app.crds.apply.apply import Applied
 from app.crds.apply.plan import StoredVersionsError
 from app.crds.controller.apply_outcome import APPLIED, find_stored_outcome, report_applied, report_not_applied

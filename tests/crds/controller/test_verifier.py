@@ -103,7 +103,7 @@ async def test_an_instance_with_a_release_waits_for_no_large_tarball(
             await asyncio.sleep(0.001)
         before = len(done)
         await verify(honest, "honest")
-        # The other process may end some long work meanwhile; tests/control/test_slots.py tests the order of slots.
+        # The other process may end some long work meanwhile; tests/control/test_priority_slots.py tests the order of slots.
         assert len(done) - before < HOSTILES // 2
         for other in others:
             other.cancel()

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from app.crds.instance.source_warnings import find_warnings
 from app.crds.instance.validation import aggregate_problems, find_problems
-from app.model.findings import Problem
+from app.model.field_errors import Problem
 from tests.crds.anything import JSON, TARBALLS
 
 URL = "https://h/crds.tar.gz"
