@@ -42,17 +42,17 @@ crds = typer.Typer(
             "apply": Place(
                 "app.cli.crds_apply",
                 "apply",
-                "Apply the CRDs of a tarball and its patches to the API server of an instance; none is ever deleted.",
+                "Apply the CRDs of a tarball and its patches to the API server of an instance; deletes no CRD.",
             ),
             "diff": Place(
                 "app.cli.crds_diff",
                 "diff",
-                "Print what a release would change: CRDs and versions added, changed, removed, or lost with objects.",
+                "Print the changes of a release: CRDs and versions added, changed, removed, or lost with objects.",
             ),
             "controller": Place(
                 "app.cli.crds_controller",
                 "controller",
-                "Keep the CRD tarballs of all Karmada objects of a cluster in the cache, and say so in their status.",
+                "Keep the CRD tarballs of all Karmada objects of a cluster in the cache, and report that in their status.",
             ),
         }
     ),
