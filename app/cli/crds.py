@@ -52,7 +52,7 @@ crds = typer.Typer(
             "controller": Place(
                 "app.cli.crds_controller",
                 "controller",
-                "Keep the CRD tarballs of all Karmada objects of a cluster in the cache, and report that in their status.",
+                "Keep the CRD tarballs of all Karmada objects of a cluster cached, and report that in their status.",
             ),
         }
     ),

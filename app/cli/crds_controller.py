@@ -56,7 +56,7 @@ def controller(
     host: Annotated[str, typer.Option(help="Address of /healthz, /readyz and /metrics.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port of these endpoints; 0 picks a free port.", min=0, max=65535)] = 8080,
 ) -> None:
-    """Keep the CRD tarballs of all Karmada objects of a cluster in the cache, and report that in their status.
+    """Keep the CRD tarballs of all Karmada objects of a cluster cached, and report that in their status.
 
     Without --beside-operator it uses the Lease of Karmada's operator, so that only one of them handles the objects.
     """
