@@ -139,7 +139,7 @@ def import_tarball(
         proven, sha256 = verify_provenance(attestation, sha256=sha256, strict=strict)
         kept, key = _get_cache(context), Source(url).key
         origin = Origin(url=redact(url), asked=0)
-        entry = kept.bring(key, file, origin, sha256=sha256, strict=strict, normalize_dot=normalize_dot)
+        entry = kept.import_file(key, file, origin, sha256=sha256, strict=strict, normalize_dot=normalize_dot)
         warn(entry.record.warnings)
         lines = f"imported {entry.path}", f"  sha256:{entry.record.sha256} {entry.record.size:,} bytes"
         document = {"key": key, "path": entry.path, "sha256": entry.record.sha256, "bytes": entry.record.size}

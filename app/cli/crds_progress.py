@@ -44,13 +44,13 @@ def display_progress(style: Style, what: str) -> Iterator[Report | None]:
 
 
 def _report_lines(what: str) -> Report:
-    told = 0.0
+    printed = 0.0
 
     def report(done: int, total: int | None) -> None:
-        nonlocal told
+        nonlocal printed
         now = time.monotonic()
-        if now - told >= _LINE_SECONDS or done == total:
-            told = now
+        if now - printed >= _LINE_SECONDS or done == total:
+            printed = now
             of = "" if total is None else f" of {total:,}"
             write_error(f"{what}: {done:,}{of} bytes")
 

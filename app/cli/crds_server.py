@@ -25,8 +25,8 @@ def find_kubeconfig(given: Path | None) -> Path:
     found = given or Path(os.environ.get("KUBECONFIG") or _HOME_CONFIG.expanduser())
     # KUBECONFIG may name several files; some of them may be missing.
     if not any(Path(one).is_file() for one in str(found).split(os.pathsep)):
-        told = "" if given else ": give --kubeconfig, or set KUBECONFIG"
-        raise CRDsError(Exit.USAGE, f"there is no kubeconfig {found}{told}")
+        hint = "" if given else ": give --kubeconfig, or set KUBECONFIG"
+        raise CRDsError(Exit.USAGE, f"there is no kubeconfig {found}{hint}")
     return found
 
 

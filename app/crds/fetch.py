@@ -193,7 +193,7 @@ def _adopt(request: _FetchRequest) -> tuple[_FetchedEntry | None, str]:
         return None, f": its tarball cannot be used: {error}"
     if adopted is None:
         return None, ""
-    warnings = tuple(f"unpacked anew: {problem}" for problem in adopted.found)
+    warnings = tuple(f"unpacked again: {problem}" for problem in adopted.found)
     return _FetchedEntry("adopted", adopted.entry, warnings=warnings), ""
 
 

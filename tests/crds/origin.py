@@ -376,7 +376,7 @@ def _pump(source: socket.socket, sink: socket.socket) -> None:
     with contextlib.suppress(OSError, ValueError):
         while data := source.recv(65536):
             sink.sendall(data)
-    # Not before the other direction is told: it would wait for more.
+    # After the other direction knows of the end: else it would wait for more data.
     with contextlib.suppress(OSError, ValueError):
         sink.shutdown(socket.SHUT_WR)
 

@@ -90,7 +90,7 @@ def test_a_damaged_tree_heals_from_its_tarball_without_a_socket(cache: Cache, re
     (path / WORKS).unlink()
     request.getfixturevalue("no_sockets")
     healed = bring(cache, origin.url)
-    assert (healed.result, healed.warnings) == ("adopted", (f"unpacked anew: {WORKS} is missing",))
+    assert (healed.result, healed.warnings) == ("adopted", (f"unpacked again: {WORKS} is missing",))
     assert cache.verify(healed.key) == []
     assert bring(cache, origin.url).result == "cached"
 
@@ -220,7 +220,7 @@ def test_a_permanent_error_does_not_fall_back_to_a_stale_entry(cache: Cache, ans
 
 
 class NotifyingCache(Cache):
-    """Tells when somebody comes to the lock."""
+    """Sets an event when a thread waits for the lock."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)

@@ -8,7 +8,7 @@ from app.model.json import JSONObject
 
 
 class EncodedCRDs(Mapping[str, JSONObject]):
-    """CRDs by name, in order. Each access decodes the CRD anew."""
+    """CRDs by name, in order. Each access decodes the CRD again."""
 
     def __init__(self, texts: Mapping[str, bytes]) -> None:
         """Hold ``texts``, the JSON of each CRD by its name."""

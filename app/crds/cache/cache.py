@@ -229,7 +229,7 @@ class Cache(Layout):
                 self.put(key, staged, seconds=seconds)
         return Adopted(Entry(key, self.path(key), record), tuple(found))
 
-    def bring(
+    def import_file(
         self,
         key: str,
         file: Path,

@@ -46,7 +46,7 @@ def build_downloader(
         starting: Called before the request to the origin; not called for a cached tarball.
     """
 
-    def bring(
+    def fetch_bytes(
         source: Source, into: Path, *, validators: Validators | None, progress: Progress | None, env_proxies: bool
     ) -> Downloaded:
         starting()
@@ -68,7 +68,7 @@ def build_downloader(
             cancellation=cancellation,
         )
 
-    return bring
+    return fetch_bytes
 
 
 def _copy_to_file(pieces: Iterator[bytes] | list[bytes], into: Path, source: Source) -> Downloaded:

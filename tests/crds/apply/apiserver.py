@@ -34,7 +34,7 @@ class Asked(NamedTuple):
 
 
 Disturbance = Callable[[Asked, int], "tuple[int, Any] | str | None"]
-"""What to answer instead: status and body, "cut" for no answer; told how often the same has been asked before."""
+"""Returns another answer: status and body, or "cut" for none. Gets the number of earlier requests of that kind."""
 
 
 class ApiServer:

@@ -34,7 +34,7 @@ def test_a_release_is_without_warnings() -> None:
 
 def test_there_has_to_be_a_crd() -> None:
     content = Content()
-    content.add("crds/works.yaml", WORKS)  # beside the bases, where nobody looks
+    content.add("crds/works.yaml", WORKS)  # outside of crds/bases: ignored
     content.add("crds/bases/works.txt", WORKS)
     with pytest.raises(CRDsError) as caught:
         content.finish(DIRECTORIES)

@@ -1,4 +1,4 @@
-"""An entry counts by its bytes: neither its record nor the times of its files are believed."""
+"""Checks of entries by their bytes; records and file times are not trusted."""
 
 import hashlib
 import json
@@ -33,7 +33,7 @@ def sha(data: bytes) -> str:
 def cache(tmp_path: Path) -> Cache:
     made = Cache(tmp_path / "data")
     (tmp_path / "given.tar.gz").write_bytes(GOOD)
-    made.bring(KEY, tmp_path / "given.tar.gz", Origin(URL))
+    made.import_file(KEY, tmp_path / "given.tar.gz", Origin(URL))
     return made
 
 
@@ -111,7 +111,7 @@ def test_a_record_of_bytes_that_are_not_a_tarball_is_refused(cache: Cache, body:
 
 def test_names_with_dots_have_to_be_recorded(cache: Cache, tmp_path: Path) -> None:
     (tmp_path / "given.tar.gz").write_bytes(dotted())
-    cache.bring(KEY, tmp_path / "given.tar.gz", Origin(URL), normalize_dot=True)
+    cache.import_file(KEY, tmp_path / "given.tar.gz", Origin(URL), normalize_dot=True)
     assert cache.verify(KEY) == []
     edit_record(cache.path(KEY), normalize_dot=False)
     assert "cannot be used" in cache.verify(KEY)[0]
@@ -149,7 +149,7 @@ def test_a_file_that_is_not_regular_is_refused_before_it_is_copied(
 ) -> None:
     make(tmp_path / "given")
     with pytest.raises(CRDsError) as caught:
-        Cache(tmp_path / "data").bring(KEY, tmp_path / "given", Origin(URL))
+        Cache(tmp_path / "data").import_file(KEY, tmp_path / "given", Origin(URL))
     assert (caught.value.exit, str(caught.value)) == (code, text.format(tmp_path / "given"))
     assert not (tmp_path / "data").exists()
 
@@ -160,7 +160,7 @@ def test_a_file_that_grows_while_it_is_read_is_refused_at_the_limit(
     (tmp_path / "given").write_bytes(GOOD)
     monkeypatch.setattr(os, "fstat", lambda descriptor, real=os.fstat: _smaller(real(descriptor)))
     with pytest.raises(CRDsError) as caught:
-        Cache(tmp_path / "data", limits=Limits(download_bytes=100)).bring(KEY, tmp_path / "given", Origin(URL))
+        Cache(tmp_path / "data", limits=Limits(download_bytes=100)).import_file(KEY, tmp_path / "given", Origin(URL))
     assert caught.value.exit is Exit.LIMIT
 
 
@@ -188,5 +188,5 @@ def test_a_link_that_a_user_names_is_followed(tmp_path: Path) -> None:
     (tmp_path / "given").write_bytes(GOOD)
     (tmp_path / "link").symlink_to(tmp_path / "given")
     cache = Cache(tmp_path / "data")
-    assert cache.bring(KEY, tmp_path / "link", Origin(URL), sha256=sha(GOOD)).record.sha256 == sha(GOOD)
+    assert cache.import_file(KEY, tmp_path / "link", Origin(URL), sha256=sha(GOOD)).record.sha256 == sha(GOOD)
     assert cache.verify(KEY) == []

@@ -1,4 +1,4 @@
-"""No link inside the cache is followed, wherever it lies and whenever it came."""
+"""The cache follows no link, at any path and created at any moment."""
 
 import contextlib
 import os
@@ -42,7 +42,7 @@ OPERATIONS: dict[str, Operation] = {
 
 @pytest.fixture
 def precious(tmp_path: Path) -> Path:
-    """A directory of somebody that looks like all that a cache has."""
+    """A directory of another user with the names of a cache."""
     directory = tmp_path / "precious"
     for path in ("thesis.txt", "crds/bases/work/thesis.txt", "crds/thesis.txt", f"{KEY}/thesis.txt", ".staging/a/thesis.txt",
                  ".trash/thesis.txt", ".locks/thesis.txt", f"{KEY}.lock", f"{KEY}.fetch.lock"):  # fmt: skip

@@ -200,7 +200,7 @@ def test_a_missing_or_irregular_local_file_is_reported(cache: Cache, allowed: Pa
     assert (error.exit, error.transient) == (Exit.USAGE, True)
     assert failure(cache, local(allowed), reach=Reach(local=allowed)).exit is Exit.DISK
     os.mkfifo(allowed / "pipe")
-    # Nobody writes to it, and nobody waits for somebody to.
+    # The pipe has no writer, and the open does not wait for one.
     assert failure(cache, local(allowed / "pipe"), reach=Reach(local=allowed)).exit is Exit.DISK
 
 

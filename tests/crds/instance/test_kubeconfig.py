@@ -1,4 +1,4 @@
-"""Kubeconfigs out of Secrets, which anybody may have written."""
+"""Kubeconfigs of Secrets, which untrusted users may have written."""
 
 import base64
 import ssl

@@ -1,4 +1,4 @@
-"""Members of ``spec.crdTarball`` that nobody knows, at admission and in commands."""
+"""Unknown fields of ``spec.crdTarball``, at admission and in commands."""
 
 import json
 from pathlib import Path
