@@ -263,8 +263,8 @@ class KarmadaController:
         async def on_download() -> None:
             # A ready instance stays ready during the check for a newer tarball.
             if not _is_true(karmada, PREPARED if options.beside else READY):
-                conditions = report_download(redact(chosen.source.url))
-                await self._write_conditions(key, conditions[1:] if options.beside else conditions, generation=generation)
+                found = report_download(redact(chosen.source.url))
+                await self._write_conditions(key, found[1:] if options.beside else found, generation=generation)
 
         try:
             fetched = await self._fetcher.join(chosen, key).wait(on_download)
