@@ -15,7 +15,7 @@ from app.api.logs import LogSink
 from app.api.metrics import Metrics
 from app.control.slices import Sliced, Slices, run_at_once
 from app.control.turns import Executor
-from app.crds.instance.review import mutate_karmada, validate_karmada
+from app.crds.instance.admission import mutate_karmada, validate_karmada
 from app.dispatch.explain import Explanation
 from app.interpret.admission import validate_configuration
 from app.interpret.chain import Chain, PythonLayer

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.crds.instance.notices import warnings_of
-from app.crds.instance.rules import problems as karmada_problems
+from app.crds.instance.source_warnings import find_warnings
+from app.crds.instance.validation import find_problems as karmada_problems
 from app.dispatch.client_warnings import limit_warnings as warnings_to_client
 from app.dispatch.validation import configuration
 from app.dispatch.validation.rules import resource_problems
@@ -125,7 +125,7 @@ def test_urls_of_tarballs_are_limited(source: dict[str, Any], field: str) -> Non
     document = karmada(**source)
     found = [problem for problem in karmada_problems(document) if problem.field.endswith(f"httpSource.{field}")]
     assert [problem.text for problem in found] == [f"Too long: must have at most {MAX_URL} characters"]
-    assert list(warnings_of(document)) == []
+    assert list(find_warnings(document)) == []
 
 
 def test_paths_of_tarballs_are_limited() -> None:
