@@ -36,7 +36,7 @@ from app.overrider.plans import PlanCache
 from app.overrider.render import mutate_workload_in_slices
 from app.overrider.review import default_overrider, validate_overrider_in_slices
 from app.overrider.selected import Announce, announce_overrider
-from app.overrider.subject_review import Policy, validate_subject_in_slices
+from app.overrider.subject_admission import Policy, validate_subject_in_slices
 from app.registration.paths import (
     CLUSTER_EXPLAIN,
     CLUSTER_MUTATE,

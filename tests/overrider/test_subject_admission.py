@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.model.admission import Response
-from app.overrider.subject_review import Policy, validate_subject
+from app.overrider.subject_admission import Policy, validate_subject
 from tests.builders import (
     container,
     entry,
