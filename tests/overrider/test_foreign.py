@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from app.model.openyurt import YURT_APP_SET
+from app.overrider.admission import validate_overrider
 from app.overrider.plan import Plan, compile_plan
 from app.overrider.plans import PlanCache
 from app.overrider.pool_template import SubjectError
 from app.overrider.preview import cells, preview
-from app.overrider.review import validate_overrider
 from app.overrider.steps import RenderError
 from app.overrider.undo import RENDERED_ANNOTATION, UNDO_ANNOTATION
 from app.patch import apply, identical

@@ -6,9 +6,9 @@ import pytest
 from app.control.slices import Slice
 from app.model.admission import Response
 from app.overrider import plans
+from app.overrider.admission import default_overrider, validate_overrider, validate_overrider_in_slices
 from app.overrider.patch_limits import LIMITS, MAX_VALUES
 from app.overrider.plan import compile_steps_in_slices
-from app.overrider.review import default_overrider, validate_overrider, validate_overrider_in_slices
 from app.store import Store
 from tests.builders import (
     API,
