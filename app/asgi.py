@@ -55,7 +55,7 @@ from app.outbound.client import HookClient
 from app.outbound.hops import OUTGOING
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_report import ManifestReport
-from app.overrider.plans import PlanCache
+from app.overrider.plan_cache import PlanCache
 from app.overrider.surroundings import Surroundings
 from app.registration.paths import CLUSTERS
 from app.settings import Settings

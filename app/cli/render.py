@@ -18,7 +18,7 @@ from app.cli.yaml_output import yaml_text
 from app.model.json import JSON
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_findings import check_documents
-from app.overrider.plans import PlanCache
+from app.overrider.plan_cache import PlanCache
 from app.overrider.pool_template import SubjectError
 from app.overrider.preview import Cell, Preview, cells, preview
 from app.overrider.steps import RenderError

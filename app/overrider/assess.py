@@ -8,7 +8,7 @@ from app.model.json import JSONObject
 from app.model.openyurt import POOL_NAME_LABEL
 from app.overrider.differences import Difference, find_differences, fingerprint
 from app.overrider.owner import SUBJECT_KINDS, Owner, find_owner, find_owner_in
-from app.overrider.plans import PlanCache
+from app.overrider.plan_cache import PlanCache
 from app.overrider.pool_template import SubjectError
 from app.overrider.render import Place, render
 from app.overrider.shared_plan import PoolPlan

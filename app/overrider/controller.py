@@ -42,7 +42,7 @@ from app.overrider.inputs import Inputs
 from app.overrider.laggards import Laggards
 from app.overrider.nudge import Nudger
 from app.overrider.owner_waits import OwnerWaits, Patience
-from app.overrider.plans import PlanCache, same_input
+from app.overrider.plan_cache import PlanCache, same_input
 from app.overrider.pool_template import SubjectError
 from app.overrider.reports import Reporter
 from app.overrider.situation import Situation, find_overriders, look_around

@@ -9,7 +9,7 @@ from app.overrider.binding import overriders_of
 from app.overrider.delta import MISSING, leaves
 from app.overrider.owner import SUBJECT_KINDS
 from app.overrider.plan import Plan
-from app.overrider.plans import PlanCache
+from app.overrider.plan_cache import PlanCache
 from app.overrider.pools import pools_of_subject
 from app.overrider.rehearsal import Subject
 from app.overrider.render import render_with

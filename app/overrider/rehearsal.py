@@ -13,7 +13,7 @@ from app.model.size import count_values
 from app.overrider.binding import subject_of
 from app.overrider.patch_limits import MAX_SHARED_VALUES, MAX_TEMPLATE_VALUES
 from app.overrider.plan import Plan
-from app.overrider.plans import SubjectPlans
+from app.overrider.plan_cache import SubjectPlans
 from app.overrider.pool_mark import REPLICAS_MARK
 from app.overrider.pool_template import CREATE_ONLY, SubjectError
 from app.overrider.shared_plan import PoolPlan, SharedPlan

@@ -18,7 +18,7 @@ from app.overrider.delta import MISSING, apply_delta, describe_place, foreign_co
 from app.overrider.overlay import overlay
 from app.overrider.owner import Owner, find_owner
 from app.overrider.plan import Plan, Variant, restored_by_base
-from app.overrider.plans import PlanCache
+from app.overrider.plan_cache import PlanCache
 from app.overrider.pool_template import CREATE_ONLY, SubjectError
 from app.overrider.shared_plan import PoolPlan
 from app.overrider.steps import RenderError

@@ -10,7 +10,7 @@ from app.control.scheduler import sleep
 from app.kube.connection import Connection
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.controller import OverriderController
-from app.overrider.plans import PlanCache
+from app.overrider.plan_cache import PlanCache
 from app.overrider.workload_client import Limits
 from app.store import Store
 from app.store.sources.kubernetes.resources import RESOURCES

@@ -14,7 +14,7 @@ from app.kube.errors import APIError
 from app.lifetime import running
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.freshness import freshen_workload
-from app.overrider.plans import PlanCache
+from app.overrider.plan_cache import PlanCache
 from app.overrider.render import mutate_workload
 from app.patch import apply
 from app.store import Store

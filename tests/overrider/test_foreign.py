@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.model.openyurt import YURT_APP_SET
 from app.overrider.admission import validate_overrider
 from app.overrider.plan import Plan, compile_plan
-from app.overrider.plans import PlanCache
+from app.overrider.plan_cache import PlanCache
 from app.overrider.pool_template import SubjectError
 from app.overrider.preview import cells, preview
 from app.overrider.steps import RenderError

@@ -7,7 +7,7 @@ from app.control.slices import Sliced, Slices
 from app.model.gvk import GroupKind
 from app.model.openyurt import YURT_APP_SET
 from app.overrider.assess import Binding
-from app.overrider.plans import PlanCache
+from app.overrider.plan_cache import PlanCache
 from app.overrider.situation import look_around
 from app.overrider.status import Result, status_in_slices, status_of
 from app.overrider.workload_client import Limits

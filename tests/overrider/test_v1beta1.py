@@ -7,7 +7,7 @@ import pytest
 
 from app.model.openyurt import YURT_APP_SET
 from app.overrider.findings import check
-from app.overrider.plans import PlanCache
+from app.overrider.plan_cache import PlanCache
 from app.overrider.pool_template import SubjectError
 from app.overrider.pools import pools_of_subject
 from app.overrider.shared_plan import PoolPlan

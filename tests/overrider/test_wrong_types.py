@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.model.admission import AdmissionRequest
 from app.overrider.admission import default_overrider, validate_overrider
-from app.overrider.plans import PlanCache
+from app.overrider.plan_cache import PlanCache
 from app.overrider.render import mutate_workload
 from app.overrider.subject_admission import validate_subject
 from app.store import Store

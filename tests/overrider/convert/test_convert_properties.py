@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from app.overrider.convert.conversion import Converted, convert
 from app.overrider.convert.remark import CODES, Remark
-from app.overrider.plans import PlanCache
+from app.overrider.plan_cache import PlanCache
 from app.overrider.preview import cells, preview
 from app.overrider.steps import RenderError
 from app.patch import format_pointer

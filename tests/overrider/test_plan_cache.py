@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from app.overrider.plan import Plan, compile_plan
-from app.overrider.plans import PlanCache
+from app.overrider.plan_cache import PlanCache
 from app.overrider.pool_mark import POOL_MARK, REPLICAS_MARK
 from app.overrider.pool_template import SubjectError
 from app.overrider.shared_plan import PoolPlan
