@@ -17,10 +17,10 @@ from app.overrider.convert.subject import convert_subject, with_tweaks
 from app.overrider.convert.survivors import without_survivors
 from app.overrider.convert.verdict import Subject, check_pools, compare_pool, refusals
 from app.overrider.convert.webhook import find_refusal, prepare_trial
+from app.overrider.overrider_rules import check_overrider
 from app.overrider.owner import SUBJECT_KINDS
 from app.overrider.pool_template import SubjectError
 from app.overrider.pools import pools_of_subject, topology
-from app.overrider.rules import check_overrider
 from app.overrider.steps import RenderError
 from app.overrider.subject_parts import SetSelections, is_v1beta1, workload_kinds
 from app.overrider.subject_rules import check_subject
