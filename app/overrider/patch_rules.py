@@ -9,7 +9,7 @@ from app.overrider.finding import Finding
 from app.overrider.item_rules import check_image
 from app.overrider.members import PATCH, unknown_members
 from app.overrider.pool_token import misspelled_tokens
-from app.overrider.protected import protected_pointer
+from app.overrider.protected_fields import protected_pointer
 from app.overrider.shapes import mistyped
 from app.patch import parse_pointer
 
