@@ -16,7 +16,7 @@ from app.interpret.lua.announce import announce
 from app.lifetime import reading
 from app.model.karmada import CONFIG_MAP, CUSTOMIZATION, INTERPRETER_CONFIGURATION
 from app.model.openyurt import YURT_APP_OVERRIDER
-from app.overrider.selected import bound_subjects, call_on_change, call_when_selected, overrider_uids
+from app.overrider.bound_subjects import bound_subjects, call_on_change, call_when_selected, overrider_uids
 from app.registration.paths import INTERPRET
 from app.registration.webhooks import Reference, URLReference, service_of
 from app.settings import Settings
