@@ -45,9 +45,9 @@ from app.overrider.owner_waits import OwnerWaits, Patience
 from app.overrider.plan_cache import PlanCache, same_input
 from app.overrider.pool_template import SubjectError
 from app.overrider.reports import Reporter
-from app.overrider.situation import Situation, find_overriders, look_around
 from app.overrider.status import Result, bound, conflicts, rendered, unrendered
 from app.overrider.steps import RenderError
+from app.overrider.subject_state import Situation, find_overriders, look_around
 from app.overrider.workload_client import Limits, Seen
 from app.overrider.workloads import Change, Workloads
 from app.store import ObjectKey, Store

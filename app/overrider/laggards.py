@@ -14,8 +14,8 @@ from app.overrider.assess import AS_WANTED, Binding, binding_of, find_plan, hash
 from app.overrider.owner_progress import Lag, find_lag
 from app.overrider.plan_cache import PlanCache
 from app.overrider.pool_template import SubjectError
-from app.overrider.situation import find_overriders
 from app.overrider.steps import RenderError
+from app.overrider.subject_state import find_overriders
 from app.overrider.workloads import Workloads
 from app.store import ObjectKey, StoreView
 

@@ -17,7 +17,7 @@ from app.overrider.laggards import Laggards
 from app.overrider.owner_progress import has_observed
 from app.overrider.owner_waits import OwnerWaits, Patience, nudged_lately
 from app.overrider.reports import Reporter
-from app.overrider.situation import Situation
+from app.overrider.subject_state import Situation
 from app.store.sources.kubernetes.source import KubernetesSource
 
 _log: Final = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ from app.model.gvk import GroupKind
 from app.model.openyurt import YURT_APP_SET
 from app.overrider.assess import Binding
 from app.overrider.plan_cache import PlanCache
-from app.overrider.situation import look_around
 from app.overrider.status import Result, status_in_slices, status_of
+from app.overrider.subject_state import look_around
 from app.overrider.workload_client import Limits
 from app.overrider.workloads import Workloads
 from tests.builders import overrider, pool, store_of, workload, yurt_app_set
