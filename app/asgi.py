@@ -55,8 +55,8 @@ from app.outbound.client import HookClient
 from app.outbound.hops import OUTGOING
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.manifest_report import ManifestReport
+from app.overrider.openyurt_conflicts import Surroundings
 from app.overrider.plan_cache import PlanCache
-from app.overrider.surroundings import Surroundings
 from app.registration.paths import CLUSTERS
 from app.settings import Settings
 from app.store import Store

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.model.crd import RESOURCES, custom_resource_definition
-from app.overrider.surroundings import (
+from app.overrider.openyurt_conflicts import (
     RenderWebhook,
     Surroundings,
     describe_dropped_members,
