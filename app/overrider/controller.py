@@ -44,8 +44,8 @@ from app.overrider.nudge import Nudger
 from app.overrider.owner_waits import OwnerWaits, Patience
 from app.overrider.plan_cache import PlanCache, same_input
 from app.overrider.pool_template import SubjectError
-from app.overrider.reports import Reporter
 from app.overrider.status import Result, bound, conflicts, rendered, unrendered
+from app.overrider.status_reporter import Reporter
 from app.overrider.steps import RenderError
 from app.overrider.subject_state import Situation, find_overriders, look_around
 from app.overrider.workload_client import Limits, Seen

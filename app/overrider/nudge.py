@@ -16,7 +16,7 @@ from app.model.openyurt import NUDGED_ANNOTATION
 from app.overrider.laggards import Laggards
 from app.overrider.owner_progress import has_observed
 from app.overrider.owner_waits import OwnerWaits, Patience, nudged_lately
-from app.overrider.reports import Reporter
+from app.overrider.status_reporter import Reporter
 from app.overrider.subject_state import Situation
 from app.store.sources.kubernetes.source import KubernetesSource
 
