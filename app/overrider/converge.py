@@ -16,9 +16,9 @@ from app.overrider.attempts import Attempts
 from app.overrider.differences import fingerprint
 from app.overrider.owner_progress import find_lag
 from app.overrider.owner_waits import Patience
-from app.overrider.remainders import remainder
 from app.overrider.shared_plan import PoolPlan
 from app.overrider.undo import RENDERED_ANNOTATION
+from app.overrider.unstored_values import remainder
 from app.overrider.workload_client import Seen
 from app.overrider.workloads import Workloads
 from app.store import ObjectKey

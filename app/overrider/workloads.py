@@ -23,7 +23,7 @@ from app.overrider.assess import (
 )
 from app.overrider.orphans import ORPHAN_INDEXES, Orphan, former_bindings, orphan_keys_of
 from app.overrider.plan_cache import PlanCache
-from app.overrider.remainders import Remainders
+from app.overrider.unstored_values import Remainders
 from app.overrider.workload_client import Limits, WorkloadClient, Written
 from app.store import ObjectKey, Store, Stored, StoreView
 from app.store.freeing import free_in_slices

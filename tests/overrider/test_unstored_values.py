@@ -1,6 +1,6 @@
 from app.model.gvk import GroupKind
 from app.overrider.differences import ABSENT, Difference
-from app.overrider.remainders import MAX_POINTERS, Remainders, remainder
+from app.overrider.unstored_values import MAX_POINTERS, Remainders, remainder
 from app.store import ObjectKey
 
 LOST = remainder("lost", [Difference("/spec/misspelled", ("spec", "misspelled"), True, ABSENT)])
