@@ -12,7 +12,7 @@ from app.overrider.defaulted_fields import explain_missing
 from app.overrider.entry_selection import EntrySelection
 from app.overrider.items import item_effect
 from app.overrider.patch_limits import LIMITS
-from app.overrider.paths import END, PathError, find_target, missing_parent, pointer_of
+from app.overrider.patch_paths import END, PathError, find_target, missing_parent, pointer_of
 from app.patch import PatchError, apply, parse_pointer, resolve_pointer
 
 _OPERATIONS: Final = ("add", "remove", "replace")

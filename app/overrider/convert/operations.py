@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from app.model.json import JSON, JSONObject
 from app.overrider.matching import value_of
-from app.overrider.paths import PathError, find_target, missing_parent, pointer_of
+from app.overrider.patch_paths import PathError, find_target, missing_parent, pointer_of
 from app.patch import PatchError, apply, diff, format_pointer, identical, parse_pointer, resolve_pointer
 
 Operation = JSONObject
