@@ -13,10 +13,10 @@ from app.overrider.finding import Finding
 from app.overrider.gaps import list_names
 from app.overrider.node_pools import NodePoolView
 from app.overrider.owner_controller import DAEMONS_WITHOUT_CONTROLLER, has_no_daemon_controller
+from app.overrider.pool_rules import knows_node_pools
 from app.overrider.pools import pools_of_subject
 from app.overrider.rehearsal import Subject
 from app.overrider.subject_parts import depends_on_node_pools
-from app.overrider.subject_pools import knows_node_pools
 from app.store import StoreView
 
 _MAX_SELECTOR_VALUES: Final = 1_000

@@ -14,8 +14,8 @@ from app.overrider.effect_rules import check_controller, check_node_pools
 from app.overrider.finding import Finding
 from app.overrider.node_pools import NodePoolView
 from app.overrider.overrider_rules import check_parts
+from app.overrider.pool_rules import SubjectPools, check_pools, known_pools
 from app.overrider.rehearsal import Subject, find_subject, rehearse
-from app.overrider.subject_pools import SubjectPools, check_pools, known_pools
 from app.overrider.unknown_subject import unknown_subject
 from app.store import StoreView
 

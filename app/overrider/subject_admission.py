@@ -15,8 +15,8 @@ from app.overrider.finding import Finding
 from app.overrider.findings import check_fit, check_rules, pools_to_check
 from app.overrider.node_pools import NodePools
 from app.overrider.owner import SUBJECT_KINDS
+from app.overrider.pool_rules import SubjectPools
 from app.overrider.rehearsal import Subject
-from app.overrider.subject_pools import SubjectPools
 from app.store import ObjectKey, StoreView
 
 Policy = Literal["warn", "refuse"]

@@ -11,8 +11,8 @@ from app.overrider.convert.pool import PoolConversion, step_of, workload_of
 from app.overrider.convert.remark import Remark
 from app.overrider.convert.states import PoolSource, kind_of
 from app.overrider.convert.webhook import Trial, find_refusal
+from app.overrider.pool_rules import knows_node_pools
 from app.overrider.pool_template import SubjectError
-from app.overrider.subject_pools import knows_node_pools
 from app.patch import format_pointer
 from app.store import ObjectKey, StoreView
 from app.store.store import key_of
