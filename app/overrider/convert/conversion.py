@@ -7,11 +7,11 @@ from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER, YURT_APP_SET
 from app.overrider.binding import overriders_of, subject_of
-from app.overrider.convert.completed import complete_labels
 from app.overrider.convert.entries import describe_entries
 from app.overrider.convert.grouping import group_tweaks
 from app.overrider.convert.pool import PoolConversion, convert_pool
 from app.overrider.convert.remark import Remark
+from app.overrider.convert.selector_labels import complete_labels
 from app.overrider.convert.states import PoolSource
 from app.overrider.convert.subject import convert_subject, with_tweaks
 from app.overrider.convert.survivors import without_survivors
