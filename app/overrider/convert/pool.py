@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import YURT_APP_SET
-from app.overrider.convert.gaps import Gap, find_gaps, unset_operation, unset_removals
+from app.overrider.convert.losses import Gap, find_gaps, unset_operation, unset_removals
 from app.overrider.convert.operations import Operation, applies, as_patch, find_operations, own_maps, with_own_maps
 from app.overrider.convert.placement import as_v1beta1
 from app.overrider.convert.states import PoolSource, State, base_of, kind_of, states_of

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from app.model.json import JSONObject
 from app.model.openyurt import NODE_LABEL_NODEPOOL, NODE_POOL, YURT_APP_DAEMON
-from app.overrider.convert.gaps import MISSING, Gap, find_gaps
+from app.overrider.convert.losses import MISSING, Gap, find_gaps
 from app.overrider.convert.placement import is_confined, names_other_pool
 from app.overrider.convert.pool import PoolConversion, step_of, workload_of
 from app.overrider.convert.remark import Remark
