@@ -7,6 +7,7 @@ from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER, YURT_APP_SET
 from app.overrider.binding import overriders_of, subject_of
+from app.overrider.convert.comparison import Subject, check_pools, compare_pool, refusals
 from app.overrider.convert.entries import describe_entries
 from app.overrider.convert.grouping import group_tweaks
 from app.overrider.convert.moved_keys import without_survivors
@@ -15,7 +16,6 @@ from app.overrider.convert.remark import Remark
 from app.overrider.convert.selector_labels import complete_labels
 from app.overrider.convert.states import PoolSource
 from app.overrider.convert.subject import convert_subject, with_tweaks
-from app.overrider.convert.verdict import Subject, check_pools, compare_pool, refusals
 from app.overrider.convert.webhook import find_refusal, prepare_trial
 from app.overrider.overrider_rules import check_overrider
 from app.overrider.owner import SUBJECT_KINDS
