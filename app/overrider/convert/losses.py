@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from app.model.json import JSON, JSONObject
 from app.overrider.convert.operations import Operation
-from app.overrider.convert.zeros import ZEROS, without_zeros
+from app.overrider.convert.zero_values import ZEROS, without_zeros
 from app.overrider.workload_schema.fields import Kind, load_structs, root_name
 from app.patch import apply, format_pointer, identical, parse_pointer, resolve_pointer
 

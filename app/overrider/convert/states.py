@@ -15,7 +15,7 @@ from app.model.openyurt import NODEPOOL_TOKEN, YURT_APP_SET
 from app.overrider.convert.operations import WrittenPatch
 from app.overrider.convert.placement import as_v1beta1
 from app.overrider.convert.tokens import replace_text
-from app.overrider.convert.zeros import without_zeros
+from app.overrider.convert.zero_values import without_zeros
 from app.overrider.elements import merge_repeated
 from app.overrider.plan import patch_pool, place_template
 from app.overrider.pool_mark import POOL_MARK

@@ -6,7 +6,7 @@ from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import API_VERSION_V1BETA1, YURT_APP_SET
 from app.overrider.convert.placement import metadata_of
-from app.overrider.convert.zeros import without_zeros
+from app.overrider.convert.zero_values import without_zeros
 from app.overrider.pool_template import PoolTemplate, members_of
 from app.overrider.subject_parts import TEMPLATES, templates_of
 from app.overrider.template import REQUIRED, place
