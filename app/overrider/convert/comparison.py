@@ -7,7 +7,7 @@ from app.model.json import JSONObject
 from app.model.openyurt import NODE_LABEL_NODEPOOL, NODE_POOL, YURT_APP_DAEMON
 from app.overrider.convert.losses import MISSING, Gap, find_gaps
 from app.overrider.convert.placement import is_confined, names_other_pool
-from app.overrider.convert.pool import PoolConversion, step_of, workload_of
+from app.overrider.convert.pool_conversion import PoolConversion, step_of, workload_of
 from app.overrider.convert.remark import Remark
 from app.overrider.convert.states import PoolSource, kind_of
 from app.overrider.convert.webhook import Trial, find_refusal

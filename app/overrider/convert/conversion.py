@@ -11,7 +11,7 @@ from app.overrider.convert.comparison import Subject, check_pools, compare_pool,
 from app.overrider.convert.entries import describe_entries
 from app.overrider.convert.grouping import group_tweaks
 from app.overrider.convert.moved_keys import without_survivors
-from app.overrider.convert.pool import PoolConversion, convert_pool
+from app.overrider.convert.pool_conversion import PoolConversion, convert_pool
 from app.overrider.convert.remark import Remark
 from app.overrider.convert.selector_labels import complete_labels
 from app.overrider.convert.states import PoolSource

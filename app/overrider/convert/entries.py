@@ -7,7 +7,7 @@ from typing import Final
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import NODEPOOL_TOKEN, YURT_APP_DAEMON
 from app.overrider.convert.comparison import Subject
-from app.overrider.convert.pool import Part, PoolConversion
+from app.overrider.convert.pool_conversion import Part, PoolConversion
 from app.overrider.convert.remark import Remark
 from app.overrider.pools import EVERY_POOL, EXCLUDE, applies_to
 from app.store import ObjectKey

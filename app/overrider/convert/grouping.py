@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from app.model.json import JSONObject
-from app.overrider.convert.pool import Part, PoolConversion
+from app.overrider.convert.pool_conversion import Part, PoolConversion
 
 Fits = Callable[[JSONObject], bool]
 """Returns whether a tweak alone fits the template, as OpenYurt's webhook tries it."""
