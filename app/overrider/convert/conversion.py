@@ -8,7 +8,7 @@ from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER, YURT_APP_SET
 from app.overrider.binding import overriders_of, subject_of
 from app.overrider.convert.comparison import Subject, check_pools, compare_pool, refusals
-from app.overrider.convert.entries import describe_entries
+from app.overrider.convert.entry_remarks import describe_entries
 from app.overrider.convert.grouping import group_tweaks
 from app.overrider.convert.moved_keys import without_survivors
 from app.overrider.convert.pool_conversion import PoolConversion, convert_pool
