@@ -20,7 +20,7 @@ from app.interpret.chain import Chain, NativeLayer, PythonLayer
 from app.interpret.lua import runner
 from app.interpret.registry import interpreter
 from app.model.admission import MAX_NAME, AdmissionRequest, Response, allowed
-from app.overrider import findings, rehearsal, subject_review
+from app.overrider import findings, rehearsal, subject_admission
 from app.overrider import render as overrider_render
 from app.registration import paths
 from app.settings import Settings
@@ -146,7 +146,7 @@ async def test_a_large_overrider_is_checked_in_a_thread(monkeypatch: pytest.Monk
 async def test_an_edit_of_a_large_subject_is_checked_in_a_thread(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
     noted = Noted(monkeypatch)
     for name in ("overriders_of", "pools_to_check", "check_fit"):
-        noted.note(subject_review, name)
+        noted.note(subject_admission, name)
     old = yurt_app_set()
     edited = {**old, "spec": {**old["spec"], "revisionHistoryLimit": 3}}
     body = review(edited, SIZES[size], operation="UPDATE", oldObject=old)
