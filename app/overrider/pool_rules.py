@@ -8,11 +8,11 @@ from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import NODE_POOL, YURT_APP_DAEMON
 from app.model.spelling import nearest, suggestion
+from app.overrider.dry_run import Subject
 from app.overrider.entry_selection import selects_any
 from app.overrider.finding import Finding
 from app.overrider.node_pools import NodePoolView
 from app.overrider.pools import EVERY_POOL, EXCLUDE, pools_of_subject
-from app.overrider.rehearsal import Subject
 from app.overrider.subject_parts import is_v1beta1
 
 # A comparison of two names takes some 15 µs, so all suggestions together take 75 ms, in slices.

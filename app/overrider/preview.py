@@ -7,11 +7,11 @@ from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject
 from app.overrider.binding import overriders_of
 from app.overrider.delta import MISSING, leaves
+from app.overrider.dry_run import Subject
 from app.overrider.owner import SUBJECT_KINDS
 from app.overrider.plan import Plan
 from app.overrider.plan_cache import PlanCache
 from app.overrider.pools import pools_of_subject
-from app.overrider.rehearsal import Subject
 from app.overrider.render import render_with
 from app.overrider.subject_parts import workload_kinds
 from app.patch import identical

@@ -201,7 +201,7 @@ def test_another_kind_is_a_bad_request() -> None:
     assert (answer.code, answer.message) == (400, "expected a YurtAppOverrider but got a Pod")
 
 
-# The rehearsal.
+# The dry run.
 
 
 def test_a_failing_entry_is_denied_with_entry_patch_and_the_pools_it_fails_in() -> None:

@@ -22,7 +22,7 @@ from app.overrider.subject_parts import templates_of, workload_kinds
 from app.store import StoreView
 
 
-class Findings(NamedTuple):
+class DryRun(NamedTuple):
     """What a rehearsal found."""
 
     causes: list[StatusCause]
@@ -70,9 +70,9 @@ class _Found(NamedTuple):
     """Pools by text."""
 
 
-def rehearse(
+def dry_run_overrider(
     overrider: JSONObject, subject: Subject, pools: Sequence[str], *, node_pools: Mapping[str, JSONObject | None]
-) -> Sliced[Findings]:
+) -> Sliced[DryRun]:
     """Render ``overrider`` for each pool of its subject, and say what fails and what would change nothing.
 
     The same entry failing alike in many pools is one finding that names the pools. Pools that differ by name and
@@ -115,7 +115,7 @@ def rehearse(
         StatusCause(field, f"{_pools(where)}: {reason}", "FieldValueInvalid")
         for (field, reason), where in found.failures.items()
     ]
-    return Findings(causes, [f"{text} ({_pools(where)})" for text, where in found.remarks.items()])
+    return DryRun(causes, [f"{text} ({_pools(where)})" for text, where in found.remarks.items()])
 
 
 def _count_templates(subject: JSONObject) -> tuple[int, bool]:
