@@ -8,7 +8,7 @@ import msgspec
 from app.model.admission import AdmissionRequest, Response
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.plan_cache import PlanCache
-from app.overrider.render import mutate_workload
+from app.overrider.workload_admission import mutate_workload
 from app.patch import apply
 from app.store import Store
 

@@ -35,8 +35,8 @@ from app.overrider.admission import default_overrider, validate_overrider_in_sli
 from app.overrider.bound_subjects import Announce, announce_overrider
 from app.overrider.freshness import LiveSource, freshen_overrider, freshen_workload
 from app.overrider.plan_cache import PlanCache
-from app.overrider.render import mutate_workload_in_slices
 from app.overrider.subject_admission import Policy, validate_subject_in_slices
+from app.overrider.workload_admission import mutate_workload_in_slices
 from app.registration.paths import (
     CLUSTER_EXPLAIN,
     CLUSTER_MUTATE,

@@ -1,22 +1,16 @@
 """Rendering a workload at admission: which overrider applies, and the patch that it makes."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypedDict
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
-import msgspec
-
-from app.control.slices import Slice, Sliced, run_at_once
-from app.model import admission
-from app.model.admission import AdmissionRequest, Response
 from app.model.json import JSON, JSONObject, as_object
 from app.model.kcp import cluster_of
 from app.model.merge_keys import WORKLOAD
 from app.model.openyurt import POOL_NAME_LABEL
 from app.overrider.binding import overriders_of
-from app.overrider.changes import unchanged_members
-from app.overrider.delta import MISSING, apply_delta, describe_place, foreign_container, leaves, value_at
+from app.overrider.delta import apply_delta, foreign_container
 from app.overrider.overlay import overlay
-from app.overrider.owner import Owner, find_owner
+from app.overrider.owner import Owner
 from app.overrider.plan import Plan, Variant, restored_by_base
 from app.overrider.plan_cache import PlanCache
 from app.overrider.pool_template import CREATE_ONLY, SubjectError
@@ -33,7 +27,6 @@ from app.overrider.undo import (
     as_annotation,
     merge_undos,
     outside_added,
-    remembered,
     retract,
     split_undo,
     undo_of,
@@ -41,24 +34,7 @@ from app.overrider.undo import (
 from app.patch import diff
 from app.store import StoreView
 
-KINDS: Final = frozenset({"Deployment", "StatefulSet"})
 NEVER_RENDERED: Final = Memory("", "")
-MAX_REPLACED_VALUES: Final = 5
-MAX_SHOWN: Final = 100
-_RENDERED_BYTES: Final = RENDERED_ANNOTATION.encode()
-
-
-class _Annotations(TypedDict, total=False):
-    annotations: Any
-
-
-class _Annotated(TypedDict, total=False):
-    """What is decoded of a stored object to find out how it was rendered; the rest is skipped."""
-
-    metadata: _Annotations
-
-
-_decode_annotations: Final = msgspec.json.Decoder(_Annotated).decode
 
 
 class Rendering(NamedTuple):
@@ -74,61 +50,7 @@ class Rendering(NamedTuple):
 NOTHING_TO_RENDER: Final = Rendering((), ())
 
 
-def mutate_workload(request: AdmissionRequest, *, store: StoreView, plans: PlanCache) -> Response:
-    """Answer the review of a Deployment or StatefulSet as `mutate_workload_in_slices` does."""
-    return run_at_once(mutate_workload_in_slices(request, store=store, plans=plans))
-
-
-def mutate_workload_in_slices(request: AdmissionRequest, *, store: StoreView, plans: PlanCache) -> Sliced[Response]:
-    """Answer the review of a Deployment or StatefulSet (seed 004, "Workflow of mutating webhook").
-
-    Admitted unchanged: subresources (scale, status), objects being deleted, workloads that no YurtAppSet or
-    YurtAppDaemon owns, and workloads whose pool no entry selects and none selected before. A render that fails denies
-    a write that creates the workload or changes what it runs, and never any other write.
-    """
-    if request.kind.kind not in KINDS:
-        found = request.kind.kind or "nothing"
-        return admission.errored(f"expected a Deployment or StatefulSet but got a {found}")
-    if request.sub_resource or request.operation not in ("CREATE", "UPDATE"):
-        return admission.allowed()
-    workload = request.desired_object
-    if not isinstance(workload, dict) or not isinstance(workload.get("metadata"), dict):
-        return admission.errored("request.object is not an object with metadata")
-    if not isinstance(workload.get("spec"), dict):
-        return admission.allowed()
-    metadata = workload["metadata"]
-    owner = find_owner(metadata)
-    if owner is None or metadata.get("deletionTimestamp"):
-        return admission.allowed()
-    return (yield from _mutate_owned(request, workload, owner=owner, store=store, plans=plans))
-
-
-def _mutate_owned(
-    request: AdmissionRequest, workload: JSONObject, *, owner: Owner, store: StoreView, plans: PlanCache
-) -> Sliced[Response]:
-    namespace = request.namespace or workload["metadata"].get("namespace") or ""
-    creating = request.operation == "CREATE"
-    place = Place(request.kind.kind, namespace, owner, creating)
-    memory = _memory(request, workload)
-    try:
-        yield Slice.READS_STORE
-        found = _find_plan(workload, place, memory=memory, store=store, plans=plans)
-        yield Slice.PURE
-        rendering = NOTHING_TO_RENDER if found is None else _render_found(found, workload, place, memory=memory)
-    except SubjectError as error:
-        return admission.allowed(warnings=[f"not rendered: {error}"])
-    except RenderError as error:
-        if _runs_the_same(request, workload):
-            return admission.allowed(warnings=[f"not rendered: {error}"])
-        return admission.denied(str(error))
-    if not rendering.operations:
-        return admission.allowed(warnings=rendering.warnings)
-    # Nobody can have changed an overridden value of a workload that was not overridden before.
-    replaced = _replaced_values(request, workload, rendering) if memory not in (None, NEVER_RENDERED) else ()
-    return admission.patched(rendering.operations, warnings=(*rendering.warnings, *replaced))
-
-
-class Place(NamedTuple):
+class RenderTarget(NamedTuple):
     """What is rendered, and for whom."""
 
     kind: str
@@ -140,13 +62,13 @@ class Place(NamedTuple):
 
 
 def render(
-    workload: JSONObject, place: Place, *, memory: Memory | None, store: StoreView, plans: PlanCache
+    workload: JSONObject, target: RenderTarget, *, memory: Memory | None, store: StoreView, plans: PlanCache
 ) -> Rendering:
     """Return the operations that render ``workload`` for its pool.
 
     Args:
         workload: As it came in, or as it is stored; never changed.
-        place: What it is.
+        target: What it is.
         memory: What its last render left (`remembered`), None if it was never rendered.
         store: The objects.
         plans: What was compiled from them.
@@ -155,11 +77,11 @@ def render(
         SubjectError: The owner or its template is missing: somebody else's broken object.
         RenderError: The overrider does not fit the workload; the text names both and the pool.
     """
-    found = _find_plan(workload, place, memory=memory, store=store, plans=plans)
-    return NOTHING_TO_RENDER if found is None else _render_found(found, workload, place, memory=memory)
+    found = find_plan(workload, target, memory=memory, store=store, plans=plans)
+    return NOTHING_TO_RENDER if found is None else render_found(found, workload, target, memory=memory)
 
 
-class _Found(NamedTuple):
+class FoundPlan(NamedTuple):
     """The plan of a workload."""
 
     plan: PoolPlan
@@ -168,12 +90,12 @@ class _Found(NamedTuple):
     pool: str
 
 
-def _find_plan(
-    workload: JSONObject, place: Place, *, memory: Memory | None, store: StoreView, plans: PlanCache
-) -> _Found | None:
+def find_plan(
+    workload: JSONObject, target: RenderTarget, *, memory: Memory | None, store: StoreView, plans: PlanCache
+) -> FoundPlan | None:
     """Return the plan of a workload, None if there is nothing to render; arguments and errors as of `render`."""
     cluster = cluster_of(workload)
-    kind, namespace, owner, _ = place
+    kind, namespace, owner, _ = target
     overriders = overriders_of(
         store, cluster=cluster, namespace=namespace, group_kind=owner.group_kind, name=owner.name
     )
@@ -190,18 +112,18 @@ def _find_plan(
     try:
         plan = plans.plan(owner.group_kind, subject, overrider, kind=kind, pool=pool, cluster=cluster, store=store)
     except RenderError as error:
-        raise _named(error, overrider, namespace=namespace, pool=pool) from error
-    return _Found(plan, overriders, pool) if plan.applies or memory is not None else None
+        raise _name_error(error, overrider, namespace=namespace, pool=pool) from error
+    return FoundPlan(plan, overriders, pool) if plan.applies or memory is not None else None
 
 
-def _render_found(found: _Found, workload: JSONObject, place: Place, *, memory: Memory | None) -> Rendering:
+def render_found(found: FoundPlan, workload: JSONObject, target: RenderTarget, *, memory: Memory | None) -> Rendering:
     """Return what the plan of a workload makes of it; raises RenderError."""
     plan, overriders, pool = found
     overrider = overriders[0] if overriders else None
     try:
-        operations = _operations(plan, workload, memory=memory, creating=place.creating)
+        operations = _operations(plan, workload, memory=memory, creating=target.creating)
     except RenderError as error:
-        raise _named(error, overrider, namespace=place.namespace, pool=pool) from error
+        raise _name_error(error, overrider, namespace=target.namespace, pool=pool) from error
     name = overrider["metadata"]["name"] if overrider else ""
     return Rendering(operations, _second_overrider(overriders) + plan.warnings, plan, name)
 
@@ -223,21 +145,6 @@ def other_version(owner: Owner, subject: JSONObject) -> str:
         f"its owner reference names {owner.api_version}, but {name} is read as {subject['apiVersion']}: an OpenYurt "
         "that was upgraded creates other workloads and leaves this one behind"
     )
-
-
-def _memory(request: AdmissionRequest, workload: JSONObject) -> Memory | None:
-    """Return what the last render left behind, None if the workload was never rendered.
-
-    The stored object tells, not the one that came in: a client that replaces the whole object loses the annotations,
-    and a template may forge them. Forged ones are taken away.
-    """
-    if request.operation == "UPDATE" and _RENDERED_BYTES in bytes(request.old_object_raw):
-        try:
-            stored = _decode_annotations(request.old_object_raw)
-        except msgspec.DecodeError:
-            stored = {}
-        return remembered(stored)
-    return None if remembered(workload) is None else NEVER_RENDERED
 
 
 def render_with(plan: Plan, workload: JSONObject, *, memory: Memory | None, creating: bool) -> JSONObject:
@@ -347,38 +254,6 @@ def _remember(rendered: JSONObject, memory: Memory) -> JSONObject:
     return {**rendered, "metadata": {name: value for name, value in metadata.items() if name != "annotations"}}
 
 
-def _replaced_values(request: AdmissionRequest, workload: JSONObject, rendering: Rendering) -> tuple[str, ...]:
-    """Say which values an update wanted to set that an entry sets otherwise.
-
-    A value is one that somebody has just set if it differs from the stored object's and from the template's.
-    """
-    if rendering.plan is None or not rendering.plan.applies:
-        return ()
-    if unchanged_members(request).issuperset(name for name, _ in rendering.plan.shared.plan.update.delta.members):
-        return ()  # As the controller's touch, which changes an annotation.
-    plan = rendering.plan.for_update
-    stored = request.old_object
-    unchanged = {name for name in ("metadata", "spec") if workload.get(name) == as_object(stored).get(name)}
-    found = []
-    for leaf in leaves(plan.update.delta):
-        if leaf.tokens[0] in unchanged:
-            continue
-        wanted, before = value_at(workload, leaf.tokens), value_at(stored, leaf.tokens)
-        if leaf.after is MISSING or wanted in (MISSING, leaf.after, leaf.before) or wanted == before:
-            continue
-        source = f"YurtAppOverrider {rendering.overrider} sets in {plan.source_of(leaf.tokens)}"
-        found.append(
-            f"{describe_place(leaf.tokens)}: {_shown(wanted)} is replaced by {_shown(leaf.after)}, which {source}; "
-            "edit the overrider to change it"
-        )
-    return tuple(found[:MAX_REPLACED_VALUES])
-
-
-def _shown(value: JSON) -> str:
-    text = msgspec.json.encode(value).decode()
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
-
-
 def _without_replicas(undo: JSONObject) -> JSONObject:
     """Return ``undo`` without the replica count: it goes back to the template's, whoever had scaled before."""
     if "replicas" not in as_object(undo.get("spec")):
@@ -386,19 +261,7 @@ def _without_replicas(undo: JSONObject) -> JSONObject:
     return {**undo, "spec": {name: step for name, step in undo["spec"].items() if name != "replicas"}}
 
 
-def _runs_the_same(request: AdmissionRequest, workload: JSONObject) -> bool:
-    """Return whether an update leaves alone what the workload runs: metadata and replicas are not part of that."""
-    if request.operation != "UPDATE":
-        return False
-    before = as_object(as_object(request.old_object).get("spec"))
-    return _but_replicas(before) == _but_replicas(workload["spec"])
-
-
-def _but_replicas(spec: Mapping[str, JSON]) -> JSONObject:
-    return {name: value for name, value in spec.items() if name != "replicas"}
-
-
-def _named(error: RenderError, overrider: JSONObject | None, *, namespace: str, pool: str) -> RenderError:
+def _name_error(error: RenderError, overrider: JSONObject | None, *, namespace: str, pool: str) -> RenderError:
     name = overrider["metadata"]["name"] if overrider else "(none)"
     return RenderError(
         f"YurtAppOverrider {namespace}/{name} cannot be rendered for node pool {pool}: {error.field}", error.reason

@@ -15,7 +15,7 @@ from app.lifetime import running
 from app.overrider.binding import OVERRIDERS_BY_SUBJECT
 from app.overrider.freshness import freshen_workload
 from app.overrider.plan_cache import PlanCache
-from app.overrider.render import mutate_workload
+from app.overrider.workload_admission import mutate_workload
 from app.patch import apply
 from app.store import Store
 from app.store.sources.kubernetes.resources import RESOURCES

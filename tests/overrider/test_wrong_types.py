@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from app.model.admission import AdmissionRequest
 from app.overrider.admission import default_overrider, validate_overrider
 from app.overrider.plan_cache import PlanCache
-from app.overrider.render import mutate_workload
 from app.overrider.subject_admission import validate_subject
+from app.overrider.workload_admission import mutate_workload
 from app.store import Store
 from tests.builders import (
     entry,
