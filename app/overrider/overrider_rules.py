@@ -19,7 +19,7 @@ from app.overrider.members import ENTRY, METADATA, OVERRIDER, SUBJECT, meant_mem
 from app.overrider.owner import SUBJECT_KINDS
 from app.overrider.patch_limits import LIMITS, MAX_VALUES
 from app.overrider.patch_rules import check_patch
-from app.overrider.pools import EVERY_POOL, EXCLUDE, PoolSelector
+from app.overrider.pool_exclusion import EVERY_POOL, EXCLUDE, PoolSelector
 from app.overrider.shapes import mistyped, type_name
 
 # A node pool's name takes some 0.5 µs to check, an item or a patch 30 µs.

@@ -12,7 +12,8 @@ from app.overrider.dry_run import Subject
 from app.overrider.entry_selection import selects_any
 from app.overrider.finding import Finding
 from app.overrider.node_pools import NodePoolView
-from app.overrider.pools import EVERY_POOL, EXCLUDE, pools_of_subject
+from app.overrider.pool_exclusion import EVERY_POOL, EXCLUDE
+from app.overrider.pools import pools_of_subject
 from app.overrider.subject_parts import is_v1beta1
 
 # A comparison of two names takes some 15 µs, so all suggestions together take 75 ms, in slices.

@@ -1,7 +1,6 @@
-"""Which node pools an entry applies to, and which node pools a subject has."""
+"""Lists the node pools that a subject has workloads in."""
 
 from collections.abc import Sequence
-from typing import Final
 
 from app.model.gvk import GroupKind
 from app.model.json import JSON, JSONObject, as_object
@@ -9,39 +8,6 @@ from app.model.openyurt import NODE_POOL, YURT_APP_SET
 from app.model.selectors import compile_selector
 from app.overrider.node_pools import NodePoolView
 from app.overrider.subject_parts import SetSelections, is_v1beta1
-
-EVERY_POOL: Final = "*"
-EXCLUDE: Final = "-"
-
-
-def applies_to(pools: JSON, pool: str) -> bool:
-    """Return whether an entry with these ``pools`` applies to ``pool``.
-
-    ``name`` selects that pool, ``*`` every pool, and ``-name`` excludes one wherever it stands in the list: upstream
-    documents the exclusion and skips the element instead, so there it never excluded anything.
-    """
-    if not isinstance(pools, list):
-        return False
-    return f"{EXCLUDE}{pool}" not in pools and (pool in pools or EVERY_POOL in pools)
-
-
-class PoolSelector:
-    """The pools of an entry, compiled: whether it applies to one takes the same time however many it names."""
-
-    __slots__ = ("_excluded", "every", "named")
-
-    def __init__(self, pools: JSON) -> None:
-        """Compile ``pools`` as `applies_to` reads them."""
-        names = [item for item in pools if isinstance(item, str)] if isinstance(pools, list) else []
-        self.every: Final = EVERY_POOL in names
-        """Whether every pool is selected that is not excluded."""
-        self.named: Final = frozenset(names)
-        """The elements of the list, exclusions included."""
-        self._excluded: Final = frozenset(item[len(EXCLUDE) :] for item in names if item.startswith(EXCLUDE))
-
-    def selects(self, pool: str) -> bool:
-        """Return whether the entry applies to ``pool``."""
-        return pool not in self._excluded and (self.every or pool in self.named)
 
 
 def pools_of_subject(group_kind: GroupKind, subject: JSONObject, *, cluster: str, store: NodePoolView) -> list[str]:

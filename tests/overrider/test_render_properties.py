@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from app.overrider.findings import check
 from app.overrider.plan import as_stored, patch_pool, place_template, run_traced
 from app.overrider.plan_cache import PlanCache
-from app.overrider.pools import applies_to
+from app.overrider.pool_exclusion import applies_to
 from app.overrider.preview import Cell, Change, Preview, cells, preview
 from app.overrider.steps import RenderError, compile_steps
 from app.overrider.template import build_template

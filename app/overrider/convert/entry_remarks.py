@@ -9,7 +9,7 @@ from app.model.openyurt import NODEPOOL_TOKEN, YURT_APP_DAEMON
 from app.overrider.convert.comparison import Subject
 from app.overrider.convert.pool_conversion import Part, PoolConversion
 from app.overrider.convert.remark import Remark
-from app.overrider.pools import EVERY_POOL, EXCLUDE, applies_to
+from app.overrider.pool_exclusion import EVERY_POOL, EXCLUDE, applies_to
 from app.store import ObjectKey
 from app.store.store import key_of
 

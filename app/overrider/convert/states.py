@@ -18,9 +18,9 @@ from app.overrider.convert.tokens import replace_text
 from app.overrider.convert.zero_values import without_zeros
 from app.overrider.elements import merge_repeated
 from app.overrider.plan import patch_pool, place_template
+from app.overrider.pool_exclusion import applies_to
 from app.overrider.pool_mark import POOL_MARK
 from app.overrider.pool_template import PoolSettings
-from app.overrider.pools import applies_to
 from app.overrider.steps import RenderError, Step, compile_steps
 from app.overrider.template import build_template
 from app.overrider.workload_schema.fields import Kind
