@@ -149,5 +149,3 @@ def _runs_the_same(request: AdmissionRequest, workload: JSONObject) -> bool:
 
 def _but_replicas(spec: Mapping[str, JSON]) -> JSONObject:
     return {name: value for name, value in spec.items() if name != "replicas"}
-
-
