@@ -28,7 +28,7 @@ _MAX_NAMED = 5
 _SLICE = 500
 
 
-class Situation(NamedTuple):
+class SubjectState(NamedTuple):
     """What there is of a subject."""
 
     binding: Binding
@@ -105,7 +105,7 @@ def find_overriders(store: StoreView, binding: Binding) -> tuple[JSONObject, ...
     return overriders_of(store, cluster=cluster, namespace=namespace, group_kind=group_kind, name=name)
 
 
-def look_around(binding: Binding, *, store: StoreView, workloads: Workloads) -> Sliced[Situation]:
+def collect_state(binding: Binding, *, store: StoreView, workloads: Workloads) -> Sliced[SubjectState]:
     """Return what there is of a subject.
 
     It pauses where there are many workloads. A change in a pause has the subject looked at again, as one after it.
@@ -121,7 +121,7 @@ def look_around(binding: Binding, *, store: StoreView, workloads: Workloads) -> 
     keys = [key for key, _ in owned.current]
     if subject is None or not (overriders or any(hash_of(workload) for _, workload in owned.current)):
         orphans = workloads.orphans_of(binding, ())
-        return Situation(binding, overriders, subject, keys, (), (), frozenset(), orphans, tuple(owned.dangling))
+        return SubjectState(binding, overriders, subject, keys, (), (), frozenset(), orphans, tuple(owned.dangling))
     kind, cluster = binding.group_kind, binding.cluster
     absent = absent_pools(subject, cluster=cluster, store=store)
     yield
@@ -135,7 +135,7 @@ def look_around(binding: Binding, *, store: StoreView, workloads: Workloads) -> 
     yield
     orphans, dangling = workloads.orphans_of(binding, pools), tuple(owned.dangling)
     untouched = bool(missing) and not (having or orphans or dangling)
-    return Situation(
+    return SubjectState(
         binding,
         overriders,
         subject,

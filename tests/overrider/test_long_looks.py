@@ -9,7 +9,7 @@ from app.model.openyurt import YURT_APP_SET
 from app.overrider.assess import Binding
 from app.overrider.plan_cache import PlanCache
 from app.overrider.status import Result, status_in_slices, status_of
-from app.overrider.subject_state import look_around
+from app.overrider.subject_state import collect_state
 from app.overrider.workload_client import Limits
 from app.overrider.workloads import Workloads
 from tests.builders import overrider, pool, store_of, workload, yurt_app_set
@@ -41,7 +41,7 @@ def test_a_look_at_many_workloads_pauses_and_finds_all_of_them() -> None:
         made = workload(pool=name)
         made["metadata"] |= {"uid": name, "resourceVersion": "7"}
         workloads.source.informer(GroupKind("apps", "Deployment")).learn(made)
-    at, pauses = run(look_around(BINDING, store=store, workloads=workloads))
+    at, pauses = run(collect_state(BINDING, store=store, workloads=workloads))
     assert len(at.keys) == COUNT - 1
     assert at.missing == ("p0",)
     assert pauses >= COUNT // 500
