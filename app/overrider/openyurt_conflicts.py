@@ -112,7 +112,7 @@ def _missing(wanted: JSONObject, installed: JSON, path: str) -> Iterator[str]:
             yield inner
 
 
-class Surroundings:
+class OpenYurtConflicts:
     """What the store's webhook configurations and definitions say, logged when it changes."""
 
     def __init__(self, store: Store) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from app.model.crd import RESOURCES, custom_resource_definition
 from app.overrider.openyurt_conflicts import (
+    OpenYurtConflicts,
     RenderWebhook,
-    Surroundings,
     describe_dropped_members,
     find_dropped_members,
     find_render_webhooks,
@@ -141,17 +141,17 @@ def test_a_definition_of_another_shape_says_nothing(spec: Any) -> None:
 def test_what_is_found_is_logged_once_and_told_until_it_is_gone(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     store = Store()
-    surroundings = Surroundings(store)
+    conflicts = OpenYurtConflicts(store)
     store.put(render_configuration())
     store.put(configuration(name="somebody-elses"))
-    assert [text for text in surroundings.findings() if "webhook mutate.apps.v1.deployment of" in text]
+    assert [text for text in conflicts.findings() if "webhook mutate.apps.v1.deployment of" in text]
     store.put(upstream())
-    assert len(surroundings.findings()) == 2
+    assert len(conflicts.findings()) == 2
     changed = render_configuration()
     changed["metadata"]["labels"] = {"a": "b"}
     store.put(changed)
     assert caplog.text.count("OpenYurt's own renderer is on") == 1
     store.put(OURS)
     store.remove(key_of(changed))
-    assert surroundings.findings() == ()
+    assert conflicts.findings() == ()
     assert caplog.text.count("no longer so: ") == 2
