@@ -45,7 +45,7 @@ from app.overrider.owner_waits import OwnerWaits, Patience
 from app.overrider.plan_cache import PlanCache, same_input
 from app.overrider.pool_template import SubjectError
 from app.overrider.status import Result, bound, conflicts, rendered, unrendered
-from app.overrider.status_reporter import Reporter
+from app.overrider.status_reporter import StatusReporter
 from app.overrider.steps import RenderError
 from app.overrider.subject_state import SubjectState, collect_state, find_overriders
 from app.overrider.workload_client import Limits, Seen
@@ -154,7 +154,7 @@ class OverriderController:
         self._attempts: Final = Attempts(retries_per_second=limits.per_second * _RETRY_SHARE, longest=resync_seconds)
         self._converger: Final = Converger(self.workloads, self._attempts, time=clock.time)
         self._waits: Final = OwnerWaits(seconds=limits.owner_seconds, interval=resync_seconds, time=clock.time)
-        self._reporter: Final = Reporter(connection, source, slices=self._slices, now=now)
+        self._reporter: Final = StatusReporter(connection, source, slices=self._slices, now=now)
         self._laggards: Final = Laggards(self.workloads, store=objects, plans=plans)
         self._nudger: Final = Nudger(connection, source, self._waits, self._laggards, self._reporter, now=now)
         self._inputs: Final = Inputs(self.queue, objects, self.workloads, self._waits, scheduler=clock)
@@ -271,8 +271,8 @@ class OverriderController:
             targets, known = await self._slices.run(self._aim_all(at, patience))
         brought = [*known, *await self._bring_all(targets)]
         self._nudger.note(at, waits=any(one.result.waits for one in brought))
-        await self._tell_of_reverts(at, brought)
-        await self._tell_of_orphans(at)
+        await self._record_reverts(at, brought)
+        await self._record_orphans(at)
         reported = await self._report(at, [one.result for one in brought])
         if not any(one.result.error for one in brought):
             self._inputs.gone.pop(binding, None)
@@ -414,13 +414,13 @@ class OverriderController:
             stored &= await self._reporter.report(at.binding, overrider, (is_bound, found, *others), of_this, gaps)
         return stored
 
-    async def _tell_of_reverts(self, at: SubjectState, brought: Sequence[_Brought]) -> None:
+    async def _record_reverts(self, at: SubjectState, brought: Sequence[_Brought]) -> None:
         reverted = [one.result for one in brought if one.had and not one.result.counts]
         about = at.effective or self._inputs.gone.get(at.binding) or at.subject
         if reverted and about is not None:
-            await self._reporter.tell_of_reverts(at.binding, about, reverted)
+            await self._reporter.record_reverts(at.binding, about, reverted)
 
-    async def _tell_of_orphans(self, at: SubjectState) -> None:
+    async def _record_orphans(self, at: SubjectState) -> None:
         """Name the workloads that keep the overrides of a deleted overrider.
 
         To take these back needs the template that they were rendered from (`app.overrider.undo` knows only the rest),
@@ -428,7 +428,7 @@ class OverriderController:
         """
         gone, orphans = self._inputs.gone.get(at.binding), self._nudger.find_orphans(at)
         if gone is not None and orphans and not at.overriders:
-            await self._reporter.tell_of_orphans(at.binding, gone, orphans)
+            await self._reporter.record_orphans(at.binding, gone, orphans)
 
 
 def _describe(

@@ -16,7 +16,7 @@ from app.model.openyurt import NUDGED_ANNOTATION
 from app.overrider.laggards import Laggards
 from app.overrider.owner_progress import has_observed
 from app.overrider.owner_waits import OwnerWaits, Patience, nudged_lately
-from app.overrider.status_reporter import Reporter
+from app.overrider.status_reporter import StatusReporter
 from app.overrider.subject_state import SubjectState
 from app.store.sources.kubernetes.source import KubernetesSource
 
@@ -32,7 +32,7 @@ class Nudger:
         source: KubernetesSource,
         waits: OwnerWaits,
         laggards: Laggards,
-        reporter: Reporter,
+        reporter: StatusReporter,
         *,
         now: Callable[[], datetime],
     ) -> None:
@@ -135,4 +135,4 @@ class Nudger:
             f"annotation {NUDGED_ANNOTATION} was set to have its controller look again"
         )
         _log.warning("%s: %s", at.name, message)
-        await self._reporter.tell(binding, subject, "Warning", "OwnerNudged", message)
+        await self._reporter.record_event(binding, subject, "Warning", "OwnerNudged", message)

@@ -40,7 +40,7 @@ class _Said(NamedTuple):
     """The status that the apiserver made of it."""
 
 
-class Reporter:
+class StatusReporter:
     """Tells people how overriders stand."""
 
     def __init__(
@@ -104,7 +104,7 @@ class Reporter:
         known = before.findings if before is not None and before.uid == said.uid else _said_in(former)
         for finding in _worth_an_event(findings, known):
             level: Literal["Normal", "Warning"] = "Normal" if _is_well(finding) else "Warning"
-            await self.tell(binding, overrider, level, finding.reason, finding.message)
+            await self.record_event(binding, overrider, level, finding.reason, finding.message)
         return True
 
     async def _write(self, path: str, status: JSONObject) -> Mapping[str, JSON] | None:
@@ -129,7 +129,7 @@ class Reporter:
         if len(self._said) > MAX_REMEMBERED:
             self._said.popitem(last=False)
 
-    async def tell(
+    async def record_event(
         self,
         binding: Binding,
         about: JSONObject,
@@ -141,15 +141,15 @@ class Reporter:
         scope = self._source.scope(binding.cluster)
         await self._recorder.record(_reference(about), level, reason, message, scope=scope)
 
-    async def tell_of_reverts(self, binding: Binding, about: JSONObject, reverted: Sequence[Result]) -> None:
+    async def record_reverts(self, binding: Binding, about: JSONObject, reverted: Sequence[Result]) -> None:
         """Write an event that names the workloads which are as their template again."""
         names = ", ".join(f"{result.workload} in {result.pool}" for result in reverted[:_MAX_NAMED])
         more = f" and {len(reverted) - _MAX_NAMED} more" if len(reverted) > _MAX_NAMED else ""
-        await self.tell(binding, about, "Normal", "Reverted", f"went back to their template: {names}{more}")
+        await self.record_event(binding, about, "Normal", "Reverted", f"went back to their template: {names}{more}")
 
-    async def tell_of_orphans(self, binding: Binding, about: JSONObject, orphans: Sequence[str]) -> None:
+    async def record_orphans(self, binding: Binding, about: JSONObject, orphans: Sequence[str]) -> None:
         """Write an event that names the workloads which keep the overrides of an overrider that is gone."""
-        await self.tell(binding, about, "Warning", "OrphanedWorkloads", describe_orphans(orphans))
+        await self.record_event(binding, about, "Warning", "OrphanedWorkloads", describe_orphans(orphans))
 
 
 def _said_in(status: Mapping[str, JSON]) -> Sequence[tuple[JSON, ...]]:
