@@ -211,7 +211,7 @@ class OverriderController:
         """Go through everything now and again."""
         while True:
             pause = self._retry_seconds
-            self.workloads.remainders.forget_lost(most=_MAX_RECHECKED)
+            self.workloads.unstored.forget_lost(most=_MAX_RECHECKED)
             found = await self._look_at_workloads()
             if found is not None:
                 pause = self._resync_seconds

@@ -17,7 +17,7 @@ MAX_WORKLOADS: Final = 20_000
 MAX_POINTERS: Final = 10
 
 
-class Remainder(NamedTuple):
+class Unstored(NamedTuple):
     """What is not stored of a request."""
 
     identity: str
@@ -28,27 +28,27 @@ class Remainder(NamedTuple):
     """Pointers of empty values and defaults."""
 
 
-def remainder(identity: str, differences: Sequence[Difference]) -> Remainder:
+def summarize_unstored(identity: str, differences: Sequence[Difference]) -> Unstored:
     """Return what to remember of differences that the apiserver does not take away."""
     lost = [one.pointer for one in differences if not one.insignificant]
     rest = [one.pointer for one in differences if one.insignificant]
-    return Remainder(identity, tuple(lost[:MAX_POINTERS]), tuple(rest[:MAX_POINTERS]))
+    return Unstored(identity, tuple(lost[:MAX_POINTERS]), tuple(rest[:MAX_POINTERS]))
 
 
-class Remainders:
-    """The remainder of each workload that has one; those that were remembered first are forgotten first."""
+class UnstoredValues:
+    """The summarize_unstored of each workload that has one; those that were remembered first are forgotten first."""
 
     def __init__(self, *, most: int = MAX_WORKLOADS) -> None:
         """Remember ``most`` workloads."""
         self._most: Final = most
-        self._known: Final[OrderedDict[ObjectKey, Remainder]] = OrderedDict()
+        self._known: Final[OrderedDict[ObjectKey, Unstored]] = OrderedDict()
 
     def __len__(self) -> int:
         """Return how many workloads have one."""
         return len(self._known)
 
-    def get(self, key: ObjectKey) -> Remainder | None:
-        """Return a workload's remainder, None if it has none."""
+    def get(self, key: ObjectKey) -> Unstored | None:
+        """Return a workload's summarize_unstored, None if it has none."""
         return self._known.get(key)
 
     def explains(self, key: ObjectKey, identity: str) -> bool:
@@ -56,7 +56,7 @@ class Remainders:
         known = self._known.get(key)
         return known is not None and known.identity == identity
 
-    def remember(self, key: ObjectKey, found: Remainder) -> None:
+    def remember(self, key: ObjectKey, found: Unstored) -> None:
         """Remember what is not stored of a workload."""
         self._known.pop(key, None)
         self._known[key] = found

@@ -23,7 +23,7 @@ from app.overrider.assess import (
 )
 from app.overrider.orphans import ORPHAN_INDEXES, Orphan, former_bindings, orphan_keys_of
 from app.overrider.plan_cache import PlanCache
-from app.overrider.unstored_values import Remainders
+from app.overrider.unstored_values import UnstoredValues
 from app.overrider.workload_client import Limits, WorkloadClient, Written
 from app.store import ObjectKey, Store, Stored, StoreView
 from app.store.freeing import free_in_slices
@@ -59,7 +59,7 @@ class Workloads:
     Attributes:
         source: What follows them.
         client: What asks the apiserver about them.
-        remainders: What the apiserver does not store of their requests.
+        unstored: What the apiserver does not store of their requests.
         failed: How often one was not brought to what it is to be.
     """
 
@@ -90,7 +90,7 @@ class Workloads:
             scheduler: The clock of the limits; None for the running event loop.
         """
         self.failed = 0
-        self.remainders: Final = Remainders()
+        self.unstored: Final = UnstoredValues()
         self._objects: Final = objects
         self._plans: Final = plans
         indexes = (WORKLOAD_INDEXES, OTHER_VERSION_INDEXES, ORPHAN_INDEXES, RENDERED_INDEXES)
@@ -133,7 +133,7 @@ class Workloads:
         respecified = before is None or kept is None or before.generation != kept.generation
         if after is None or binding is None:
             self._drifts.pop(key, None)
-            self.remainders.forget(key)
+            self.unstored.forget(key)
         else:
             known = self._drifts.get(key)
             found = assess(after, kind=key.group_kind.kind, store=self._objects, plans=self._plans)
@@ -153,11 +153,11 @@ class Workloads:
             told(change)
 
     def note(self, key: ObjectKey, found: Assessment) -> str:
-        """Remember what was found wrong with a workload, unless `remainders` explains it; return its identity."""
+        """Remember what was found wrong with a workload, unless `unstored` explains it; return its identity."""
         identity = found.identity
         if not identity:
-            self.remainders.forget(key)
-        if not identity or self.remainders.explains(key, identity):
+            self.unstored.forget(key)
+        if not identity or self.unstored.explains(key, identity):
             self._drifts.pop(key, None)
             return ""
         self._drifts[key] = _Drift(identity, found.pointers[:3])
@@ -239,7 +239,7 @@ class Workloads:
 
         It is neither decoded nor compared where its event has been seen and is as wanted.
         """
-        if written.document is None and key not in self._drifts and self.remainders.get(key) is None:
+        if written.document is None and key not in self._drifts and self.unstored.get(key) is None:
             return {}, AS_WANTED
         document = self.client.decode(key, written)
         return document, self.assess(key, document)

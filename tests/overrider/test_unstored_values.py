@@ -1,10 +1,10 @@
 from app.model.gvk import GroupKind
 from app.overrider.differences import ABSENT, Difference
-from app.overrider.unstored_values import MAX_POINTERS, Remainders, remainder
+from app.overrider.unstored_values import MAX_POINTERS, UnstoredValues, summarize_unstored
 from app.store import ObjectKey
 
-LOST = remainder("lost", [Difference("/spec/misspelled", ("spec", "misspelled"), True, ABSENT)])
-EMPTY = remainder("empty", [Difference("/spec/paused", ("spec", "paused"), False, ABSENT)])
+LOST = summarize_unstored("lost", [Difference("/spec/misspelled", ("spec", "misspelled"), True, ABSENT)])
+EMPTY = summarize_unstored("empty", [Difference("/spec/paused", ("spec", "paused"), False, ABSENT)])
 
 
 def key(name: str) -> ObjectKey:
@@ -17,7 +17,7 @@ def test_lost_values_are_told_from_empty_ones() -> None:
 
 
 def test_only_what_is_the_same_is_explained() -> None:
-    known = Remainders()
+    known = UnstoredValues()
     known.remember(key("a"), LOST)
     assert known.explains(key("a"), "lost")
     assert not known.explains(key("a"), "another")
@@ -27,16 +27,16 @@ def test_only_what_is_the_same_is_explained() -> None:
 
 
 def test_the_memory_is_bounded_in_number_and_size() -> None:
-    known = Remainders(most=2)
+    known = UnstoredValues(most=2)
     for name in "abac":
         known.remember(key(name), LOST)
     assert [known.explains(key(name), "lost") for name in "abc"] == [True, False, True]
     many = [Difference(f"/spec/{number}", ("spec", str(number)), 1, ABSENT) for number in range(100)]
-    assert len(remainder("many", many).lost) == MAX_POINTERS
+    assert len(summarize_unstored("many", many).lost) == MAX_POINTERS
 
 
 def test_what_may_be_stored_another_time_is_asked_about_again_some_at_a_time() -> None:
-    known = Remainders()
+    known = UnstoredValues()
     for name in "abc":
         known.remember(key(name), LOST)
     known.remember(key("d"), EMPTY)
