@@ -48,7 +48,7 @@ from app.overrider.status import Result, bound, conflicts, rendered, unrendered
 from app.overrider.status_reporter import StatusReporter
 from app.overrider.steps import RenderError
 from app.overrider.subject_state import SubjectState, collect_state, find_overriders
-from app.overrider.workload_client import Limits, Seen
+from app.overrider.workload_client import Limits, RequiredVersions
 from app.overrider.workloads import Change, Workloads
 from app.store import ObjectKey, Store
 from app.store.sources.kubernetes.source import KubernetesSource
@@ -351,7 +351,9 @@ class OverriderController:
                 tasks.create_task(bring())
         return [one for one in brought if one is not None]
 
-    def _aim(self, key: ObjectKey, at: SubjectState, seen: Seen, patience: Patience) -> Target | _Brought | None:
+    def _aim(
+        self, key: ObjectKey, at: SubjectState, seen: RequiredVersions, patience: Patience
+    ) -> Target | _Brought | None:
         """Return what a workload is to become; why it cannot; or None if nothing is to be said about it."""
         workload, kind = self.workloads.get(key), key.group_kind.kind
         if workload is None or workload.deleting:
@@ -385,10 +387,10 @@ class OverriderController:
         )
         return _Brought(result, target.had, outcome.again)
 
-    def _seen(self, at: SubjectState) -> Seen:
+    def _seen(self, at: SubjectState) -> RequiredVersions:
         """Return the versions that a replica must have seen to render what is wanted here."""
         overrider = _version(at.effective) or str(self._source.informer(YURT_APP_OVERRIDER).changed)
-        return Seen(overrider, _version(at.subject))
+        return RequiredVersions(overrider, _version(at.subject))
 
     def _next(self, at: SubjectState, brought: Sequence[_Brought]) -> Worked:
         """Return when to look again although nothing changes."""

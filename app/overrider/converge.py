@@ -19,7 +19,7 @@ from app.overrider.owner_waits import Patience
 from app.overrider.shared_plan import PoolPlan
 from app.overrider.undo import RENDERED_ANNOTATION
 from app.overrider.unstored_values import summarize_unstored
-from app.overrider.workload_client import Seen
+from app.overrider.workload_client import RequiredVersions
 from app.overrider.workloads import Workloads
 from app.store import ObjectKey
 
@@ -45,7 +45,7 @@ class Target(NamedTuple):
     plan: PoolPlan
     had: str
     """The hash that it carries before."""
-    seen: Seen
+    seen: RequiredVersions
     """The versions that the replica which renders it must have seen."""
     patience: Patience
 

@@ -43,7 +43,7 @@ class Limits(NamedTuple):
     take."""
 
 
-class Seen(NamedTuple):
+class RequiredVersions(NamedTuple):
     """What the replica that renders a touched workload must have seen."""
 
     overrider: str
@@ -52,7 +52,7 @@ class Seen(NamedTuple):
     """The resourceVersion of the subject."""
 
 
-class Written(NamedTuple):
+class WriteResult(NamedTuple):
     """The answer to a write of a workload."""
 
     text: bytes
@@ -137,13 +137,13 @@ class WorkloadClient:
             await self._slices.pause()
             return self._learn(key, text)
 
-    def decode(self, key: ObjectKey, written: Written) -> JSONObject:
+    def decode(self, key: ObjectKey, written: WriteResult) -> JSONObject:
         """Return the workload of an answer."""
         if written.document is not None:
             return written.document
         return self._source.informer(key.group_kind).resource.decode(written.text)
 
-    async def touch(self, key: ObjectKey, *, seen: Seen, lane: Binding) -> Written:
+    async def touch(self, key: ObjectKey, *, seen: RequiredVersions, lane: Binding) -> WriteResult:
         """Have a workload rendered.
 
         Args:
@@ -160,7 +160,7 @@ class WorkloadClient:
                 self.touched += 1
                 await self._slices.pause()
                 is_known = self._source.informer(key.group_kind).has_version_of(key, text_written)
-                return Written(text_written, None if is_known else self._learn(key, text_written))
+                return WriteResult(text_written, None if is_known else self._learn(key, text_written))
             finally:
                 del self._writing[key]
 

@@ -24,7 +24,7 @@ from app.overrider.assess import (
 from app.overrider.orphans import ORPHAN_INDEXES, Orphan, former_bindings, orphan_keys_of
 from app.overrider.plan_cache import PlanCache
 from app.overrider.unstored_values import UnstoredValues
-from app.overrider.workload_client import Limits, WorkloadClient, Written
+from app.overrider.workload_client import Limits, WorkloadClient, WriteResult
 from app.store import ObjectKey, Store, Stored, StoreView
 from app.store.freeing import free_in_slices
 from app.store.partial import PartialObject
@@ -234,7 +234,7 @@ class Workloads:
             return compared[1]
         return assess(workload, kind=key.group_kind.kind, store=self._objects, plans=self._plans)
 
-    def assess_written(self, key: ObjectKey, written: Written) -> tuple[JSONObject, Assessment]:
+    def assess_written(self, key: ObjectKey, written: WriteResult) -> tuple[JSONObject, Assessment]:
         """Return a workload that was written, and how it compares with what is wanted.
 
         It is neither decoded nor compared where its event has been seen and is as wanted.

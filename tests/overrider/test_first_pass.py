@@ -6,7 +6,7 @@ from typing import Any
 from app.model.gvk import GroupKind
 from app.overrider import workloads
 from app.overrider.assess import AS_WANTED, Assessment
-from app.overrider.workload_client import Written
+from app.overrider.workload_client import WriteResult
 from app.store import ObjectKey
 from tests.builders import entry, image
 from tests.overrider.running import Fleet
@@ -72,13 +72,13 @@ async def test_the_answer_of_a_write_is_compared_where_its_event_was_not_as_want
         fleet.override(entry("*", items=TO_2))
         await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered")
         known = controller.workloads
-        assert known.assess_written(KEY, Written(b"not read", None)) == ({}, AS_WANTED)
+        assert known.assess_written(KEY, WriteResult(b"not read", None)) == ({}, AS_WANTED)
         fleet.server.webhook = False
         containers = [{"name": "nginx", "image": "theirs:1"}]
         fleet.server.edit(fleet.path(), {"spec": {"template": {"spec": {"containers": containers}}}}, review=False)
         await fleet.settle()
         text = await fleet.server.request("GET", fleet.path())
-        document, found = known.assess_written(KEY, Written(text, None))
+        document, found = known.assess_written(KEY, WriteResult(text, None))
         assert document["metadata"]["name"] == KEY.name
         assert found.pointers == ("/spec/template/spec/containers/0/image",)
 
