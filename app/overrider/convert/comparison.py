@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from app.model.json import JSONObject
 from app.model.openyurt import NODE_LABEL_NODEPOOL, NODE_POOL, YURT_APP_DAEMON
-from app.overrider.convert.losses import MISSING, Gap, find_gaps
+from app.overrider.convert.losses import MISSING, Loss, find_losses
 from app.overrider.convert.placement import is_confined, names_other_pool
 from app.overrider.convert.pool_conversion import PoolConversion, step_of, workload_of
 from app.overrider.convert.remark import Remark
@@ -70,22 +70,24 @@ def compare_pool(
         text = f"the tweaks do not fit the template: {error}"
         yield Remark("error", "lost", subject.key, "", text, (source.pool,), "/")
         return
-    for gap in find_gaps(conversion.wanted, got, kind_of(source)):
-        step = step_of(gap, got, conversion)
+    for loss in find_losses(conversion.wanted, got, kind_of(source)):
+        step = step_of(loss, got, conversion)
         owner = key_of(subject.overrider) if step.owner and subject.overrider is not None else subject.key
-        before, after = (None if value is MISSING else value for value in (gap.wanted, gap.got))
-        yield Remark("error", "lost", owner, step.field, _describe(gap), (source.pool,), gap.path, before, after)
+        before, after = (None if value is MISSING else value for value in (loss.wanted, loss.got))
+        yield Remark("error", "lost", owner, step.field, _describe(loss), (source.pool,), loss.path, before, after)
 
 
-def _describe(gap: Gap) -> str:
-    if gap.wanted is MISSING:
+def _describe(loss: Loss) -> str:
+    if loss.wanted is MISSING:
         return (
-            f"{gap.path} is not removed: OpenYurt's controller keeps the members that a patch removes; take it out of "
+            f"{loss.path} is not removed: OpenYurt's controller keeps the members that a patch removes; take it out of "
             "the template, and add it in the node pools that need it"
         )
-    if gap.got is MISSING:
-        return f"{gap.path} is lost; set it in the template, or by a tweak of its own"
-    return f"{gap.path} comes out another: {_short(gap.got)} in place of {_short(gap.wanted)}; set it in the template"
+    if loss.got is MISSING:
+        return f"{loss.path} is lost; set it in the template, or by a tweak of its own"
+    return (
+        f"{loss.path} comes out another: {_short(loss.got)} in place of {_short(loss.wanted)}; set it in the template"
+    )
 
 
 _MAX_SHOWN = 60

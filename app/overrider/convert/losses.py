@@ -23,7 +23,7 @@ MISSING: Final = _Missing()
 _NULLABLE: Final = ("*", "[]", "map[", "ResourceList")
 
 
-class Gap(NamedTuple):
+class Loss(NamedTuple):
     """One difference."""
 
     tokens: tuple[str, ...]
@@ -39,29 +39,29 @@ class Gap(NamedTuple):
         return format_pointer(self.tokens)
 
 
-def find_gaps(wanted: JSONObject, got: JSONObject, kind: Kind) -> Iterator[Gap]:
+def find_losses(wanted: JSONObject, got: JSONObject, kind: Kind) -> Iterator[Loss]:
     """Yield the differences between two workloads as an apiserver stores them."""
-    return _find_gaps(without_zeros(wanted, kind), without_zeros(got, kind), ())
+    return _find_losses(without_zeros(wanted, kind), without_zeros(got, kind), ())
 
 
-def _find_gaps(wanted: JSON, got: JSON, tokens: tuple[str, ...]) -> Iterator[Gap]:
+def _find_losses(wanted: JSON, got: JSON, tokens: tuple[str, ...]) -> Iterator[Loss]:
     if isinstance(wanted, dict) and isinstance(got, dict):
         for name in (*wanted, *(name for name in got if name not in wanted)):
-            yield from _find_gaps(wanted.get(name, MISSING), got.get(name, MISSING), (*tokens, name))
+            yield from _find_losses(wanted.get(name, MISSING), got.get(name, MISSING), (*tokens, name))
     elif isinstance(wanted, list) and isinstance(got, list) and len(wanted) == len(got):
         for number, (left, right) in enumerate(zip(wanted, got, strict=True)):
-            yield from _find_gaps(left, right, (*tokens, str(number)))
+            yield from _find_losses(left, right, (*tokens, str(number)))
     elif not identical(wanted, got):
-        yield Gap(tokens, wanted, got)
+        yield Loss(tokens, wanted, got)
 
 
-def unset_operation(gap: Gap, kind: Kind) -> Operation | None:
+def unset_operation(loss: Loss, kind: Kind) -> Operation | None:
     """Return the operation that unsets a member that survived, None if there is no such operation."""
-    type_ = _type_at(gap.tokens, root_name(kind))
-    if gap.wanted is not MISSING or type_ is None:
+    type_ = _type_at(loss.tokens, root_name(kind))
+    if loss.wanted is not MISSING or type_ is None:
         return None
-    zero = _zero(type_, gap.got)
-    return None if zero is MISSING else {"op": "add", "path": gap.path, "value": zero}
+    zero = _zero(type_, loss.got)
+    return None if zero is MISSING else {"op": "add", "path": loss.path, "value": zero}
 
 
 def unset_removals(before: JSONObject, operations: Sequence[Operation], kind: Kind) -> list[Operation]:
@@ -75,7 +75,7 @@ def unset_removals(before: JSONObject, operations: Sequence[Operation], kind: Ki
         unset = None
         if operation["op"] == "remove":
             present = resolve_pointer(before, operation["path"])
-            unset = unset_operation(Gap(parse_pointer(operation["path"]), MISSING, present), kind)
+            unset = unset_operation(Loss(parse_pointer(operation["path"]), MISSING, present), kind)
         made.append(unset or operation)
         before = apply(before, [operation])
     return made

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from app.model.json import JSON, JSONObject, as_object
 from app.model.openyurt import YURT_APP_SET
-from app.overrider.convert.losses import Gap, find_gaps, unset_operation, unset_removals
+from app.overrider.convert.losses import Loss, find_losses, unset_operation, unset_removals
 from app.overrider.convert.operations import Operation, applies, as_patch, find_operations, own_maps, with_own_maps
 from app.overrider.convert.placement import as_v1beta1
 from app.overrider.convert.states import PoolSource, State, base_of, kind_of, states_of
@@ -194,15 +194,15 @@ def _unset_survivors(source: PoolSource, parts: Sequence[Part], wanted: JSONObje
         return []
     tweaks = [{"pools": [source.pool], "tweaks": part.tweaks} for part in parts]
     kind = kind_of(source)
-    gaps = find_gaps(
+    losses = find_losses(
         wanted, workload_of(with_tweaks(source.converted, tweaks), source, tweaks=range(len(tweaks))), kind
     )
-    return [operation for gap in gaps if (operation := unset_operation(gap, kind)) is not None]
+    return [operation for loss in losses if (operation := unset_operation(loss, kind)) is not None]
 
 
-def step_of(gap: Gap, got: JSONObject, conversion: PoolConversion) -> State:
+def step_of(loss: Loss, got: JSONObject, conversion: PoolConversion) -> State:
     """Return the step that is to blame for a difference: the last one that changed the place, or the last one."""
-    tokens = name_tokens(got, gap.path)
+    tokens = name_tokens(got, loss.path)
     before = conversion.base
     found = conversion.states[-1]
     for state in conversion.states:
