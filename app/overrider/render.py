@@ -77,11 +77,11 @@ def render(
         SubjectError: The owner or its template is missing: somebody else's broken object.
         RenderError: The overrider does not fit the workload; the text names both and the pool.
     """
-    found = find_plan(workload, target, memory=memory, store=store, plans=plans)
-    return NOTHING_TO_RENDER if found is None else render_found(found, workload, target, memory=memory)
+    found = select_plan(workload, target, memory=memory, store=store, plans=plans)
+    return NOTHING_TO_RENDER if found is None else render_selected(found, workload, target, memory=memory)
 
 
-class FoundPlan(NamedTuple):
+class SelectedPlan(NamedTuple):
     """The plan of a workload."""
 
     plan: PoolPlan
@@ -90,9 +90,9 @@ class FoundPlan(NamedTuple):
     pool: str
 
 
-def find_plan(
+def select_plan(
     workload: JSONObject, target: RenderTarget, *, memory: Memory | None, store: StoreView, plans: PlanCache
-) -> FoundPlan | None:
+) -> SelectedPlan | None:
     """Return the plan of a workload, None if there is nothing to render; arguments and errors as of `render`."""
     cluster = cluster_of(workload)
     kind, namespace, owner, _ = target
@@ -113,10 +113,12 @@ def find_plan(
         plan = plans.plan(owner.group_kind, subject, overrider, kind=kind, pool=pool, cluster=cluster, store=store)
     except RenderError as error:
         raise _name_error(error, overrider, namespace=namespace, pool=pool) from error
-    return FoundPlan(plan, overriders, pool) if plan.applies or memory is not None else None
+    return SelectedPlan(plan, overriders, pool) if plan.applies or memory is not None else None
 
 
-def render_found(found: FoundPlan, workload: JSONObject, target: RenderTarget, *, memory: Memory | None) -> Rendering:
+def render_selected(
+    found: SelectedPlan, workload: JSONObject, target: RenderTarget, *, memory: Memory | None
+) -> Rendering:
     """Return what the plan of a workload makes of it; raises RenderError."""
     plan, overriders, pool = found
     overrider = overriders[0] if overriders else None

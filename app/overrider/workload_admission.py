@@ -14,7 +14,14 @@ from app.overrider.delta import MISSING, describe_place, leaves, value_at
 from app.overrider.owner import Owner, find_owner
 from app.overrider.plan_cache import PlanCache
 from app.overrider.pool_template import SubjectError
-from app.overrider.render import NEVER_RENDERED, NOTHING_TO_RENDER, Rendering, RenderTarget, find_plan, render_found
+from app.overrider.render import (
+    NEVER_RENDERED,
+    NOTHING_TO_RENDER,
+    Rendering,
+    RenderTarget,
+    render_selected,
+    select_plan,
+)
 from app.overrider.steps import RenderError
 from app.overrider.undo import RENDERED_ANNOTATION, Memory, remembered
 from app.store import StoreView
@@ -76,9 +83,9 @@ def _mutate_owned(
     memory = _memory(request, workload)
     try:
         yield Slice.READS_STORE
-        found = find_plan(workload, target, memory=memory, store=store, plans=plans)
+        found = select_plan(workload, target, memory=memory, store=store, plans=plans)
         yield Slice.PURE
-        rendering = NOTHING_TO_RENDER if found is None else render_found(found, workload, target, memory=memory)
+        rendering = NOTHING_TO_RENDER if found is None else render_selected(found, workload, target, memory=memory)
     except SubjectError as error:
         return admission.allowed(warnings=[f"not rendered: {error}"])
     except RenderError as error:
